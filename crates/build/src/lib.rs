@@ -1,0 +1,1 @@
+//! Plan, run and verify builds that use a profile.

@@ -1,0 +1,1 @@
+//! Design and run A/B measurements and say what they show.

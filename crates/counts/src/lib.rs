@@ -1,0 +1,1 @@
+//! Samples to counts per image address, with a ledger of everything that could not be used, and the mergeable artefact.

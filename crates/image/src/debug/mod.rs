@@ -1,0 +1,1 @@
+//! Which inlined functions and source lines an address belongs to (DWARF 4 and 5).

@@ -1,0 +1,1 @@
+//! Counts to source-level sample profiles: attribute, read, merge, diff, trim, write.

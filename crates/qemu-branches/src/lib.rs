@@ -1,0 +1,1 @@
+//! qemu-user plugin that gives an emulated CPU a branch stack.

@@ -1,0 +1,1 @@
+//! Plain result values to terminal, Markdown and JSON.
