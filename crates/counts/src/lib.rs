@@ -1,1 +1,26 @@
-//! Samples to counts per image address, with a ledger of everything that could not be used, and the mergeable artefact.
+//! Samples to counts per image address, with a ledger of everything that could not be used.
+//!
+//! [`aggregate::aggregate`] reads one perf.data twice: the first pass collects what processes mapped and when
+//! ([`timeline`]), the second counts samples on worker threads by runtime address ([`traces`]). Only the distinct
+//! keys, a few thousand where there were millions of entries, are then translated to image addresses ([`resolve`]),
+//! checked against the code ([`straight_line`]) and handed out as [`Counts`].
+
+pub mod aggregate;
+pub mod artefact;
+pub mod binding;
+mod error;
+mod ledger;
+mod merge;
+mod model;
+pub mod preaggregated;
+pub mod resolve;
+pub mod script;
+pub mod straight_line;
+pub mod text;
+pub mod timeline;
+pub mod traces;
+
+pub use error::Error;
+pub use ledger::{Book, Ledger, Reason};
+pub use merge::merge;
+pub use model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};

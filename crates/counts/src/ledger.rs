@@ -1,0 +1,129 @@
+//! Three balanced books: samples, branch stack entries and fall-through ranges, in and used and not used by reason.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Why something that was recorded could not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The process had nothing mapped at the address, as far as the recording tells.
+    Unmapped,
+    /// The address lies in a mapping that is no file (JIT code, vdso, anonymous memory).
+    NoFile,
+    /// The address lies in an image that was not asked for.
+    OtherImage,
+    /// The file that the recording names could not be opened, so its addresses are unknown.
+    ImageUnavailable,
+    /// The file at hand has another build ID than the recorded one.
+    BuildIdMismatch,
+    /// The address lies in the image's file but in no executable segment.
+    NotExecutable,
+    /// The processor marked the entry as executed on a wrong, speculated path.
+    WrongPath,
+    /// A repetition of the newest entry, which some processors write; the range between the two cannot have run.
+    DuplicateEntry,
+    /// The two ends of a range lie in different images, or one lies in none.
+    CrossesImages,
+    /// The range ends before it begins.
+    Backwards,
+    /// The range is longer than any straight-line code.
+    TooLong,
+    /// The range passes a call, return or jump that is always taken.
+    CrossesTransfer,
+    /// Decoding from the start of the range does not meet its end: the code recorded is not the image's code.
+    NotOnInstruction,
+    /// The record did not have the shape that its event's attributes promise.
+    Malformed,
+}
+
+/// In, used, and not used by reason. `entered == used + Σ unused` always holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Book {
+    /// What the recording held.
+    pub entered: u64,
+    /// What ended in a count.
+    pub used: u64,
+    /// What did not, by reason.
+    pub unused: BTreeMap<Reason, u64>,
+}
+
+impl Book {
+    /// Enters `count` and uses it.
+    pub fn use_up(&mut self, count: u64) {
+        self.entered = self.entered.saturating_add(count);
+        self.used = self.used.saturating_add(count);
+    }
+
+    /// Enters `count` and writes it off for `reason`.
+    pub fn write_off(&mut self, reason: Reason, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.entered = self.entered.saturating_add(count);
+        let sum = self.unused.entry(reason).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
+    /// Takes `count` back from what was used, for `reason`.
+    pub fn revoke(&mut self, reason: Reason, count: u64) {
+        self.used = self.used.saturating_sub(count);
+        self.entered = self.entered.saturating_sub(count);
+        self.write_off(reason, count);
+    }
+
+    /// Adds another book.
+    pub fn add(&mut self, other: &Book) {
+        self.use_up(other.used);
+        for (&reason, &count) in &other.unused {
+            self.write_off(reason, count);
+        }
+    }
+
+    /// Whether the sums agree.
+    pub fn balances(&self) -> bool {
+        self.entered == self.unused.values().fold(self.used, |sum, &n| sum.saturating_add(n))
+    }
+
+    /// Share of what entered that was used, in percent; 100 where nothing entered.
+    pub fn used_pct(&self) -> f64 {
+        if self.entered == 0 { 100.0 } else { 100.0 * self.used as f64 / self.entered as f64 }
+    }
+}
+
+/// What a run of aggregation read, used and left aside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Samples, by where their instruction pointer lay.
+    pub samples: Book,
+    /// Branch stack entries.
+    pub branches: Book,
+    /// Pairs of neighbouring entries, each of which spans a fall-through range.
+    pub fall_throughs: Book,
+    /// Samples that the kernel could not deliver (LOST and LOST_SAMPLES records).
+    pub lost: u64,
+    /// Records of kinds that this version does not know.
+    pub unknown_records: u64,
+    /// Bytes at the end of a recording that held no whole record.
+    pub truncated_bytes: u64,
+    /// Times that records could not be put into time order within the bounded window.
+    pub out_of_order: u64,
+}
+
+impl Ledger {
+    /// Adds another ledger.
+    pub fn add(&mut self, other: &Ledger) {
+        self.samples.add(&other.samples);
+        self.branches.add(&other.branches);
+        self.fall_throughs.add(&other.fall_throughs);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.unknown_records = self.unknown_records.saturating_add(other.unknown_records);
+        self.truncated_bytes = self.truncated_bytes.saturating_add(other.truncated_bytes);
+        self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
+    }
+
+    /// Whether all three books balance.
+    pub fn balances(&self) -> bool {
+        self.samples.balances() && self.branches.balances() && self.fall_throughs.balances()
+    }
+}

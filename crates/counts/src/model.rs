@@ -1,0 +1,106 @@
+//! What a counts artefact holds: per image, sorted counts of samples, branches and fall-through ranges.
+
+use crate::ledger::Ledger;
+use image::{BuildId, ImageAddr};
+
+/// Executions of one branch. An end outside the image is `None`: another image, or nowhere that was mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Branch {
+    /// Address of the branch instruction.
+    pub from: Option<ImageAddr>,
+    /// Address that control went to.
+    pub to: Option<ImageAddr>,
+    /// Branch stack entries seen.
+    pub count: u64,
+    /// How many of them the processor had mispredicted; 0 where the recording does not tell.
+    pub mispredicted: u64,
+}
+
+/// Executions of a straight-line run of instructions, `first..=last`, both instruction starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FallThrough {
+    /// Target of the branch that entered the range.
+    pub first: ImageAddr,
+    /// Source of the branch that left it.
+    pub last: ImageAddr,
+    /// Times seen.
+    pub count: u64,
+}
+
+/// Samples whose instruction pointer was at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SampleCount {
+    /// The sampled instruction.
+    pub address: ImageAddr,
+    /// Samples.
+    pub count: u64,
+}
+
+/// Everything counted in one image, each list sorted by address and without duplicates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageCounts {
+    /// Build ID of the image, where it has one.
+    pub build_id: Option<BuildId>,
+    /// Path of the image as the recording names it.
+    pub path: String,
+    /// Instruction pointer samples.
+    pub samples: Vec<SampleCount>,
+    /// Branches with at least one end in the image.
+    pub branches: Vec<Branch>,
+    /// Fall-through ranges inside the image.
+    pub fall_throughs: Vec<FallThrough>,
+}
+
+impl ImageCounts {
+    /// True where nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty() && self.branches.is_empty() && self.fall_throughs.is_empty()
+    }
+
+    /// True where the recording had branch stacks in this image.
+    pub fn has_branches(&self) -> bool {
+        !self.branches.is_empty() || !self.fall_throughs.is_empty()
+    }
+
+    /// Sum of branch counts with both ends inside the image or coming from outside.
+    pub fn branch_total(&self) -> u128 {
+        self.branches.iter().map(|b| u128::from(b.count)).sum()
+    }
+
+    /// Sum of fall-through counts.
+    pub fn fall_through_total(&self) -> u128 {
+        self.fall_throughs.iter().map(|r| u128::from(r.count)).sum()
+    }
+
+    /// Sum of samples.
+    pub fn sample_total(&self) -> u128 {
+        self.samples.iter().map(|s| u128::from(s.count)).sum()
+    }
+}
+
+/// The counts of one or several recordings: images sorted by build ID and path, and the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// One entry per image.
+    pub images: Vec<ImageCounts>,
+    /// What went in, what was used, and what was not, by reason.
+    pub ledger: Ledger,
+}
+
+impl Counts {
+    /// The counts of the image with this build ID, or, where either side has none, of this file name.
+    pub fn find(&self, build_id: Option<&BuildId>, path: &str) -> Option<&ImageCounts> {
+        if let Some(id) = build_id {
+            if let Some(found) = self.images.iter().find(|i| i.build_id.as_ref() == Some(id)) {
+                return Some(found);
+            }
+        }
+        let name = base_name(path);
+        self.images.iter().find(|i| (i.build_id.is_none() || build_id.is_none()) && base_name(&i.path) == name)
+    }
+}
+
+/// The last component of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
