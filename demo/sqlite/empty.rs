@@ -1,0 +1,1 @@
+//! Nothing: this package exists so that the lock file pins the source text of SQLite.
