@@ -1,1 +1,15 @@
 //! Counts to source-level sample profiles: attribute, read, merge, diff, trim, write.
+//!
+//! The data model ([`SampleProfile`]) is what clang calls a sample profile and gcc an AutoFDO profile:
+//! per function, how often each source line (relative to the function's first line, and split by
+//! discriminator) was executed, which functions were called from it, and the same again for every call the
+//! compiler had inlined. [`mod@format`] reads and writes it, [`operations`] merges, compares and trims it.
+
+mod error;
+pub mod format;
+mod model;
+pub mod operations;
+
+pub use error::Error;
+
+pub use model::{BodySample, FunctionProfile, Location, Name, SampleProfile, name_hash};

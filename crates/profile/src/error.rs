@@ -1,0 +1,68 @@
+//! What can go wrong when a sample profile is read, written or combined.
+
+/// Errors of this crate; each says where, what was found, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes start like none of the formats that this crate reads.
+    #[error(
+        "not a sample profile: it starts with {start}; expected LLVM text, binary or extbinary, gcc gcov, or gzipped pprof"
+    )]
+    UnknownFormat {
+        /// The first bytes, printed.
+        start: String,
+    },
+    /// The file holds no bytes, or no function.
+    #[error("the profile holds no function; was it written by a run without samples?")]
+    Empty,
+    /// A line of a text profile does not follow the grammar.
+    #[error("line {line}: {problem}; found `{found}`")]
+    Text {
+        /// Line number, from 1.
+        line: usize,
+        /// What the grammar wants there.
+        problem: &'static str,
+        /// The line, shortened.
+        found: String,
+    },
+    /// Bytes of a binary profile do not follow the format.
+    #[error("{format} profile, offset {offset}: {problem}; the file is truncated or corrupt, write it again")]
+    Corrupt {
+        /// Format name.
+        format: &'static str,
+        /// Offset in bytes from the start of the file (or of the decompressed section).
+        offset: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The file is of a version that this crate does not know.
+    #[error("{format} profile of version {found}; this reader knows {known}")]
+    Version {
+        /// Format name.
+        format: &'static str,
+        /// The version the file states.
+        found: u64,
+        /// The versions known.
+        known: &'static str,
+    },
+    /// Inlined calls are nested deeper than [`crate::format::MAX_DEPTH`].
+    #[error("inlined calls are nested more than {limit} deep; no compiler does that, the file is corrupt")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// A section decompresses to more than the cap, or more than its ratio allows.
+    #[error("compressed data would grow to more than {limit} bytes; refusing it as a decompression bomb")]
+    TooLarge {
+        /// The cap in bytes.
+        limit: u64,
+    },
+    /// The profile cannot be expressed in the format asked for.
+    #[error("cannot write this profile as {format}: {problem}")]
+    Unwritable {
+        /// Format name.
+        format: &'static str,
+        /// The reason and the next step.
+        problem: String,
+    },
+}

@@ -1,0 +1,1 @@
+//! What can be done with profiles besides reading and writing them: merge, compare, trim, summarise.
