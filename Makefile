@@ -1,0 +1,44 @@
+# Everything a newcomer needs:  make demo   and   make test   (both run `make setup` first).
+# `make help` lists the rest. The work is in scripts/, so that each step also runs by hand.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench fuzz build fmt clippy msrv licences clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+
+setup: ## install from Debian or Ubuntu what is missing; says what; nothing the second time
+	@scripts/setup.sh
+
+build: setup ## the release binary and the emulation plugin, in target/release
+	@scripts/build.sh
+
+demo: setup ## record, profile, rebuild, measure and report SQLite (15 minutes the first time)
+	@scripts/demo.sh
+
+test: setup ## every test, then a short fuzz run over the kept inputs
+	@scripts/test.sh
+
+bench: ## planish beside llvm-profgen, perf2bolt and create_llvm_prof; writes measurements/
+	@scripts/setup.sh bench
+	@scripts/bench.sh
+
+fuzz: setup ## a longer fuzz run: make fuzz SECONDS_EACH=600 TARGET=perfdata
+	@scripts/fuzz.sh --seconds $(or $(SECONDS_EACH),60) $(TARGET)
+
+fmt: ## check the formatting
+	@. scripts/toolchain.sh && need_rust && $$CARGO fmt --all --check
+
+clippy: ## lints as errors
+	@. scripts/toolchain.sh && need_rust && $$CARGO clippy --workspace --all-targets -- -D warnings
+
+msrv: ## no dependency needs a newer Rust than Cargo.toml states; no std call of ours does
+	@. scripts/toolchain.sh && need_rust && $$CARGO test -q -p planish --test dependencies -- rust_version
+	@. scripts/toolchain.sh && need_rust && $$CARGO clippy --workspace -- -D clippy::incompatible_msrv
+
+licences: ## every dependency's licence is on the list in deny.toml
+	@. scripts/toolchain.sh && need_rust && $$CARGO test -q -p planish --test dependencies -- licence
+
+clean: ## remove what building and the demo made
+	rm -rf target fuzz/target demo/*/target demo/*/.planish

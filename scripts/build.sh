@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Builds the release binary and the emulation plugin:  scripts/build.sh   (prints nothing when nothing changed)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/toolchain.sh
+need_rust
+"$CARGO" build --release --locked --workspace

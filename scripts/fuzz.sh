@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets of fuzz/ with a stable compiler.
+#   scripts/fuzz.sh [--seconds N] [TARGET…]      N seconds each (default 60); 0 only replays fuzz/corpus/TARGET
+#
+# cargo-fuzz wants a nightly compiler for the address sanitizer. The readers are safe Rust, so coverage alone is
+# enough here, and LLVM's coverage pass is reachable from stable: -Cpasses=sancov-module. Overflow checks and debug
+# assertions stay on. New inputs go to fuzz/target/corpus; a crash is written to fuzz/artifacts and named.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/toolchain.sh
+need_rust
+
+seconds=60
+[ "${1:-}" != --seconds ] || { seconds=$2; shift 2; }
+known=$(sed -n '/^\[\[bin\]\]/,/^$/s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml)
+targets=${*:-$known}
+for name in $targets; do
+  grep -qx "$name" <<<"$known" || { echo "fuzz: no target $name; there are: $(tr '\n' ' ' <<<"$known")" >&2; exit 2; }
+done
+
+# libFuzzer itself is C++; clang brings the headers for it, plain gcc does not.
+cxx=$(first_of clang++-22 clang++-23 clang++-21 clang++-20 clang++-19 clang++-18 clang++ g++) || {
+  echo "skipped: fuzzing, no C++ compiler to build libFuzzer with (apt-get install clang-22)"
+  exit 0
+}
+host=$("$RUSTC" -vV | sed -n 's/^host: //p')
+fuzz_target=${CARGO_TARGET_DIR:+$CARGO_TARGET_DIR/fuzz}; fuzz_target=${fuzz_target:-fuzz/target}
+export CARGO_TARGET_DIR=$fuzz_target CXX=$cxx
+export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions=yes -Coverflow-checks=yes -Ccodegen-units=1"
+echo "fuzz: building $(wc -w <<<"$targets") targets"
+# --target keeps the coverage flags away from build scripts.
+"$CARGO" build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" $(printf -- '--bin %s ' $targets)
+
+failed=''
+for name in $targets; do
+  kept=fuzz/corpus/$name; found=$fuzz_target/corpus/$name; log=$fuzz_target/$name.log
+  mkdir -p "$found" fuzz/artifacts
+  [ -d "$kept" ] || kept=''
+  budget=(-max_total_time="$seconds"); [ "$seconds" -gt 0 ] || budget=(-runs=0)
+  # -rss_limit_mb and -timeout are the promise the readers make: bounded memory, seconds at most.
+  if "$fuzz_target/$host/release/$name" "${budget[@]}" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
+      -verbosity=1 -artifact_prefix="fuzz/artifacts/$name-" "$found" $kept >"$log" 2>&1 </dev/null; then
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    covered=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)
+    echo "fuzz: $name: ${runs:-0} inputs, ${covered:-nothing covered}, no crash"
+  else
+    echo "fuzz: $name FAILED:" >&2
+    tail -n 30 "$log" >&2
+    failed="$failed $name"
+  fi
+done
+[ -z "$failed" ] || { echo "fuzz: failed:$failed; the inputs are in fuzz/artifacts" >&2; exit 1; }

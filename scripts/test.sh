@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Proves the checkout: every test of the workspace, then a short fuzz run over the kept inputs.
+#   scripts/test.sh [ARGUMENTS OF cargo test]
+#
+# Tests that lack a tool print "skipped: …"; those lines are collected at the end, so that a pass never hides a skip.
+# FUZZ_SECONDS (default 5) is the time per fuzz target; 0 only replays the kept inputs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/toolchain.sh
+need_rust
+
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+log=$target/test.log
+echo "test: cargo test --workspace (full output in $log)"
+
+# --show-output makes passing tests hand over what they printed; the filter keeps it off the terminal.
+status=0
+"$CARGO" test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1 | tee "$log" | awk '
+  /^successes:$/ { hidden = 1 }
+  /^failures:$/ { hidden = 0 }
+  /^test result:/ { hidden = 0 }
+  /^test .* \.\.\. ok$/ || /^$/ { next }
+  !hidden { print; fflush() }
+' || status=$?
+
+passed=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")
+failed=$(awk '/^test result:/ { n += $6 } END { print n + 0 }' "$log")
+ignored=$(awk '/^test result:/ { n += $8 } END { print n + 0 }' "$log")
+skipped=$(grep -ho 'skipped: .*' "$log" | sort | uniq -c | sed 's/^ *\([0-9]*\) /  \1 × /' || true)
+echo
+[ -z "$skipped" ] || printf 'test: skipped because this machine lacks something:\n%s\n' "$skipped"
+echo "test: $passed passed, $failed failed, $ignored ignored"
+if [ "$status" -ne 0 ] || [ "$failed" -ne 0 ]; then
+  echo "test: FAILED; see $log" >&2
+  exit 1
+fi
+if [ "$passed" -eq 0 ]; then
+  echo "test: FAILED: cargo test ran no test at all" >&2
+  exit 1
+fi
+
+scripts/fuzz.sh --seconds "${FUZZ_SECONDS:-5}"
+echo "test: all good"
