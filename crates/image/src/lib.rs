@@ -1,3 +1,35 @@
 //! What an ELF file says about its code: segments, functions, blocks, inline stacks, discriminators, build ID.
+//!
+//! A cast of characters:
+//! * [`Image`] is an opened ELF file: memory-mapped, its headers read, everything else read when first asked for.
+//! * [`Segment`] and [`Section`] say which file bytes stand at which [`ImageAddr`].
+//! * [`Functions`] is the symbol table as an address map; [`code`] decodes instructions; [`blocks`] reads the basic
+//!   block address map that clang writes for Propeller.
+//! * [`debug_files`] finds the file that holds the debug information; [`debug`] reads it.
+//! * [`module_layout`] says where the kernel puts the executable sections of a module.
+//!
+//! This crate knows addresses as the file states them, never where a process has mapped them.
 
+mod address;
+pub mod blocks;
+mod build_id;
+pub mod code;
 pub mod debug;
+pub mod debug_files;
+mod error;
+mod functions;
+mod headers;
+mod image;
+mod memory_map;
+pub mod module_layout;
+mod relocation;
+mod sections;
+mod symbols;
+
+pub use address::{FileOffset, ImageAddr};
+pub use build_id::{BuildId, ParseBuildIdError};
+pub use debug_files::DebugSearch;
+pub use error::Error;
+pub use functions::{Function, Functions};
+pub use headers::{Arch, Endian, ImageKind, Section, Segment};
+pub use image::Image;

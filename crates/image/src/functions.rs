@@ -1,0 +1,271 @@
+//! The functions of the symbol table as a map from addresses.
+//!
+//! Input: `.symtab` (else the one of the separate debug file, else `.dynsym`). Output: functions sorted by address,
+//! each with a size, aliases kept, and a flat list of disjoint intervals so that a look-up is one binary search.
+//! * A symbol without size reaches to the next function or to the end of its section; hand-written assembly has them.
+//! * Untyped global labels in code count as functions where no typed function covers them (kernel entry code).
+//! * Where functions overlap, the one that begins last is taken: it is the more exact statement.
+
+use object::elf;
+
+use crate::symbols::{Symbol, SymbolTable};
+use crate::{Image, ImageAddr};
+
+/// A function of the symbol table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Function<'i> {
+    /// Address of its first byte.
+    pub address: ImageAddr,
+    /// Its size in bytes; never reaches past its section.
+    pub size: u64,
+    /// Its name as the symbol table has it (mangled).
+    pub name: &'i str,
+    /// Whether the symbol stated no size, so that it was taken from what follows.
+    pub size_inferred: bool,
+    /// Whether the symbol is visible outside its object file (global or weak).
+    pub global: bool,
+}
+
+impl Function<'_> {
+    /// The first address after the function.
+    pub fn end(&self) -> ImageAddr {
+        ImageAddr(self.address.0.saturating_add(self.size))
+    }
+}
+
+/// The functions of an image, see [`Image::functions`].
+#[derive(Debug, Clone, Copy)]
+pub struct Functions<'i> {
+    bytes: &'i [u8],
+    table: &'i FunctionTable,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    address: u64,
+    size: u64,
+    /// Where the name stands in the file, in bytes from its begin.
+    name_offset: u64,
+    name_len: u32,
+    /// 0 global, 1 weak, 2 local; 3 for untyped labels.
+    rank: u8,
+    size_inferred: bool,
+}
+
+/// From `start` to the next interval, `entry` is the function (if any).
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    start: u64,
+    entry: Option<u32>,
+}
+
+/// What [`Functions`] looks into.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionTable {
+    entries: Vec<Entry>,
+    intervals: Vec<Interval>,
+    /// Function symbols that could not be used: address not in code, or a name that is no UTF-8.
+    unusable: u64,
+}
+
+impl Image {
+    /// The functions of the symbol table, sorted by address. Read when first asked for.
+    pub fn functions(&self) -> Functions<'_> {
+        let source = self.symbol_image();
+        let table = self.function_table.get_or_init(|| FunctionTable::build(self, source));
+        Functions { bytes: source.bytes(), table }
+    }
+
+    /// Whether the symbols are only those of the dynamic symbol table, that is the image is stripped and no debug file
+    /// was given: most functions are unknown then.
+    pub fn has_only_dynamic_symbols(&self) -> bool {
+        self.symbol_image().symbol_table(elf::SHT_SYMTAB).is_none()
+    }
+
+    fn symbol_image(&self) -> &Image {
+        match &self.debug_symbols {
+            Some(debug) if self.symbol_table(elf::SHT_SYMTAB).is_none() => debug,
+            _ => self,
+        }
+    }
+}
+
+impl<'i> Functions<'i> {
+    /// How many functions there are, aliases included.
+    pub fn len(&self) -> usize {
+        self.table.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.entries.is_empty()
+    }
+
+    /// Function symbols that could not be used: their address is not in code, or their name is no UTF-8.
+    pub fn unusable_symbols(&self) -> u64 {
+        self.table.unusable
+    }
+
+    /// All functions by address; at one address the larger ones first, then global, weak and local ones, then by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Function<'i>> + DoubleEndedIterator + use<'i> {
+        let functions = *self;
+        functions.table.entries.iter().map(move |entry| functions.function(entry))
+    }
+
+    /// The function that contains the address. Of several aliases: the global one, then the first by name.
+    pub fn find(&self, address: ImageAddr) -> Option<Function<'i>> {
+        let after = self.table.intervals.partition_point(|interval| interval.start <= address.0);
+        let interval = self.table.intervals.get(after.checked_sub(1)?)?;
+        Some(self.function(self.table.entries.get(interval.entry? as usize)?))
+    }
+
+    /// Every function that begins exactly at the address, the preferred one first.
+    pub fn at(&self, address: ImageAddr) -> impl Iterator<Item = Function<'i>> + use<'i> {
+        let functions = *self;
+        let first = functions.table.entries.partition_point(|entry| entry.address < address.0);
+        let entries = functions.table.entries.get(first..).unwrap_or(&[]).iter();
+        entries
+            .take_while(move |entry| entry.address == address.0)
+            .map(move |entry| functions.function(entry))
+    }
+
+    fn function(&self, entry: &Entry) -> Function<'i> {
+        let start = usize::try_from(entry.name_offset).unwrap_or(usize::MAX);
+        let name = self.bytes.get(start..start.saturating_add(entry.name_len as usize)).unwrap_or(&[]);
+        Function {
+            address: ImageAddr(entry.address),
+            size: entry.size,
+            // Only names that are UTF-8 are entered.
+            name: std::str::from_utf8(name).unwrap_or(""),
+            size_inferred: entry.size_inferred,
+            global: entry.rank < 2,
+        }
+    }
+}
+
+impl FunctionTable {
+    fn build(image: &Image, source: &Image) -> FunctionTable {
+        let mut table = FunctionTable::default();
+        let symbols = source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
+        let Some(symbols) = symbols else { return table };
+        for symbol in symbols.iter() {
+            table.add(image, &symbols, &symbol);
+        }
+        let bytes = source.bytes();
+        let name = |entry: &Entry| {
+            let start = usize::try_from(entry.name_offset).unwrap_or(usize::MAX);
+            bytes.get(start..start.saturating_add(entry.name_len as usize))
+        };
+        let order = |a: &Entry, b: &Entry| {
+            let key = |entry: &Entry| (entry.address, u64::MAX - entry.size, entry.rank);
+            key(a).cmp(&key(b)).then_with(|| name(a).cmp(&name(b)))
+        };
+        table.entries.sort_by(order);
+        table.drop_covered_labels();
+        table.infer_sizes(image);
+        table.entries.sort_by(order);
+        table.entries.dedup_by(|b, a| a.address == b.address && a.size == b.size && name(a) == name(b));
+        table.build_intervals();
+        table
+    }
+
+    fn add(&mut self, image: &Image, symbols: &SymbolTable<'_>, symbol: &Symbol) {
+        if symbol.section.is_none() {
+            return;
+        }
+        let local = symbol.binding == elf::STB_LOCAL.0;
+        let rank = match elf::SymbolType(symbol.kind) {
+            elf::STT_FUNC | elf::STT_GNU_IFUNC if local => 2,
+            elf::STT_FUNC | elf::STT_GNU_IFUNC => u8::from(symbol.binding == elf::STB_WEAK.0),
+            elf::STT_NOTYPE if !local => 3,
+            _ => return,
+        };
+        let code =
+            symbols.address(symbol).and_then(|address| Some((address, image.executable_range(address)?)));
+        let name = symbols.name(symbol).filter(|name| !name.is_empty() && std::str::from_utf8(name).is_ok());
+        let (Some((address, range)), Some(name)) = (code, name) else {
+            // Untyped labels outside code are data and marks of the linker, not functions.
+            self.unusable += u64::from(rank < 3);
+            return;
+        };
+        self.entries.push(Entry {
+            address: address.0,
+            size: symbol.size.min(range.end.saturating_sub(address.0)),
+            name_offset: symbols.strings_offset.saturating_add(u64::from(symbol.name)),
+            name_len: name.len() as u32,
+            rank,
+            size_inferred: symbol.size == 0,
+        });
+    }
+
+    /// Drops untyped labels that stand at or inside a typed function: they name places, not functions.
+    fn drop_covered_labels(&mut self) {
+        let mut typed: Vec<u64> =
+            self.entries.iter().filter(|entry| entry.rank < 3).map(|entry| entry.address).collect();
+        typed.dedup();
+        let mut covered_to = 0;
+        self.entries.retain(|entry| {
+            if entry.rank < 3 {
+                covered_to = covered_to.max(entry.address.saturating_add(entry.size));
+                return true;
+            }
+            entry.address >= covered_to && typed.binary_search(&entry.address).is_err()
+        });
+    }
+
+    fn infer_sizes(&mut self, image: &Image) {
+        let mut next_start = u64::MAX;
+        let mut group_end = self.entries.len();
+        while let Some(last) = group_end.checked_sub(1).and_then(|last| self.entries.get(last)) {
+            let address = last.address;
+            let group_start = self.entries.partition_point(|entry| entry.address < address);
+            let range_end = image.executable_range(ImageAddr(address)).map_or(address, |range| range.end);
+            let group = self.entries.get_mut(group_start..group_end).unwrap_or(&mut []);
+            // An alias without a size is as large as the function it stands for; sized ones sort first.
+            let sized = group.first().map_or(0, |entry| entry.size);
+            let inferred = if sized != 0 { sized } else { next_start.min(range_end).saturating_sub(address) };
+            group.iter_mut().filter(|entry| entry.size == 0).for_each(|entry| entry.size = inferred);
+            next_start = address;
+            group_end = group_start;
+        }
+    }
+
+    /// Sweeps over the sorted functions with a stack of those still open; the top of the stack owns the address.
+    fn build_intervals(&mut self) {
+        let mut intervals: Vec<Interval> = Vec::new();
+        let mut push = |start: u64, entry: Option<u32>| {
+            match intervals.last_mut() {
+                Some(last) if last.start == start => last.entry = entry,
+                _ => intervals.push(Interval { start, entry }),
+            };
+        };
+        let mut open: Vec<(u64, u32)> = Vec::new();
+        let mut previous = None;
+        for (index, entry) in (0..).zip(&self.entries) {
+            if previous == Some((entry.address, entry.size)) || entry.size == 0 {
+                continue;
+            }
+            previous = Some((entry.address, entry.size));
+            close_until(&mut open, entry.address, &mut push);
+            push(entry.address, Some(index));
+            open.push((entry.address.saturating_add(entry.size), index));
+        }
+        close_until(&mut open, u64::MAX, &mut push);
+        self.intervals = intervals;
+    }
+}
+
+/// Ends the open functions that end at or before `address`, giving what follows them to the next one still open.
+fn close_until(open: &mut Vec<(u64, u32)>, address: u64, push: &mut impl FnMut(u64, Option<u32>)) {
+    while let Some(&(end, _)) = open.last() {
+        if end > address {
+            return;
+        }
+        open.pop();
+        // A function below the top may have ended earlier than the top did.
+        while open.last().is_some_and(|&(below, _)| below <= end) {
+            open.pop();
+        }
+        push(end, open.last().map(|&(_, index)| index));
+    }
+}

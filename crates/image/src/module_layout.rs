@@ -1,0 +1,1 @@
+//! Where the kernel puts the executable sections of a module.
