@@ -1,0 +1,168 @@
+//! Which ELF file a recorded mapping means, and where its addresses lie in that file.
+//!
+//! A recorded build ID decides alone: equal IDs bind whatever the file is called, different ones never bind. Only where
+//! the recording or the file has no build ID does the file name decide. The kernel is known by its map's name.
+
+use crate::model::base_name;
+use crate::timeline::{FileId, MappedFile, Mapping};
+use image::{FileOffset, Image, ImageAddr, ImageKind, Segment};
+use perfdata::RuntimeAddr;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// What a mapped file turned out to be.
+#[derive(Clone, Debug)]
+pub enum Binding {
+    /// This image.
+    Image(Arc<Image>),
+    /// Not a file: vdso, JIT code, anonymous memory.
+    NoFile,
+    /// A file that was not asked for.
+    Other,
+    /// A file that is not there or no readable ELF file; the reason in words.
+    Unavailable(String),
+    /// A file of the right name and another build: recorded ID, ID found.
+    BuildIdMismatch(String, String),
+}
+
+/// Bindings of all files of a timeline, made when first asked for.
+pub struct Bindings<'t> {
+    files: &'t [MappedFile],
+    asked_for: &'t [Arc<Image>],
+    /// Build IDs that the recording's header lists, by path.
+    listed: Vec<(String, Vec<u8>)>,
+    bound: Vec<OnceLock<Binding>>,
+}
+
+impl<'t> Bindings<'t> {
+    /// Binds `files` to the images `asked_for`; where that is empty, to whatever lies at the recorded paths.
+    /// `listed` are (path, build ID) pairs from the recording's header.
+    pub fn new(files: &'t [MappedFile], asked_for: &'t [Arc<Image>], listed: Vec<(String, Vec<u8>)>) -> Self {
+        Bindings { files, asked_for, listed, bound: files.iter().map(|_| OnceLock::new()).collect() }
+    }
+
+    /// What `file` is.
+    pub fn get(&self, file: FileId) -> &Binding {
+        const NONE: Binding = Binding::NoFile;
+        match (self.bound.get(file.0 as usize), self.files.get(file.0 as usize)) {
+            (Some(cell), Some(mapped)) => cell.get_or_init(|| self.bind(mapped)),
+            _ => const { &NONE },
+        }
+    }
+
+    /// All files with what they were bound to, where somebody asked.
+    pub fn bound(&self) -> impl Iterator<Item = (&MappedFile, &Binding)> {
+        self.files.iter().zip(&self.bound).filter_map(|(f, b)| Some((f, b.get()?)))
+    }
+
+    fn recorded_id<'f>(&'f self, file: &'f MappedFile) -> Option<&'f [u8]> {
+        file.build_id
+            .as_deref()
+            .or_else(|| self.listed.iter().find(|(path, _)| *path == file.path).map(|(_, id)| id.as_slice()))
+            .filter(|id| id.iter().any(|&b| b != 0))
+    }
+
+    fn bind(&self, file: &MappedFile) -> Binding {
+        if self.asked_for.is_empty() {
+            return self.bind_recorded_path(file);
+        }
+        let recorded = self.recorded_id(file);
+        if let Some(id) = recorded {
+            let same = |i: &&Arc<Image>| i.build_id().is_some_and(|own| own.matches_padded(id));
+            if let Some(image) = self.asked_for.iter().find(same) {
+                return Binding::Image(Arc::clone(image));
+            }
+        }
+        let mut verdict = if is_file_name(&file.path) || file.kernel { Binding::Other } else { Binding::NoFile };
+        for image in self.asked_for.iter().filter(|i| same_name(file, i)) {
+            match (recorded, image.build_id()) {
+                (Some(id), Some(own)) => verdict = Binding::BuildIdMismatch(hex(id), own.to_string()),
+                _ => return Binding::Image(Arc::clone(image)),
+            }
+        }
+        verdict
+    }
+
+    fn bind_recorded_path(&self, file: &MappedFile) -> Binding {
+        if file.kernel && !is_file_name(&file.path) {
+            return Binding::Unavailable("name the kernel's vmlinux with --binary".into());
+        }
+        if !is_file_name(&file.path) {
+            return Binding::NoFile;
+        }
+        let path = file.path.strip_suffix(" (deleted)").unwrap_or(&file.path);
+        let image = match Image::open(Path::new(path)) {
+            Ok(image) => image,
+            Err(error) => return Binding::Unavailable(error.to_string()),
+        };
+        match (self.recorded_id(file), image.build_id()) {
+            (Some(id), Some(own)) if !own.matches_padded(id) => Binding::BuildIdMismatch(hex(id), own.to_string()),
+            (Some(id), None) => Binding::BuildIdMismatch(hex(id), "none".into()),
+            _ => Binding::Image(Arc::new(image)),
+        }
+    }
+}
+
+/// Where `address`, inside `mapping` of `file`, lies in `image`; `None` outside its executable segments.
+pub fn image_address(image: &Image, file: &MappedFile, mapping: &Mapping, address: RuntimeAddr) -> Option<ImageAddr> {
+    if file.kernel {
+        return kernel_address(image, file, mapping, address);
+    }
+    let offset = address.0.checked_sub(mapping.origin.0)?.checked_add(mapping.pgoff)?;
+    executable_address(image.segments(), mapping, FileOffset(offset))
+}
+
+/// The executable segment that holds a file offset. Where segments share a page of the file, each is mapped from the
+/// page its own bytes begin on, so the right one is the one whose bytes, not only its pages, hold the offset.
+fn executable_address(segments: &[Segment], mapping: &Mapping, offset: FileOffset) -> Option<ImageAddr> {
+    let holds = |s: &&Segment| offset.0.checked_sub(s.offset.0).is_some_and(|into| into < s.file_bytes);
+    let mapped = |s: &&Segment| {
+        s.offset.0 < mapping.pgoff.saturating_add(mapping.origin_len)
+            && s.offset.0.saturating_add(s.file_bytes) > mapping.pgoff
+    };
+    let segment = segments.iter().filter(|s| s.executable).filter(mapped).find(holds)?;
+    Some(ImageAddr(segment.address.0.wrapping_add(offset.0 - segment.offset.0)))
+}
+
+/// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text` or `_stext`), so
+/// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts at its `.text`.
+fn kernel_address(image: &Image, file: &MappedFile, mapping: &Mapping, address: RuntimeAddr) -> Option<ImageAddr> {
+    let first_code = || image.segments().iter().find(|s| s.executable).map(|s| s.address);
+    let base = if image.kind() == ImageKind::Kernel {
+        let symbol = file.path.rsplit(']').next().filter(|s| !s.is_empty()).unwrap_or("_text");
+        image.kernel_symbol(symbol).or_else(|| image.kernel_symbol("_stext")).or_else(first_code)?
+    } else {
+        first_code()?
+    };
+    let address = ImageAddr(address.0.checked_sub(mapping.origin.0)?.wrapping_add(base.0));
+    image.is_executable_address(address).then_some(address)
+}
+
+fn same_name(file: &MappedFile, image: &Image) -> bool {
+    let own = image.path().to_string_lossy();
+    let own = base_name(&own);
+    if file.kernel {
+        return match image.kind() {
+            ImageKind::Kernel => file.path.starts_with("[kernel"),
+            ImageKind::KernelModule => module_name(&file.path) == module_name(own),
+            _ => false,
+        };
+    }
+    base_name(file.path.strip_suffix(" (deleted)").unwrap_or(&file.path)) == own
+}
+
+/// `[snd_hda]`, `/lib/…/snd-hda.ko.xz` and `snd-hda.ko` are one module.
+fn module_name(path: &str) -> String {
+    let name = base_name(path).trim_start_matches('[').trim_end_matches(']');
+    name.split(".ko").next().unwrap_or(name).replace('-', "_")
+}
+
+fn is_file_name(path: &str) -> bool {
+    path.starts_with('/') && !path.starts_with("//anon") && !path.starts_with("/dev/zero") && !path.starts_with("/memfd:")
+        && !path.starts_with("/SYSV")
+        || (!path.is_empty() && !path.starts_with('[') && !path.starts_with('/') && !path.contains(':'))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,79 @@
+//! What can stop aggregation, each with the number behind it and the next thing to try.
+
+use std::path::PathBuf;
+
+/// An error of this crate. What merely could not be counted is no error: it is in the [`crate::Ledger`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The recording could not be read.
+    #[error("{path}: {source}")]
+    Recording {
+        /// The recording.
+        path: PathBuf,
+        /// What the reader found.
+        source: perfdata::Error,
+    },
+    /// The recording holds nothing to count.
+    #[error("{path}: no samples in it; record again, and check that the event fires (perf evlist -v, planish doctor)")]
+    NoSamples {
+        /// The recording.
+        path: PathBuf,
+    },
+    /// Nothing in the recording belongs to the images asked for.
+    #[error("{path}: {samples} samples, none of them in {images}: {cause}")]
+    NothingMatches {
+        /// The recording.
+        path: PathBuf,
+        /// Samples read.
+        samples: u64,
+        /// The images asked for.
+        images: String,
+        /// Why, in numbers, and what to do.
+        cause: String,
+    },
+    /// An artefact or text input is not what it should be.
+    #[error("{path}: {place}: expected {expected}, found {found}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Line, row or offset.
+        place: String,
+        /// What belongs there.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+    /// A counts artefact is of a version this planish does not read.
+    #[error("{path}: counts artefact of version {found}, this planish reads version {expected}; aggregate the recording again")]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version it states.
+        found: String,
+        /// The version read here.
+        expected: u32,
+    },
+    /// A sum left the range of 64 bits.
+    #[error("count at {place} exceeds 64 bits; merge fewer recordings or scale them down first")]
+    Overflow {
+        /// Which count.
+        place: String,
+    },
+    /// A file could not be opened, read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// The Parquet library refused.
+    #[error("{path}: {source}")]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// The library's word.
+        source: parquet::errors::ParquetError,
+    },
+}

@@ -1,0 +1,83 @@
+//! Adding counts of several runs: commutative, associative, and refusing to wrap.
+
+use crate::error::Error;
+use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
+use image::BuildId;
+use std::collections::BTreeMap;
+
+/// Adds counts up, image by image. Images are the same where build ID and path are, or, with a build ID, the ID alone;
+/// the alphabetically first path then stands for all.
+///
+/// # Errors
+/// Where a sum exceeds 64 bits.
+pub fn merge(parts: impl IntoIterator<Item = Counts>) -> Result<Counts, Error> {
+    let mut all = Counts::default();
+    for part in parts {
+        all.ledger.add(&part.ledger);
+        all.images.extend(part.images);
+    }
+    normalise(&mut all)?;
+    Ok(all)
+}
+
+/// Brings counts into the order that the model promises: one entry per image and address, sorted.
+pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
+    let mut images: BTreeMap<(Option<BuildId>, String), ImageCounts> = BTreeMap::new();
+    for image in std::mem::take(&mut counts.images) {
+        let key = (image.build_id.clone(), if image.build_id.is_some() { String::new() } else { image.path.clone() });
+        match images.entry(key) {
+            std::collections::btree_map::Entry::Vacant(free) => drop(free.insert(image)),
+            std::collections::btree_map::Entry::Occupied(mut taken) => {
+                let sum = taken.get_mut();
+                sum.path = sum.path.clone().min(image.path);
+                sum.samples.extend(image.samples);
+                sum.branches.extend(image.branches);
+                sum.fall_throughs.extend(image.fall_throughs);
+            }
+        }
+    }
+    for mut image in images.into_values() {
+        image.samples = add_up(image.samples, |s: &SampleCount| s.address, |s| s.count, |a, b| {
+            Some(SampleCount { count: a.count.checked_add(b.count)?, ..*a })
+        })
+        .map_err(|s| overflow(&image.path, s.address.0))?;
+        image.fall_throughs =
+            add_up(image.fall_throughs, |r: &FallThrough| (r.first, r.last), |r| r.count, |a, b| {
+                Some(FallThrough { count: a.count.checked_add(b.count)?, ..*a })
+            })
+            .map_err(|r| overflow(&image.path, r.first.0))?;
+        image.branches = add_up(image.branches, |b: &Branch| (b.from, b.to), |b| b.count, |a, b| {
+            let mispredicted = a.mispredicted.checked_add(b.mispredicted)?;
+            Some(Branch { count: a.count.checked_add(b.count)?, mispredicted, ..*a })
+        })
+        .map_err(|b| overflow(&image.path, b.from.or(b.to).map_or(0, |a| a.0)))?;
+        if !image.is_empty() {
+            counts.images.push(image);
+        }
+    }
+    counts.images.sort_by(|a, b| (&a.build_id, &a.path).cmp(&(&b.build_id, &b.path)));
+    Ok(())
+}
+
+fn overflow(path: &str, address: u64) -> Error {
+    Error::Overflow { place: format!("{path} {address:#x}") }
+}
+
+/// Sorts by key and adds entries of equal keys; entries of count 0 fall away. Fails with the entry that overflowed.
+fn add_up<T: Copy, K: Ord>(
+    mut entries: Vec<T>,
+    key: impl Fn(&T) -> K,
+    count: impl Fn(&T) -> u64,
+    add: impl Fn(&T, &T) -> Option<T>,
+) -> Result<Vec<T>, T> {
+    entries.retain(|e| count(e) != 0);
+    entries.sort_by_key(|e| key(e));
+    let mut out: Vec<T> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match out.last_mut() {
+            Some(last) if key(last) == key(&entry) => *last = add(last, &entry).ok_or(entry)?,
+            _ => out.push(entry),
+        }
+    }
+    Ok(out)
+}

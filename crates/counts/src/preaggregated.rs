@@ -1,0 +1,170 @@
+//! Reads BOLT's pre-aggregated text: one count a line, addresses of an image.
+//!
+//! Grammar (LLVM, bolt/docs/profiles.md and `--pa` of perf2bolt), fields separated by blanks, `#` begins a comment:
+//!
+//! ```text
+//! E event                      name of the event, no effect
+//! S address n                  sampled address
+//! B from to n mispredicted     branch
+//! F first last n               fall-through range;  f: entered from outside;  r: entered by a return from outside
+//! T from to last n             branch with the range that follows it;  R: its source is a return
+//! ```
+//! An address is `[BUILDID:]HEX`; `X:0` stands for outside.
+
+use crate::error::Error;
+use crate::merge::normalise;
+use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
+use image::{BuildId, ImageAddr};
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::path::Path;
+
+/// The image that addresses without a build ID belong to.
+#[derive(Clone, Debug)]
+pub struct DefaultImage {
+    /// Its build ID.
+    pub build_id: Option<BuildId>,
+    /// Its path.
+    pub path: String,
+}
+
+/// Reads pre-aggregated counts from `text`.
+///
+/// # Errors
+/// At the first line that is not of the grammar, with its number.
+pub fn read(path: &Path, text: impl BufRead, default: &DefaultImage) -> Result<Counts, Error> {
+    let mut reader = Reader { images: BTreeMap::new(), default, ledger: crate::Ledger::default() };
+    for (line, number) in text.lines().zip(1u64..) {
+        let line = line.map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let fields: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+        if fields.is_empty() || fields.first() == Some(&"E") {
+            continue;
+        }
+        reader.line(&fields).ok_or_else(|| Error::Malformed {
+            path: path.to_owned(),
+            place: format!("line {number}"),
+            expected: "S address n, B from to n mispredicted, F|f|r first last n, or T|R from to last n".into(),
+            found: line.chars().take(80).collect(),
+        })?;
+    }
+    let mut counts = Counts { images: reader.images.into_values().collect(), ledger: reader.ledger };
+    normalise(&mut counts)?;
+    if counts.images.is_empty() {
+        return Err(Error::NoSamples { path: path.to_owned() });
+    }
+    Ok(counts)
+}
+
+/// Whether `line` could be of this format.
+pub fn looks_like(line: &str) -> bool {
+    let mut fields = line.split_whitespace();
+    let kind = fields.next().unwrap_or("");
+    let rest = fields.count();
+    matches!((kind, rest), ("E", 1) | ("S", 2) | ("B", 4) | ("F" | "f" | "r", 3) | ("T" | "R", 4))
+}
+
+struct Reader<'d> {
+    images: BTreeMap<Option<BuildId>, ImageCounts>,
+    default: &'d DefaultImage,
+    ledger: crate::Ledger,
+}
+
+/// An address of an image; `None` for outside.
+type Place = Option<(Option<BuildId>, ImageAddr)>;
+
+impl Reader<'_> {
+    fn line(&mut self, fields: &[&str]) -> Option<()> {
+        match *fields {
+            ["S", address, n] => {
+                let (place, count) = (place(address)?, n.parse().ok()?);
+                self.ledger.samples.use_up(count);
+                let (id, address) = place?;
+                self.image(id).samples.push(SampleCount { address, count });
+            }
+            ["B", from, to, n, m] => self.branch(place(from)?, place(to)?, n.parse().ok()?, m.parse().ok()?),
+            ["F" | "f" | "r", first, last, n] => self.range(place(first)?, place(last)?, n.parse().ok()?),
+            ["T" | "R", from, to, last, n] => {
+                let (to, count) = (place(to)?, n.parse().ok()?);
+                self.branch(place(from)?, to.clone(), count, 0);
+                self.range(to, place(last)?, count);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn image(&mut self, id: Option<BuildId>) -> &mut ImageCounts {
+        let id = id.or_else(|| self.default.build_id.clone());
+        let path = if id == self.default.build_id { self.default.path.clone() } else { String::new() };
+        self.images
+            .entry(id.clone())
+            .or_insert_with(|| ImageCounts { build_id: id, path, ..ImageCounts::default() })
+    }
+
+    fn branch(&mut self, from: Place, to: Place, count: u64, mispredicted: u64) {
+        self.ledger.branches.use_up(count);
+        let same = matches!((&from, &to), (Some(f), Some(t)) if f.0 == t.0);
+        if let (true, Some((id, from)), Some((_, to))) = (same, &from, &to) {
+            let branch = Branch { from: Some(*from), to: Some(*to), count, mispredicted };
+            return self.image(id.clone()).branches.push(branch);
+        }
+        if let Some((id, from)) = from {
+            self.image(id).branches.push(Branch { from: Some(from), to: None, count, mispredicted });
+        }
+        if let Some((id, to)) = to {
+            self.image(id).branches.push(Branch { from: None, to: Some(to), count, mispredicted });
+        }
+    }
+
+    fn range(&mut self, first: Place, last: Place, count: u64) {
+        match (first, last) {
+            (Some((id, first)), Some((other, last))) if id == other && first <= last => {
+                self.ledger.fall_throughs.use_up(count);
+                self.image(id).fall_throughs.push(FallThrough { first, last, count });
+            }
+            (Some((id, _)), Some((other, _))) if id == other => {
+                self.ledger.fall_throughs.write_off(crate::Reason::Backwards, count);
+            }
+            _ => self.ledger.fall_throughs.write_off(crate::Reason::CrossesImages, count),
+        }
+    }
+}
+
+/// `None` where the text is no address.
+fn place(text: &str) -> Option<Place> {
+    let (id, hex) = match text.split_once(':') {
+        Some(("X" | "x", _)) => return Some(None),
+        Some((id, hex)) => (Some(id.parse::<BuildId>().ok()?), hex),
+        None => (None, text),
+    };
+    let address = u64::from_str_radix(hex.trim_start_matches("0x"), 16).ok()?;
+    Some(Some((id, ImageAddr(address))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Counts, Error> {
+        let default = DefaultImage { build_id: None, path: "a.out".into() };
+        read(Path::new("pa.txt"), text.as_bytes(), &default)
+    }
+
+    #[test]
+    fn a_trace_is_a_branch_and_a_range() {
+        let counts = parse("E cycles\nT 10 20 28 5\nB 28 10 7 2\nB X:0 20 1 0 # entry\nS 24 3\n").expect("parses");
+        let image = &counts.images[0];
+        assert_eq!(image.fall_throughs, [FallThrough { first: ImageAddr(0x20), last: ImageAddr(0x28), count: 5 }]);
+        assert_eq!(image.branches.len(), 3);
+        assert_eq!(image.branches[0].from, None);
+        assert_eq!(image.branches[2].mispredicted, 2);
+        assert_eq!(image.samples[0].count, 3);
+        assert!(counts.ledger.balances());
+    }
+
+    #[test]
+    fn a_bad_line_is_named_by_its_number() {
+        let error = parse("S 10 1\nB 1 2\n").expect_err("malformed").to_string();
+        assert!(error.contains("line 2"), "{error}");
+    }
+}

@@ -1,0 +1,338 @@
+//! From counts of runtime addresses to counts of image addresses, with the books kept.
+//!
+//! Everything that was hot is over by now: the input here are distinct traces and addresses with their sums.
+
+use crate::binding::{Binding, Bindings, image_address};
+use crate::ledger::{Ledger, Reason};
+use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
+use crate::straight_line::{self, Unrecorded};
+use crate::timeline::{FileId, KERNEL_PID, Mapping, SpaceRef, Timeline};
+use crate::traces::{Trace, TraceCount};
+use image::{Image, ImageAddr};
+use perfdata::RuntimeAddr;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How doubled and impossible entries are told from real ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// Ranges must be straight-line code; a doubled entry whose range is not is dropped with its branch;
+    /// wrong-path entries are dropped.
+    #[default]
+    Auto,
+    /// As llvm-profgen: ranges must be straight-line code, every entry counts as a branch.
+    Profgen,
+    /// As create_llvm_prof: both ends in the image, ranges of at most 1 MiB, a newest pair of equal entries that
+    /// jumps far is skipped.
+    Autofdo,
+    /// Nothing is told apart; only backward ranges fall away.
+    None,
+}
+
+/// Sums of one image while they grow.
+#[derive(Default)]
+struct ImageSums {
+    path: String,
+    samples: FxHashMap<ImageAddr, u64>,
+    branches: FxHashMap<(Option<ImageAddr>, Option<ImageAddr>), (u64, u64)>,
+    /// By (first, last): count, and how much of it came from an entry equal to the next.
+    ranges: FxHashMap<(ImageAddr, ImageAddr), (u64, u64)>,
+}
+
+/// Collects sums of all images.
+pub struct Sums<'t> {
+    timeline: &'t Timeline,
+    bindings: &'t Bindings<'t>,
+    rules: Rules,
+    images: FxHashMap<usize, (Arc<Image>, ImageSums)>,
+    /// Samples in files that are not counted.
+    elsewhere: FxHashMap<FileId, u64>,
+    /// The books so far; ranges are checked and booked in [`Sums::finish`].
+    pub ledger: Ledger,
+}
+
+/// An address in an image, the image known by where it lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    image: usize,
+    address: ImageAddr,
+}
+
+impl<'t> Sums<'t> {
+    /// Empty sums.
+    pub fn new(timeline: &'t Timeline, bindings: &'t Bindings<'t>, rules: Rules) -> Self {
+        Sums {
+            timeline,
+            bindings,
+            rules,
+            images: FxHashMap::default(),
+            elsewhere: FxHashMap::default(),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// Adds the sampled addresses of one address space.
+    pub fn add_samples(&mut self, spaces: Spaces<'_>, samples: impl Iterator<Item = (RuntimeAddr, u64)>) {
+        for (address, count) in samples {
+            match self.place(spaces, address) {
+                Ok(place) => {
+                    self.ledger.samples.use_up(count);
+                    if let Some((_, sums)) = self.images.get_mut(&place.image) {
+                        *sums.samples.entry(place.address).or_default() += count;
+                    }
+                }
+                Err(reason) => {
+                    self.ledger.samples.write_off(reason, count);
+                    if let Some(mapping) = spaces.find(address) {
+                        *self.elsewhere.entry(mapping.file).or_default() += count;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Samples in files that are not counted, most first.
+    pub fn elsewhere(&self) -> Vec<(FileId, u64)> {
+        let mut list: Vec<_> = self.elsewhere.iter().map(|(&f, &n)| (f, n)).collect();
+        list.sort_unstable_by_key(|&(f, n)| (std::cmp::Reverse(n), f));
+        list
+    }
+
+    /// Adds the traces of one address space.
+    pub fn add_traces(&mut self, spaces: Spaces<'_>, traces: impl Iterator<Item = TraceCount>) {
+        for t in traces {
+            let from = self.place(spaces, t.trace.from);
+            let to = self.place(spaces, t.trace.to);
+            let next =
+                (t.trace.next_from != Trace::NONE).then(|| (self.place(spaces, t.trace.next_from), t.trace.next_from));
+            if self.rules == Rules::Autofdo {
+                self.add_autofdo(from, to, next.map(|(n, _)| n), &t);
+                continue;
+            }
+            self.add_branch(from, to, t.count, t.mispredicted);
+            if let Some((last, raw_last)) = next {
+                self.add_range(to, last, t.count, raw_last == t.trace.from);
+            }
+        }
+    }
+
+    fn add_branch(&mut self, from: Result<Place, Reason>, to: Result<Place, Reason>, count: u64, mispredicted: u64) {
+        match (from, to) {
+            (Err(reason), Err(_)) => return self.ledger.branches.write_off(reason, count),
+            (Ok(f), Ok(t)) if f.image == t.image => {
+                self.branch(f.image, Some(f.address), Some(t.address), count, mispredicted);
+            }
+            (f, t) => {
+                if let Ok(f) = f {
+                    self.branch(f.image, Some(f.address), None, count, mispredicted);
+                }
+                if let Ok(t) = t {
+                    self.branch(t.image, None, Some(t.address), count, mispredicted);
+                }
+            }
+        }
+        self.ledger.branches.use_up(count);
+    }
+
+    fn branch(&mut self, image: usize, from: Option<ImageAddr>, to: Option<ImageAddr>, count: u64, mispredicted: u64) {
+        if let Some((_, sums)) = self.images.get_mut(&image) {
+            let sum = sums.branches.entry((from, to)).or_default();
+            sum.0 += count;
+            sum.1 += mispredicted;
+        }
+    }
+
+    fn add_range(&mut self, first: Result<Place, Reason>, last: Result<Place, Reason>, count: u64, doubled: bool) {
+        let (first, last) = match (first, last) {
+            (Ok(f), Ok(l)) if f.image == l.image => (f, l),
+            (Err(reason), Err(_)) => return self.ledger.fall_throughs.write_off(reason, count),
+            _ => return self.ledger.fall_throughs.write_off(Reason::CrossesImages, count),
+        };
+        if let Some((_, sums)) = self.images.get_mut(&first.image) {
+            let sum = sums.ranges.entry((first.address, last.address)).or_default();
+            sum.0 += count;
+            sum.1 += if doubled { count } else { 0 };
+        }
+    }
+
+    /// create_llvm_prof's rule: a range that is dropped takes its branch along, and a target outside drops both.
+    fn add_autofdo(
+        &mut self,
+        from: Result<Place, Reason>,
+        to: Result<Place, Reason>,
+        next: Option<Result<Place, Reason>>,
+        t: &TraceCount,
+    ) {
+        let same_image = matches!((&from, &to), (Ok(f), Ok(t)) if f.image == t.image);
+        let reason = from.err().or(to.err()).unwrap_or(Reason::CrossesImages);
+        if let Some(next) = next {
+            let fault = match (to, next) {
+                (Err(reason), _) => Some(reason),
+                (Ok(first), Ok(last)) if first.image == last.image => match last.address.0.checked_sub(first.address.0) {
+                    None => Some(Reason::Backwards),
+                    Some(length) if length > straight_line::LONGEST_BYTES => Some(Reason::TooLong),
+                    Some(_) => None,
+                },
+                _ => Some(Reason::CrossesImages),
+            };
+            if let Some(fault) = fault {
+                self.ledger.fall_throughs.write_off(fault, t.count);
+                return self.ledger.branches.write_off(fault, t.count);
+            }
+            self.add_range(to, next, t.count, false);
+        }
+        if same_image {
+            self.add_branch(from, to, t.count, t.mispredicted);
+        } else {
+            self.ledger.branches.write_off(reason, t.count);
+        }
+    }
+
+    fn place(&mut self, spaces: Spaces<'_>, address: RuntimeAddr) -> Result<Place, Reason> {
+        let mapping = spaces.find(address).ok_or(Reason::Unmapped)?;
+        let image = match self.bindings.get(mapping.file) {
+            Binding::Image(image) => image,
+            Binding::NoFile => return Err(Reason::NoFile),
+            Binding::Other => return Err(Reason::OtherImage),
+            Binding::Unavailable(_) => return Err(Reason::ImageUnavailable),
+            Binding::BuildIdMismatch(..) => return Err(Reason::BuildIdMismatch),
+        };
+        let file = self.timeline.files().get(mapping.file.0 as usize).ok_or(Reason::Unmapped)?;
+        let address = image_address(image, file, &mapping, address).ok_or(Reason::NotExecutable)?;
+        let id = Arc::as_ptr(image) as usize;
+        self.images
+            .entry(id)
+            .or_insert_with(|| (Arc::clone(image), ImageSums { path: file.path.clone(), ..ImageSums::default() }));
+        Ok(Place { image: id, address })
+    }
+
+    /// Adds the sums of another collector over the same timeline and bindings.
+    pub fn merge(&mut self, other: Sums<'t>) {
+        self.ledger.add(&other.ledger);
+        other.elsewhere.into_iter().for_each(|(k, n)| *self.elsewhere.entry(k).or_default() += n);
+        for (id, (image, sums)) in other.images {
+            let (_, own) = self.images.entry(id).or_insert_with(|| (image, ImageSums::default()));
+            if own.path.is_empty() || (!sums.path.is_empty() && sums.path < own.path) {
+                own.path = sums.path;
+            }
+            sums.samples.into_iter().for_each(|(k, n)| *own.samples.entry(k).or_default() += n);
+            for (k, (n, m)) in sums.branches {
+                let sum = own.branches.entry(k).or_default();
+                *sum = (sum.0 + n, sum.1 + m);
+            }
+            for (k, (n, d)) in sums.ranges {
+                let sum = own.ranges.entry(k).or_default();
+                *sum = (sum.0 + n, sum.1 + d);
+            }
+        }
+    }
+
+    /// Checks the ranges against the code, books them, and hands out sorted counts.
+    pub fn finish(self, unrecorded: Unrecorded) -> Counts {
+        let Sums { rules, images, mut ledger, .. } = self;
+        let mut done: Vec<ImageCounts> = Vec::new();
+        for (image, mut sums) in images.into_values() {
+            let fall_throughs = check_ranges(&image, &mut sums, rules, unrecorded, &mut ledger);
+            done.push(sorted(&image, sums, fall_throughs));
+        }
+        done.retain(|i| !i.is_empty());
+        done.sort_by(|a, b| (&a.build_id, &a.path).cmp(&(&b.build_id, &b.path)));
+        Counts { images: done, ledger }
+    }
+}
+
+/// The address spaces a sample can lie in.
+#[derive(Clone, Copy, Debug)]
+pub struct Spaces<'t> {
+    /// The process's own.
+    pub user: SpaceRef<'t>,
+    /// The kernel's.
+    pub kernel: SpaceRef<'t>,
+}
+
+impl<'t> Spaces<'t> {
+    /// Those of `pid` at `time`.
+    pub fn at(timeline: &'t Timeline, pid: i32, time: u64) -> Self {
+        Spaces { user: timeline.space(pid, time), kernel: timeline.space(KERNEL_PID, time) }
+    }
+
+    /// The mapping that covers `address`.
+    pub fn find(&self, address: RuntimeAddr) -> Option<Mapping> {
+        self.user.find(address).or_else(|| self.kernel.find(address))
+    }
+
+    /// Whether `time` has the same address spaces.
+    pub fn holds_at(&self, time: u64) -> bool {
+        time >= self.user.since.max(self.kernel.since) && time < self.user.until.min(self.kernel.until)
+    }
+}
+
+fn check_ranges(
+    image: &Image,
+    sums: &mut ImageSums,
+    rules: Rules,
+    unrecorded: Unrecorded,
+    ledger: &mut Ledger,
+) -> Vec<FallThrough> {
+    let mut by_first: BTreeMap<ImageAddr, Vec<(ImageAddr, u64, u64)>> = BTreeMap::new();
+    for (&(first, last), &(count, doubled)) in &sums.ranges {
+        by_first.entry(first).or_default().push((last, count, doubled));
+    }
+    let mut kept = Vec::with_capacity(sums.ranges.len());
+    for (first, mut lasts) in by_first {
+        lasts.sort_unstable();
+        let addresses: Vec<ImageAddr> = lasts.iter().map(|l| l.0).collect();
+        let verdicts = match rules {
+            Rules::Auto => straight_line::check(image, first, &addresses, unrecorded),
+            Rules::Profgen => straight_line::check(image, first, &addresses, Unrecorded::default()),
+            Rules::Autofdo | Rules::None => {
+                addresses.iter().map(|&last| if last < first { Err(Reason::Backwards) } else { Ok(()) }).collect()
+            }
+        };
+        for ((last, count, doubled), verdict) in lasts.into_iter().zip(verdicts) {
+            match verdict {
+                Ok(()) => {
+                    ledger.fall_throughs.use_up(count);
+                    kept.push(FallThrough { first, last, count });
+                }
+                Err(reason) if rules == Rules::Auto => {
+                    ledger.fall_throughs.write_off(reason, count - doubled);
+                    ledger.fall_throughs.write_off(Reason::DuplicateEntry, doubled);
+                    drop_doubled(sums, last, first, doubled, ledger);
+                }
+                Err(reason) => ledger.fall_throughs.write_off(reason, count),
+            }
+        }
+    }
+    kept
+}
+
+/// Takes back the branches of doubled entries: the branch goes from the range's end to its beginning.
+fn drop_doubled(sums: &mut ImageSums, from: ImageAddr, to: ImageAddr, doubled: u64, ledger: &mut Ledger) {
+    if doubled == 0 {
+        return;
+    }
+    let key = (Some(from), Some(to));
+    if let Some(sum) = sums.branches.get_mut(&key) {
+        sum.0 = sum.0.saturating_sub(doubled);
+        sum.1 = sum.1.min(sum.0);
+        ledger.branches.revoke(Reason::DuplicateEntry, doubled);
+        if sum.0 == 0 {
+            sums.branches.remove(&key);
+        }
+    }
+}
+
+fn sorted(image: &Image, sums: ImageSums, fall_throughs: Vec<FallThrough>) -> ImageCounts {
+    let mut samples: Vec<_> =
+        sums.samples.into_iter().map(|(address, count)| SampleCount { address, count }).collect();
+    samples.sort_unstable();
+    let mut branches: Vec<_> = sums
+        .branches
+        .into_iter()
+        .map(|((from, to), (count, mispredicted))| Branch { from, to, count, mispredicted })
+        .collect();
+    branches.sort_unstable();
+    ImageCounts { build_id: image.build_id().cloned(), path: sums.path, samples, branches, fall_throughs }
+}

@@ -1,0 +1,207 @@
+//! Reads what `perf script` prints of branch stacks, with mapping events where they are shown.
+//!
+//! Lines understood: those of `perf script --show-mmap-events -F [comm,][pid,]ip,brstack`. A sample line holds at
+//! least one `0xFROM/0xTO/…` token; the last plain hex number before it is the instruction pointer, and a decimal
+//! number before that the pid. A mapping line holds `PERF_RECORD_MMAP` or `PERF_RECORD_MMAP2`. Without mapping lines
+//! the addresses are taken to be those of the one image given, which is right for programs that are not
+//! position-independent.
+
+use crate::aggregate::{Aggregated, Options};
+use crate::binding::Bindings;
+use crate::error::Error;
+use crate::resolve::{Spaces, Sums};
+use crate::straight_line::Unrecorded;
+use crate::timeline::{Change, KERNEL_PID, MappedFile, Timeline};
+use crate::traces::{Trace, TraceTable};
+use image::Image;
+use perfdata::RuntimeAddr;
+use rustc_hash::FxHashMap;
+use std::io::BufRead;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether `line` could be of this format.
+pub fn looks_like(line: &str) -> bool {
+    line.contains("PERF_RECORD_MMAP") || line.split_whitespace().any(|token| parse_entry(token).is_some())
+}
+
+/// Counts of one process between two changes of its mappings.
+struct Stretch {
+    position: u64,
+    traces: TraceTable,
+    addresses: TraceTable,
+}
+
+/// Pid of samples and mappings in a listing that shows no pids.
+const ANY_PID: i32 = 0;
+
+/// Counts the branch stacks of `text` in `images`.
+///
+/// # Errors
+/// Where `text` cannot be read, holds no branch stack, or nothing in it belongs to `images`.
+pub fn aggregate(
+    path: &Path,
+    text: impl BufRead,
+    images: &[Arc<Image>],
+    options: Options,
+) -> Result<Aggregated, Error> {
+    let mut reader = Reader::default();
+    for (line, position) in text.split(b'\n').zip(0u64..) {
+        let line = line.map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        reader.line(position, &String::from_utf8_lossy(&line));
+    }
+    if reader.samples == 0 {
+        return Err(Error::NoSamples { path: path.to_owned() });
+    }
+    if reader.changes.is_empty() {
+        reader.changes = preferred_addresses(images);
+    }
+    if reader.pids_shown {
+        reader.changes.retain(|(_, _, replica)| !replica);
+    }
+    let timeline = Timeline::build(reader.changes.into_iter().map(|(t, c, _)| (t, c)).collect());
+    let bindings = Bindings::new(timeline.files(), images, Vec::new());
+    let mut sums = Sums::new(&timeline, &bindings, options.rules);
+    let mut stretches: Vec<_> = reader.stretches.into_iter().collect();
+    stretches.sort_by_key(|((pid, n), _)| (*pid, *n));
+    for ((pid, _), stretch) in stretches {
+        let spaces = Spaces::at(&timeline, pid, stretch.position);
+        sums.add_samples(spaces, stretch.addresses.iter().map(|t| (t.trace.from, t.count)));
+        sums.add_traces(spaces, stretch.traces.iter());
+    }
+    sums.ledger.samples.write_off(crate::Reason::Malformed, reader.malformed);
+    let samples = reader.samples;
+    let counts = sums.finish(Unrecorded::default());
+    if counts.images.is_empty() {
+        return Err(Error::NothingMatches {
+            path: path.to_owned(),
+            samples,
+            images: images.iter().map(|i| i.path().display().to_string()).collect::<Vec<_>>().join(", "),
+            cause: "no address lies in it; show the mappings (perf script --show-mmap-events) and give the recorded build"
+                .into(),
+        });
+    }
+    Ok(Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() })
+}
+
+#[derive(Default)]
+struct Reader {
+    /// Time, change, and whether it only serves a listing without pids.
+    changes: Vec<(u64, Change, bool)>,
+    /// Mapping changes so far, by pid.
+    versions: FxHashMap<i32, u32>,
+    stretches: FxHashMap<(i32, u32), Stretch>,
+    pids_shown: bool,
+    samples: u64,
+    malformed: u64,
+}
+
+impl Reader {
+    fn line(&mut self, position: u64, line: &str) {
+        if let Some(at) = line.find("PERF_RECORD_MMAP") {
+            match parse_mapping(line.get(at..).unwrap_or("")) {
+                Some((pid, change, any)) => {
+                    *self.versions.entry(pid).or_default() += 1;
+                    *self.versions.entry(ANY_PID).or_default() += 1;
+                    self.changes.push((position, change, false));
+                    self.changes.extend(any.map(|c| (position, c, true)));
+                }
+                None => self.malformed += 1,
+            }
+            return;
+        }
+        let mut entries = line.split_whitespace().filter_map(parse_entry).peekable();
+        if entries.peek().is_none() {
+            return;
+        }
+        let (pid, ip) = leading_numbers(line);
+        self.pids_shown |= pid.is_some();
+        let pid = pid.unwrap_or(ANY_PID);
+        let version = self.versions.get(&pid).copied().unwrap_or(0);
+        let stretch = self.stretches.entry((pid, version)).or_insert_with(|| Stretch {
+            position,
+            traces: TraceTable::default(),
+            addresses: TraceTable::default(),
+        });
+        self.samples += 1;
+        if let Some(ip) = ip {
+            stretch.addresses.add(ip, 0, 0, 0);
+        }
+        let mut next = Trace::NONE.0;
+        for entry in entries.filter(|e| !e.wrong_path) {
+            stretch.traces.add(entry.from, entry.to, next, u64::from(entry.mispredicted));
+            next = entry.from;
+        }
+    }
+}
+
+struct Entry {
+    from: u64,
+    to: u64,
+    mispredicted: bool,
+    wrong_path: bool,
+}
+
+fn parse_entry(token: &str) -> Option<Entry> {
+    let mut parts = token.split('/');
+    let from = u64::from_str_radix(parts.next()?.strip_prefix("0x")?, 16).ok()?;
+    let to = u64::from_str_radix(parts.next()?.strip_prefix("0x")?, 16).ok()?;
+    let mispredicted = parts.next()?.starts_with('M');
+    Some(Entry { from, to, mispredicted, wrong_path: token.contains("SPEC_WRONG_PATH") })
+}
+
+/// The pid and the instruction pointer that stand before the first entry.
+fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
+    let before: Vec<&str> = line.split_whitespace().take_while(|t| parse_entry(t).is_none()).collect();
+    let ip = before.last().and_then(|t| u64::from_str_radix(t, 16).ok());
+    let pid = before.iter().rev().skip(1).find_map(|t| t.split('/').next()?.parse().ok());
+    (pid, ip)
+}
+
+/// `PERF_RECORD_MMAP2 12/12: [0x55e0(0x1000) @ 0x40 08:01 7 0]: r-xp /usr/bin/x`. Also gives the same change for a
+/// listing that shows no pids.
+fn parse_mapping(text: &str) -> Option<(i32, Change, Option<Change>)> {
+    let mut words = text.split_whitespace();
+    words.next()?;
+    let pid: i32 = words.next()?.split('/').next()?.parse().ok()?;
+    let inside = text.get(text.find('[')? + 1..)?;
+    let (range, rest) = inside.split_once(']')?;
+    let (start, more) = range.split_once('(')?;
+    let (len, tail) = more.split_once(')')?;
+    let pgoff = tail.trim_start().strip_prefix('@')?.split_whitespace().next()?;
+    let rest = rest.strip_prefix(':')?.trim_start();
+    let (protection, name) = rest.split_once(' ')?;
+    if !protection.contains('x') {
+        return None;
+    }
+    let build_id = range.split_once('<').and_then(|(_, id)| parse_hex(id.split('>').next()?));
+    let file = MappedFile { path: name.trim().to_owned(), build_id, kernel: pid == KERNEL_PID };
+    let (start, len, pgoff) = (RuntimeAddr(number(start)?), number(len)?, number(pgoff)?);
+    let map = |pid| Change::Map { pid, start, len, pgoff, file: file.clone() };
+    Some((pid, map(pid), (pid != KERNEL_PID).then(|| map(ANY_PID))))
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.trim().strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.trim().parse().ok(),
+    }
+}
+
+fn parse_hex(text: &str) -> Option<Vec<u8>> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(text.get(i..i + 2)?, 16).ok()).collect()
+}
+
+/// Mappings that put each image where its headers ask for.
+fn preferred_addresses(images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
+    let mut out = Vec::new();
+    for image in images {
+        let file = MappedFile { path: image.path().display().to_string(), build_id: None, kernel: false };
+        for s in image.segments().iter().filter(|s| s.executable) {
+            let (start, len, pgoff) = (RuntimeAddr(s.address.0), s.file_bytes, s.offset.0);
+            let file = file.clone();
+            out.push((0, Change::Map { pid: ANY_PID, start, len, pgoff, file }, true));
+        }
+    }
+    out
+}
