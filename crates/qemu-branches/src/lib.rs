@@ -1,1 +1,22 @@
 //! qemu-user plugin that gives an emulated CPU a branch stack.
+//!
+//! qemu (plugin interface version 1, as in qemu 6.0 to 8.2) loads this library, and calls back before every
+//! translation block it runs. A block that does not begin where the one before it ended was reached by a taken
+//! branch; the last 32 of those, per virtual CPU, are the branch stack. Every so many taken branches the stack
+//! becomes a `PERF_RECORD_SAMPLE`, in the bytes that perf.data uses, in a spool file (see [`spool`]) that survives
+//! whatever ends the program. The crate `record` turns the spool into a perf.data.
+//!
+//! What is not recorded: a program that the guest starts with `execve` runs natively (its number is counted), and
+//! a signal handler's entry and return are no branches (they empty the stack).
+
+mod api;
+mod block;
+mod elf;
+mod hooks;
+mod lock;
+mod maps;
+mod process;
+mod records;
+pub mod spool;
+mod vcpu;
+mod watch;

@@ -1,0 +1,190 @@
+//! What a translation block's last instruction can do: where it may go, and what counts as a taken branch.
+
+use std::sync::atomic::AtomicBool;
+
+/// Guest architectures whose branches the plugin knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Guest {
+    X86_64,
+    Aarch64,
+}
+
+/// No address: the block before decides nothing (start of a thread, or the block did not end in a branch).
+pub const NOWHERE: u64 = u64::MAX - 1;
+/// Any address: an indirect branch or a return.
+pub const ANYWHERE: u64 = u64::MAX;
+
+/// How a block ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Straight on to the next address (also system calls: what they do is not a branch of the program).
+    Sequential,
+    /// A repeated string instruction: qemu runs it as a loop of blocks that begin at the instruction itself.
+    Repeat,
+    /// Straight on, or to the target.
+    Conditional(u64),
+    /// Always to the target.
+    Direct(u64),
+    /// Always somewhere.
+    Indirect,
+}
+
+/// One translation block, as the callback before it gets it. One cache line each.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Block {
+    /// Address of the first instruction.
+    pub start: u64,
+    /// Start of the block that follows without a branch; [`NOWHERE`] when the block always ends in a branch, so
+    /// that a jump to the very next address counts as the branch it is.
+    pub next: u64,
+    /// Address of the last instruction.
+    pub last: u64,
+    /// Where a taken branch leads: an address, [`ANYWHERE`] or [`NOWHERE`].
+    pub target: u64,
+    /// Instructions in the block.
+    pub instructions: u32,
+    /// The block ends in a repeated string instruction.
+    pub repeats: bool,
+    /// The block is where a signal handler begins.
+    pub handler: AtomicBool,
+}
+
+/// The block before the first one.
+pub static NO_BLOCK: Block = Block {
+    start: NOWHERE,
+    next: NOWHERE,
+    last: NOWHERE,
+    target: NOWHERE,
+    instructions: 0,
+    repeats: false,
+    handler: AtomicBool::new(false),
+};
+
+impl Block {
+    /// Describes the block from `start` whose last instruction is `bytes` at `last`.
+    pub fn new(guest: Guest, start: u64, last: u64, bytes: &[u8], instructions: u32) -> Block {
+        let end = last.wrapping_add(bytes.len() as u64);
+        let ending = match guest {
+            Guest::X86_64 => x86_ending(bytes, end),
+            Guest::Aarch64 => aarch64_ending(bytes, last),
+        };
+        let (next, target) = match ending {
+            Ending::Sequential | Ending::Repeat => (end, NOWHERE),
+            Ending::Conditional(target) => (end, target),
+            Ending::Direct(target) => (NOWHERE, target),
+            Ending::Indirect => (NOWHERE, ANYWHERE),
+        };
+        let repeats = ending == Ending::Repeat;
+        Block { start, next, last, target, instructions, repeats, handler: AtomicBool::new(false) }
+    }
+
+    /// True when both describe the same instructions, so that one description serves both.
+    pub fn same(&self, other: &Block) -> bool {
+        (self.start, self.next, self.last, self.target, self.instructions, self.repeats)
+            == (other.start, other.next, other.last, other.target, other.instructions, other.repeats)
+    }
+}
+
+/// Sign-extends a relative operand of one or four bytes.
+fn relative(bytes: &[u8]) -> Option<u64> {
+    match bytes {
+        [one] => Some(*one as i8 as u64),
+        [a, b, c, d] => Some(i32::from_le_bytes([*a, *b, *c, *d]) as u64),
+        _ => None,
+    }
+}
+
+/// Classifies an x86-64 instruction that ends at `end` (Intel SDM volume 2, appendix A).
+pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
+    let mut rest = bytes;
+    let mut repeat = false;
+    while let [prefix, tail @ ..] = rest {
+        match prefix {
+            0xf2 | 0xf3 => repeat = true,
+            0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0x40..=0x4f => {}
+            _ => break,
+        }
+        rest = tail;
+    }
+    let to = |operand: &[u8], make: fn(u64) -> Ending| match relative(operand) {
+        Some(distance) => make(end.wrapping_add(distance)),
+        // An operand of 16 bits (prefix 66) means different things to different CPUs; no compiler emits it.
+        None => Ending::Sequential,
+    };
+    match rest {
+        [0x70..=0x7f | 0xe0..=0xe3, operand @ ..] => to(operand, Ending::Conditional),
+        [0x0f, 0x80..=0x8f, operand @ ..] => to(operand, Ending::Conditional),
+        [0xe8 | 0xe9 | 0xeb, operand @ ..] => to(operand, Ending::Direct),
+        [0xc2 | 0xc3 | 0xca | 0xcb, ..] => Ending::Indirect,
+        [0xff, modrm, ..] if matches!((modrm >> 3) & 7, 2..=5) => Ending::Indirect,
+        [0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f, ..] if repeat => Ending::Repeat,
+        _ => Ending::Sequential,
+    }
+}
+
+/// Classifies an AArch64 instruction at `address` (Arm ARM C4.1, branches and exception generating).
+pub fn aarch64_ending(bytes: &[u8], address: u64) -> Ending {
+    let [a, b, c, d] = *bytes else { return Ending::Sequential };
+    let word = u32::from_le_bytes([a, b, c, d]);
+    // Shifts the field's top bit to bit 31 and back, which sign-extends it; the result counts bytes.
+    let target = |shift_left: u32, shift_right: u32| {
+        let words = ((word << shift_left) as i32) >> shift_right;
+        address.wrapping_add((i64::from(words) * 4) as u64)
+    };
+    if word & 0x7c00_0000 == 0x1400_0000 {
+        Ending::Direct(target(6, 6))
+    } else if word & 0xff00_0000 == 0x5400_0000 || word & 0x7e00_0000 == 0x3400_0000 {
+        Ending::Conditional(target(8, 13))
+    } else if word & 0x7e00_0000 == 0x3600_0000 {
+        Ending::Conditional(target(13, 18))
+    } else if word & 0xfe00_0000 == 0xd600_0000 {
+        Ending::Indirect
+    } else {
+        Ending::Sequential
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x86_branches_are_told_apart_with_their_targets() {
+        let ending = |bytes: &[u8]| x86_ending(bytes, 0x1000);
+        assert_eq!(ending(&[0x74, 0xfe]), Ending::Conditional(0xffe));
+        assert_eq!(ending(&[0x0f, 0x85, 0x10, 0, 0, 0]), Ending::Conditional(0x1010));
+        assert_eq!(ending(&[0x2e, 0x75, 0x02]), Ending::Conditional(0x1002));
+        assert_eq!(ending(&[0xeb, 0x00]), Ending::Direct(0x1000));
+        assert_eq!(ending(&[0xe8, 0xf0, 0xff, 0xff, 0xff]), Ending::Direct(0xff0));
+        assert_eq!(ending(&[0xf3, 0xc3]), Ending::Indirect);
+        assert_eq!(ending(&[0x41, 0xff, 0xe3]), Ending::Indirect);
+        assert_eq!(ending(&[0xff, 0x14, 0xc8]), Ending::Indirect);
+        assert_eq!(ending(&[0xff, 0xc0]), Ending::Sequential, "inc eax shares the opcode of indirect calls");
+        assert_eq!(ending(&[0xf3, 0x48, 0xab]), Ending::Repeat);
+        assert_eq!(ending(&[0x48, 0xab]), Ending::Sequential);
+        assert_eq!(ending(&[0x0f, 0x05]), Ending::Sequential);
+        assert_eq!(ending(&[]), Ending::Sequential);
+    }
+
+    #[test]
+    fn aarch64_branches_are_told_apart_with_their_targets() {
+        let ending = |word: u32| aarch64_ending(&word.to_le_bytes(), 0x1000);
+        assert_eq!(ending(0x1400_0001), Ending::Direct(0x1004));
+        assert_eq!(ending(0x97ff_ffff), Ending::Direct(0xffc));
+        assert_eq!(ending(0x5400_0040), Ending::Conditional(0x1008));
+        assert_eq!(ending(0x54ff_ffe1), Ending::Conditional(0xffc));
+        assert_eq!(ending(0xb400_0040), Ending::Conditional(0x1008));
+        assert_eq!(ending(0x3707_ffe0), Ending::Conditional(0xffc));
+        assert_eq!(ending(0xd65f_03c0), Ending::Indirect);
+        assert_eq!(ending(0xd63f_0000), Ending::Indirect);
+        assert_eq!(ending(0xd400_0001), Ending::Sequential);
+        assert_eq!(ending(0xd503_201f), Ending::Sequential);
+    }
+
+    #[test]
+    fn a_jump_to_the_next_address_is_still_a_branch() {
+        let block = Block::new(Guest::X86_64, 0x1000, 0x1004, &[0xeb, 0x00], 2);
+        assert_eq!((block.next, block.target), (NOWHERE, 0x1006));
+    }
+}

@@ -1,0 +1,221 @@
+//! What qemu calls: installation, translation, thread start, system calls, exit.
+
+use crate::api::{self, Api, Insn, NO_REGISTERS, PluginId, QemuInfo, Tb};
+use crate::block::{Block, Guest};
+use crate::process::{self, Settings};
+use crate::{vcpu, watch};
+use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+struct Hooks {
+    api: Api,
+    guest: Guest,
+    count_only: bool,
+}
+
+static HOOKS: OnceLock<Hooks> = OnceLock::new();
+/// A running system call maps, unmaps or protects code.
+static CODE_CHANGES: AtomicBool = AtomicBool::new(false);
+
+/// Called by qemu after it loaded the plugin; anything but 0 makes qemu stop.
+///
+/// # Safety
+/// Only qemu calls this, with valid pointers to its description and to `argc` strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: PluginId,
+    info: *const QemuInfo,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: the contract of this function.
+    let (info, arguments) = unsafe {
+        let count = usize::try_from(argc).unwrap_or(0);
+        let arguments: Vec<&[u8]> = (0..count).map(|at| CStr::from_ptr(*argv.add(at)).to_bytes()).collect();
+        (&*info, arguments)
+    };
+    // SAFETY: qemu's description holds a string.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    match install(id, target, info.system_emulation, &arguments) {
+        Ok(()) => 0,
+        Err(message) => {
+            eprintln!("planish plugin: {message}");
+            1
+        }
+    }
+}
+
+fn install(id: PluginId, target: &CStr, system: bool, arguments: &[&[u8]]) -> Result<(), String> {
+    if system {
+        return Err("it records programs (qemu-user), not whole machines".into());
+    }
+    let guest = match target.to_bytes() {
+        b"x86_64" => Guest::X86_64,
+        b"aarch64" => Guest::Aarch64,
+        _ => return Err(format!("guest {target:?} is not supported; x86_64 and aarch64 are")),
+    };
+    let settings = parse(arguments)?;
+    let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
+    let count_only = settings.count_only;
+    let spool = settings.spool.clone();
+    process::begin(settings).map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
+    let hooks = HOOKS.get_or_init(|| Hooks { api, guest, count_only });
+    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever.
+    unsafe {
+        (hooks.api.on_translate)(id, translated);
+        (hooks.api.on_vcpu_start)(id, vcpu_started);
+        (hooks.api.on_syscall)(id, syscall);
+        (hooks.api.on_syscall_return)(id, syscall_returned);
+        (hooks.api.on_exit)(id, exiting, std::ptr::null_mut());
+        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
+    }
+    Ok(())
+}
+
+/// Reads `name=value` arguments.
+fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
+    let mut settings = Settings { period: 1000, ..Settings::default() };
+    for argument in arguments {
+        let mut parts = argument.splitn(2, |byte| *byte == b'=');
+        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        match name {
+            b"spool" => settings.spool = OsString::from_vec(value.to_vec()).into(),
+            b"comm" => settings.comm = value.to_vec(),
+            b"count" => settings.count_only = value == b"on",
+            b"period" => {
+                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                settings.period = number.filter(|period| (1..1 << 40).contains(period)).ok_or_else(|| {
+                    format!("period {:?} is not a positive number", String::from_utf8_lossy(value))
+                })?;
+            }
+            _ => return Err(format!("unknown argument {:?}", String::from_utf8_lossy(argument))),
+        }
+    }
+    if !settings.spool.is_absolute() {
+        return Err("spool=FILE is missing or not absolute; `planish record --branches=emulated` sets it".into());
+    }
+    Ok(settings)
+}
+
+extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
+    vcpu::start(index);
+}
+
+extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
+    let Some(hooks) = HOOKS.get() else { return };
+    let api = &hooks.api;
+    // SAFETY: `tb` is the block being translated, and its instructions live as long as this call; an instruction's
+    // bytes are `insn_len` long.
+    unsafe {
+        let count = (api.tb_instructions)(tb);
+        let Some(last_index) = count.checked_sub(1) else { return };
+        let (first, last): (*mut Insn, *mut Insn) =
+            ((api.tb_instruction)(tb, 0), (api.tb_instruction)(tb, last_index));
+        let start = (api.tb_address)(tb);
+        let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
+        let block = Block::new(hooks.guest, start, (api.insn_address)(last), bytes, count as u32);
+        if !hooks.count_only {
+            let host = (api.insn_host)(first);
+            watch::translating(start, if host.is_null() { None } else { Some(host as u64) });
+        }
+        let block: *const Block = watch::intern(block);
+        let callback = if hooks.count_only { vcpu::count_block } else { vcpu::before_block };
+        (api.on_block)(tb, callback, NO_REGISTERS, block.cast_mut().cast::<c_void>());
+    }
+}
+
+/// Numbers of the system calls that matter, by guest.
+struct Numbers {
+    mmap: i64,
+    munmap: i64,
+    mprotect: i64,
+    rt_sigaction: i64,
+    execve: i64,
+    execveat: i64,
+}
+
+const X86_64: Numbers =
+    Numbers { mmap: 9, munmap: 11, mprotect: 10, rt_sigaction: 13, execve: 59, execveat: 322 };
+const AARCH64: Numbers =
+    Numbers { mmap: 222, munmap: 215, mprotect: 226, rt_sigaction: 134, execve: 221, execveat: 281 };
+
+fn numbers(guest: Guest) -> &'static Numbers {
+    match guest {
+        Guest::X86_64 => &X86_64,
+        Guest::Aarch64 => &AARCH64,
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // qemu fixes the prototype.
+extern "C" fn syscall(
+    _id: PluginId,
+    _vcpu: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    _a4: u64,
+    _a5: u64,
+    _a6: u64,
+    _a7: u64,
+    _a8: u64,
+) {
+    let (Some(hooks), Some(spool)) = (HOOKS.get(), process::spool()) else { return };
+    let known = numbers(hooks.guest);
+    if number == known.rt_sigaction && a2 != 0 {
+        watch::handler_set(a2);
+    } else if number == known.mmap || number == known.mprotect {
+        const PROT_EXEC: u64 = 4;
+        CODE_CHANGES.fetch_or(a3 & PROT_EXEC != 0, Ordering::Relaxed);
+    } else if number == known.munmap {
+        CODE_CHANGES.fetch_or(watch::is_code(a1, a2), Ordering::Relaxed);
+    } else if number == known.execve || number == known.execveat {
+        // Counted before, since a successful one does not return; a failed one is taken back.
+        spool.header.native_programs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn syscall_returned(_id: PluginId, _vcpu: c_uint, number: i64, _result: i64) {
+    let (Some(hooks), Some(spool)) = (HOOKS.get(), process::spool()) else { return };
+    let known = numbers(hooks.guest);
+    if number == known.execve || number == known.execveat {
+        spool.header.native_programs.fetch_sub(1, Ordering::Relaxed);
+    } else if number == known.mmap || number == known.munmap || number == known.mprotect {
+        // Only after the call do the maps show the change.
+        if CODE_CHANGES.swap(false, Ordering::Relaxed) {
+            watch::mappings_changed();
+        }
+    }
+}
+
+extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
+    vcpu::publish_all();
+    if HOOKS.get().is_some_and(|hooks| !hooks.count_only) {
+        process::tell_exit();
+    }
+}
+
+extern "C" fn before_fork() {
+    watch::before_fork();
+}
+
+extern "C" fn after_fork() {
+    watch::after_fork();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_and_wrong_ones_refused() {
+        let settings = parse(&[b"spool=/a=b", b"period=50", b"comm=x", b"count=on"]).unwrap();
+        assert_eq!((settings.spool.to_str(), settings.period), (Some("/a=b"), 50));
+        assert!(settings.count_only);
+        assert!(parse(&[b"spool=relative"]).is_err());
+        assert!(parse(&[b"spool=/a", b"period=0"]).is_err());
+        assert!(parse(&[b"spool=/a", b"other=1"]).is_err());
+    }
+}
