@@ -1,0 +1,133 @@
+//! The command line: one verb a step, flags that hold for all of them, and the exit codes.
+
+use crate::command;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Exit code of a run that did what it was asked and found nothing bad.
+pub const FINE: u8 = 0;
+/// Exit code where the finding is negative: slower, missing, different.
+#[allow(dead_code)]
+pub const NEGATIVE: u8 = 1;
+/// Exit code of wrong usage and bad input.
+pub const BAD_INPUT: u8 = 2;
+
+const AFTER_HELP: &str = "\
+A first run:
+  planish doctor                       what this machine can do
+  planish init                         write a planish.toml to fill in
+  planish optimize                     build, record, rebuild, measure, report
+
+The same by hand:
+  planish record --branches=emulated -o perf.data -- ./app input
+  planish profile perf.data --binary ./app -o app.afdo
+  clang -O2 -fprofile-sample-use=app.afdo …
+  planish compare ./app ./app.new -- {bin} other-input
+
+Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input.";
+
+/// Makes programs faster by laying out their code after how they really run, and proves what it gained.
+#[derive(Debug, Parser)]
+#[command(name = "planish", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Flags that every command takes.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Global {
+    /// Print errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Print more about what was done
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Threads to work with [default: one per CPU]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+impl Global {
+    /// The number of threads asked for, or one per CPU.
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(
+            || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+            usize::from,
+        )
+    }
+}
+
+/// How a command prints its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Say what this machine and these binaries can do, with the next step for each lack
+    Doctor(command::doctor::Args),
+    /// Record where a program spends its time, with branch stacks, into perf.data
+    Record(command::record::Args),
+    /// Count branches, fall-through ranges and samples of recordings, per image
+    Aggregate(command::aggregate::Args),
+    /// Add up counts of several recordings
+    Merge(command::merge::Args),
+    /// Make a sample profile for clang, gcc or rustc; show, merge, diff and trim profiles
+    Profile(command::profile::Args),
+    /// Write a commented planish.toml
+    Init(command::init::Args),
+    /// Build a program as planish.toml says, with or without a profile
+    Build(command::build::Args),
+    /// Measure variants of a program, interleaved, and say whether they differ
+    Compare(command::compare::Args),
+    /// Build, record, profile, rebuild, measure and report, all from planish.toml
+    Optimize(command::optimize::Args),
+    /// Print the report of a finished run again
+    Report(command::report::Args),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages into a directory
+    Man {
+        /// The directory
+        #[arg(value_name = "DIR")]
+        directory: std::path::PathBuf,
+    },
+}
+
+impl Cli {
+    /// Runs the command; the result is the exit code.
+    pub fn run(self) -> anyhow::Result<u8> {
+        let global = &self.global;
+        match self.verb {
+            Verb::Doctor(args) => command::doctor::run(&args, global),
+            Verb::Record(args) => command::record::run(args, global),
+            Verb::Aggregate(args) => command::aggregate::run(&args, global),
+            Verb::Merge(args) => command::merge::run(&args, global),
+            Verb::Profile(args) => command::profile::run(args, global),
+            Verb::Init(args) => command::init::run(args, global),
+            Verb::Build(args) => command::build::run(args, global),
+            Verb::Compare(args) => command::compare::run(args, global),
+            Verb::Optimize(args) => command::optimize::run(args, global),
+            Verb::Report(args) => command::report::run(args, global),
+            Verb::Completions { shell } => {
+                clap_complete::generate(shell, &mut Cli::command(), "planish", &mut std::io::stdout());
+                Ok(FINE)
+            }
+            Verb::Man { directory } => {
+                std::fs::create_dir_all(&directory)?;
+                clap_mangen::generate_to(Cli::command(), &directory)?;
+                Ok(FINE)
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `planish aggregate`: recordings to counts per image address.
+
+use super::inputs::{self, Dedup};
+use crate::cli::{FINE, Global};
+use crate::output;
+use counts::aggregate::Aggregated;
+use counts::{Book, Ledger, artefact, text};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// What `aggregate` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// The counts artefact (Parquet), for merge, profile and layout
+    Counts,
+    /// Ranges, samples and branches as lines
+    Text,
+    /// Sums per image and the ledger
+    Json,
+}
+
+/// Count branches, fall-through ranges and samples of recordings, per image.
+///
+/// Reads perf.data (file, pipe or directory form, compressed or not), the output of `perf script -F ip,brstack`, and
+/// BOLT's pre-aggregated text. Without --binary every file that the recordings name and that is still the recorded
+/// build is counted.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Recordings; `-` is standard input
+    #[arg(required = true, value_name = "PERF.DATA")]
+    pub inputs: Vec<PathBuf>,
+    /// Count only in this ELF file; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub binary: Vec<PathBuf>,
+    /// Where to write; `-` is standard output [default: run.counts, or standard output for text and json]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Counts)]
+    pub format: Format,
+    /// How doubled and impossible entries are told from real ones
+    #[arg(long, value_enum, default_value_t = Dedup::Auto)]
+    pub dedup: Dedup,
+    /// Only samples of this process
+    #[arg(long)]
+    pub pid: Option<i32>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let images = inputs::open_images(&args.binary)?;
+    let found = inputs::read_all(&args.inputs, &images, args.dedup, args.pid, global)?;
+    let default = if args.format == Format::Counts { "run.counts" } else { "-" };
+    let path = args.output.clone().unwrap_or_else(|| default.into());
+    output::write_file(&path, |out| {
+        match args.format {
+            Format::Counts => artefact::write(&path, &found.counts, out)?,
+            Format::Text => out.write_all(text::render(&found.counts).as_bytes())?,
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &to_json(&found))?;
+                out.write_all(b"\n")?;
+            }
+        }
+        Ok(())
+    })?;
+    if !global.quiet {
+        print_ledger(&found, global);
+        if args.format == Format::Counts && path.as_os_str() != "-" {
+            eprintln!("wrote {}; next: planish profile {0} --binary FILE -o FILE.afdo", path.display());
+        }
+    }
+    Ok(FINE)
+}
+
+/// Notes and ledger on standard error.
+pub fn print_ledger(found: &Aggregated, global: &Global) {
+    for note in &found.notes {
+        eprintln!("note: {note}");
+    }
+    let ledger = &found.counts.ledger;
+    print_book("samples", &ledger.samples);
+    print_book("branch entries", &ledger.branches);
+    print_book("fall-through ranges", &ledger.fall_throughs);
+    if ledger.lost > 0 {
+        eprintln!("{:>20}: {} that the kernel could not deliver", "lost", ledger.lost);
+    }
+    if ledger.truncated_bytes > 0 {
+        eprintln!("{:>20}: {} bytes after the last whole record", "truncated", ledger.truncated_bytes);
+    }
+    if ledger.unknown_records > 0 {
+        eprintln!("{:>20}: {} records of unknown or damaged kinds", "skipped", ledger.unknown_records);
+    }
+    if global.verbose {
+        for (path, count) in found.elsewhere.iter().take(10) {
+            eprintln!("{:>20}: {count} samples in {path}", "elsewhere");
+        }
+    }
+}
+
+fn print_book(name: &str, book: &Book) {
+    if book.entered == 0 {
+        return;
+    }
+    eprint!("{name:>20}: {} in, {} used ({:.1} %)", book.entered, book.used, book.used_pct());
+    for (reason, count) in &book.unused {
+        let reason = serde_json::to_string(reason).unwrap_or_default();
+        eprint!(", {} {count}", reason.trim_matches('"'));
+    }
+    eprintln!();
+}
+
+/// Sums per image and the ledger.
+fn to_json(found: &Aggregated) -> serde_json::Value {
+    let images: Vec<_> = found
+        .counts
+        .images
+        .iter()
+        .map(|i| {
+            json!({
+                "build_id": i.build_id.as_ref().map(ToString::to_string),
+                "path": i.path,
+                "samples": i.sample_total().to_string().parse::<u64>().ok(),
+                "sampled_addresses": i.samples.len(),
+                "branches": i.branch_total().to_string().parse::<u64>().ok(),
+                "distinct_branches": i.branches.len(),
+                "fall_throughs": i.fall_through_total().to_string().parse::<u64>().ok(),
+                "distinct_fall_throughs": i.fall_throughs.len(),
+            })
+        })
+        .collect();
+    json!({ "version": 1, "images": images, "notes": found.notes, "ledger": ledger_json(&found.counts.ledger) })
+}
+
+/// The ledger as JSON.
+pub fn ledger_json(ledger: &Ledger) -> serde_json::Value {
+    serde_json::to_value(ledger).unwrap_or_default()
+}

@@ -1,0 +1,29 @@
+//! One file a command; each reads like a recipe, one call a stage.
+
+pub mod aggregate;
+pub mod build;
+pub mod compare;
+pub mod doctor;
+pub mod init;
+pub mod inputs;
+pub mod merge;
+pub mod optimize;
+pub mod profile;
+pub mod profile_tools;
+pub mod record;
+pub mod report;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static HANDLES_INTERRUPTS: AtomicBool = AtomicBool::new(false);
+
+/// Says that the running command ends by itself on Ctrl-C (it forwards the signal, finishes its file, keeps what it
+/// has), so that nobody must end it.
+pub fn handle_interrupts() {
+    HANDLES_INTERRUPTS.store(true, Ordering::Relaxed);
+}
+
+/// Whether the running command said so.
+pub fn handles_interrupts() -> bool {
+    HANDLES_INTERRUPTS.load(Ordering::Relaxed)
+}

@@ -1,0 +1,82 @@
+//! Files that are either whole or not there: written beside their place, then renamed; removed on Ctrl-C.
+
+use anyhow::Context;
+use std::collections::BTreeSet;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Temporary files that an interrupt must remove.
+static TEMPORARIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes `path` through `fill`: beside it first, renamed when whole. `-` is standard output.
+pub fn write_file(path: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    if path == Path::new("-") {
+        let mut out = BufWriter::new(std::io::stdout());
+        fill(&mut out)?;
+        return out.flush().context("standard output");
+    }
+    if path.exists() && !path.is_file() {
+        // A device or a pipe cannot be replaced by renaming.
+        let mut out = BufWriter::new(std::fs::OpenOptions::new().write(true).open(path).with_context(|| shown(path))?);
+        fill(&mut out)?;
+        return out.flush().with_context(|| shown(path));
+    }
+    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = tempfile::Builder::new()
+        .prefix(".planish-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(directory)
+        .with_context(|| format!("cannot write in {}", directory.display()))?;
+    let name = beside.path().to_owned();
+    temporaries().insert(name.clone());
+    let done = fill_and_rename(beside, path, fill);
+    temporaries().remove(&name);
+    done
+}
+
+fn fill_and_rename(
+    beside: tempfile::NamedTempFile,
+    path: &Path,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, beside);
+    fill(&mut out)?;
+    let beside = out.into_inner().map_err(|e| e.into_error()).with_context(|| shown(path))?;
+    beside.persist(path).map_err(|e| e.error).with_context(|| shown(path))?;
+    Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Removes half-written files when the user presses Ctrl-C, then ends as the signal would have.
+pub fn remove_temporaries_on_interrupt() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if crate::command::handles_interrupts() {
+                continue;
+            }
+            for path in temporaries().iter() {
+                let _ = std::fs::remove_file(path);
+            }
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+}
+
+/// `planish … | head` ends quietly, as other tools do.
+pub fn restore_broken_pipe() {
+    // signal-hook offers the default action only after a handler; SIGPIPE's default is to end the process.
+    let _ = signal_hook::flag::register_conditional_default(
+        signal_hook::consts::SIGPIPE,
+        std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)),
+    );
+}

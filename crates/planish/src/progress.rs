@@ -1,0 +1,57 @@
+//! Progress on standard error: only on a terminal, only when something takes longer than two seconds.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Silence before a bar appears.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A bar over a number of bytes that appears once the work has taken two seconds.
+pub struct Bytes {
+    total: u64,
+    label: String,
+    enabled: bool,
+    began: Instant,
+    done: std::sync::atomic::AtomicU64,
+    bar: OnceLock<ProgressBar>,
+}
+
+impl Bytes {
+    /// A bar for `total` bytes; never drawn where `quiet` or where standard error is no terminal.
+    pub fn new(label: &str, total: u64, quiet: bool) -> Bytes {
+        Bytes {
+            total,
+            label: label.to_owned(),
+            enabled: !quiet && std::io::stderr().is_terminal(),
+            began: Instant::now(),
+            done: 0.into(),
+            bar: OnceLock::new(),
+        }
+    }
+
+    /// Tells that `bytes` more are done.
+    pub fn add(&self, bytes: u64) {
+        let done = self.done.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed) + bytes;
+        if self.enabled && self.began.elapsed() > PATIENCE {
+            self.bar.get_or_init(|| self.draw()).set_position(done);
+        }
+    }
+
+    fn draw(&self) -> ProgressBar {
+        let bar = ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(self.label.clone());
+        bar
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
