@@ -1,0 +1,95 @@
+//! What can go wrong while measuring, with the cause and the next step.
+
+use std::path::PathBuf;
+
+/// Why a measurement could not be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The design cannot be run.
+    #[error("{0}")]
+    Design(String),
+    /// The program could not be started.
+    #[error("cannot start {program}: {source}. Is the path right, and is the file executable?")]
+    Start {
+        /// The program as it was to be started.
+        program: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A system call around a run failed.
+    #[error("{action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A run ended otherwise than the first one of the base variant.
+    #[error(
+        "{variant} ended with {found} in round {round} where {expected} was expected: {command}\n{stderr}\
+         A run that fails cannot be compared; fix the program or the command first"
+    )]
+    Ended {
+        /// Name of the variant.
+        variant: String,
+        /// Round of the run.
+        round: u32,
+        /// How the run should have ended.
+        expected: String,
+        /// How it ended.
+        found: String,
+        /// The command line.
+        command: String,
+        /// The last lines the program wrote to its standard error, with a line end, or nothing.
+        stderr: String,
+    },
+    /// A run printed something else than the first run of the base variant.
+    #[error(
+        "{variant} printed something else in round {round} than {base} in its first run: {difference}. \
+         Programs that do different work cannot be compared; if the output is random or holds times, \
+         make it constant or pass --ignore-output"
+    )]
+    Output {
+        /// Name of the variant.
+        variant: String,
+        /// Name of the variant whose first output is the reference.
+        base: String,
+        /// Round of the run.
+        round: u32,
+        /// The first differing line of both.
+        difference: String,
+    },
+    /// A metric name or pattern is not understood.
+    #[error("metric {given:?}: {problem}")]
+    Metric {
+        /// What was given.
+        given: String,
+        /// What is wrong and what is possible.
+        problem: String,
+    },
+    /// The metric's value is missing in a program's output.
+    #[error(
+        "{variant}, round {round}: the output has no number where the metric's pattern {pattern:?} looks for it"
+    )]
+    NoValue {
+        /// Name of the variant.
+        variant: String,
+        /// Round of the run.
+        round: u32,
+        /// The pattern.
+        pattern: String,
+    },
+    /// There is too little to compare.
+    #[error("{0}")]
+    TooFew(String),
+    /// A file of runs cannot be read or written.
+    #[error("{path}{}: {problem}", line.map(|n| format!(", line {n}")).unwrap_or_default())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, when the problem is on one.
+        line: Option<usize>,
+        /// What is wrong.
+        problem: String,
+    },
+}

@@ -1,0 +1,115 @@
+//! What must a reader know about a measurement before believing it? Remarks; nothing is ever deleted for them.
+
+use crate::statistics::{median, running_median};
+use crate::{Design, Metric, Run};
+
+/// All remarks about a measurement: `used` are the runs of complete rounds, `logs` their values.
+pub(crate) fn of(design: &Design, runs: &[Run], used: &[&Run], logs: &[f64]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let left_out = runs.iter().filter(|run| run.round > 0).count() - used.len();
+    if left_out > 0 {
+        remarks.push(format!("{left_out} runs of an unfinished round were left out"));
+    }
+    remarks.extend(short_runs(used));
+    remarks.extend(metric_choice(design, used));
+    let baseline = running_median(logs);
+    let residuals: Vec<f64> = logs.iter().zip(&baseline).map(|(x, m)| x - m).collect();
+    remarks.extend(outliers(used, &residuals));
+    remarks.extend(carry_over(design, used, &residuals));
+    remarks
+}
+
+fn median_of(used: &[&Run], value: impl Fn(&Run) -> f64) -> f64 {
+    let mut values: Vec<f64> = used.iter().map(|run| value(run)).collect();
+    median(&mut values)
+}
+
+fn short_runs(used: &[&Run]) -> Option<String> {
+    let wall_ms = median_of(used, |run| run.wall_ns as f64) / 1e6;
+    let text = "starting the program is part of every run; give it more work";
+    (wall_ms < 20.0).then(|| format!("a run takes only {wall_ms:.1} ms: {text}"))
+}
+
+fn metric_choice(design: &Design, used: &[&Run]) -> Option<String> {
+    if design.metric != Metric::Cpu {
+        return None;
+    }
+    let cpu = |run: &Run| (run.user_ns + run.system_ns) as f64;
+    let busy = median_of(used, |run| cpu(run) / (run.wall_ns.max(1)) as f64);
+    let waits = median_of(used, |run| run.voluntary_switches as f64);
+    if busy > 1.2 {
+        let text =
+            "several threads ran; CPU time does not tell how well they shared the work (see --metric wall)";
+        return Some(format!("on average {busy:.1} CPUs were busy: {text}"));
+    }
+    // Losing the CPU to others is no waiting; only a program that gives it away itself waits.
+    (busy < 0.8 && waits > 20.0).then(|| {
+        let share = (1.0 - busy) * 100.0;
+        format!(
+            "the program waits {share:.0} % of the time, which CPU time does not show (see --metric wall)"
+        )
+    })
+}
+
+/// Runs more than ten median absolute deviations away. They stay in: the statistic is robust, and deleting by hand
+/// is how results are bent.
+fn outliers(used: &[&Run], residuals: &[f64]) -> Option<String> {
+    let mut values = residuals.to_vec();
+    let middle = median(&mut values);
+    let mut away: Vec<f64> = residuals.iter().map(|r| (r - middle).abs()).collect();
+    let limit = 10.0 * 1.4826 * median(&mut away);
+    if limit <= 0.0 {
+        return None;
+    }
+    let far: Vec<&&Run> =
+        used.iter().zip(residuals).filter(|(_, r)| (*r - middle).abs() > limit).map(|(run, _)| run).collect();
+    if far.is_empty() {
+        return None;
+    }
+    let rounds: Vec<String> = far.iter().take(8).map(|run| run.round.to_string()).collect();
+    let stolen = far.iter().filter(|run| run.steal_ticks > 0).count();
+    let more = if far.len() > 8 { ", …" } else { "" };
+    Some(format!(
+        "{} of {} runs lie far out (rounds {}{more}; {stolen} of them while the hypervisor took CPU time); \
+         they are kept, the statistic is robust",
+        far.len(),
+        used.len(),
+        rounds.join(", ")
+    ))
+}
+
+/// Does a run depend on which program ran before it? Then the test is no longer exact.
+fn carry_over(design: &Design, used: &[&Run], residuals: &[f64]) -> Option<String> {
+    if design.variants.len() != 2 {
+        return None;
+    }
+    for variant in 0..2 {
+        let after = |other: usize| -> Vec<f64> {
+            let pairs = used.windows(2).zip(residuals.iter().skip(1));
+            pairs.filter(|(w, _)| w[1].variant == variant && w[0].variant == other).map(|(_, &r)| r).collect()
+        };
+        let (own, foreign) = (after(variant), after(1 - variant));
+        if own.len() < 6 || foreign.len() < 6 {
+            continue;
+        }
+        let (m1, v1) = mean_and_variance(&own);
+        let (m2, v2) = mean_and_variance(&foreign);
+        let error = (v1 / own.len() as f64 + v2 / foreign.len() as f64).sqrt();
+        // 2.9 rather than 2.58 (1 %): small groups, and both variants are looked at.
+        if error > 0.0 && ((m1 - m2) / error).abs() > 2.9 {
+            let name = &design.variants[variant].name;
+            let pct = ((m1 - m2).exp_m1() * 100.0).abs();
+            return Some(format!(
+                "{name} runs {pct:.1} % differently after itself than after the other program: \
+                 one run influences the next, the interval may be too narrow"
+            ));
+        }
+    }
+    None
+}
+
+fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (mean, values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0))
+}
