@@ -100,7 +100,7 @@ impl FromStr for BuildId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseBuildIdError { text: text.chars().take(2 * MAX_BYTES + 2).collect() };
-        if text.len() % 2 != 0 || text.len() > 2 * MAX_BYTES {
+        if !text.len().is_multiple_of(2) || text.len() > 2 * MAX_BYTES {
             return Err(error());
         }
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);

@@ -91,15 +91,17 @@ pub struct Section {
 impl Section {
     /// Whether the section takes part in the running program.
     pub fn is_loaded(&self) -> bool {
-        self.flags & u64::from(elf::SHF_ALLOC.0) != 0
+        self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
+    /// Whether the section holds instructions in the running program.
+    pub fn is_executable(&self) -> bool {
+        self.is_loaded() && self.flags & elf::SHF_EXECINSTR.0 != 0
     }
 
     /// Whether the section holds instructions that the file really contains.
     pub fn is_code(&self) -> bool {
-        self.is_loaded()
-            && self.flags & u64::from(elf::SHF_EXECINSTR.0) != 0
-            && self.size != 0
-            && !self.is_empty_in_file()
+        self.is_executable() && self.size != 0 && !self.is_empty_in_file()
     }
 
     /// Whether the file holds no bytes of the section (`SHT_NOBITS`, as in separate debug files).
@@ -207,7 +209,7 @@ fn section<E: FileHeader<Endian = Endianness>>(
         index,
         name: header.sh_name(endian),
         kind: header.sh_type(endian).0,
-        flags: header.sh_flags(endian).0.into(),
+        flags: header.sh_flags(endian).0,
         address: ImageAddr(header.sh_addr(endian).into()),
         offset: FileOffset(header.sh_offset(endian).into()),
         size: header.sh_size(endian).into(),

@@ -265,10 +265,8 @@ impl Image {
 
     /// Derives segments and code ranges from the headers.
     fn layout(&mut self) {
-        let code_sections = self.headers.sections.iter().filter(|section| {
-            let wanted = u64::from(elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0);
-            section.flags & wanted == wanted && section.size != 0
-        });
+        let code_sections =
+            self.headers.sections.iter().filter(|section| section.is_executable() && section.size != 0);
         self.code = code_sections
             .clone()
             .map(|section| CodeRange {

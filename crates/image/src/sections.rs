@@ -114,7 +114,7 @@ impl Image {
 
     /// Recognises both compressed forms. Source: System V ABI, "Section Compression"; binutils, `bfd/compress.c`.
     fn compression<'b>(&self, section: &Section, raw: &'b [u8]) -> Result<CompressedData<'b>, String> {
-        if section.flags & u64::from(elf::SHF_COMPRESSED.0) != 0 {
+        if section.flags & elf::SHF_COMPRESSED.0 != 0 {
             let header_bytes = if self.is_64() { 24 } else { 12 };
             let (header, data) = raw.split_at_checked(header_bytes).ok_or("compression header is cut off")?;
             let (kind, size) = match (self.is_64(), self.number(header, 0, 4)) {

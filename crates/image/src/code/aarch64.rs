@@ -32,7 +32,7 @@ impl<'b> Aarch64<'b> {
         let Some((word, rest)) = self.bytes.split_first_chunk::<4>() else {
             return Some(invalid(self.bytes.len()));
         };
-        if address % 4 != 0 {
+        if !address.is_multiple_of(4) {
             return Some(invalid(4 - (address % 4) as usize));
         }
         let (kind, displacement) = classify(u32::from_le_bytes(*word));
