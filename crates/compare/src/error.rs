@@ -26,22 +26,15 @@ pub enum Error {
     },
     /// A run ended otherwise than the first one of the base variant.
     #[error(
-        "{variant} ended with {found} in round {round} where {expected} was expected: {command}\n{stderr}\
-         A run that fails cannot be compared; fix the program or the command first"
+        "{variant} ended with {found} in round {round}. A run that fails cannot be compared; fix the program or the command first"
     )]
     Ended {
         /// Name of the variant.
         variant: String,
         /// Round of the run.
         round: u32,
-        /// How the run should have ended.
-        expected: String,
-        /// How it ended.
+        /// How it ended, how it should have ended, the command and the last lines of its standard error.
         found: String,
-        /// The command line.
-        command: String,
-        /// The last lines the program wrote to its standard error, with a line end, or nothing.
-        stderr: String,
     },
     /// A run printed something else than the first run of the base variant.
     #[error(

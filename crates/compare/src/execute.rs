@@ -175,16 +175,12 @@ fn check_end(design: &Design, run: &Run, expected: i32, stderr: &[u8]) -> Result
     };
     let text = String::from_utf8_lossy(stderr);
     let last: Vec<&str> = text.lines().rev().take(5).collect();
-    let stderr = last.iter().rev().map(|line| format!("  {line}\n")).collect();
+    let stderr: String = last.iter().rev().map(|line| format!("\n  {line}")).collect();
     let variant = &design.variants[run.variant];
-    Err(Error::Ended {
-        variant: variant.name.clone(),
-        round: run.round,
-        expected: words(expected),
-        found: words(run.exit_code),
-        command: bind(&design.command, variant).join(" "),
-        stderr,
-    })
+    let (found, expected) = (words(run.exit_code), words(expected));
+    let command = bind(&design.command, variant).join(" ");
+    let found = format!("{found} instead of {expected} ({command}{stderr})");
+    Err(Error::Ended { variant: variant.name.clone(), round: run.round, found })
 }
 
 fn check_output(design: &Design, run: &Run, first: &Run, expected: &[u8], found: &[u8]) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! What happens when a design is really run: with small shell scripts as programs.
 
+#![allow(clippy::unwrap_used)]
+
 use compare::{Design, Error, Metric, Options, Run, Variant, analyse, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
