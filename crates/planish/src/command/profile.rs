@@ -1,0 +1,158 @@
+//! `planish profile`: a recording or its counts, and the binary, to a profile that a compiler reads.
+
+use super::inputs::{self, Dedup};
+use super::{aggregate, profile_tools};
+use crate::cli::{FINE, Global};
+use crate::output;
+use anyhow::{Context, anyhow, bail};
+use counts::ImageCounts;
+use counts::aggregate::Aggregated;
+use image::Image;
+use image::debug::DebugInfo;
+use image::debug_files::DebugSearch;
+use profile::attribute::{AttributeOptions, AttributeReport, attribute};
+use profile::format::gcov::GcovVersion;
+use profile::format::{self, NameStorage, WriteOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// File formats of profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProfileFormat {
+    /// LLVM's text format
+    Text,
+    /// LLVM's extensible binary format: what clang and rustc read fastest
+    Extbinary,
+    /// LLVM's plain binary format
+    Binary,
+    /// gcc's AutoFDO format (gcc -fauto-profile)
+    Gcov,
+    /// Gzipped protocol buffer for pprof
+    Pprof,
+}
+
+impl From<ProfileFormat> for format::Format {
+    fn from(format: ProfileFormat) -> format::Format {
+        match format {
+            ProfileFormat::Text => format::Format::Text,
+            ProfileFormat::Extbinary => format::Format::ExtBinary,
+            ProfileFormat::Binary => format::Format::Binary,
+            ProfileFormat::Gcov => format::Format::Gcov,
+            ProfileFormat::Pprof => format::Format::Pprof,
+        }
+    }
+}
+
+/// Make a sample profile from a recording or its counts.
+///
+/// The binary must be the recorded build and needs debug information: build it with
+/// `-gmlt -fdebug-info-for-profiling -funique-internal-linkage-names` (clang) or `-g1` (gcc). Separate debug files are
+/// found by build ID and debug link.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, flatten_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    tool: Option<profile_tools::Tool>,
+    #[command(flatten)]
+    make: MakeArgs,
+}
+
+/// Arguments of making a profile.
+#[derive(Debug, clap::Args)]
+pub struct MakeArgs {
+    /// perf.data, counts artefacts, perf script text or pre-aggregated text; several are added up
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// The recorded ELF file
+    #[arg(long, required = true, value_name = "FILE")]
+    pub binary: Option<PathBuf>,
+    /// The ELF file with the debug information, where it cannot be found by itself
+    #[arg(long, value_name = "FILE")]
+    pub debug_file: Option<PathBuf>,
+    /// The DWARF package of a build with split debug information
+    #[arg(long, value_name = "FILE.dwp")]
+    pub dwp: Option<PathBuf>,
+    /// Format of the profile
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Extbinary)]
+    pub format: ProfileFormat,
+    /// Major version of the gcc that will read a gcov profile
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub gcc_version: u32,
+    /// Store hashes in place of names (extbinary)
+    #[arg(long)]
+    pub md5: bool,
+    /// Compress every section (extbinary)
+    #[arg(long)]
+    pub compress: bool,
+    /// How doubled and impossible branch stack entries are told from real ones
+    #[arg(long, value_enum, default_value_t = Dedup::Auto)]
+    pub dedup: Dedup,
+    /// Only samples of this process
+    #[arg(long)]
+    pub pid: Option<i32>,
+    /// Where to write; `-` is standard output
+    #[arg(short, long, required = true, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+}
+
+/// Runs the command or the tool asked for.
+pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    match args.tool {
+        Some(tool) => profile_tools::run(tool, global),
+        None => make(&args.make, global),
+    }
+}
+
+fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
+    let (Some(binary), Some(output)) = (&args.binary, &args.output) else {
+        bail!("both --binary FILE and -o OUT are needed");
+    };
+    let image = Arc::new(Image::open(binary)?);
+    let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.dedup, args.pid, global)?;
+    let counts = counts_of(&found, &image, &args.inputs)?;
+    let search =
+        DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
+    let debug = DebugInfo::load(&image, &search)?;
+    let options = AttributeOptions { threads: global.threads(), ..AttributeOptions::default() };
+    let (profile, report) = attribute(&image, &debug, counts, &options)?;
+    let storage = if args.md5 { NameStorage::FixedHash } else { NameStorage::Plain };
+    let gcov = GcovVersion::for_gcc(args.gcc_version);
+    let options = WriteOptions { names: storage, compress: args.compress, gcov };
+    let bytes = format::write(&profile, args.format.into(), &options)?;
+    output::write_file(output, |out| out.write_all(&bytes).context("profile"))?;
+    if !global.quiet {
+        aggregate::print_ledger(&found, global);
+        print_report(&report, profile.functions.len(), output);
+    }
+    Ok(FINE)
+}
+
+/// The counts of `image` among those found.
+fn counts_of<'f>(found: &'f Aggregated, image: &Image, inputs: &[PathBuf]) -> anyhow::Result<&'f ImageCounts> {
+    let path = image.path().to_string_lossy();
+    found.counts.find(image.build_id(), &path).ok_or_else(|| {
+        let own = image.build_id().map_or_else(|| "none".to_owned(), ToString::to_string);
+        let others: Vec<String> = found
+            .counts
+            .images
+            .iter()
+            .take(3)
+            .map(|i| format!("{} ({})", i.path, i.build_id.as_ref().map_or_else(|| "-".into(), ToString::to_string)))
+            .collect();
+        anyhow!(
+            "{}: holds no counts of {path} (build ID {own}), but of {}; give the build that was recorded",
+            inputs.first().map_or_else(String::new, |i| i.display().to_string()),
+            if others.is_empty() { "nothing".to_owned() } else { others.join(", ") }
+        )
+    })
+}
+
+fn print_report(report: &AttributeReport, functions: usize, output: &Path) {
+    eprintln!("{:>20}: {functions} functions", "profile");
+    for line in report.lines() {
+        eprintln!("{:>20}  {line}", "");
+    }
+    if output != Path::new("-") {
+        eprintln!("wrote {}; next: clang -fprofile-sample-use={0} …", output.display());
+    }
+}
