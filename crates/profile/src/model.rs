@@ -20,6 +20,17 @@ impl Name {
         Name::Text(Arc::from(name))
     }
 
+    /// A name as a profile spells it: digits alone are a hash, since no linkage name starts with a digit.
+    pub fn parse(name: &str) -> Name {
+        match name.parse::<u64>() {
+            Ok(hash) if hash == 0 && name == "0" => Name::Hash(0),
+            Ok(hash) if name.as_bytes().first().is_some_and(|first| (b'1'..=b'9').contains(first)) => {
+                Name::Hash(hash)
+            }
+            _ => Name::text(name),
+        }
+    }
+
     /// The 64-bit hash by which LLVM knows this name.
     pub fn hash(&self) -> u64 {
         match self {

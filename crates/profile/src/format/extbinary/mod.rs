@@ -1,0 +1,271 @@
+//! LLVM's extensible binary sample profile: a table of sections, then the sections.
+
+mod write;
+
+pub use write::write;
+
+use std::io::Read;
+
+use super::bytes::Reader;
+use super::record::{self, Tables};
+use super::summary_section::skip_summary;
+use super::{MAX_DEPTH, NameStorage, binary};
+use crate::{Error, FunctionProfile, Location, Name, SampleProfile};
+
+const MAGIC: u64 = 0x5350_524f_4634_3204;
+const FORMAT: &str = "extbinary";
+/// A section may decompress to this many bytes; the largest profiles known are a hundredth of it.
+const MAX_SECTION_BYTES: u64 = 1 << 31;
+/// zlib cannot compress better than this ratio, so a larger claim is a lie.
+const MAX_RATIO: u64 = 1032;
+
+mod section {
+    pub const SUMMARY: u64 = 1;
+    pub const NAMES: u64 = 2;
+    pub const SYMBOLS: u64 = 3;
+    pub const OFFSETS: u64 = 4;
+    pub const METADATA: u64 = 5;
+    pub const CONTEXTS: u64 = 6;
+    pub const FUNCTIONS: u64 = 32;
+}
+
+mod flag {
+    pub const COMPRESSED: u64 = 1;
+    const OWN: u32 = 32;
+    pub const NAMES_HASHED: u64 = 1 << OWN;
+    pub const NAMES_FIXED: u64 = 2 << OWN;
+    pub const NAMES_UNIQUE_SUFFIX: u64 = 4 << OWN;
+    pub const SUMMARY_PARTIAL: u64 = 1 << OWN;
+    pub const SUMMARY_CONTEXTS: u64 = 2 << OWN;
+    pub const SUMMARY_FS: u64 = 4 << OWN;
+    pub const SUMMARY_PREINLINED: u64 = 16 << OWN;
+    pub const SUMMARY_VTABLES: u64 = 32 << OWN;
+    pub const METADATA_PROBES: u64 = 1 << OWN;
+    pub const METADATA_ATTRIBUTES: u64 = 2 << OWN;
+}
+
+/// Whether `bytes` start with the magic of this format.
+pub fn detect(bytes: &[u8]) -> bool {
+    Reader::new(bytes, FORMAT).uleb() == Ok(MAGIC)
+}
+
+struct Section<'a> {
+    kind: u64,
+    flags: u64,
+    bytes: &'a [u8],
+}
+
+/// Reads an extensible binary profile: plain and hashed names, compressed sections, split layouts, contexts.
+///
+/// # Errors
+/// Truncated or malformed bytes, another version, calls nested too deep, a decompression bomb.
+pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
+    let sections = sections(bytes)?;
+    let mut profile = SampleProfile::default();
+    let mut names = Vec::new();
+    let mut contexts = None;
+    let mut vtables = false;
+    for section in &sections {
+        let data = content(section)?;
+        let mut reader = Reader::new(&data, FORMAT);
+        match section.kind {
+            section::SUMMARY if !data.is_empty() => {
+                skip_summary(&mut reader)?;
+                profile.partial = section.flags & flag::SUMMARY_PARTIAL != 0;
+                profile.fs_discriminators = section.flags & flag::SUMMARY_FS != 0;
+                vtables = section.flags & flag::SUMMARY_VTABLES != 0;
+                if section.flags & flag::SUMMARY_CONTEXTS != 0 {
+                    contexts = Some(Vec::new());
+                }
+            }
+            section::NAMES if !data.is_empty() => {
+                names = record::names(&mut reader, storage(section.flags))?;
+            }
+            section::CONTEXTS if contexts.is_some() && !data.is_empty() => {
+                contexts = Some(read_contexts(&mut reader, &names)?);
+            }
+            section::FUNCTIONS => {
+                let own = contexts.as_deref().unwrap_or(&names);
+                read_functions(&mut reader, &mut profile, own, Tables { names: &names, vtables })?;
+            }
+            section::SYMBOLS => read_symbols(&mut reader, &mut profile)?,
+            section::METADATA => {
+                let own = contexts.as_deref().unwrap_or(&names);
+                read_metadata_section(&mut reader, &mut profile, section.flags, own, contexts.is_some())?;
+            }
+            // The offset table is an index into the functions, which are all read; sections of kinds that
+            // LLVM adds later speak about things this model does not hold.
+            _ => {}
+        }
+    }
+    Ok(profile)
+}
+
+fn storage(flags: u64) -> NameStorage {
+    if flags & flag::NAMES_FIXED != 0 {
+        NameStorage::FixedHash
+    } else if flags & flag::NAMES_HASHED != 0 {
+        NameStorage::VariableHash
+    } else {
+        NameStorage::Plain
+    }
+}
+
+fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Error> {
+    let mut reader = Reader::new(bytes, FORMAT);
+    if reader.uleb()? != MAGIC {
+        return Err(reader.error("another magic number"));
+    }
+    binary::check_version(&mut reader, FORMAT)?;
+    let count = reader.u64()?;
+    if count > reader.remaining() as u64 / 32 {
+        return Err(reader.error(format!("a table of {count} sections, which cannot fit")));
+    }
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    let mut used = 0u64;
+    for _ in 0..count {
+        let (kind, flags, offset, size) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+        // Sections that overlap would make a small file cost as much as a large one.
+        used = used.saturating_add(size);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let data = Reader::starting_at(bytes, start, FORMAT).take(size)?;
+        if used > bytes.len() as u64 || start > bytes.len() {
+            return Err(reader.error("sections that overlap or lie past the end"));
+        }
+        sections.push(Section { kind, flags, bytes: data });
+    }
+    Ok(sections)
+}
+
+/// The bytes of a section, decompressed.
+fn content<'a>(section: &Section<'a>) -> Result<std::borrow::Cow<'a, [u8]>, Error> {
+    if section.flags & flag::COMPRESSED == 0 || section.bytes.is_empty() {
+        return Ok(section.bytes.into());
+    }
+    let mut reader = Reader::new(section.bytes, FORMAT);
+    let size = reader.uleb()?;
+    let compressed_size = reader.uleb()?;
+    let compressed = reader.take(compressed_size)?;
+    if size > MAX_SECTION_BYTES || size > compressed_size.saturating_mul(MAX_RATIO).saturating_add(64) {
+        return Err(Error::TooLarge { limit: MAX_SECTION_BYTES });
+    }
+    let mut data = Vec::new();
+    let done = flate2::read::ZlibDecoder::new(compressed).take(size.saturating_add(1)).read_to_end(&mut data);
+    match done {
+        Ok(_) if data.len() as u64 == size => Ok(data.into()),
+        Ok(_) => Err(reader.error(format!("a section that decompresses to another size than {size}"))),
+        Err(error) => Err(reader.error(format!("a section that does not decompress: {error}"))),
+    }
+}
+
+fn read_contexts(reader: &mut Reader<'_>, names: &[Name]) -> Result<Vec<Name>, Error> {
+    let mut contexts = Vec::new();
+    // A frame may name a long function with three bytes; the texts together stay within the cap.
+    let mut text_bytes = 0u64;
+    for _ in 0..reader.uleb()? {
+        let mut text = String::from("[");
+        let frames = reader.uleb()?;
+        for frame in 0..frames {
+            let name = record::name(reader, names)?;
+            let at = record::location(reader)?;
+            text.push_str(&name.to_string());
+            if frame + 1 < frames {
+                text.push_str(&format!(":{at} @ "));
+            }
+            if text_bytes.saturating_add(text.len() as u64) > MAX_SECTION_BYTES / 8 {
+                return Err(Error::TooLarge { limit: MAX_SECTION_BYTES / 8 });
+            }
+        }
+        text_bytes = text_bytes.saturating_add(text.len() as u64);
+        text.push(']');
+        let inner = text.get(1..text.len() - 1).unwrap_or("");
+        contexts.push(if frames > 1 { Name::text(&text) } else { Name::parse(inner) });
+    }
+    Ok(contexts)
+}
+
+fn read_functions(
+    reader: &mut Reader<'_>,
+    profile: &mut SampleProfile,
+    own_names: &[Name],
+    tables: Tables<'_>,
+) -> Result<(), Error> {
+    while !reader.is_at_end() {
+        let head = reader.uleb()?;
+        let name = record::name(reader, own_names)?;
+        let function = profile.function(&name);
+        function.head = function.head.saturating_add(head);
+        record::read_record(reader, function, tables, 0)?;
+    }
+    Ok(())
+}
+
+fn read_symbols(reader: &mut Reader<'_>, profile: &mut SampleProfile) -> Result<(), Error> {
+    while !reader.is_at_end() {
+        let symbol = reader.c_string()?;
+        profile.symbol_list.push(symbol.to_owned());
+    }
+    profile.symbol_list.sort_unstable();
+    profile.symbol_list.dedup();
+    Ok(())
+}
+
+fn read_metadata_section(
+    reader: &mut Reader<'_>,
+    profile: &mut SampleProfile,
+    flags: u64,
+    own_names: &[Name],
+    contexts: bool,
+) -> Result<(), Error> {
+    if flags & (flag::METADATA_PROBES | flag::METADATA_ATTRIBUTES) == 0 {
+        return Ok(());
+    }
+    while !reader.is_at_end() {
+        let name = record::name(reader, own_names)?;
+        let mut absent = FunctionProfile::default();
+        let function = profile.functions.get_mut(&name).unwrap_or(&mut absent);
+        read_metadata(reader, function, flags, own_names, contexts, 0)?;
+    }
+    Ok(())
+}
+
+fn read_metadata(
+    reader: &mut Reader<'_>,
+    function: &mut FunctionProfile,
+    flags: u64,
+    names: &[Name],
+    contexts: bool,
+    depth: usize,
+) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::TooDeep { limit: MAX_DEPTH });
+    }
+    if flags & flag::METADATA_PROBES != 0 {
+        function.checksum = Some(reader.uleb()?);
+    }
+    if flags & flag::METADATA_ATTRIBUTES != 0 {
+        function.attributes = reader.uleb32()?;
+    }
+    if contexts {
+        return Ok(());
+    }
+    for _ in 0..reader.uleb()? {
+        let at: Location = record::location(reader)?;
+        let callee = record::name(reader, names)?;
+        let mut absent = FunctionProfile::default();
+        let inlined = function.callsites.get_mut(&at).and_then(|callees| callees.get_mut(&callee));
+        read_metadata(reader, inlined.unwrap_or(&mut absent), flags, names, contexts, depth + 1)?;
+    }
+    Ok(())
+}
+
+/// Refuses a profile with calling contexts, which only the text format carries.
+pub(crate) fn refuse_contexts(profile: &SampleProfile, format: &'static str) -> Result<(), Error> {
+    match profile.functions.keys().find(|name| name.is_context()) {
+        None => Ok(()),
+        Some(name) => Err(Error::Unwritable {
+            format,
+            problem: format!("it has calling contexts such as {name}; write text instead"),
+        }),
+    }
+}

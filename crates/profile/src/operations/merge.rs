@@ -1,0 +1,69 @@
+//! Adding profiles up, each with a weight.
+
+use crate::{FunctionProfile, SampleProfile};
+
+/// What a merge could not simply add.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MergeReport {
+    /// Functions whose probe checksums differ between inputs: the first one seen was kept, since the counts
+    /// speak about different code. Inlined copies count too.
+    pub checksum_conflicts: u64,
+}
+
+/// Merges profiles; a profile of weight `k` counts as if it were given `k` times. Sums stop at the largest
+/// 64-bit number instead of wrapping. Weight 0 leaves a profile out.
+///
+/// The merged profile has the flags and the symbol list of all inputs together.
+pub fn merge<'p>(inputs: impl IntoIterator<Item = (&'p SampleProfile, u64)>) -> (SampleProfile, MergeReport) {
+    let mut merged = SampleProfile::default();
+    let mut report = MergeReport::default();
+    for (profile, weight) in inputs {
+        if weight == 0 {
+            continue;
+        }
+        merged.fs_discriminators |= profile.fs_discriminators;
+        merged.partial |= profile.partial;
+        merged.symbol_list.extend(profile.symbol_list.iter().cloned());
+        for (name, function) in &profile.functions {
+            add(merged.function(name), function, weight, &mut report);
+        }
+    }
+    merged.symbol_list.sort_unstable();
+    merged.symbol_list.dedup();
+    (merged, report)
+}
+
+/// Adds one function profile to another, weighted.
+pub fn add_function(into: &mut FunctionProfile, from: &FunctionProfile, weight: u64) {
+    add(into, from, weight, &mut MergeReport::default());
+}
+
+fn add(into: &mut FunctionProfile, from: &FunctionProfile, weight: u64, report: &mut MergeReport) {
+    match (into.checksum, from.checksum) {
+        (Some(old), Some(new)) if old != new => {
+            report.checksum_conflicts += 1;
+            return;
+        }
+        (old, new) => into.checksum = old.or(new),
+    }
+    let plus = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count.saturating_mul(weight));
+    plus(&mut into.total, from.total);
+    plus(&mut into.head, from.head);
+    into.attributes |= from.attributes;
+    for (at, sample) in &from.body {
+        let sum = into.body.entry(*at).or_default();
+        plus(&mut sum.count, sample.count);
+        for (name, count) in &sample.targets {
+            plus(sum.targets.entry(name.clone()).or_default(), *count);
+        }
+    }
+    for (at, types) in &from.vtables {
+        let sums = into.vtables.entry(*at).or_default();
+        for (name, count) in types {
+            plus(sums.entry(name.clone()).or_default(), *count);
+        }
+    }
+    for (at, callee) in from.inlined_calls() {
+        add(into.inlined(at, &callee.name), callee, weight, report);
+    }
+}
