@@ -1,1 +1,21 @@
 //! Live collection into perf.data: rings, hardware branch stacks, clock samples, emulated branch stacks.
+//!
+//! Two ways lead to a perf.data: [`emulate`] runs the program under qemu-user with a plugin that keeps a branch
+//! stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware branch stacks or clock samples.
+//! Both write the same file: beside its final name, renamed when it is complete.
+
+mod attr;
+mod child;
+mod elf;
+pub mod emulate;
+mod error;
+mod features;
+mod file;
+mod merge;
+mod plugin;
+mod summary;
+mod sys;
+
+pub use child::Workload;
+pub use error::Error;
+pub use summary::{Counted, Ending, Summary};

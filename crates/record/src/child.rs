@@ -1,0 +1,47 @@
+//! Running the recorded program: what it is, how its end and our own interruption are handled.
+
+use crate::sys::ForwardSignals;
+use crate::{Ending, Error};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A program to run and record.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Where it runs; the caller's directory when none.
+    pub dir: Option<PathBuf>,
+    /// Variables set in addition to the caller's.
+    pub env: Vec<(OsString, OsString)>,
+    /// Whether its standard output goes nowhere.
+    pub discard_stdout: bool,
+}
+
+impl Workload {
+    /// A workload of a command line.
+    pub fn new<Word: Into<OsString>>(argv: impl IntoIterator<Item = Word>) -> Workload {
+        Workload { argv: argv.into_iter().map(Into::into).collect(), ..Workload::default() }
+    }
+
+    /// A command that runs `program` in this workload's surroundings.
+    pub(crate) fn command(&self, program: &std::path::Path) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        if self.discard_stdout {
+            command.stdout(Stdio::null());
+        }
+        command
+    }
+}
+
+/// Waits for the child; signals that would end the recorder end the child instead, so that the file gets finished.
+pub(crate) fn wait(child: &mut Child, name: &str) -> Result<Ending, Error> {
+    let _forward = ForwardSignals::to(child.id());
+    let status = child.wait().map_err(|source| Error::Start { program: name.to_owned(), source })?;
+    Ok(Ending::from(status))
+}

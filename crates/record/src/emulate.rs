@@ -1,0 +1,171 @@
+//! Recording a program under qemu-user, whose plugin gives the emulated CPU a branch stack.
+
+use crate::child::{self, Workload};
+use crate::features::{self, BuildId};
+use crate::file::Output;
+use crate::sys::Map;
+use crate::{Counted, Ending, Error, Summary, attr, elf, merge, plugin};
+use planish_qemu_branches::spool;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Name of the event in perf.data.
+pub const EVENT: &str = "taken-branches:u";
+
+/// How to emulate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Taken branches between two samples. The real intervals vary by a quarter around it, in a fixed sequence, lest
+    /// they fall into step with a loop; each sample states its own.
+    pub period: u64,
+    /// The plugin, when it is not where it is looked for.
+    pub plugin: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { period: 1000, plugin: None }
+    }
+}
+
+/// The spool file, removed when the recording ends however it ends.
+struct Spool {
+    path: PathBuf,
+    header: &'static spool::Header,
+}
+
+impl Spool {
+    fn create(dir: &Path) -> Result<Spool, Error> {
+        let dir = std::path::absolute(dir).map_err(Error::io(dir, "find the absolute path"))?;
+        // Two recordings of one process must not share the name.
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!(".planish-{}-{number}.spool", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        spool::create(&path).map_err(Error::io(&path, "create the spool"))?;
+        let header = spool::open(&path).map_err(Error::io(&path, "map the spool"))?;
+        Ok(Spool { path, header })
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A program that ran to its end.
+struct Ran {
+    machine: elf::Machine,
+    ending: Ending,
+}
+
+/// Runs the workload with the plugin.
+fn run(workload: &Workload, options: &Options, spool: &Spool, count: bool) -> Result<Ran, Error> {
+    let program = elf::program(&workload.argv, workload.dir.as_deref())?;
+    let emulator = plugin::emulator(program.machine)?;
+    let plugin = plugin::plugin(options.plugin.as_deref())?;
+    let name = program.path.file_name().unwrap_or_default();
+    let mut setting = escaped(plugin.as_os_str().as_bytes());
+    setting.extend_from_slice(b",spool=");
+    setting.extend(escaped(spool.path.as_os_str().as_bytes()));
+    setting.extend_from_slice(b",comm=");
+    setting.extend(escaped(name.as_bytes()));
+    let count = if count { ",count=on" } else { "" };
+    setting.extend_from_slice(format!(",period={}{count}", options.period).as_bytes());
+    let mut command = workload.command(&emulator);
+    command.arg("-0").arg(program.argv.first().ok_or(Error::NoCommand)?);
+    command.arg("-plugin").arg(OsString::from_vec(setting));
+    command.arg(&program.path).args(program.argv.iter().skip(1));
+    let shown = emulator.display().to_string();
+    let mut child =
+        command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
+    let ending = child::wait(&mut child, &shown)?;
+    if spool.header.installed.load(Ordering::Acquire) == 0 {
+        return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
+    }
+    Ok(Ran { machine: program.machine, ending })
+}
+
+/// qemu separates options by commas, and reads two of them as one.
+fn escaped(text: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(text.len());
+    for byte in text {
+        escaped.push(*byte);
+        if *byte == b',' {
+            escaped.push(b',');
+        }
+    }
+    escaped
+}
+
+/// Records a workload into `output`, with branch stacks, at 10 to 15 times its own run time.
+pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<Summary, Error> {
+    let start = Instant::now();
+    let attr = attr::emulated(options.period);
+    let ids = [spool::EVENT_ID];
+    let mut file = Output::create(output, &attr, &ids)?;
+    let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let spool = Spool::create(dir)?;
+    let ran = run(workload, options, &spool, false)?;
+    let read = Error::io(&spool.path, "read");
+    let map = File::open(&spool.path).and_then(|file| Map::of(&file)).map_err(read)?;
+    let merged = merge::merge(&spool.path, &map, &mut file)?;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
+    let (taken, lost) = (count(&spool.header.taken_branches), count(&spool.header.lost_samples));
+    if merged.samples == 0 {
+        let reason = if lost > 0 {
+            format!("{lost} samples found no room beside {}; is the disk full?", output.display())
+        } else {
+            format!(
+                "the program took {taken} branches, and a sample is taken every {} of them; lower the period (-c)",
+                options.period
+            )
+        };
+        return Err(Error::Empty { reason });
+    }
+    let mut sections = features::surroundings(Some(ran.machine.name()), &workload.argv);
+    let build_ids: Vec<BuildId> = merged.build_ids.iter().cloned().collect();
+    if !build_ids.is_empty() {
+        sections.push(features::build_ids(&build_ids));
+    }
+    sections.push(features::event_desc(&attr, EVENT, &ids));
+    sections.push(features::sample_time(merged.first_time, merged.last_time));
+    sections.push(features::clockid());
+    let bytes = file.finish(sections)?;
+    Ok(Summary {
+        output: output.to_owned(),
+        bytes,
+        branches: "emulated",
+        event: EVENT.to_owned(),
+        samples: merged.samples,
+        branch_entries: merged.branch_entries,
+        lost_samples: lost,
+        taken_branches: Some(taken),
+        processes: count(&spool.header.processes),
+        native_programs: count(&spool.header.native_programs),
+        elapsed: start.elapsed(),
+        ending: ran.ending,
+    })
+}
+
+/// Counts a workload's taken branches and instructions, and records nothing. Of a process that a signal kills, the
+/// last few thousand branches are missing.
+pub fn count(workload: &Workload, options: &Options) -> Result<Counted, Error> {
+    let start = Instant::now();
+    let spool = Spool::create(&std::env::temp_dir())?;
+    let ran = run(workload, options, &spool, true)?;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
+    Ok(Counted {
+        taken_branches: count(&spool.header.taken_branches),
+        instructions: count(&spool.header.instructions),
+        processes: count(&spool.header.processes),
+        native_programs: count(&spool.header.native_programs),
+        elapsed: start.elapsed(),
+        ending: ran.ending,
+    })
+}

@@ -1,0 +1,128 @@
+//! Why a recording failed, with the next step.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What can go wrong while recording.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No command was given.
+    #[error("no command to record; give one after `--`")]
+    NoCommand,
+    /// The command is not in the path, or is no file that can be run.
+    #[error("cannot find the program {program:?}: no executable file of that name (in PATH, or at that place)")]
+    NoProgram {
+        /// As given.
+        program: String,
+    },
+    /// The program is not one that can be emulated.
+    #[error(
+        "{}: cannot be emulated: {found}; emulated branch stacks need an x86-64 or AArch64 ELF program",
+        path.display()
+    )]
+    NotEmulatable {
+        /// The program.
+        path: PathBuf,
+        /// What it is instead.
+        found: String,
+    },
+    /// The emulator is not installed.
+    #[error(
+        "cannot find {name} (or {name}-static) in PATH; emulated branch stacks need it: \
+         install the Debian package qemu-user"
+    )]
+    NoEmulator {
+        /// Program name.
+        name: String,
+    },
+    /// The plugin is not where it is looked for.
+    #[error(
+        "cannot find the qemu plugin {name}; looked at {}. Build it with \
+         `cargo build --release -p qemu-branches`, or name it in PLANISH_QEMU_PLUGIN",
+        looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    NoPlugin {
+        /// File name.
+        name: &'static str,
+        /// Where it was looked for.
+        looked: Vec<PathBuf>,
+    },
+    /// qemu ended before it loaded the plugin.
+    #[error(
+        "{} ended ({status}) before it loaded the plugin {}; its own message stands above. The plugin needs a \
+         qemu-user with plugins enabled, version 6.0 to 8.2",
+        emulator.display(), plugin.display()
+    )]
+    PluginNotLoaded {
+        /// The emulator.
+        emulator: PathBuf,
+        /// The plugin.
+        plugin: PathBuf,
+        /// How it ended.
+        status: String,
+    },
+    /// The program could not be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// What was started.
+        program: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The recording holds no sample.
+    #[error("the recording is empty: {reason}")]
+    Empty {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The output belongs to somebody else, or is not a plain file.
+    #[error("{}: will not be replaced: {reason}; choose another file with -o", path.display())]
+    Output {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The spool does not hold what the plugin writes.
+    #[error("{}: spool chunk at offset {offset:#x} is damaged: {found}", path.display())]
+    Spool {
+        /// The spool.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// What stands there.
+        found: String,
+    },
+    /// The kernel refused to count an event.
+    #[error("cannot record {event}: {reason}")]
+    Refused {
+        /// The event.
+        event: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A process to record does not exist.
+    #[error("there is no process {pid}")]
+    NoProcess {
+        /// Its number.
+        pid: i32,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {doing}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err` on a file's operations.
+    pub(crate) fn io(path: &std::path::Path, doing: &'static str) -> impl FnOnce(io::Error) -> Error + use<> {
+        let path = path.to_owned();
+        move |source| Error::Io { path, doing, source }
+    }
+}

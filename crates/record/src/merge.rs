@@ -1,0 +1,155 @@
+//! Turning the plugin's spool into a perf.data: the streams of all threads, merged by time.
+
+use crate::Error;
+use crate::features::BuildId;
+use crate::file::Output;
+use crate::sys::Map;
+use planish_qemu_branches::spool::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, GRANULE_BYTES, HEADER_BYTES};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::path::Path;
+
+const MMAP2: u32 = 10;
+const SAMPLE: u32 = 9;
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+/// Samples between two FINISHED_ROUND records take about so many bytes.
+const ROUND_BYTES: u64 = 1 << 20;
+
+/// What the records were.
+#[derive(Default, Debug)]
+pub(crate) struct Merged {
+    pub samples: u64,
+    pub branch_entries: u64,
+    pub first_time: u64,
+    pub last_time: u64,
+    pub build_ids: BTreeSet<BuildId>,
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+/// One record with the time that orders it.
+struct Record<'s> {
+    kind: u32,
+    misc: u16,
+    time: u64,
+    bytes: &'s [u8],
+}
+
+/// Cuts the first record off; `None` when there is no whole one.
+fn first_record(bytes: &[u8]) -> Option<Record<'_>> {
+    let size = usize::from(u16::from_ne_bytes(bytes.get(6..8)?.try_into().ok()?));
+    let record = bytes.get(..size).filter(|_| size >= 40)?;
+    let kind = u32_at(record, 0)?;
+    // A sample begins with id, ip and thread; other records end with thread, time and id.
+    let time = u64_at(record, if kind == SAMPLE { 32 } else { size - 16 })?;
+    let misc = u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?);
+    Some(Record { kind, misc, time, bytes: record })
+}
+
+/// The parts of the spool that one thread wrote, in its order.
+struct Stream<'s> {
+    chunks: Vec<&'s [u8]>,
+    current: usize,
+    at: usize,
+}
+
+impl<'s> Stream<'s> {
+    fn peek(&mut self) -> Option<Record<'s>> {
+        loop {
+            let chunk = self.chunks.get(self.current)?;
+            match chunk.get(self.at..).and_then(first_record) {
+                Some(record) => return Some(record),
+                None => (self.current, self.at) = (self.current + 1, 0),
+            }
+        }
+    }
+}
+
+/// Finds every chunk; a granule that was taken but never begun (its thread was killed) is stepped over.
+fn streams<'s>(path: &Path, spool: &'s [u8]) -> Result<BTreeMap<u64, Stream<'s>>, Error> {
+    let mut found: BTreeMap<u64, Stream<'_>> = BTreeMap::new();
+    let mut at = HEADER_BYTES;
+    while let Some(chunk) = usize::try_from(at).ok().and_then(|at| spool.get(at..)).filter(|rest| !rest.is_empty())
+    {
+        let header = (u64_at(chunk, 0), u64_at(chunk, 8), u64_at(chunk, 16), u64_at(chunk, 24));
+        let (Some(CHUNK_MAGIC), Some(chunk_bytes), Some(stream), Some(used)) = header else {
+            at += GRANULE_BYTES;
+            continue;
+        };
+        let damaged = |found: String| Error::Spool { path: path.to_owned(), offset: at, found };
+        if chunk_bytes == 0 || chunk_bytes % GRANULE_BYTES != 0 {
+            return Err(damaged(format!("its size is {chunk_bytes}")));
+        }
+        let end = usize::try_from(used).ok().and_then(|used| used.checked_add(CHUNK_HEADER_BYTES));
+        let records = end
+            .and_then(|end| chunk.get(CHUNK_HEADER_BYTES..end))
+            .filter(|records| records.len() as u64 <= chunk_bytes)
+            .ok_or_else(|| damaged(format!("it claims {used} bytes of records")))?;
+        let stream = found.entry(stream).or_insert(Stream { chunks: Vec::new(), current: 0, at: 0 });
+        stream.chunks.push(records);
+        at = at.saturating_add(chunk_bytes);
+    }
+    Ok(found)
+}
+
+/// Copies all records, oldest first. Equal times keep the order of the streams' numbers, which puts a process's own
+/// records (its mappings) before its threads' samples.
+pub(crate) fn merge(path: &Path, spool: &Map, output: &mut Output) -> Result<Merged, Error> {
+    let mut streams = streams(path, spool)?;
+    let mut queue = BinaryHeap::new();
+    for (id, stream) in &mut streams {
+        queue.extend(stream.peek().map(|record| Reverse((record.time, *id))));
+    }
+    let mut merged = Merged::default();
+    let mut round_at = output.data_bytes();
+    while let Some(Reverse((_, id))) = queue.pop() {
+        let next_other = queue.peek().map(|Reverse(next)| *next);
+        let Some(stream) = streams.get_mut(&id) else { continue };
+        while let Some(record) = stream.peek() {
+            // As long as this stream is the oldest there is no need to go through the queue.
+            if next_other.is_some_and(|next| (record.time, id) > next) {
+                queue.push(Reverse((record.time, id)));
+                break;
+            }
+            merged.note(&record);
+            output.records(record.bytes)?;
+            stream.at += record.bytes.len();
+            if output.data_bytes() - round_at >= ROUND_BYTES {
+                output.finish_round()?;
+                round_at = output.data_bytes();
+            }
+        }
+    }
+    output.finish_round()?;
+    Ok(merged)
+}
+
+impl Merged {
+    fn note(&mut self, record: &Record<'_>) {
+        if record.kind == SAMPLE {
+            self.samples += 1;
+            self.branch_entries += u64_at(record.bytes, 48).unwrap_or(0);
+            if self.samples == 1 {
+                self.first_time = record.time;
+            }
+            self.last_time = record.time;
+        } else if record.kind == MMAP2 && record.misc & MISC_MMAP_BUILD_ID != 0 {
+            self.build_ids.extend(build_id(record.bytes));
+        }
+    }
+}
+
+/// The path and build ID of an MMAP2 record.
+fn build_id(record: &[u8]) -> Option<BuildId> {
+    let len = usize::from(*record.get(40)?).min(20);
+    let id = record.get(44..44 + len)?.to_vec();
+    let path = record.get(72..record.len().checked_sub(24)?)?;
+    let path = path.split(|byte| *byte == 0).next()?.to_vec();
+    Some(BuildId { path, id, kernel: false })
+}

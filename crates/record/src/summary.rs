@@ -1,0 +1,83 @@
+//! What a recording came to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How the recorded program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It returned this code.
+    Code(i32),
+    /// A signal killed it.
+    Signal(i32),
+    /// It was not planish that started it, or it still runs.
+    Unknown,
+}
+
+impl From<std::process::ExitStatus> for Ending {
+    fn from(status: std::process::ExitStatus) -> Ending {
+        use std::os::unix::process::ExitStatusExt;
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Ending::Code(code),
+            (None, Some(signal)) => Ending::Signal(signal),
+            (None, None) => Ending::Unknown,
+        }
+    }
+}
+
+impl Ending {
+    /// 0 for success, the code, or 128 + signal, as a shell says it.
+    pub fn code(self) -> i32 {
+        match self {
+            Ending::Code(code) => code,
+            Ending::Signal(signal) => 128 + signal,
+            Ending::Unknown => 0,
+        }
+    }
+}
+
+/// A finished recording.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The perf.data.
+    pub output: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// How samples were taken: `emulated`, `hardware` or `none`.
+    pub branches: &'static str,
+    /// The event, as perf would name it.
+    pub event: String,
+    /// PERF_RECORD_SAMPLE records.
+    pub samples: u64,
+    /// Entries of all branch stacks together.
+    pub branch_entries: u64,
+    /// Samples that could not be delivered, as far as is known.
+    pub lost_samples: u64,
+    /// Taken branches, where they were counted (emulated only).
+    pub taken_branches: Option<u64>,
+    /// Recorded processes, where known.
+    pub processes: u64,
+    /// Programs that a recorded program started and that ran unrecorded (emulated only).
+    pub native_programs: u64,
+    /// Wall time from the program's start to the complete file.
+    pub elapsed: Duration,
+    /// How the program ended.
+    pub ending: Ending,
+}
+
+/// What counting without recording gives.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Taken branches of all recorded processes.
+    pub taken_branches: u64,
+    /// Executed instructions; a repeated string instruction counts once per repetition.
+    pub instructions: u64,
+    /// Processes that took part.
+    pub processes: u64,
+    /// Programs that a recorded program started and that ran uncounted.
+    pub native_programs: u64,
+    /// Wall time.
+    pub elapsed: Duration,
+    /// How the program ended.
+    pub ending: Ending,
+}

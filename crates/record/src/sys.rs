@@ -1,0 +1,151 @@
+//! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// The child that gets our signals; 0 when there is none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+/// A signal asked the recording to end.
+static STOP: AtomicBool = AtomicBool::new(false);
+const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// While this lives, signals that would end the recorder go to the recorded program instead.
+pub(crate) struct ForwardSignals {
+    previous: Vec<(i32, libc::sigaction)>,
+}
+
+extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    STOP.store(true, Ordering::Relaxed);
+    let child = CHILD.load(Ordering::Relaxed);
+    // SAFETY: the kernel passes a valid description; `kill` may be called from a signal handler.
+    unsafe {
+        // A signal of the terminal (made by the kernel) reaches the whole foreground group: the child has it.
+        let from_terminal = (*info).si_code == libc::SI_KERNEL;
+        if child > 0 && !from_terminal {
+            libc::kill(child, signal);
+        }
+    }
+}
+
+impl ForwardSignals {
+    /// Begins to hand signals on to a child; `0` only notes them.
+    pub(crate) fn to(child: u32) -> ForwardSignals {
+        CHILD.store(i32::try_from(child).unwrap_or(0), Ordering::Relaxed);
+        STOP.store(false, Ordering::Relaxed);
+        let mut previous = Vec::new();
+        for signal in SIGNALS {
+            // SAFETY: both structures are valid for the call; the handler only uses what a handler may.
+            unsafe {
+                let mut new: libc::sigaction = std::mem::zeroed();
+                let mut old: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = forward as *const () as usize;
+                new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+                if libc::sigaction(signal, &new, &mut old) == 0 {
+                    previous.push((signal, old));
+                }
+            }
+        }
+        ForwardSignals { previous }
+    }
+
+    /// True once a signal came.
+    pub(crate) fn stopped(&self) -> bool {
+        STOP.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for ForwardSignals {
+    fn drop(&mut self) {
+        CHILD.store(0, Ordering::Relaxed);
+        for (signal, old) in &self.previous {
+            // SAFETY: `old` is what the kernel returned for this signal.
+            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        }
+    }
+}
+
+/// A whole file, mapped for reading.
+pub(crate) struct Map {
+    address: NonNull<u8>,
+    len: usize,
+}
+
+impl Map {
+    /// Maps a file that nobody shortens while the map lives.
+    pub(crate) fn of(file: &File) -> io::Result<Map> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(address.cast::<u8>()) {
+            Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => Ok(Map { address, len }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is `len` bytes long and lives as long as `self`; only the recorder's own spool, whose
+        // writers have ended, is mapped.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that was mapped.
+        unsafe { libc::munmap(self.address.as_ptr().cast(), self.len) };
+    }
+}
+
+/// What uname and sysconf say.
+pub(crate) struct Host {
+    pub name: String,
+    pub release: String,
+    pub machine: String,
+    pub cpus_configured: u32,
+    pub cpus_online: u32,
+}
+
+/// Describes this machine.
+pub(crate) fn host() -> Host {
+    // SAFETY: `uname` fills the structure with NUL-terminated strings; all zeros are strings too.
+    let names = unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        libc::uname(&mut names);
+        names
+    };
+    let text = |field: &[libc::c_char]| {
+        let bytes: Vec<u8> = field.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    // SAFETY: a call without pointers.
+    let count = |name| u32::try_from(unsafe { libc::sysconf(name) }).unwrap_or(1);
+    Host {
+        name: text(&names.nodename),
+        release: text(&names.release),
+        machine: text(&names.machine),
+        cpus_configured: count(libc::_SC_NPROCESSORS_CONF),
+        cpus_online: count(libc::_SC_NPROCESSORS_ONLN),
+    }
+}
+
+/// The user whose files we may replace.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: a call without arguments.
+    unsafe { libc::geteuid() }
+}
