@@ -11,5 +11,5 @@ mod model;
 pub mod operations;
 
 pub use error::Error;
-
+pub use format::{Format, WriteOptions};
 pub use model::{BodySample, FunctionProfile, Location, Name, SampleProfile, name_hash};

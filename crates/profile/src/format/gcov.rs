@@ -221,7 +221,8 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
         collect(function, &mut names);
     }
     if let Some(Name::Hash(hash)) = names.first() {
-        let problem = format!("gcc needs names, this profile has hashes such as {hash}; start from one with names");
+        let problem =
+            format!("gcc needs names, this profile has hashes such as {hash}; start from one with names");
         return Err(Error::Unwritable { format: FORMAT, problem });
     }
     // gcc never refers to name 0; its tools keep it empty.
@@ -247,7 +248,10 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
             writer.put_instance(function);
         }
     });
-    writer.put_section(TAG_MODULES, |_| ());
+    // Length and number of modules, both zero: gcc 12 stops with an internal error at anything else.
+    for word in [TAG_MODULES, 0, 0] {
+        put_u32(&mut writer.out, word);
+    }
     writer.put_section(TAG_WORKING_SET, |writer| {
         for _ in 0..WORKING_SET_ENTRIES {
             put_u32(&mut writer.out, 0);

@@ -1,11 +1,10 @@
 //! Reading and writing sample profiles: which formats there are, and which one a file is in.
 
-mod bytes;
 pub mod binary;
+mod bytes;
 pub mod extbinary;
 pub mod gcov;
 pub mod pprof;
-
 
 mod record;
 mod summary_section;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bytes::{Reader, put_uleb};
 use super::{MAX_DEPTH, NameStorage};
@@ -17,15 +17,16 @@ pub(crate) struct NameIndex {
 }
 
 impl NameIndex {
-    /// All names of a profile, sorted as LLVM sorts them: as text, or by hash.
+    /// All names of a profile, sorted as LLVM sorts them: by text, hashes without a known text first.
     pub(crate) fn of(profile: &SampleProfile, hashed: bool, vtables: bool) -> NameIndex {
         let mut names = BTreeSet::new();
         for function in profile.functions.values() {
             collect(function, vtables, &mut names);
         }
         let names: Vec<Name> = if hashed {
-            let hashes: BTreeSet<u64> = names.iter().map(Name::hash).collect();
-            hashes.into_iter().map(Name::Hash).collect()
+            // In the order of the names, where they are known.
+            let mut seen = FxHashSet::default();
+            names.iter().map(Name::hash).filter(|hash| seen.insert(*hash)).map(Name::Hash).collect()
         } else {
             // A hash among texts is spelled in decimal, so it sorts as text.
             let mut texts: Vec<Name> = names.into_iter().collect();

@@ -1,7 +1,13 @@
 //! What can be done with profiles besides reading and writing them: merge, compare, trim, summarise.
 
+mod diff;
 mod merge;
+mod overlap;
 mod summary;
+mod trim;
 
+pub use diff::{Difference, FunctionDifference, diff};
 pub use merge::{MergeReport, add_function, merge};
-pub use summary::{COLD_SHARE, CUTOFFS, Cutoff, HOT_SHARE, Summary};
+pub use overlap::{FunctionOverlap, Overlap, Shared, overlap};
+pub use summary::{COLD_SHARE, CUTOFFS, Cutoff, HOT_SHARE, HotFunction, Summary, hot_functions};
+pub use trim::{Trim, TrimReport, trim};

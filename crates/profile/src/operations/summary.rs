@@ -9,8 +9,8 @@ use crate::{FunctionProfile, SampleProfile};
 
 /// The shares, in millionths, for which LLVM's summary states the smallest count.
 pub const CUTOFFS: [u32; 16] = [
-    10_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000, 990_000,
-    999_000, 999_900, 999_990, 999_999,
+    10_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000,
+    990_000, 999_000, 999_900, 999_990, 999_999,
 ];
 /// The share whose smallest count makes a count hot.
 pub const HOT_SHARE: u32 = 990_000;
@@ -103,4 +103,41 @@ fn cutoffs(total: u64, frequencies: &BTreeMap<Reverse<u64>, u64>) -> Vec<Cutoff>
             Cutoff { share_millionths: *share, min_count, counts }
         })
         .collect()
+}
+
+/// A function with a hot count.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HotFunction {
+    /// The function.
+    pub name: String,
+    /// All samples in it and in what was inlined into it.
+    pub total: u64,
+    /// How often it was entered.
+    pub head: u64,
+    /// Its largest body count, inlined copies included.
+    pub max_count: u64,
+    /// Its share of the totals of all functions, in percent.
+    pub share_pct: f64,
+}
+
+/// The functions whose largest body count is hot, by total.
+pub fn hot_functions(profile: &SampleProfile) -> Vec<HotFunction> {
+    let threshold = Summary::of(profile).min_count(HOT_SHARE).unwrap_or(0);
+    let all: u128 = profile.functions.values().map(|function| u128::from(function.total)).sum();
+    let hot = profile.by_total().into_iter().map(|function| (function, max_count(function)));
+    hot.filter(|(_, max_count)| *max_count > 0 && *max_count >= threshold)
+        .map(|(function, max_count)| HotFunction {
+            name: function.name.to_string(),
+            total: function.total,
+            head: function.head,
+            max_count,
+            share_pct: if all == 0 { 0.0 } else { function.total as f64 / all as f64 * 100.0 },
+        })
+        .collect()
+}
+
+/// The largest body count of a function, inlined copies included.
+pub(crate) fn max_count(function: &FunctionProfile) -> u64 {
+    let own = function.body.values().map(|sample| sample.count).max().unwrap_or(0);
+    function.inlined_calls().map(|(_, callee)| max_count(callee)).fold(own, u64::max)
 }

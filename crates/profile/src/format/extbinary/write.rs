@@ -76,8 +76,8 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
     let name_flags = any(hashed, flag::NAMES_HASHED)
         | any(names == NameStorage::FixedHash, flag::NAMES_FIXED)
         | any(unique, flag::NAMES_UNIQUE_SUFFIX);
-    let metadata_flags = any(holds.checksums, flag::METADATA_PROBES)
-        | any(holds.attributes, flag::METADATA_ATTRIBUTES);
+    let metadata_flags =
+        any(holds.checksums, flag::METADATA_PROBES) | any(holds.attributes, flag::METADATA_ATTRIBUTES);
     // In the order of the bytes; the table in front has the offsets before the functions, so that a reader
     // that loads single functions needs one pass.
     let bodies = [

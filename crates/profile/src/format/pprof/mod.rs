@@ -111,7 +111,12 @@ impl<'p> Tables<'p> {
     }
 
     /// The samples of `function`, whose callers by inlining are `outer`, innermost first.
-    fn walk(&mut self, function: &'p FunctionProfile, outer: &[Frame<'p>], called: &mut BTreeMap<&'p Name, u64>) {
+    fn walk(
+        &mut self,
+        function: &'p FunctionProfile,
+        outer: &[Frame<'p>],
+        called: &mut BTreeMap<&'p Name, u64>,
+    ) {
         for (at, sample) in &function.body {
             let mut stack = vec![(&function.name, *at)];
             stack.extend_from_slice(outer);
@@ -196,4 +201,3 @@ fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     put_uleb(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
-

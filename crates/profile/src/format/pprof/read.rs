@@ -169,7 +169,8 @@ impl Message<'_> {
 
     /// The inline stack of a location, outermost frame first.
     fn stack(&self, id: u64) -> Result<Vec<(Name, Location)>, Error> {
-        let location = self.locations.get(&id).ok_or_else(|| corrupt("a sample of a location that is not there"))?;
+        let location =
+            self.locations.get(&id).ok_or_else(|| corrupt("a sample of a location that is not there"))?;
         if location.lines.is_empty() {
             return Ok(vec![(Name::text(&format!("{:#x}", location.address)), Location::default())]);
         }
@@ -178,7 +179,8 @@ impl Message<'_> {
             let name = usize::try_from(name).ok().and_then(|name| self.strings.get(name)).copied();
             let name = name.ok_or_else(|| corrupt("a function whose name is not there"))?;
             let offset = line.wrapping_sub(start_line) & 0xffff;
-            let discriminator = u32::try_from(*column).map_err(|_| corrupt("a column of more than 32 bits"))?;
+            let discriminator =
+                u32::try_from(*column).map_err(|_| corrupt("a column of more than 32 bits"))?;
             Ok((Name::parse(name), Location::new(offset as u32, discriminator)))
         };
         location.lines.iter().rev().map(frame).collect()
