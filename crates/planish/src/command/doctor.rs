@@ -14,9 +14,10 @@ mod tools;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use serde::Serialize;
+
+use crate::cli::{FINE, Format, Global, NEGATIVE};
 
 /// Arguments of `planish doctor`.
 #[derive(Debug, clap::Args)]
@@ -26,15 +27,6 @@ pub struct Args {
     /// How to print the findings
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-}
-
-/// How findings are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// Lines for people.
-    Text,
-    /// One JSON object.
-    Json,
 }
 
 /// How good a finding is for the main job: record, profile, rebuild.
@@ -104,14 +96,18 @@ struct Report {
 }
 
 /// Looks, prints, and ends with 0 when nothing needed is missing, else 1.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let findings = examine(&args.files);
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let mut findings = examine(&args.files);
     let ready = findings.iter().all(|finding| finding.state != State::Missing);
+    if global.quiet {
+        findings.retain(|finding| finding.state == State::Missing);
+    }
     let text = match args.format {
         Format::Json => {
             let report = Report { format: "planish doctor", version: 1, ready, findings };
             serde_json::to_string_pretty(&report)? + "\n"
         }
+        Format::Text if findings.is_empty() => String::new(),
         Format::Text => {
             let stdout_is_terminal = std::io::stdout().is_terminal();
             let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -119,7 +115,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(if ready { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if ready { FINE } else { NEGATIVE })
 }
 
 /// The machine and its tools always, then each file.

@@ -24,7 +24,7 @@ pub fn examine() -> Vec<Finding> {
         kernel(),
         event("hardware cycles", Probe::Cycles),
         event("cpu-clock samples", Probe::CpuClock),
-        event("kernel samples", Probe::KernelCycles),
+        event("kernel samples", Probe::KernelClock),
         paranoid(),
         kernel_addresses(),
         ring_memory(),
@@ -52,17 +52,26 @@ fn cpu() -> Finding {
         let is_node = |name: &str| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
         entries.flatten().filter(|entry| is_node(&entry.file_name().to_string_lossy())).count().max(1)
     });
-    let memory_kib = read("/proc/meminfo").and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
+    let memory_kib =
+        read("/proc/meminfo").and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
     let memory_gib = memory_kib.unwrap_or(0) as f64 / f64::from(1 << 20);
     let guest = if info.contains(" hypervisor") { ", virtual machine" } else { "" };
-    Finding::good("cpu", format!("{model}{guest}; {cpus} usable CPUs, {nodes} NUMA nodes, {memory_gib:.1} GiB"))
+    Finding::good(
+        "cpu",
+        format!("{model}{guest}; usable CPUs: {cpus}, NUMA nodes: {nodes}, {memory_gib:.1} GiB"),
+    )
 }
 
 fn kernel() -> Finding {
     let release = read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into());
     let sources = fs::read_dir(EVENT_SOURCES).map_or_else(
         |_| Vec::new(),
-        |entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>(),
+        |entries| {
+            entries
+                .flatten()
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+        },
     );
     let mut sources = sources;
     sources.sort();
@@ -89,7 +98,7 @@ fn event(subject: &'static str, probe: Probe) -> Finding {
 
 /// The kernel's answer as a sentence, and the step that would change it.
 fn explain(error: &io::Error, probe: Probe) -> (String, &'static str) {
-    let hardware = probe != Probe::CpuClock;
+    let hardware = matches!(probe, Probe::Cycles | Probe::BranchStack);
     let code = error.raw_os_error().unwrap_or(0);
     let (reason, next) = match code {
         libc::EACCES | libc::EPERM => (
@@ -104,7 +113,10 @@ fn explain(error: &io::Error, probe: Probe) -> (String, &'static str) {
             "no hardware counters here, as in most virtual machines",
             "cpu-clock samples and --branches=emulated work without; else ask the hypervisor for a virtual PMU",
         ),
-        libc::ENOSYS => ("the kernel or a seccomp filter has no perf_event_open", "allow the call in the container's filter"),
+        libc::ENOSYS => (
+            "the kernel or a seccomp filter has no perf_event_open",
+            "allow the call in the container's filter",
+        ),
         libc::EMFILE | libc::ENFILE => ("too many open files", "raise ulimit -n"),
         _ => ("unexpected answer", "run with strace -e perf_event_open and report it"),
     };
@@ -141,14 +153,19 @@ fn cpu_branch_stacks() -> String {
     if cfg!(target_arch = "aarch64") {
         return if kernel_says.is_some() { format!("Arm BRBE{depth}") } else { "no Arm BRBE".into() };
     }
-    describe_x86(sys::cpuid(7, 0), sys::cpuid(0x1c, 0), sys::cpuid(0x8000_0008, 0), sys::cpuid(0x8000_0022, 0))
-        .map_or_else(
-            || match kernel_says {
-                Some(_) => format!("Intel LBR{depth}"),
-                None => "CPUID names no branch stack (older Intel LBR has no CPUID bit)".into(),
-            },
-            |name| format!("{name}{depth}"),
-        )
+    describe_x86(
+        sys::cpuid(7, 0),
+        sys::cpuid(0x1c, 0),
+        sys::cpuid(0x8000_0008, 0),
+        sys::cpuid(0x8000_0022, 0),
+    )
+    .map_or_else(
+        || match kernel_says {
+            Some(_) => format!("Intel LBR{depth}"),
+            None => "CPUID names no branch stack (older Intel LBR has no CPUID bit)".into(),
+        },
+        |name| format!("{name}{depth}"),
+    )
 }
 
 /// Reads the CPUID bits: Intel SDM volume 2 (leaf 7 EDX bit 19, leaf 1CH EAX), AMD APM volume 3 (Fn8000_0008 EBX bit
@@ -161,7 +178,8 @@ fn describe_x86(
 ) -> Option<String> {
     // Intel answers an unknown extended leaf with another leaf's data, so its own bits are asked first.
     if features.is_some_and(|leaf| leaf.edx >> 19 & 1 == 1) {
-        let depth = arch_lbr.map_or(0, |leaf| (leaf.eax & 0xff).checked_ilog2().map_or(0, |bit| (bit + 1) * 8));
+        let depth =
+            arch_lbr.map_or(0, |leaf| (leaf.eax & 0xff).checked_ilog2().map_or(0, |bit| (bit + 1) * 8));
         return Some(format!("Intel architectural LBR (CPUID leaf 0x1c: up to {depth})"));
     }
     if let Some(leaf) = amd_pmu.filter(|leaf| leaf.eax >> 1 & 1 == 1) {
@@ -187,13 +205,21 @@ fn paranoid() -> Finding {
     let privileged = held.iter().any(|name| matches!(*name, "CAP_PERFMON" | "CAP_SYS_ADMIN"));
     let list = if held.is_empty() { "no capabilities".to_owned() } else { held.join(", ") };
     let Some(level) = read_number("/proc/sys/kernel/perf_event_paranoid") else {
-        return Finding::limited(subject, "no perf_event_paranoid: no perf events", "a kernel with CONFIG_PERF_EVENTS");
+        return Finding::limited(
+            subject,
+            "no perf_event_paranoid: no perf events",
+            "a kernel with CONFIG_PERF_EVENTS",
+        );
     };
     let found = format!("perf_event_paranoid = {level}, {list}");
     match level {
         _ if privileged => Finding::good(subject, format!("{found}: everything, -a and the kernel included")),
         i64::MIN..=0 => Finding::good(subject, format!("{found}: own processes, whole system and kernel")),
-        1 => Finding::limited(subject, format!("{found}: own processes with their kernel part"), "0, or CAP_PERFMON, for -a"),
+        1 => Finding::limited(
+            subject,
+            format!("{found}: own processes with their kernel part"),
+            "0, or CAP_PERFMON, for -a",
+        ),
         2 => Finding::limited(
             subject,
             format!("{found}: user mode of own processes"),
@@ -211,7 +237,10 @@ fn kernel_addresses() -> Finding {
     let subject = "kernel addresses";
     let level = read_number("/proc/sys/kernel/kptr_restrict").unwrap_or(0);
     let visible = fs::read_to_string("/proc/kallsyms").is_ok_and(|text| {
-        text.lines().take(64).filter_map(|line| line.split(' ').next()).any(|word| word.chars().any(|c| c != '0'))
+        text.lines()
+            .take(64)
+            .filter_map(|line| line.split(' ').next())
+            .any(|word| word.chars().any(|c| c != '0'))
     });
     if visible {
         return Finding::good(subject, format!("kptr_restrict = {level}, /proc/kallsyms shows them"));
@@ -240,7 +269,11 @@ fn ring_memory() -> Finding {
     if kib >= 516 {
         return Finding::good(subject, found);
     }
-    Finding::limited(subject, found, "sysctl kernel.perf_event_mlock_kb=516 or more; small rings lose samples")
+    Finding::limited(
+        subject,
+        found,
+        "sysctl kernel.perf_event_mlock_kb=516 or more; small rings lose samples",
+    )
 }
 
 /// The chosen word of a file such as `always [madvise] never`.
@@ -252,7 +285,11 @@ fn superpages() -> Finding {
     let subject = "transparent superpages";
     let folder = "/sys/kernel/mm/transparent_hugepage";
     let Some(enabled) = read(&format!("{folder}/enabled")) else {
-        return Finding::limited(subject, "this kernel has none", "a kernel with CONFIG_TRANSPARENT_HUGEPAGE");
+        return Finding::limited(
+            subject,
+            "this kernel has none",
+            "a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
+        );
     };
     let mode = chosen(&enabled).unwrap_or("unknown").to_owned();
     let shmem = read(&format!("{folder}/shmem_enabled"));
@@ -277,7 +314,10 @@ mod tests {
     fn cpuid_bits_name_the_branch_stack() {
         let named = |features, lbr, size, pmu| describe_x86(features, lbr, size, pmu).unwrap_or_default();
         assert!(named(registers(0, 0, 1 << 19), registers(0b1111, 0, 0), None, None).contains("up to 32"));
-        assert!(named(registers(0, 0, 0), None, None, registers(2, 16 << 4, 0)).contains("LBRv2 (CPUID leaf 0x80000022: 16)"));
+        assert!(
+            named(registers(0, 0, 0), None, None, registers(2, 16 << 4, 0))
+                .contains("LBRv2 (CPUID leaf 0x80000022: 16)")
+        );
         assert!(named(None, None, registers(0, 1 << 31, 0), None).contains("BRS"));
         assert_eq!(describe_x86(registers(0, 0, 0), None, registers(0, 0, 0), registers(0, 0, 0)), None);
     }

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 pub enum Probe {
     /// Hardware cycles, counted.
     Cycles,
-    /// Hardware cycles including the kernel, counted.
-    KernelCycles,
+    /// The software clock, sampled in the kernel too.
+    KernelClock,
     /// The software clock, sampled.
     CpuClock,
     /// Hardware cycles, sampled with a branch stack.
@@ -52,9 +52,11 @@ pub fn open_event(probe: Probe) -> io::Result<()> {
     let mut attr = Attr { size: size_of::<Attr>() as u32, flags: user_only, ..Attr::default() };
     match probe {
         Probe::Cycles => attr.kind = TYPE_HARDWARE,
-        Probe::KernelCycles => (attr.kind, attr.flags) = (TYPE_HARDWARE, DISABLED | EXCLUDE_HV),
-        Probe::CpuClock => {
+        Probe::CpuClock | Probe::KernelClock => {
             (attr.kind, attr.sample_period, attr.sample_type) = (TYPE_SOFTWARE, 1_000_000, SAMPLE_IP);
+            if probe == Probe::KernelClock {
+                attr.flags = DISABLED | EXCLUDE_HV;
+            }
         }
         Probe::BranchStack => {
             (attr.kind, attr.sample_period) = (TYPE_HARDWARE, 100_003);

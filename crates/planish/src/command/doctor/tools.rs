@@ -75,7 +75,8 @@ fn newest(name: &str, versions: std::ops::RangeInclusive<u32>) -> Option<PathBuf
 
 /// Standard output and standard error of a run without input; `None` when the program does not start.
 fn output_of(program: &Path, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    let output =
+        Command::new(program).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
 }
 
@@ -129,7 +130,8 @@ fn sort_features(compiler: &Path, features: &[Feature]) -> (Vec<&'static str>, V
 fn clang() -> Finding {
     let subject = "clang";
     let Some(clang) = newest("clang", 17..=23) else {
-        let found = if on_path("gcc").is_some() { "not installed; gcc alone is there" } else { "not installed" };
+        let found =
+            if on_path("gcc").is_some() { "not installed; gcc alone is there" } else { "not installed" };
         return Finding::missing(subject, found, "apt-get install clang-22 lld-22 llvm-22 (or make setup)");
     };
     let name = describe(&clang);
@@ -147,8 +149,13 @@ fn clang() -> Finding {
 
 fn gcc() -> Finding {
     let subject = "gcc";
-    let Some(gcc) = newest("gcc", 12..=17).filter(|_| on_path("gcc").is_none()).or_else(|| on_path("gcc")) else {
-        return Finding::limited(subject, "not installed", "apt-get install gcc, only for programs built with gcc");
+    let Some(gcc) = newest("gcc", 12..=17).filter(|_| on_path("gcc").is_none()).or_else(|| on_path("gcc"))
+    else {
+        return Finding::limited(
+            subject,
+            "not installed",
+            "apt-get install gcc, only for programs built with gcc",
+        );
     };
     let name = describe(&gcc);
     // GCC lists the option only when it was configured with it; reading needs a profile, which is not at hand.
@@ -166,7 +173,11 @@ fn rust() -> Finding {
     let subject = "rustc";
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin/rustc"));
     let Some(rustc) = on_path("rustc").or_else(|| home().filter(|path| is_program(path))) else {
-        return Finding::limited(subject, "not installed", "only for programs written in Rust: rustup, or make setup");
+        return Finding::limited(
+            subject,
+            "not installed",
+            "only for programs written in Rust: rustup, or make setup",
+        );
     };
     let name = describe(&rustc);
     let text = output_of(&rustc, &["-vV"]).unwrap_or_default();
@@ -205,14 +216,20 @@ fn linkers() -> Finding {
 
 fn profile_tools() -> Finding {
     let subject = "LLVM profile tools";
-    let tools: Vec<PathBuf> =
-        ["llvm-profdata", "llvm-profgen", "llvm-readelf"].iter().filter_map(|name| newest(name, 17..=23)).collect();
+    let tools: Vec<PathBuf> = ["llvm-profdata", "llvm-profgen", "llvm-readelf"]
+        .iter()
+        .filter_map(|name| newest(name, 17..=23))
+        .collect();
     let found = tools.iter().map(|tool| describe(tool)).collect::<Vec<_>>().join(", ");
     if tools.len() == 3 {
         return Finding::good(subject, found);
     }
     let found = if found.is_empty() { "none".into() } else { format!("only {found}") };
-    Finding::limited(subject, found, "apt-get install llvm-22; planish itself does without, tests and bench use them")
+    Finding::limited(
+        subject,
+        found,
+        "apt-get install llvm-22; planish itself does without, tests and bench use them",
+    )
 }
 
 fn perf() -> Finding {
@@ -238,7 +255,8 @@ fn emulation_plugin() -> Option<PathBuf> {
     const NAME: &str = "libplanish_qemu_branches.so";
     let program = env::current_exe().ok()?.canonicalize().ok()?;
     let folder = program.parent()?;
-    let places = [folder.join(NAME), folder.join("../lib/planish").join(NAME), folder.join("../lib").join(NAME)];
+    let places =
+        [folder.join(NAME), folder.join("../lib/planish").join(NAME), folder.join("../lib").join(NAME)];
     // Tests run from target/*/deps, one folder below the plugin.
     places.into_iter().chain([folder.join("..").join(NAME)]).find(|place| place.is_file())
 }
