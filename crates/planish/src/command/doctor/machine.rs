@@ -162,7 +162,8 @@ fn cpu_branch_stacks() -> String {
     .map_or_else(
         || match kernel_says {
             Some(_) => format!("Intel LBR{depth}"),
-            None => "CPUID names no branch stack (older Intel LBR has no CPUID bit)".into(),
+            // Older Intel LBR has no CPUID bit; there only the kernel can tell.
+            None => "no branch stack named by CPUID".into(),
         },
         |name| format!("{name}{depth}"),
     )
