@@ -1,0 +1,106 @@
+//! The functions of one unit that have code: which entry, which address ranges.
+
+use gimli::Reader as _;
+
+use super::damage::{Damage, Reading};
+use super::abbreviation::Kind;
+use super::form::Value;
+use super::unit::{Dwarf, Span, Unit};
+
+/// More ranges than this in one unit is damage: lists that entries share could otherwise be read without end.
+const MAX_SPANS: usize = 1 << 24;
+
+/// A subprogram entry with code.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FunctionEntry {
+    /// Offset of the entry from the unit's start.
+    pub(super) entry: usize,
+    first_span: usize,
+    end_span: usize,
+}
+
+/// The functions of one unit in the order of their entries; a nested function follows the one around it.
+#[derive(Debug, Default)]
+pub(super) struct FunctionTable {
+    pub(super) entries: Vec<FunctionEntry>,
+    spans: Vec<Span>,
+    /// Why reading ended before the unit's end, if it did.
+    pub(super) damage: Option<Damage>,
+}
+
+impl FunctionTable {
+    /// Walks over all entries of the unit. `floor` is the lowest address of code: linkers leave functions that
+    /// they dropped at 0 or 1.
+    pub(super) fn collect(dwarf: &Dwarf<'_>, unit: &Unit<'_>, floor: u64) -> FunctionTable {
+        let mut table = FunctionTable::default();
+        if let Err(error) = table.walk(dwarf, unit, floor) {
+            table.damage = Some(error);
+        }
+        table
+    }
+
+    fn walk(&mut self, dwarf: &Dwarf<'_>, unit: &Unit<'_>, floor: u64) -> Reading<()> {
+        let encoding = unit.root.encoding;
+        let total = unit.root.bytes.len();
+        let mut input = unit.entries(unit.root.entries_at)?;
+        while !input.is_empty() {
+            let entry = total - input.len();
+            let code = input.read_uleb128()?;
+            if code == 0 {
+                continue;
+            }
+            let abbreviation = unit.abbreviations.get(code)?;
+            if abbreviation.kind == Kind::Subprogram && abbreviation.has_code {
+                let (mut low, mut high, mut ranges) = (None, None, None);
+                abbreviation.read(&mut input, encoding, |name, value| match name {
+                    gimli::DW_AT_low_pc => low = Some(value),
+                    gimli::DW_AT_high_pc => high = Some(value),
+                    gimli::DW_AT_ranges => ranges = Some(value),
+                    _ => {}
+                })?;
+                let first_span = self.spans.len();
+                unit.root.spans(dwarf, low, high, ranges, &mut self.spans);
+                self.keep(entry, first_span, floor)?;
+            } else if abbreviation.can_jump {
+                let mut sibling = None;
+                abbreviation.read(&mut input, encoding, |name, value| {
+                    if let (gimli::DW_AT_sibling, Value::UnitRef(at)) = (name, value) {
+                        sibling = usize::try_from(at).ok();
+                    }
+                })?;
+                // Only forwards, so that a damaged reference cannot make a loop.
+                if let Some(distance) = sibling.and_then(|at| at.checked_sub(total - input.len())) {
+                    input.skip(distance)?;
+                }
+            } else {
+                abbreviation.skip(&mut input, encoding)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, entry: usize, first_span: usize, floor: u64) -> Reading<()> {
+        let mut kept = first_span;
+        for index in first_span..self.spans.len() {
+            if let Some(&span) = self.spans.get(index).filter(|span| span.0 >= floor) {
+                if let Some(slot) = self.spans.get_mut(kept) {
+                    *slot = span;
+                    kept += 1;
+                }
+            }
+        }
+        self.spans.truncate(kept);
+        if kept > MAX_SPANS {
+            return Err(Damage::TooMany { what: "address ranges of functions", limit: MAX_SPANS });
+        }
+        if kept > first_span {
+            self.entries.push(FunctionEntry { entry, first_span, end_span: kept });
+        }
+        Ok(())
+    }
+
+    /// The address ranges of a function, in the order of its range list.
+    pub(super) fn spans(&self, function: &FunctionEntry) -> &[Span] {
+        self.spans.get(function.first_span..function.end_span).unwrap_or_default()
+    }
+}
