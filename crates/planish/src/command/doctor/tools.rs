@@ -250,15 +250,18 @@ fn emulator() -> Option<PathBuf> {
     output_of(&qemu, &["--help"])?.contains("-plugin").then_some(qemu)
 }
 
-/// Our plugin, where the build and an installation put it.
+/// Our plugin, in the places where `planish record` looks for it.
 fn emulation_plugin() -> Option<PathBuf> {
     const NAME: &str = "libplanish_qemu_branches.so";
-    let program = env::current_exe().ok()?.canonicalize().ok()?;
+    if let Some(named) = env::var_os("PLANISH_QEMU_PLUGIN") {
+        return Some(PathBuf::from(named)).filter(|path| path.is_file());
+    }
+    let program = env::current_exe().ok()?;
     let folder = program.parent()?;
-    let places =
-        [folder.join(NAME), folder.join("../lib/planish").join(NAME), folder.join("../lib").join(NAME)];
-    // Tests run from target/*/deps, one folder below the plugin.
-    places.into_iter().chain([folder.join("..").join(NAME)]).find(|place| place.is_file())
+    ["", "../lib/planish", "deps"]
+        .iter()
+        .map(|place| folder.join(place).join(NAME))
+        .find(|place| place.is_file())
 }
 
 fn emulation(emulator: Option<PathBuf>, plugin: Option<PathBuf>) -> Finding {
