@@ -1,1 +1,51 @@
 //! perf.data bytes to records and back: file, pipe and directory form, compressed, of any size.
+//!
+//! The cast: [`Input`] opens a recording and reads its head (attributes, features). [`Input::chunks`] walks the data
+//! at memory speed and yields buffers of whole, uncompressed records; [`raw_records`] cuts such a buffer into
+//! [`RawRecord`]s; [`SampleLayout::fast`] takes from a sample what branch counting needs, [`Record::parse`] takes
+//! everything. [`Input::ordered`] delivers the records in time order. [`write`] is the way back.
+//!
+//! The format is described in the kernel tree, `tools/perf/Documentation/perf.data-file-format.txt` and
+//! `include/uapi/linux/perf_event.h`; record layouts cite those two by name.
+
+mod attr;
+mod branch;
+mod bytes;
+mod chunks;
+mod decompress;
+mod error;
+mod feature_kinds;
+mod features;
+mod header;
+mod input;
+mod kernel_records;
+mod layout;
+mod ordered;
+mod prelude;
+mod record;
+mod sample;
+mod stats;
+mod sys;
+mod table;
+mod user_records;
+mod walk;
+pub mod write;
+
+pub use attr::{EventAttr, attr_flag, branch_sample, read_format, sample_type};
+pub use branch::{BranchEntry, BranchFlags, BranchIter, BranchStack, Spec};
+pub use bytes::{Endian, RuntimeAddr, Words, WordsIter};
+pub use chunks::{Chunk, Chunks};
+pub use error::{Error, RecordError};
+pub use feature_kinds::{
+    BuildIdEntry, CompressedInfo, EventDescription, ID_BITS, SampleTime, UnknownFeature, feature,
+};
+pub use features::Features;
+pub use input::Input;
+pub use kernel_records::{MmapEvent, TaskEvent};
+pub use layout::{FastSample, SampleLayout};
+pub use ordered::{OrderOptions, Ordered, OrderedRecord};
+pub use record::{CpuMode, RawRecord, RawRecords, Record, SampleId, kind, misc, raw_records};
+pub use sample::{ReadFormat, ReadValues, Registers, Sample, UserStack};
+pub use stats::{AuxSpan, ReadStats};
+pub use table::LayoutTable;
+pub use user_records::UserRecord;

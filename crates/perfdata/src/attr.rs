@@ -1,0 +1,299 @@
+//! What an event was asked to record: `struct perf_event_attr` (include/uapi/linux/perf_event.h), read and written.
+
+use crate::bytes::{Endian, eight, four};
+
+/// Bits of `sample_type`: which fields a sample has.
+pub mod sample_type {
+    #![allow(missing_docs, reason = "the names are the kernel's PERF_SAMPLE_ names")]
+    pub const IP: u64 = 1 << 0;
+    pub const TID: u64 = 1 << 1;
+    pub const TIME: u64 = 1 << 2;
+    pub const ADDR: u64 = 1 << 3;
+    pub const READ: u64 = 1 << 4;
+    pub const CALLCHAIN: u64 = 1 << 5;
+    pub const ID: u64 = 1 << 6;
+    pub const CPU: u64 = 1 << 7;
+    pub const PERIOD: u64 = 1 << 8;
+    pub const STREAM_ID: u64 = 1 << 9;
+    pub const RAW: u64 = 1 << 10;
+    pub const BRANCH_STACK: u64 = 1 << 11;
+    pub const REGS_USER: u64 = 1 << 12;
+    pub const STACK_USER: u64 = 1 << 13;
+    pub const WEIGHT: u64 = 1 << 14;
+    pub const DATA_SRC: u64 = 1 << 15;
+    pub const IDENTIFIER: u64 = 1 << 16;
+    pub const TRANSACTION: u64 = 1 << 17;
+    pub const REGS_INTR: u64 = 1 << 18;
+    pub const PHYS_ADDR: u64 = 1 << 19;
+    pub const AUX: u64 = 1 << 20;
+    pub const CGROUP: u64 = 1 << 21;
+    pub const DATA_PAGE_SIZE: u64 = 1 << 22;
+    pub const CODE_PAGE_SIZE: u64 = 1 << 23;
+    pub const WEIGHT_STRUCT: u64 = 1 << 24;
+    /// All bits this crate knows how to skip and read.
+    pub const KNOWN: u64 = (1 << 25) - 1;
+}
+
+/// Bits of `read_format`: which fields a counter value has.
+pub mod read_format {
+    #![allow(missing_docs, reason = "the names are the kernel's PERF_FORMAT_ names")]
+    pub const TOTAL_TIME_ENABLED: u64 = 1 << 0;
+    pub const TOTAL_TIME_RUNNING: u64 = 1 << 1;
+    pub const ID: u64 = 1 << 2;
+    pub const GROUP: u64 = 1 << 3;
+    pub const LOST: u64 = 1 << 4;
+}
+
+/// Bits of `branch_sample_type` that change the layout or meaning of a branch stack.
+pub mod branch_sample {
+    #![allow(missing_docs, reason = "the names are the kernel's PERF_SAMPLE_BRANCH_ names")]
+    pub const USER: u64 = 1 << 0;
+    pub const KERNEL: u64 = 1 << 1;
+    pub const HV: u64 = 1 << 2;
+    pub const ANY: u64 = 1 << 3;
+    pub const ANY_CALL: u64 = 1 << 4;
+    pub const ANY_RETURN: u64 = 1 << 5;
+    pub const IND_CALL: u64 = 1 << 6;
+    pub const COND: u64 = 1 << 10;
+    pub const CALL_STACK: u64 = 1 << 11;
+    pub const NO_FLAGS: u64 = 1 << 14;
+    pub const NO_CYCLES: u64 = 1 << 15;
+    pub const TYPE_SAVE: u64 = 1 << 16;
+    pub const HW_INDEX: u64 = 1 << 17;
+    pub const PRIV_SAVE: u64 = 1 << 18;
+    pub const COUNTERS: u64 = 1 << 19;
+}
+
+/// Bits of [`EventAttr::flags`], the attribute's bit field, numbered as on a little-endian machine.
+pub mod attr_flag {
+    #![allow(missing_docs, reason = "the names are the kernel's bit field names")]
+    pub const DISABLED: u64 = 1 << 0;
+    pub const INHERIT: u64 = 1 << 1;
+    pub const EXCLUDE_USER: u64 = 1 << 4;
+    pub const EXCLUDE_KERNEL: u64 = 1 << 5;
+    pub const EXCLUDE_HV: u64 = 1 << 6;
+    pub const MMAP: u64 = 1 << 8;
+    pub const COMM: u64 = 1 << 9;
+    pub const FREQ: u64 = 1 << 10;
+    pub const ENABLE_ON_EXEC: u64 = 1 << 12;
+    pub const TASK: u64 = 1 << 13;
+    pub const SAMPLE_ID_ALL: u64 = 1 << 18;
+    pub const EXCLUDE_GUEST: u64 = 1 << 20;
+    pub const MMAP2: u64 = 1 << 23;
+    pub const COMM_EXEC: u64 = 1 << 24;
+    pub const USE_CLOCKID: u64 = 1 << 25;
+    pub const CONTEXT_SWITCH: u64 = 1 << 26;
+    pub const BUILD_ID: u64 = 1 << 34;
+}
+
+/// One event of the recording: its `perf_event_attr`, its ids, and its name where the file knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventAttr {
+    /// `PERF_TYPE_…`: hardware 0, software 1, tracepoint 2, cache 3, raw 4, breakpoint 5, or a PMU's number.
+    pub kind: u32,
+    /// Size of the structure in the file, in bytes. The writer always writes [`EventAttr::WRITTEN_BYTES`].
+    pub size_bytes: u32,
+    /// Which event of its kind.
+    pub config: u64,
+    /// Period in events, or frequency in Hz when [`attr_flag::FREQ`] is set.
+    pub period_or_freq: u64,
+    /// Bits of [`sample_type`].
+    pub sample_type: u64,
+    /// Bits of [`read_format`].
+    pub read_format: u64,
+    /// The bit field, numbered as on a little-endian machine whatever the recording's byte order ([`attr_flag`]).
+    pub flags: u64,
+    /// Wake-up events or watermark.
+    pub wakeup: u32,
+    /// Breakpoint type.
+    pub bp_type: u32,
+    /// Extension of `config` (or breakpoint address).
+    pub config1: u64,
+    /// Extension of `config1` (or breakpoint length).
+    pub config2: u64,
+    /// Bits of [`branch_sample`].
+    pub branch_sample_type: u64,
+    /// Mask of user registers in each sample.
+    pub sample_regs_user: u64,
+    /// Size of user stack in each sample, in bytes.
+    pub sample_stack_user: u32,
+    /// Clock of the time fields, when [`attr_flag::USE_CLOCKID`] is set.
+    pub clockid: i32,
+    /// Mask of registers at the interrupt in each sample.
+    pub sample_regs_intr: u64,
+    /// Watermark for the AUX area, in bytes.
+    pub aux_watermark: u32,
+    /// Deepest call chain.
+    pub sample_max_stack: u16,
+    /// Size of AUX data in each sample, in bytes.
+    pub aux_sample_size: u32,
+    /// User data of sigtrap events.
+    pub sig_data: u64,
+    /// Extension of `config2` (since Linux 6.3).
+    pub config3: u64,
+    /// Ids of the event's counters, one per CPU or thread.
+    pub ids: Vec<u64>,
+    /// The event's name, from feature EVENT_DESC or an event update.
+    pub name: Option<String>,
+}
+
+impl EventAttr {
+    /// `PERF_ATTR_SIZE_VER0`: the smallest attribute ever written, in bytes.
+    pub const SMALLEST_BYTES: u32 = 64;
+    /// `PERF_ATTR_SIZE_VER7`: the size we write, in bytes. Linux 6.1 knows no longer one.
+    pub const WRITTEN_BYTES: u32 = 128;
+
+    /// Whether every record that is not a sample ends in a sample id trailer.
+    pub fn sample_id_all(&self) -> bool {
+        self.flags & attr_flag::SAMPLE_ID_ALL != 0
+    }
+
+    /// Whether samples carry branch stacks.
+    pub fn has_branch_stack(&self) -> bool {
+        self.sample_type & sample_type::BRANCH_STACK != 0
+    }
+
+    /// Reads the attribute at the start of `bytes`, which may be shorter (older) or longer (newer) than what we know.
+    /// Fields that are not there are 0, as the kernel defines. `None` when it is shorter than the oldest one.
+    pub(crate) fn read(bytes: &[u8], endian: Endian) -> Option<EventAttr> {
+        let size = match endian.u32(four(bytes, 4)?) {
+            0 => EventAttr::SMALLEST_BYTES,
+            size => size,
+        };
+        let bytes = bytes.get(..size as usize)?;
+        if size < EventAttr::SMALLEST_BYTES {
+            return None;
+        }
+        let word = |at: usize| eight(bytes, at).map_or(0, |b| endian.u64(b));
+        let half = |at: usize| four(bytes, at).map_or(0, |b| endian.u32(b));
+        Some(EventAttr {
+            kind: half(0),
+            size_bytes: size,
+            config: word(8),
+            period_or_freq: word(16),
+            sample_type: word(24),
+            read_format: word(32),
+            flags: eight(bytes, 40).map_or(0, |b| read_bit_field(b, endian)),
+            wakeup: half(48),
+            bp_type: half(52),
+            config1: word(56),
+            config2: word(64),
+            branch_sample_type: word(72),
+            sample_regs_user: word(80),
+            sample_stack_user: half(88),
+            clockid: half(92) as i32,
+            sample_regs_intr: word(96),
+            aux_watermark: half(104),
+            sample_max_stack: bytes.get(108..110).map_or(0, |b| endian.u16([b[0], b[1]])),
+            aux_sample_size: half(112),
+            sig_data: word(120),
+            config3: word(128),
+            ids: Vec::new(),
+            name: None,
+        })
+    }
+
+    /// Appends the attribute as [`EventAttr::WRITTEN_BYTES`] bytes; ids and name are not part of it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, endian: Endian) {
+        let mut word = |value: u64| out.extend_from_slice(&endian.put_u64(value));
+        let halves = |a: u32, b: u32| {
+            let mut both = [0; 8];
+            both[..4].copy_from_slice(&endian.put_u32(a));
+            both[4..].copy_from_slice(&endian.put_u32(b));
+            endian.u64(both)
+        };
+        word(halves(self.kind, EventAttr::WRITTEN_BYTES));
+        word(self.config);
+        word(self.period_or_freq);
+        word(self.sample_type);
+        word(self.read_format);
+        word(endian.u64(write_bit_field(self.flags, endian)));
+        word(halves(self.wakeup, self.bp_type));
+        word(self.config1);
+        word(self.config2);
+        word(self.branch_sample_type);
+        word(self.sample_regs_user);
+        word(halves(self.sample_stack_user, self.clockid as u32));
+        word(self.sample_regs_intr);
+        let max_stack = endian.put_u16(self.sample_max_stack);
+        word(halves(self.aux_watermark, endian.u32([max_stack[0], max_stack[1], 0, 0])));
+        word(halves(self.aux_sample_size, 0));
+        word(self.sig_data);
+    }
+}
+
+/// C allocates bit fields from the low bit on little-endian machines and from the high bit on big-endian ones, so the
+/// first flag is always in the first byte; only the order of bits within each byte differs.
+fn read_bit_field(bytes: [u8; 8], endian: Endian) -> u64 {
+    match endian {
+        Endian::Little => u64::from_le_bytes(bytes),
+        Endian::Big => u64::from_le_bytes(bytes.map(u8::reverse_bits)),
+    }
+}
+
+fn write_bit_field(flags: u64, endian: Endian) -> [u8; 8] {
+    match endian {
+        Endian::Little => flags.to_le_bytes(),
+        Endian::Big => flags.to_le_bytes().map(u8::reverse_bits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> EventAttr {
+        EventAttr {
+            kind: 4,
+            size_bytes: EventAttr::WRITTEN_BYTES,
+            config: 0x0123_4567_89ab_cdef,
+            period_or_freq: 1009,
+            sample_type: 0x1ff,
+            read_format: 0x15,
+            flags: attr_flag::SAMPLE_ID_ALL | attr_flag::MMAP2 | attr_flag::DISABLED | (2 << 15),
+            wakeup: 7,
+            bp_type: 8,
+            config1: 9,
+            config2: 10,
+            branch_sample_type: 11,
+            sample_regs_user: 12,
+            sample_stack_user: 13,
+            clockid: -14,
+            sample_regs_intr: 15,
+            aux_watermark: 16,
+            sample_max_stack: 17,
+            aux_sample_size: 18,
+            sig_data: 19,
+            ..EventAttr::default()
+        }
+    }
+
+    #[test]
+    fn an_attribute_written_is_the_attribute_read_in_both_byte_orders() {
+        for endian in [Endian::Little, Endian::Big] {
+            let mut bytes = Vec::new();
+            full().write(&mut bytes, endian);
+            assert_eq!(bytes.len(), EventAttr::WRITTEN_BYTES as usize);
+            assert_eq!(EventAttr::read(&bytes, endian), Some(full()));
+        }
+    }
+
+    #[test]
+    fn the_first_flag_is_the_high_bit_of_the_first_byte_on_a_big_endian_machine() {
+        assert_eq!(write_bit_field(attr_flag::DISABLED, Endian::Big)[0], 0x80);
+        assert_eq!(read_bit_field([0, 0, 0b0010_0000, 0, 0, 0, 0, 0], Endian::Big), attr_flag::SAMPLE_ID_ALL);
+    }
+
+    #[test]
+    fn an_attribute_of_an_old_perf_reads_with_zeros_and_a_shorter_one_is_refused() {
+        let mut bytes = Vec::new();
+        full().write(&mut bytes, Endian::Little);
+        bytes[4..8].copy_from_slice(&96u32.to_le_bytes());
+        let old = EventAttr::read(&bytes[..96], Endian::Little).unwrap();
+        assert_eq!((old.sample_stack_user, old.sample_regs_intr), (13, 0));
+        bytes[4..8].copy_from_slice(&63u32.to_le_bytes());
+        assert_eq!(EventAttr::read(&bytes, Endian::Little), None);
+        bytes[4..8].copy_from_slice(&0xffff_ff00u32.to_le_bytes());
+        assert_eq!(EventAttr::read(&bytes, Endian::Little), None);
+    }
+}

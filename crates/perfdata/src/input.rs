@@ -1,0 +1,184 @@
+//! Opening a recording: one file, the pipe form, or the directory of `perf record --threads`.
+
+use crate::attr::EventAttr;
+use crate::bytes::Endian;
+use crate::chunks::Chunks;
+use crate::error::Error;
+use crate::features::Features;
+use crate::header::{Section, Source, read_head};
+use crate::ordered::{OrderOptions, Ordered};
+use crate::prelude::read_prelude;
+use crate::table::LayoutTable;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A file with records.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+    /// First byte of the records.
+    pub(crate) start: u64,
+    /// End of the records, within the file.
+    pub(crate) end: u64,
+    /// Bytes that the header promises beyond the end of the file.
+    pub(crate) missing: u64,
+}
+
+/// An opened recording. Its head is read; its records are read by [`Input::chunks`] or [`Input::ordered`], as often as
+/// wanted.
+#[derive(Debug)]
+pub struct Input {
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) unfinished: bool,
+    endian: Endian,
+    attrs: Vec<EventAttr>,
+    features: Features,
+    layouts: LayoutTable,
+}
+
+impl Input {
+    /// Opens a recording: a file, a file in pipe form, or a directory.
+    pub fn open(path: &Path) -> Result<Input, Error> {
+        if path.is_dir() {
+            return Input::open_directory(path);
+        }
+        Input::from_files(vec![(open(path)?, path.to_owned())])
+    }
+
+    /// Reads a recording from a pipe. A recording is read more than once, so its bytes go to a temporary file without a
+    /// name first.
+    pub fn from_pipe(mut reader: impl Read) -> Result<Input, Error> {
+        let path = PathBuf::from("(pipe)");
+        let io = |action, source| Error::Io { path: path.clone(), action, source };
+        let mut file = tempfile::tempfile().map_err(|e| io("make a temporary file for", e))?;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let got = match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(got) => got,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(io("read", e)),
+            };
+            let bytes = buffer.get(..got).unwrap_or_default();
+            file.write_all(bytes).map_err(|e| io("write the temporary file for", e))?;
+        }
+        Input::from_files(vec![(file, path)])
+    }
+
+    fn open_directory(directory: &Path) -> Result<Input, Error> {
+        let wrong = |reason: String| Error::Directory { path: directory.to_owned(), reason };
+        let io = |source| Error::Io { path: directory.to_owned(), action: "list", source };
+        let mut numbered = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(io)? {
+            let name = entry.map_err(io)?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("data.")).map(str::parse::<u32>);
+            if let Some(Ok(number)) = number {
+                numbered.push((number, directory.join(name)));
+            }
+        }
+        numbered.sort();
+        let data = directory.join("data");
+        if !data.is_file() {
+            return Err(wrong("there is no file `data` in it".to_owned()));
+        }
+        let paths = std::iter::once(data).chain(numbered.into_iter().map(|(_, path)| path));
+        let files = paths.map(|path| Ok((open(&path)?, path))).collect::<Result<_, Error>>()?;
+        Input::from_files(files)
+    }
+
+    /// The first file has the header; the others are records alone.
+    fn from_files(files: Vec<(File, PathBuf)>) -> Result<Input, Error> {
+        let mut streams = Vec::new();
+        let mut head = None;
+        for (file, path) in files {
+            let len = file
+                .metadata()
+                .map_err(|source| Error::Io { path: path.clone(), action: "look at", source })?
+                .len();
+            let data = match &mut head {
+                None => {
+                    let read = read_head(&Source { file: &file, path: &path, len })?;
+                    let data = read.data;
+                    head = Some(read);
+                    data
+                }
+                Some(_) => Section { offset: 0, size: len },
+            };
+            let end = data.offset.saturating_add(data.size);
+            streams.push(Stream {
+                file,
+                path,
+                start: data.offset,
+                end: end.min(len),
+                missing: end.saturating_sub(len),
+            });
+        }
+        let Some(head) = head else {
+            return Err(Error::Directory { path: PathBuf::new(), reason: "there is no file".to_owned() });
+        };
+        let (mut attrs, mut features) = (head.attrs, head.features);
+        if head.pipe {
+            (attrs, features) = read_prelude(&streams, head.endian)?;
+        }
+        let layouts = LayoutTable::new(&attrs, head.endian);
+        Ok(Input { streams, unfinished: head.unfinished, endian: head.endian, attrs, features, layouts })
+    }
+
+    /// The events; in pipe form those announced before the first sample.
+    pub fn attrs(&self) -> &[EventAttr] {
+        &self.attrs
+    }
+
+    /// What the recording says about its machine, events and files.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The recording's byte order.
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// Bytes of records in all files, as they are stored (compressed).
+    pub fn data_bytes(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.end.saturating_sub(stream.start)).sum()
+    }
+
+    /// Number of files with records.
+    pub fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// The path of a stream's file, for messages.
+    pub fn stream_path(&self, stream: u32) -> Option<&Path> {
+        self.streams.get(stream as usize).map(|stream| stream.path.as_path())
+    }
+
+    /// The layouts of the events' samples.
+    pub fn layouts(&self) -> &LayoutTable {
+        &self.layouts
+    }
+
+    /// Begins a pass over all records, in the order of the files.
+    pub fn chunks(&self) -> Result<Chunks<'_>, Error> {
+        Ok(Chunks::new(self, 0..self.streams.len()))
+    }
+
+    /// Begins a pass over the records of one stream (see [`Input::stream_count`]); several can run at once on different
+    /// threads.
+    pub fn stream_chunks(&self, stream: usize) -> Result<Chunks<'_>, Error> {
+        let end = stream.saturating_add(1).min(self.streams.len());
+        Ok(Chunks::new(self, stream.min(end)..end))
+    }
+
+    /// Begins a pass over all records in time order.
+    pub fn ordered(&self, options: OrderOptions) -> Result<Ordered<'_>, Error> {
+        Ok(Ordered::new(self, options))
+    }
+}
+
+fn open(path: &Path) -> Result<File, Error> {
+    File::open(path).map_err(|source| Error::Io { path: path.to_owned(), action: "open", source })
+}
