@@ -1,0 +1,308 @@
+//! What does planish.toml say? How the program is built, what it is recorded and measured on.
+
+use crate::{Error, split_words};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// A whole planish.toml.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// How the program is built.
+    pub build: Build,
+    /// What it is recorded on.
+    pub workload: Workload,
+    /// What it is measured on.
+    pub evaluate: Evaluate,
+    /// How it is recorded.
+    #[serde(default)]
+    pub record: Record,
+}
+
+/// `[build]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// A line for `sh -c`, or program and arguments. Runs in the directory of planish.toml.
+    pub command: Command,
+    /// The program that the command makes, relative to `$PLANISH_OUT`.
+    pub binary: String,
+    /// Which compiler's flags are handed over.
+    #[serde(default)]
+    pub compiler: Compiler,
+    /// The C compiler, when not the newest one found.
+    pub cc: Option<String>,
+    /// The C++ compiler, likewise.
+    pub cxx: Option<String>,
+    /// Optimisation flags of both builds.
+    #[serde(default = "default_optimize")]
+    pub optimize: String,
+    /// Flags added to both builds.
+    #[serde(default)]
+    pub flags: String,
+    /// Flags added to the rebuild only.
+    #[serde(default)]
+    pub profiled_flags: String,
+    /// Whether both builds use ThinLTO (clang only).
+    #[serde(default)]
+    pub thinlto: bool,
+    /// Files and directories whose change makes a new build necessary, relative to planish.toml.
+    #[serde(default = "default_sources")]
+    pub sources: Vec<String>,
+}
+
+/// `[workload]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// One command or several; `{bin}` stands for the program.
+    pub train: Lines,
+    /// Input files of the commands; their change makes a new recording necessary.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+}
+
+/// `[evaluate]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evaluate {
+    /// One command or several; should differ from the training, else the gain is overstated.
+    pub command: Lines,
+    /// Rounds: every program runs once in each.
+    #[serde(default = "default_rounds")]
+    pub rounds: u32,
+    /// What decides: cpu, user, wall, maxrss, output:PATTERN, throughput:PATTERN.
+    #[serde(default = "default_metric")]
+    pub metric: String,
+    /// Seed of the schedule.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// Compare programs whose output differs as well.
+    #[serde(default)]
+    pub ignore_output: bool,
+    /// Input files of the commands; their change makes a new measurement necessary.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+}
+
+/// `[record]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Record {
+    /// Where branch stacks come from.
+    pub branches: Branches,
+    /// Taken branches (or events) between two samples.
+    pub period: u64,
+    /// Whether taken branches of both programs are counted under emulation, for the report.
+    pub count_branches: bool,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Record { branches: Branches::Auto, period: 1000, count_branches: true }
+    }
+}
+
+/// Where branch stacks come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Branches {
+    /// The CPU where it can, else emulation.
+    #[default]
+    Auto,
+    /// The CPU (LBR, BRBE).
+    Hardware,
+    /// qemu-user with planish's plugin.
+    Emulated,
+    /// Plain samples.
+    None,
+}
+
+impl Branches {
+    /// The word for `planish record --branches=`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Branches::Auto => "auto",
+            Branches::Hardware => "hardware",
+            Branches::Emulated => "emulated",
+            Branches::None => "none",
+        }
+    }
+}
+
+/// The compiler family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compiler {
+    /// clang and lld.
+    #[default]
+    Clang,
+    /// GNU compilers.
+    Gcc,
+}
+
+/// A line for the shell, or words.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Command {
+    /// Run by `sh -c`.
+    Line(String),
+    /// Program and arguments.
+    Words(Vec<String>),
+}
+
+/// One command line or several.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Lines {
+    /// One.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl Lines {
+    /// All lines.
+    pub fn all(&self) -> Vec<&str> {
+        match self {
+            Lines::One(line) => vec![line],
+            Lines::Many(lines) => lines.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Every line cut into words.
+    pub fn words(&self) -> Result<Vec<Vec<String>>, String> {
+        self.all().into_iter().map(split_words).collect()
+    }
+}
+
+fn default_optimize() -> String {
+    "-O2".into()
+}
+
+fn default_sources() -> Vec<String> {
+    vec![".".into()]
+}
+
+fn default_rounds() -> u32 {
+    30
+}
+
+fn default_metric() -> String {
+    "cpu".into()
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub fn read(path: &Path) -> Result<Config, Error> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::parse(&text, path),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Err(Error::NoConfig { path: path.to_owned() })
+            }
+            Err(source) => Err(Error::File { path: path.to_owned(), action: "cannot read", source }),
+        }
+    }
+
+    /// Parses and checks text; `path` is for messages.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, Error> {
+        let problem = |problem: String| Error::Config { path: path.to_owned(), problem };
+        let config: Config = toml::from_str(text).map_err(|e| problem(e.to_string()))?;
+        config.check().map_err(problem)?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if matches!(&self.build.command, Command::Words(words) if words.is_empty()) {
+            return Err("[build] command is empty".into());
+        }
+        let binary = Path::new(&self.build.binary);
+        if binary.is_absolute() || self.build.binary.is_empty() || self.build.binary.contains("..") {
+            return Err(format!(
+                "[build] binary = {:?}: give the path below the directory $PLANISH_OUT that the build writes to",
+                self.build.binary
+            ));
+        }
+        if self.build.thinlto && self.build.compiler == Compiler::Gcc {
+            return Err("[build] thinlto = true is for compiler = \"clang\" only".into());
+        }
+        for (table, lines) in
+            [("[workload] train", &self.workload.train), ("[evaluate] command", &self.evaluate.command)]
+        {
+            let all = lines.words().map_err(|e| format!("{table}: {e}"))?;
+            if all.is_empty() {
+                return Err(format!("{table}: there is no command"));
+            }
+            for (line, words) in lines.all().iter().zip(&all) {
+                if words[0] != "{bin}" {
+                    return Err(format!(
+                        "{table}: {line:?} must start with {{bin}}, the program that was built"
+                    ));
+                }
+            }
+        }
+        if self.evaluate.rounds < 6 {
+            return Err(format!(
+                "[evaluate] rounds = {}: fewer than 6 cannot show anything at 5 %; 30 is usual",
+                self.evaluate.rounds
+            ));
+        }
+        if self.record.period == 0 {
+            return Err("[record] period must be at least 1; 1000 is usual".into());
+        }
+        Ok(())
+    }
+
+    /// The commented file that `planish init` writes.
+    pub fn example() -> &'static str {
+        include_str!("example.toml")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("planish.toml")).map_err(|e| e.to_string())
+    }
+
+    const SMALL: &str = "[build]\ncommand = 'make'\nbinary = 'app'\n[workload]\ntrain = '{bin} a'\n\
+                         [evaluate]\ncommand = ['{bin} b', '{bin} c']\n";
+
+    #[test]
+    fn the_example_is_valid_and_says_its_defaults() {
+        let example = parse(Config::example()).unwrap();
+        let small = parse(SMALL).unwrap();
+        assert_eq!(example.record, small.record);
+        assert_eq!(example.evaluate.rounds, small.evaluate.rounds);
+        assert_eq!(example.build.sources, small.build.sources);
+        // Every key the file may have is in the example, commented out or not.
+        for table in toml::Value::try_from(&small).unwrap().as_table().unwrap().values() {
+            for key in table.as_table().unwrap().keys() {
+                assert!(Config::example().contains(&format!("{key} = ")), "{key} is missing in the example");
+            }
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_its_line_and_the_known_ones() {
+        let message = parse(&SMALL.replace("binary", "binray")).unwrap_err();
+        assert!(message.contains("planish.toml") && message.contains("binray"), "{message}");
+        assert!(message.contains("line 3") && message.contains("`binary`"), "{message}");
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_the_way_out() {
+        let wrong = |from: &str, to: &str| parse(&SMALL.replace(from, to)).unwrap_err();
+        assert!(wrong("'app'", "'/tmp/app'").contains("$PLANISH_OUT"));
+        assert!(wrong("{bin} a", "sh run.sh {bin}").contains("must start with {bin}"));
+        assert!(wrong("{bin} a", "{bin} | cat").contains("needs a shell"));
+        assert!(wrong("[evaluate]", "[evaluate]\nrounds = 3").contains("fewer than 6"));
+        assert!(wrong("[workload]", "thinlto = true\ncompiler = 'gcc'\n[workload]").contains("clang"));
+    }
+}

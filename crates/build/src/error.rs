@@ -1,0 +1,73 @@
+//! What can go wrong between planish.toml and a rebuilt program, with the cause and the next step.
+
+use std::path::PathBuf;
+
+/// Why a build could not be planned, run or trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// planish.toml is missing.
+    #[error("{path}: there is no such file; `planish init` writes one to fill in")]
+    NoConfig {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// planish.toml is wrong.
+    #[error("{path}: {problem}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the line where known.
+        problem: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{path}: {action}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A tool is missing.
+    #[error("{tool} is not installed or not in PATH; {next}")]
+    NoTool {
+        /// The tool.
+        tool: String,
+        /// What to do.
+        next: String,
+    },
+    /// A step ended badly.
+    #[error("step {step} failed: {found}\n  command: {command}\n{said}  whole output: {log}")]
+    Step {
+        /// The step's name.
+        step: String,
+        /// How it ended.
+        found: String,
+        /// The command as a shell would take it.
+        command: String,
+        /// Its last lines, indented, each with a line end.
+        said: String,
+        /// The file with all it said.
+        log: PathBuf,
+    },
+    /// A step ended well but did not make what it promised.
+    #[error("step {step} ended well but made no {path}; {next}")]
+    NoOutput {
+        /// The step's name.
+        step: String,
+        /// The missing file.
+        path: PathBuf,
+        /// What to check.
+        next: String,
+    },
+    /// The user asked to stop.
+    #[error("interrupted in step {step}; the finished steps are kept, the same command goes on from here")]
+    Interrupted {
+        /// The step that was under way.
+        step: String,
+    },
+    /// The rebuilt program cannot have used the profile.
+    #[error("{0}")]
+    Unused(String),
+}

@@ -1,0 +1,245 @@
+//! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or none.
+
+use crate::plan::STATE_DIRECTORY;
+use crate::state::State;
+use crate::{Error, Plan, Program, Step};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Where and how steps run.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The directory of planish.toml; every step runs here.
+    pub directory: &'a Path,
+    /// The executable of planish itself.
+    pub planish: &'a Path,
+}
+
+/// What is happening; for a display.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A step is up to date.
+    Skipped(&'a Step),
+    /// A step begins.
+    Started(&'a Step),
+    /// It wrote a line to standard error.
+    Said(&'a Step, &'a str),
+    /// It ended well after that time.
+    Finished(&'a Step, Duration),
+}
+
+/// Grace given to a step between the user's wish to stop and its end by force.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs a plan. `stop` is looked at all the time; `observe` gets position, number of steps and event.
+pub fn run(
+    plan: &Plan,
+    place: Place,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(usize, usize, Event),
+) -> Result<State, Error> {
+    let folder = place.directory.join(STATE_DIRECTORY);
+    let logs = folder.join("log");
+    std::fs::create_dir_all(&logs).map_err(|source| file_error(&logs, "cannot create", source))?;
+    let mut state = State::read(place.directory);
+    let total = plan.steps.len();
+    for (index, step) in plan.steps.iter().enumerate() {
+        if state.is_done(step, place.directory)? {
+            observe(index, total, Event::Skipped(step));
+            continue;
+        }
+        observe(index, total, Event::Started(step));
+        state.steps.remove(&step.name);
+        let made_from = state.made_from(step, place.directory)?;
+        let began = Instant::now();
+        let mut said = |line: &str| observe(index, total, Event::Said(step, line));
+        run_step(step, place, stop, &mut said)?;
+        state.note(step, place.directory, made_from, began.elapsed().as_secs_f64())?;
+        state.write(place.directory)?;
+        observe(index, total, Event::Finished(step, began.elapsed()));
+    }
+    Ok(state)
+}
+
+/// The name an output has while it is being made.
+fn staged(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+fn file_error(path: &Path, action: &'static str, source: std::io::Error) -> Error {
+    Error::File { path: path.to_owned(), action, source }
+}
+
+fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let interrupted = || stop.load(Ordering::Relaxed);
+    if interrupted() {
+        return Err(Error::Interrupted { step: step.name.clone() });
+    }
+    prepare(step, place)?;
+    let log = PathBuf::from(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name));
+    let mut log_file = create(&place.directory.join(&log))?;
+    // The first line of a log is the command, so that a log alone can be understood.
+    let _ = writeln!(log_file, "$ {}", step.command_line());
+    let status = spawn_and_wait(step, place, &log_file, stop, said)?;
+    if interrupted() {
+        return Err(Error::Interrupted { step: step.name.clone() });
+    }
+    if !status.success() && !status.code().is_some_and(|code| step.also_fine.contains(&code)) {
+        return Err(failure(step, &status, log, &place.directory.join(STATE_DIRECTORY).join("log")));
+    }
+    put_in_place(step, place)
+}
+
+fn create(path: &Path) -> Result<File, Error> {
+    File::create(path).map_err(|source| file_error(path, "cannot create", source))
+}
+
+fn prepare(step: &Step, place: Place) -> Result<(), Error> {
+    if let Some(fresh) = &step.fresh_directory {
+        let full = place.directory.join(fresh);
+        match std::fs::remove_dir_all(&full) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(file_error(fresh, "cannot empty", source));
+            }
+            _ => {}
+        }
+        std::fs::create_dir_all(&full).map_err(|source| file_error(fresh, "cannot create", source))?;
+    }
+    for output in &step.outputs {
+        let _ = std::fs::remove_file(place.directory.join(staged(output)));
+    }
+    Ok(())
+}
+
+fn spawn_and_wait(
+    step: &Step,
+    place: Place,
+    log: &File,
+    stop: &AtomicBool,
+    said: &mut dyn FnMut(&str),
+) -> Result<ExitStatus, Error> {
+    let start_error = |source| Error::Step {
+        step: step.name.clone(),
+        found: format!("cannot start it ({source})"),
+        command: step.command_line(),
+        said: String::new(),
+        log: PathBuf::from(STATE_DIRECTORY).join("log"),
+    };
+    let program: &std::ffi::OsStr = match &step.program {
+        Program::Planish => place.planish.as_os_str(),
+        Program::Named(name) => name.as_ref(),
+    };
+    let mut command = Command::new(program);
+    let swap = |argument: &String| match step.outputs.iter().find(|o| o.as_os_str() == argument.as_str()) {
+        Some(output) => staged(output).into_os_string(),
+        None => argument.into(),
+    };
+    command.args(step.arguments.iter().map(swap)).envs(&step.environment).current_dir(place.directory);
+    command.stdin(Stdio::null());
+    command.stdout(match &step.stdout {
+        Some(path) => create(&place.directory.join(staged(path)))?,
+        None => log.try_clone().map_err(start_error)?,
+    });
+    if !step.interactive {
+        command.stderr(Stdio::piped());
+    }
+    let mut child = command.spawn().map_err(start_error)?;
+    let Some(stderr) = child.stderr.take() else {
+        return wait(&mut child, stop).map_err(start_error);
+    };
+    // Lines come through a channel, so that a step that is silent for minutes can still be interrupted.
+    let (sender, receiver) = std::sync::mpsc::channel::<String>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut log = log;
+        let mut asked: Option<Instant> = None;
+        loop {
+            match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => {
+                    let _ = writeln!(log, "{line}");
+                    said(&line);
+                }
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            end_if_asked(&mut child, stop, &mut asked);
+            // A grandchild may hold the pipe open although the step itself has been ended.
+            if asked.is_some_and(|since| since.elapsed() > GRACE) {
+                break;
+            }
+        }
+        wait(&mut child, stop)
+    })
+    .map_err(start_error)
+}
+
+fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> {
+    let mut asked = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        end_if_asked(child, stop, &mut asked);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ctrl-C reaches the children through the terminal; this is for the ones that ignore it.
+fn end_if_asked(child: &mut Child, stop: &AtomicBool, asked: &mut Option<Instant>) {
+    if stop.load(Ordering::Relaxed) && asked.get_or_insert_with(Instant::now).elapsed() > GRACE / 2 {
+        let _ = child.kill();
+    }
+}
+
+fn failure(step: &Step, status: &ExitStatus, log: PathBuf, logs: &Path) -> Error {
+    let text = std::fs::read(logs.join(format!("{}.log", step.name))).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let last: Vec<&str> = text.lines().skip(1).collect();
+    let last = &last[last.len().saturating_sub(15)..];
+    Error::Step {
+        step: step.name.clone(),
+        found: status.to_string(),
+        command: step.command_line(),
+        said: last.iter().map(|line| format!("  | {line}\n")).collect(),
+        log,
+    }
+}
+
+fn put_in_place(step: &Step, place: Place) -> Result<(), Error> {
+    for (made, kept) in &step.collect {
+        let from = place.directory.join(made);
+        if !from.is_file() {
+            let next = format!(
+                "check [build] binary in planish.toml, and that the command writes below $PLANISH_OUT ({})",
+                step.environment.get("PLANISH_OUT").map_or("", String::as_str)
+            );
+            return Err(Error::NoOutput { step: step.name.clone(), path: made.clone(), next });
+        }
+        let to = place.directory.join(staged(kept));
+        std::fs::copy(&from, &to).map_err(|source| file_error(&to, "cannot copy to", source))?;
+    }
+    for output in &step.outputs {
+        let from = place.directory.join(staged(output));
+        let to = place.directory.join(output);
+        if let Err(source) = std::fs::rename(&from, &to) {
+            if source.kind() == std::io::ErrorKind::NotFound {
+                let next = "this is a fault of the step's program".into();
+                return Err(Error::NoOutput { step: step.name.clone(), path: output.clone(), next });
+            }
+            return Err(file_error(&to, "cannot rename to", source));
+        }
+    }
+    Ok(())
+}

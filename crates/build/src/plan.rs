@@ -1,0 +1,301 @@
+//! Which steps lead from planish.toml to a measured, faster program?
+
+use crate::config::{Command, Compiler, Config};
+use crate::flags::{self, Phase};
+use crate::toolchain::Toolchain;
+use crate::{Error, Plan, Program, Step};
+use std::path::{Path, PathBuf};
+
+/// Where everything goes that planish makes, beside planish.toml.
+pub const STATE_DIRECTORY: &str = ".planish";
+
+/// Names of the files a plan makes, relative to the directory of planish.toml.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The directory handed to both builds as PLANISH_OUT.
+    ///
+    /// One directory for both: names of static functions hold a hash of the source path, so a generated source file
+    /// in a directory of another name would lose its profile.
+    pub out: PathBuf,
+    /// The baseline program.
+    pub base: PathBuf,
+    /// The rebuilt program.
+    pub opt: PathBuf,
+    /// Counts per image address.
+    pub counts: PathBuf,
+    /// The profile for the compiler.
+    pub profile: PathBuf,
+    /// What the check of the rebuild found.
+    pub verify: PathBuf,
+    /// The report for people.
+    pub report_markdown: PathBuf,
+    /// The report for programs.
+    pub report_json: PathBuf,
+    /// Evaluation commands.
+    pub evaluations: usize,
+}
+
+impl Files {
+    /// The names for a configuration.
+    pub fn of(config: &Config) -> Files {
+        let folder = Path::new(STATE_DIRECTORY);
+        let name =
+            Path::new(&config.build.binary).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let suffix = if config.build.compiler == Compiler::Gcc { "gcov" } else { "afdo" };
+        Files {
+            out: folder.join("build"),
+            base: folder.join(format!("{name}.base")),
+            opt: folder.join(format!("{name}.opt")),
+            counts: folder.join("run.counts"),
+            profile: folder.join(format!("{name}.{suffix}")),
+            verify: folder.join("verify.json"),
+            report_markdown: folder.join("report.md"),
+            report_json: folder.join("report.json"),
+            evaluations: config.evaluate.command.all().len(),
+        }
+    }
+
+    /// The recording of the n-th training command.
+    pub fn recording(&self, n: usize) -> PathBuf {
+        Path::new(STATE_DIRECTORY).join(format!("train-{}.data", n + 1))
+    }
+
+    /// The comparison on the n-th evaluation command, as JSON.
+    pub fn comparison(&self, n: usize) -> PathBuf {
+        Path::new(STATE_DIRECTORY).join(format!("compare-{}.json", n + 1))
+    }
+
+    /// The raw runs of the n-th comparison.
+    pub fn runs(&self, n: usize) -> PathBuf {
+        Path::new(STATE_DIRECTORY).join(format!("runs-{}.jsonl", n + 1))
+    }
+
+    /// Taken branches of a program (`base` or `opt`) on the n-th evaluation command.
+    pub fn branches(&self, which: &str, n: usize) -> PathBuf {
+        Path::new(STATE_DIRECTORY).join(format!("branches-{which}-{}.json", n + 1))
+    }
+}
+
+/// The step that builds one of the two programs. `directory` is the absolute directory of planish.toml.
+pub fn build_step(config: &Config, tools: &Toolchain, directory: &Path, profiled: bool) -> Step {
+    let files = Files::of(config);
+    let profile = directory.join(&files.profile).to_string_lossy().into_owned();
+    let phase = if profiled { Phase::Profiled(&profile) } else { Phase::Baseline };
+    let out = directory.join(&files.out).to_string_lossy().into_owned();
+    let name = if profiled { "rebuild" } else { "build" };
+    let mut step = match &config.build.command {
+        Command::Line(line) => {
+            let mut step = Step::new(name, Program::Named("sh".into()));
+            step.arguments = vec!["-c".into(), line.clone()];
+            step
+        }
+        Command::Words(words) => {
+            let mut step = Step::new(name, Program::Named(words.first().cloned().unwrap_or_default()));
+            step.arguments = words.iter().skip(1).cloned().collect();
+            step
+        }
+    };
+    step.environment = flags::variables(&config.build, tools, phase, &out);
+    step.inputs = config.build.sources.iter().map(PathBuf::from).collect();
+    step.fresh_directory = Some(files.out.clone());
+    let kept = if profiled { files.opt } else { files.base };
+    step.collect = vec![(files.out.join(&config.build.binary), kept.clone())];
+    step.outputs = vec![kept];
+    if profiled {
+        step.inputs.push(files.profile);
+    }
+    step
+}
+
+/// The whole way: build, record, aggregate, profile, rebuild, verify, count branches, compare, report.
+pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path) -> Result<Plan, Error> {
+    let files = Files::of(config);
+    let words = |lines: &crate::config::Lines| {
+        lines.words().map_err(|problem| Error::Config { path: directory.join("planish.toml"), problem })
+    };
+    let training = words(&config.workload.train)?;
+    let evaluation = words(&config.evaluate.command)?;
+    let mut steps = vec![build_step(config, tools, directory, false)];
+    for (n, command) in training.iter().enumerate() {
+        steps.push(record_step(config, &files, n, command));
+    }
+    steps.push(aggregate_step(&files, training.len()));
+    steps.push(profile_step(config, &files));
+    steps.push(build_step(config, tools, directory, true));
+    steps.push(verify_step(&files));
+    for (n, command) in evaluation.iter().enumerate() {
+        steps.push(compare_step(config, &files, n, command));
+    }
+    if config.record.count_branches {
+        for (n, command) in evaluation.iter().enumerate() {
+            steps.push(count_step(config, &files, "base", n, command));
+            steps.push(count_step(config, &files, "opt", n, command));
+        }
+    }
+    steps.push(report_step(config, &files));
+    Ok(Plan { steps })
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn bound(command: &[String], binary: &Path) -> Vec<String> {
+    // With a slash, so that it is not looked for in PATH.
+    let path = format!("./{}", binary.display());
+    command.iter().map(|word| word.replace("{bin}", &path)).collect()
+}
+
+fn paths(names: &[String]) -> impl Iterator<Item = PathBuf> + '_ {
+    names.iter().map(PathBuf::from)
+}
+
+fn record_step(config: &Config, files: &Files, n: usize, command: &[String]) -> Step {
+    let mut step = Step::new(format!("record-{}", n + 1), Program::Planish);
+    let output = files.recording(n);
+    step.arguments = vec!["record".into(), "-o".into(), text(&output)];
+    step.arguments.push(format!("--branches={}", config.record.branches.word()));
+    step.arguments.extend(["-c".into(), config.record.period.to_string(), "--".into()]);
+    step.arguments.extend(bound(command, &files.base));
+    step.inputs = std::iter::once(files.base.clone()).chain(paths(&config.workload.inputs)).collect();
+    step.outputs = vec![output];
+    step
+}
+
+fn aggregate_step(files: &Files, recordings: usize) -> Step {
+    let mut step = Step::new("aggregate", Program::Planish);
+    let inputs: Vec<PathBuf> = (0..recordings).map(|n| files.recording(n)).collect();
+    step.arguments.push("aggregate".into());
+    step.arguments.extend(inputs.iter().map(|p| text(p)));
+    step.arguments.extend(["--binary".into(), text(&files.base), "-o".into(), text(&files.counts)]);
+    step.inputs = inputs;
+    step.inputs.push(files.base.clone());
+    step.outputs = vec![files.counts.clone()];
+    step
+}
+
+fn profile_step(config: &Config, files: &Files) -> Step {
+    let mut step = Step::new("profile", Program::Planish);
+    let format = if config.build.compiler == Compiler::Gcc { "gcov" } else { "extbinary" };
+    step.arguments =
+        ["profile", &text(&files.counts), "--binary", &text(&files.base), "--format", format, "-o"]
+            .map(str::to_owned)
+            .to_vec();
+    step.arguments.push(text(&files.profile));
+    step.inputs = vec![files.counts.clone(), files.base.clone()];
+    step.outputs = vec![files.profile.clone()];
+    step
+}
+
+fn verify_step(files: &Files) -> Step {
+    let mut step = Step::new("verify", Program::Planish);
+    step.arguments = ["build", "--verify", "--format", "json", "--binary"].map(str::to_owned).to_vec();
+    step.arguments.extend([text(&files.opt), "--baseline".into(), text(&files.base)]);
+    step.arguments.extend(["--profile".into(), text(&files.profile)]);
+    step.inputs = vec![files.opt.clone(), files.base.clone(), files.profile.clone()];
+    step.outputs = vec![files.verify.clone()];
+    step.stdout = Some(files.verify.clone());
+    step
+}
+
+fn compare_step(config: &Config, files: &Files, n: usize, command: &[String]) -> Step {
+    let mut step = Step::new(format!("compare-{}", n + 1), Program::Planish);
+    let evaluate = &config.evaluate;
+    step.arguments = vec!["compare".into(), "--format".into(), "json".into()];
+    step.arguments.extend(["--rounds".into(), evaluate.rounds.to_string()]);
+    step.arguments.extend(["--seed".into(), evaluate.seed.to_string()]);
+    step.arguments.extend(["--metric".into(), evaluate.metric.clone()]);
+    if evaluate.ignore_output {
+        step.arguments.push("--ignore-output".into());
+    }
+    step.arguments.extend(["--raw".into(), text(&files.runs(n))]);
+    step.arguments.extend([&files.base, &files.opt].map(|p| text(p)));
+    step.arguments.push("--".into());
+    step.arguments.extend(command.iter().cloned());
+    step.inputs = vec![files.base.clone(), files.opt.clone(), files.verify.clone()];
+    step.inputs.extend(paths(&evaluate.inputs));
+    step.outputs = vec![files.comparison(n), files.runs(n)];
+    step.stdout = Some(files.comparison(n));
+    step.also_fine = vec![1];
+    step.interactive = true;
+    step
+}
+
+fn count_step(config: &Config, files: &Files, which: &str, n: usize, command: &[String]) -> Step {
+    let mut step = Step::new(format!("branches-{which}-{}", n + 1), Program::Planish);
+    let binary = if which == "base" { &files.base } else { &files.opt };
+    step.arguments = ["record", "--count-only", "--format", "json", "--"].map(str::to_owned).to_vec();
+    step.arguments.extend(bound(command, binary));
+    step.inputs = std::iter::once(binary.clone()).chain(paths(&config.evaluate.inputs)).collect();
+    step.outputs = vec![files.branches(which, n)];
+    step.stdout = Some(files.branches(which, n));
+    step
+}
+
+fn report_step(config: &Config, files: &Files) -> Step {
+    let mut step = Step::new("report", Program::Planish);
+    step.arguments = ["report", "--collect", "-o"].map(str::to_owned).to_vec();
+    step.arguments.extend([text(&files.report_markdown), "--json".into(), text(&files.report_json)]);
+    step.inputs = vec![PathBuf::from("planish.toml"), files.verify.clone()];
+    for n in 0..files.evaluations {
+        step.inputs.push(files.comparison(n));
+        if config.record.count_branches {
+            step.inputs.extend([files.branches("base", n), files.branches("opt", n)]);
+        }
+    }
+    step.outputs = vec![files.report_markdown.clone(), files.report_json.clone()];
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        let config = Config::parse(text, Path::new("planish.toml")).unwrap();
+        let tools =
+            Toolchain { cc: "clang".into(), cxx: "clang++".into(), ld: "ld.lld".into(), nightly_rust: false };
+        optimize(&config, &tools, Path::new("/src/app")).unwrap()
+    }
+
+    const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'bin/app'\n[workload]\ntrain = ['{bin} a', '{bin} b']\n\
+                       [evaluate]\ncommand = '{bin} c'\n";
+
+    #[test]
+    fn every_step_reads_what_an_earlier_one_made() {
+        let plan = plan(TWO);
+        let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
+        let expected = "build record-1 record-2 aggregate profile rebuild verify compare-1 branches-base-1 branches-opt-1 report";
+        assert_eq!(names.join(" "), expected);
+        let mut made: Vec<&PathBuf> = Vec::new();
+        for step in &plan.steps {
+            for input in step.inputs.iter().filter(|i| i.starts_with(STATE_DIRECTORY)) {
+                assert!(made.contains(&input), "{} reads {input:?} before it is made", step.name);
+            }
+            made.extend(&step.outputs);
+        }
+    }
+
+    #[test]
+    fn the_steps_are_commands_a_user_can_type() {
+        let plan = plan(TWO);
+        let line = |n: usize| plan.steps[n].command_line();
+        assert_eq!(
+            line(1),
+            "planish record -o .planish/train-1.data --branches=auto -c 1000 -- ./.planish/app.base a"
+        );
+        assert_eq!(
+            line(3),
+            "planish aggregate .planish/train-1.data .planish/train-2.data --binary .planish/app.base -o .planish/run.counts"
+        );
+        assert_eq!(
+            line(4),
+            "planish profile .planish/run.counts --binary .planish/app.base --format extbinary -o .planish/app.afdo"
+        );
+        let printed = plan.to_string();
+        assert!(
+            printed.contains("# step 1 of 11: build")
+                && printed.contains("export PLANISH_OUT=/src/app/.planish/build")
+        );
+    }
+}

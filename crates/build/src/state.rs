@@ -1,0 +1,164 @@
+//! Which steps are finished, and is what they were made from still the same?
+
+use crate::plan::STATE_DIRECTORY;
+use crate::{Error, Step};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// What `.planish/state.json` holds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    version: u32,
+    /// The finished steps by name.
+    pub steps: BTreeMap<String, Done>,
+    /// Hashes of files, valid while size and time of change stay.
+    files: BTreeMap<PathBuf, Known>,
+}
+
+/// A finished step.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// SHA-256 over the step's value and the contents of its inputs.
+    pub made_from: String,
+    /// SHA-256 of each output.
+    pub outputs: BTreeMap<PathBuf, String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Known {
+    bytes: u64,
+    changed_ns: u64,
+    sha256: String,
+}
+
+/// State files of other versions are ignored: everything is made once more.
+const VERSION: u32 = 1;
+
+impl State {
+    /// Reads the state of a directory; an absent or foreign one is an empty state.
+    pub fn read(directory: &Path) -> State {
+        let path = directory.join(STATE_DIRECTORY).join("state.json");
+        let read = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
+        read.filter(|s| s.version == VERSION)
+            .unwrap_or_else(|| State { version: VERSION, ..State::default() })
+    }
+
+    /// Writes the state: beside, then renamed.
+    pub fn write(&self, directory: &Path) -> Result<(), Error> {
+        let path = directory.join(STATE_DIRECTORY).join("state.json");
+        let beside = path.with_extension("json.partial");
+        let fail = |source| Error::File { path: path.clone(), action: "cannot write", source };
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(|e| fail(e.into()))?;
+        bytes.push(b'\n');
+        std::fs::write(&beside, bytes).map_err(fail)?;
+        std::fs::rename(&beside, &path).map_err(fail)
+    }
+
+    /// Whether a step was finished from the same inputs and its outputs are still what it made.
+    pub fn is_done(&mut self, step: &Step, directory: &Path) -> Result<bool, Error> {
+        let Some(done) = self.steps.get(&step.name).cloned() else { return Ok(false) };
+        if done.outputs.len() != step.outputs.len() || done.made_from != self.made_from(step, directory)? {
+            return Ok(false);
+        }
+        for (path, sha256) in &done.outputs {
+            let full = directory.join(path);
+            if !full.is_file() || self.file_hash(path, &full)? != *sha256 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes a finished step. `made_from` is taken before the step runs, so that a source file that changes meanwhile
+    /// counts as changed.
+    pub fn note(
+        &mut self,
+        step: &Step,
+        directory: &Path,
+        made_from: String,
+        seconds: f64,
+    ) -> Result<(), Error> {
+        let mut outputs = BTreeMap::new();
+        for path in &step.outputs {
+            outputs.insert(path.clone(), self.file_hash(path, &directory.join(path))?);
+        }
+        self.steps.insert(step.name.clone(), Done { made_from, outputs, seconds });
+        Ok(())
+    }
+
+    /// The hash over everything that decides what a step makes.
+    pub fn made_from(&mut self, step: &Step, directory: &Path) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        hash.update(env!("CARGO_PKG_VERSION"));
+        hash.update(serde_json::to_vec(step).unwrap_or_default());
+        for input in &step.inputs {
+            let full = directory.join(input);
+            hash.update(input.to_string_lossy().as_bytes());
+            if full.is_dir() {
+                self.directory_hash(&full, directory, &mut hash)?;
+            } else {
+                hash.update(self.file_hash(input, &full)?);
+            }
+        }
+        Ok(hex(&hash.finalize()))
+    }
+
+    /// Everything below a directory but hidden names, `target` and what is no plain file.
+    fn directory_hash(&mut self, folder: &Path, directory: &Path, hash: &mut Sha256) -> Result<(), Error> {
+        let fail = |source| Error::File { path: folder.to_owned(), action: "cannot list", source };
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            names.push((entry.file_name(), entry.file_type().map_err(fail)?));
+        }
+        names.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, kind) in names {
+            if name.as_encoded_bytes().starts_with(b".") || name == "target" {
+                continue;
+            }
+            let path = folder.join(&name);
+            if kind.is_dir() {
+                self.directory_hash(&path, directory, hash)?;
+            } else if path.is_file() {
+                let short = path.strip_prefix(directory).unwrap_or(&path).to_owned();
+                hash.update(short.to_string_lossy().as_bytes());
+                hash.update(self.file_hash(&short, &path)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn file_hash(&mut self, name: &Path, full: &Path) -> Result<String, Error> {
+        let fail = |source| Error::File { path: name.to_owned(), action: "cannot read", source };
+        let about = std::fs::metadata(full).map_err(fail)?;
+        let changed = about.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+        let changed_ns = changed.map_or(0, |t| t.as_nanos() as u64);
+        if let Some(known) = self.files.get(name)
+            && (known.bytes, known.changed_ns) == (about.len(), changed_ns)
+        {
+            return Ok(known.sha256.clone());
+        }
+        let mut file = std::fs::File::open(full).map_err(fail)?;
+        let mut hash = Sha256::new();
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            match file.read(&mut buffer).map_err(fail)? {
+                0 => break,
+                got => hash.update(&buffer[..got]),
+            }
+        }
+        let sha256 = hex(&hash.finalize());
+        self.files.insert(name.to_owned(), Known { bytes: about.len(), changed_ns, sha256: sha256.clone() });
+        Ok(sha256)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

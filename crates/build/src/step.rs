@@ -1,0 +1,129 @@
+//! What is a build step? A value that says everything about a process before there is one.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Which program a step runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Program {
+    /// This planish itself.
+    Planish,
+    /// A program found through PATH.
+    Named(String),
+}
+
+/// One step. All paths are relative to the directory of planish.toml.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// A short name, unique in its plan.
+    pub name: String,
+    /// The program.
+    pub program: Program,
+    /// Its arguments. An argument that equals an output is replaced by a name beside it while the step runs.
+    pub arguments: Vec<String>,
+    /// Variables added to the environment.
+    pub environment: BTreeMap<String, String>,
+    /// Files and directories whose content decides whether the step must run again.
+    pub inputs: Vec<PathBuf>,
+    /// Files the step makes.
+    pub outputs: Vec<PathBuf>,
+    /// The output that takes standard output, if one does.
+    pub stdout: Option<PathBuf>,
+    /// A directory emptied before the step runs.
+    pub fresh_directory: Option<PathBuf>,
+    /// Files copied to outputs when the program has ended well: (made, output).
+    pub collect: Vec<(PathBuf, PathBuf)>,
+    /// Exit codes besides 0 that are no failure (1 is a negative finding).
+    pub also_fine: Vec<i32>,
+    /// True when the step draws its own progress on the terminal.
+    pub interactive: bool,
+}
+
+impl Step {
+    /// A step of `program` with nothing but a name.
+    pub fn new(name: impl Into<String>, program: Program) -> Step {
+        Step {
+            name: name.into(),
+            program,
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            stdout: None,
+            fresh_directory: None,
+            collect: Vec::new(),
+            also_fine: Vec::new(),
+            interactive: false,
+        }
+    }
+
+    /// The command as a shell would take it, without the environment.
+    pub fn command_line(&self) -> String {
+        let program = match &self.program {
+            Program::Planish => "planish",
+            Program::Named(name) => name,
+        };
+        let words = std::iter::once(program).chain(self.arguments.iter().map(String::as_str));
+        let mut line = words.map(quoted).collect::<Vec<_>>().join(" ");
+        if let Some(path) = &self.stdout {
+            line.push_str(&format!(" > {}", quoted(&path.to_string_lossy())));
+        }
+        line
+    }
+}
+
+/// A word as a shell takes it literally.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Steps in the order they run; each may use outputs of the ones before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+impl fmt::Display for Plan {
+    /// What `--dry-run` prints.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, step) in self.steps.iter().enumerate() {
+            writeln!(f, "# step {} of {}: {}", number + 1, self.steps.len(), step.name)?;
+            if let Some(directory) = &step.fresh_directory {
+                writeln!(f, "rm -rf {0}; mkdir -p {0}", quoted(&directory.to_string_lossy()))?;
+            }
+            for (name, value) in &step.environment {
+                writeln!(f, "export {name}={}", quoted(value))?;
+            }
+            writeln!(f, "{}", step.command_line())?;
+            for (made, kept) in &step.collect {
+                writeln!(f, "cp {} {}", quoted(&made.to_string_lossy()), quoted(&kept.to_string_lossy()))?;
+            }
+            let list = |paths: &[PathBuf]| {
+                paths.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            };
+            writeln!(f, "#   reads {}\n#   makes {}\n", list(&step.inputs), list(&step.outputs))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_pasted_into_a_shell() {
+        let mut step = Step::new("x", Program::Named("sh".into()));
+        step.arguments = vec!["-c".into(), "echo it's".into(), "".into()];
+        step.stdout = Some("out file".into());
+        assert_eq!(step.command_line(), r"sh -c 'echo it'\''s' '' > 'out file'");
+    }
+}

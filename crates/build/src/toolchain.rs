@@ -1,0 +1,67 @@
+//! Which compilers are there? The newest versioned name in PATH wins over the plain one.
+
+use crate::Error;
+use crate::config::{Build, Compiler};
+use std::path::{Path, PathBuf};
+
+/// The programs handed to the build command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    /// C compiler.
+    pub cc: String,
+    /// C++ compiler.
+    pub cxx: String,
+    /// Linker.
+    pub ld: String,
+    /// True when rustc is there and takes `-Z` flags.
+    pub nightly_rust: bool,
+}
+
+/// Debian keeps clang 22 and older side by side; looking above costs nothing.
+const NEWEST: u32 = 40;
+const OLDEST: u32 = 11;
+
+impl Toolchain {
+    /// Finds what `[build]` asks for in the directories of `path` (the value of PATH).
+    pub fn find(build: &Build, path: &str) -> Result<Toolchain, Error> {
+        let has = |name: &str| locate(name, path).is_some();
+        let newest = |stem: &str| {
+            let versioned = (OLDEST..=NEWEST).rev().map(|v| format!("{stem}-{v}")).find(|name| has(name));
+            versioned.or_else(|| has(stem).then(|| stem.to_owned()))
+        };
+        let (cc, cxx, ld) = match build.compiler {
+            Compiler::Clang => {
+                let cc = newest("clang");
+                // The other tools of the same release, not merely the newest of each.
+                let suffix = cc.as_deref().and_then(|c| c.strip_prefix("clang")).unwrap_or("").to_owned();
+                let ld = format!("ld.lld{suffix}");
+                (cc, format!("clang++{suffix}"), if has(&ld) { ld } else { "ld.lld".to_owned() })
+            }
+            Compiler::Gcc => {
+                // The plain name first: it is the one whose libraries are sure to be complete.
+                let cc = has("gcc").then(|| "gcc".to_owned()).or_else(|| newest("gcc"));
+                let cxx = cc.as_deref().unwrap_or("gcc").replace("gcc", "g++");
+                (cc, cxx, "ld".to_owned())
+            }
+        };
+        let family = if build.compiler == Compiler::Clang { "clang" } else { "gcc" };
+        let cc = build.cc.clone().or(cc).ok_or_else(|| Error::NoTool {
+            tool: family.to_owned(),
+            next: "install it (`planish doctor` lists what is there), or name one with cc = … in [build]"
+                .into(),
+        })?;
+        Ok(Toolchain { cc, cxx: build.cxx.clone().unwrap_or(cxx), ld, nightly_rust: false })
+    }
+}
+
+/// The first executable file of that name in the directories of `path`.
+pub fn locate(name: &str, path: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let executable = |file: &Path| {
+        std::fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|file| executable(file));
+    }
+    path.split(':').filter(|d| !d.is_empty()).map(|d| Path::new(d).join(name)).find(|file| executable(file))
+}
