@@ -105,7 +105,7 @@ equal_counts=$(same "$work/same.t1.counts" "$work/same.t2.counts")
 overlap=''
 if has llvm-profdata-22 && [ -s "$work/profgen.$first.prof" ]; then
   overlap=$(llvm-profdata-22 overlap --sample "$work/profgen.$first.prof" "$work/planish.$first.prof" 2>/dev/null |
-    sed -n 's/.*[Oo]verlap percentage of profile:* *\([0-9.]*%\).*/\1/p; s/.*Whole program profile similarity.*: *\([0-9.]*%\).*/\1/p' | head -n 1)
+    sed -n 's/.*Whole program sample overlap: *//p' | head -n 1)
 fi
 
 # --- the report
