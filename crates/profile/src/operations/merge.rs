@@ -18,19 +18,24 @@ pub fn merge<'p>(inputs: impl IntoIterator<Item = (&'p SampleProfile, u64)>) -> 
     let mut merged = SampleProfile::default();
     let mut report = MergeReport::default();
     for (profile, weight) in inputs {
-        if weight == 0 {
-            continue;
-        }
-        merged.fs_discriminators |= profile.fs_discriminators;
-        merged.partial |= profile.partial;
-        merged.symbol_list.extend(profile.symbol_list.iter().cloned());
-        for (name, function) in &profile.functions {
-            add(merged.function(name), function, weight, &mut report);
-        }
+        add_profile(&mut merged, profile, weight, &mut report);
     }
-    merged.symbol_list.sort_unstable();
-    merged.symbol_list.dedup();
     (merged, report)
+}
+
+/// Adds one profile to another, weighted, as [`merge`] does.
+pub fn add_profile(into: &mut SampleProfile, from: &SampleProfile, weight: u64, report: &mut MergeReport) {
+    if weight == 0 {
+        return;
+    }
+    into.fs_discriminators |= from.fs_discriminators;
+    into.partial |= from.partial;
+    into.symbol_list.extend(from.symbol_list.iter().cloned());
+    into.symbol_list.sort_unstable();
+    into.symbol_list.dedup();
+    for (name, function) in &from.functions {
+        add(into.function(name), function, weight, report);
+    }
 }
 
 /// Adds one function profile to another, weighted.

@@ -7,7 +7,7 @@ mod summary;
 mod trim;
 
 pub use diff::{Difference, FunctionDifference, diff};
-pub use merge::{MergeReport, add_function, merge};
+pub use merge::{MergeReport, add_function, add_profile, merge};
 pub use overlap::{FunctionOverlap, Overlap, Shared, overlap};
 pub use summary::{COLD_SHARE, CUTOFFS, Cutoff, HOT_SHARE, HotFunction, Summary, hot_functions};
 pub use trim::{Trim, TrimReport, trim};

@@ -7,7 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::super::bytes::{put_u32, put_u64};
 use super::super::extbinary::refuse_contexts;
-use super::{FORMAT, GcovVersion, MAGIC, TAG_FUNCTIONS, TAG_MODULES, TAG_NAMES, TAG_SUMMARY, TAG_WORKING_SET};
+use super::{
+    FORMAT, GcovVersion, MAGIC, TAG_FUNCTIONS, TAG_MODULES, TAG_NAMES, TAG_SUMMARY, TAG_WORKING_SET,
+};
 use crate::operations::{Summary, add_function};
 use crate::{BodySample, Error, FunctionProfile, Location, Name, SampleProfile};
 
@@ -106,7 +108,11 @@ fn without_suffixes(profile: &SampleProfile) -> Cow<'_, SampleProfile> {
 }
 
 fn without_suffix(function: &FunctionProfile) -> FunctionProfile {
-    let mut result = FunctionProfile { total: function.total, head: function.head, ..FunctionProfile::new(cut(&function.name)) };
+    let mut result = FunctionProfile {
+        total: function.total,
+        head: function.head,
+        ..FunctionProfile::new(cut(&function.name))
+    };
     for (at, sample) in &function.body {
         let cut_sample = result.body.entry(*at).or_default();
         cut_sample.count = sample.count;
