@@ -45,7 +45,7 @@ fn a_debug_file_is_found_by_build_id() {
     let place = root.join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..]));
     let absent = search(&root).find(&image).unwrap();
     assert!(absent.image.is_none());
-    assert_eq!(absent.absent, [place.clone()]);
+    assert_eq!(absent.absent, std::slice::from_ref(&place));
     std::fs::create_dir_all(place.parent().unwrap()).unwrap();
     std::fs::copy(&files.debug, &place).unwrap();
     let found = search(&root).find(&image).unwrap().image.unwrap();
