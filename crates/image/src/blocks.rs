@@ -183,8 +183,19 @@ impl FunctionBlocks {
 /// # Errors
 /// When an entry is cut off, or has a version, feature or metadata bit that is not known.
 pub fn read(image: &Image) -> Result<Vec<FunctionBlocks>, Error> {
+    let is_map = |section: &&Section| section.kind == MAP || section.kind == MAP_V0;
+    let maps: Vec<&Section> = image.sections().iter().filter(is_map).collect();
+    let claimed = maps.iter().fold(0u64, |sum, section| sum.saturating_add(section.size));
+    if let (Some(first), true) = (maps.first(), claimed > image.bytes().len() as u64) {
+        // Thousands of headers that all state the same bytes would take hours to read.
+        let reason = format!(
+            "{} sections claim {claimed} bytes of a smaller file; they overlap, it is corrupt",
+            maps.len()
+        );
+        return Err(image.section_error(first, reason));
+    }
     let mut functions = Vec::new();
-    for section in image.sections().iter().filter(|section| section.kind == MAP || section.kind == MAP_V0) {
+    for section in maps {
         let Some(bytes) = image.section_bytes(section)? else { continue };
         let mut reader = Reader { image, bytes: &bytes, offset: 0 };
         while reader.offset < bytes.len() {

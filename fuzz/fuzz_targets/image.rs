@@ -1,0 +1,39 @@
+//! Whether any bytes make the ELF reader panic, hang or take memory without bound.
+#![no_main]
+
+use image::{Image, blocks, code, module_layout};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(image) = Image::from_bytes("fuzzed", bytes.to_vec()) else { return };
+    // Callers ask for a handful of sections by name; all sections of a lying file may each unpack to megabytes.
+    for section in image.sections().iter().take(32) {
+        let _ = image.section_name(section);
+        let _ = image.section_bytes(section);
+    }
+    for range in image.code_ranges().take(32) {
+        let walked: usize =
+            code::instructions(&image, range.start).map(|instruction| usize::from(instruction.len)).sum();
+        assert!(walked <= bytes.len());
+        if let Some(offset) = image.offset_of(range.start) {
+            assert!(image.address_of(offset).is_some());
+        }
+    }
+    let functions = image.functions();
+    let mut last = None;
+    for function in functions.iter() {
+        assert!(last <= Some(function.address));
+        assert!(image.is_executable_address(function.address));
+        last = Some(function.address);
+        if function.size != 0 {
+            let found = functions.find(function.address).expect("an address inside a function");
+            assert!(found.address <= function.address && function.address < found.end());
+        }
+    }
+    let _ = image.kernel_symbol("_text");
+    if let Ok(maps) = blocks::read(&image) {
+        assert!(maps.iter().all(|function| !function.ranges.is_empty()));
+    }
+    let placed = module_layout::placed_sections(&image);
+    let _ = module_layout::image_address(&placed, 1);
+});
