@@ -24,6 +24,15 @@ const SECTIONS: [SectionId; 11] = [
     SectionId::DebugCuIndex,
 ];
 
+/// Sections that nothing is read from, but that a package divides among its units with the others.
+const PACKAGED: [SectionId; 5] = [
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+    SectionId::DebugTypes,
+];
+
 /// Who keeps the file open.
 #[derive(Debug)]
 pub(super) enum Holder<'i> {
@@ -48,8 +57,8 @@ impl<'i> DebugFile<'i> {
     pub(super) fn load(holder: Holder<'i>, split: bool) -> Result<DebugFile<'i>, Error> {
         let mut file = DebugFile { holder, owned: Vec::new(), split };
         let mut owned = Vec::new();
-        for id in SECTIONS {
-            let Some(name) = file.name(id) else { continue };
+        for id in SECTIONS.into_iter().chain(PACKAGED) {
+            let Some(name) = file.name(id).filter(|_| file.wants(id)) else { continue };
             if let Some(Cow::Owned(bytes)) = file.image().try_section(name)? {
                 owned.push((id, bytes));
             }
@@ -71,12 +80,12 @@ impl<'i> DebugFile<'i> {
         !self.bytes(SectionId::DebugInfo).is_empty()
     }
 
+    fn wants(&self, id: SectionId) -> bool {
+        SECTIONS.contains(&id) || (self.split && PACKAGED.contains(&id))
+    }
+
     fn name(&self, id: SectionId) -> Option<&'static str> {
-        match self.split {
-            // The index of a package has no other name.
-            true => id.dwo_name().or((id == SectionId::DebugCuIndex).then_some(".debug_cu_index")),
-            false => Some(id.name()),
-        }
+        if self.split { id.dwo_name() } else { Some(id.name()) }
     }
 
     fn bytes(&self, id: SectionId) -> &[u8] {
@@ -90,7 +99,7 @@ impl<'i> DebugFile<'i> {
     }
 
     fn slice(&self, id: SectionId) -> Slice<'_> {
-        EndianSlice::new(if SECTIONS.contains(&id) { self.bytes(id) } else { &[] }, self.endian())
+        EndianSlice::new(if self.wants(id) { self.bytes(id) } else { &[] }, self.endian())
     }
 
     fn endian(&self) -> RunTimeEndian {
