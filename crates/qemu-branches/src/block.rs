@@ -19,8 +19,6 @@ pub const ANYWHERE: u64 = u64::MAX;
 pub enum Ending {
     /// Straight on to the next address (also system calls: what they do is not a branch of the program).
     Sequential,
-    /// A repeated string instruction: qemu runs it as a loop of blocks that begin at the instruction itself.
-    Repeat,
     /// Straight on, or to the target.
     Conditional(u64),
     /// Always to the target.
@@ -44,8 +42,6 @@ pub struct Block {
     pub target: u64,
     /// Instructions in the block.
     pub instructions: u32,
-    /// The block ends in a repeated string instruction.
-    pub repeats: bool,
     /// The block is where a signal handler begins.
     pub handler: AtomicBool,
 }
@@ -57,7 +53,6 @@ pub static NO_BLOCK: Block = Block {
     last: NOWHERE,
     target: NOWHERE,
     instructions: 0,
-    repeats: false,
     handler: AtomicBool::new(false),
 };
 
@@ -70,19 +65,18 @@ impl Block {
             Guest::Aarch64 => aarch64_ending(bytes, last),
         };
         let (next, target) = match ending {
-            Ending::Sequential | Ending::Repeat => (end, NOWHERE),
+            Ending::Sequential => (end, NOWHERE),
             Ending::Conditional(target) => (end, target),
             Ending::Direct(target) => (NOWHERE, target),
             Ending::Indirect => (NOWHERE, ANYWHERE),
         };
-        let repeats = ending == Ending::Repeat;
-        Block { start, next, last, target, instructions, repeats, handler: AtomicBool::new(false) }
+        Block { start, next, last, target, instructions, handler: AtomicBool::new(false) }
     }
 
     /// True when both describe the same instructions, so that one description serves both.
     pub fn same(&self, other: &Block) -> bool {
-        (self.start, self.next, self.last, self.target, self.instructions, self.repeats)
-            == (other.start, other.next, other.last, other.target, other.instructions, other.repeats)
+        (self.start, self.next, self.last, self.target, self.instructions)
+            == (other.start, other.next, other.last, other.target, other.instructions)
     }
 }
 
@@ -98,11 +92,9 @@ fn relative(bytes: &[u8]) -> Option<u64> {
 /// Classifies an x86-64 instruction that ends at `end` (Intel SDM volume 2, appendix A).
 pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
     let mut rest = bytes;
-    let mut repeat = false;
     while let [prefix, tail @ ..] = rest {
         match prefix {
-            0xf2 | 0xf3 => repeat = true,
-            0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0x40..=0x4f => {}
+            0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 => {}
             _ => break,
         }
         rest = tail;
@@ -118,7 +110,6 @@ pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
         [0xe8 | 0xe9 | 0xeb, operand @ ..] => to(operand, Ending::Direct),
         [0xc2 | 0xc3 | 0xca | 0xcb, ..] => Ending::Indirect,
         [0xff, modrm, ..] if matches!((modrm >> 3) & 7, 2..=5) => Ending::Indirect,
-        [0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f, ..] if repeat => Ending::Repeat,
         _ => Ending::Sequential,
     }
 }
@@ -161,8 +152,7 @@ mod tests {
         assert_eq!(ending(&[0x41, 0xff, 0xe3]), Ending::Indirect);
         assert_eq!(ending(&[0xff, 0x14, 0xc8]), Ending::Indirect);
         assert_eq!(ending(&[0xff, 0xc0]), Ending::Sequential, "inc eax shares the opcode of indirect calls");
-        assert_eq!(ending(&[0xf3, 0x48, 0xab]), Ending::Repeat);
-        assert_eq!(ending(&[0x48, 0xab]), Ending::Sequential);
+        assert_eq!(ending(&[0xf3, 0x48, 0xab]), Ending::Sequential);
         assert_eq!(ending(&[0x0f, 0x05]), Ending::Sequential);
         assert_eq!(ending(&[]), Ending::Sequential);
     }

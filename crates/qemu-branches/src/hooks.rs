@@ -60,7 +60,8 @@ fn install(id: PluginId, target: &CStr, system: bool, arguments: &[&[u8]]) -> Re
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     let count_only = settings.count_only;
     let spool = settings.spool.clone();
-    process::begin(settings).map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
+    process::begin(settings)
+        .map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
     let hooks = HOOKS.get_or_init(|| Hooks { api, guest, count_only });
     // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever.
     unsafe {
@@ -94,7 +95,9 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
         }
     }
     if !settings.spool.is_absolute() {
-        return Err("spool=FILE is missing or not absolute; `planish record --branches=emulated` sets it".into());
+        return Err(
+            "spool=FILE is missing or not absolute; `planish record --branches=emulated` sets it".into()
+        );
     }
     Ok(settings)
 }

@@ -166,8 +166,11 @@ mod tests {
     fn a_page_that_is_mapped_for_code_and_data_does_not_give_two_biases() {
         let text = b"200000-201000 r--p 0 fe:01 1 /x\n201000-202000 r--p 0 fe:01 1 /x\n202000-203000 rw-p 0 fe:01 1 /x";
         let lines: Vec<_> = text.split(|byte| *byte == b'\n').filter_map(parse_line).collect();
-        let segments =
-            vec![segment(0, 0x200000, false), segment(0x1a0, 0x2011a0, true), segment(0x300, 0x202300, false)];
+        let segments = vec![
+            segment(0, 0x200000, false),
+            segment(0x1a0, 0x2011a0, true),
+            segment(0x300, 0x202300, false),
+        ];
         let found = code_in(&lines.iter().collect::<Vec<_>>(), &elf::ElfFile { segments, build_id: None });
         assert_eq!(found.iter().map(|mapping| mapping.start).collect::<Vec<_>>(), [0x201000]);
     }

@@ -101,7 +101,7 @@ pub extern "C" fn before_block(index: c_uint, block: *mut c_void) {
 pub extern "C" fn count_block(index: c_uint, block: *mut c_void) {
     // SAFETY: as in `before_block`.
     let (Some(vcpu), block) = (unsafe { (vcpu(index), &*block.cast::<Block>()) }) else { return };
-    vcpu.instructions += u64::from(block.instructions);
+    vcpu.instructions = vcpu.instructions.wrapping_add(u64::from(block.instructions));
     vcpu.enter(block, publish);
 }
 
@@ -120,9 +120,13 @@ impl Vcpu {
     #[inline(always)]
     fn leave(&mut self, before: &Block, block: &Block, interval_over: fn(&mut Vcpu)) {
         if before.target != block.start && !(before.target == ANYWHERE && could_lead(before, block)) {
-            // A signal, a fault, a system call that does not return: no branch of the program. A repeated string
-            // instruction that starts again is none either, but the straight line goes on.
-            if !(before.repeats && block.start == before.last) {
+            if block.start == before.last {
+                // The straight line goes on: a repeated string instruction, which qemu runs as a loop of blocks; or
+                // an instruction across a page's end, which qemu shows as the last of one block and runs as the
+                // first of the next. Either way it was counted before.
+                self.instructions = self.instructions.wrapping_sub(1);
+            } else {
+                // A signal, a fault, a system call that does not return: no branch of the program.
                 self.emptied_at = self.taken;
             }
             return;
@@ -165,7 +169,7 @@ fn publish(vcpu: &mut Vcpu) {
     vcpu.begin_interval();
     if let Some(spool) = process::spool() {
         spool.header.taken_branches.fetch_add(vcpu.taken - taken, Ordering::Relaxed);
-        spool.header.instructions.fetch_add(vcpu.instructions - instructions, Ordering::Relaxed);
+        spool.header.instructions.fetch_add(vcpu.instructions.wrapping_sub(instructions), Ordering::Relaxed);
     }
 }
 

@@ -37,8 +37,7 @@ pub(crate) struct Program {
 /// Finds the file that a shell would run.
 pub(crate) fn find(program: &OsStr, dir: Option<&Path>) -> Result<PathBuf, Error> {
     let runs = |path: &Path| {
-        std::fs::metadata(path)
-            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
     let none = || Error::NoProgram { program: program.to_string_lossy().into_owned() };
     let found = if program.as_bytes().contains(&b'/') {

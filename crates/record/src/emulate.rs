@@ -82,8 +82,7 @@ fn run(workload: &Workload, options: &Options, spool: &Spool, count: bool) -> Re
     command.arg("-plugin").arg(OsString::from_vec(setting));
     command.arg(&program.path).args(program.argv.iter().skip(1));
     let shown = emulator.display().to_string();
-    let mut child =
-        command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
+    let mut child = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
     let ending = child::wait(&mut child, &shown)?;
     if spool.header.installed.load(Ordering::Acquire) == 0 {
         return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });

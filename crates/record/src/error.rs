@@ -10,7 +10,9 @@ pub enum Error {
     #[error("no command to record; give one after `--`")]
     NoCommand,
     /// The command is not in the path, or is no file that can be run.
-    #[error("cannot find the program {program:?}: no executable file of that name (in PATH, or at that place)")]
+    #[error(
+        "cannot find the program {program:?}: no executable file of that name (in PATH, or at that place)"
+    )]
     NoProgram {
         /// As given.
         program: String,

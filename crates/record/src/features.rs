@@ -58,7 +58,9 @@ pub(crate) fn build_ids(ids: &[BuildId]) -> Section {
         id[..len].copy_from_slice(&file.id[..len]);
         id[20] = len as u8;
         bytes.extend_from_slice(&0u32.to_ne_bytes());
-        bytes.extend_from_slice(&(if file.kernel { MISC_KERNEL } else { MISC_USER } | MISC_SIZE).to_ne_bytes());
+        bytes.extend_from_slice(
+            &(if file.kernel { MISC_KERNEL } else { MISC_USER } | MISC_SIZE).to_ne_bytes(),
+        );
         bytes.extend_from_slice(&((36 + name_bytes) as u16).to_ne_bytes());
         bytes.extend_from_slice(&(-1i32).to_ne_bytes());
         bytes.extend_from_slice(&id);

@@ -75,7 +75,8 @@ impl<'s> Stream<'s> {
 fn streams<'s>(path: &Path, spool: &'s [u8]) -> Result<BTreeMap<u64, Stream<'s>>, Error> {
     let mut found: BTreeMap<u64, Stream<'_>> = BTreeMap::new();
     let mut at = HEADER_BYTES;
-    while let Some(chunk) = usize::try_from(at).ok().and_then(|at| spool.get(at..)).filter(|rest| !rest.is_empty())
+    while let Some(chunk) =
+        usize::try_from(at).ok().and_then(|at| spool.get(at..)).filter(|rest| !rest.is_empty())
     {
         let header = (u64_at(chunk, 0), u64_at(chunk, 8), u64_at(chunk, 16), u64_at(chunk, 24));
         let (Some(CHUNK_MAGIC), Some(chunk_bytes), Some(stream), Some(used)) = header else {

@@ -80,14 +80,7 @@ impl Map {
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
         let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
+            libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
         match NonNull::new(address.cast::<u8>()) {
             Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => Ok(Map { address, len }),
