@@ -13,7 +13,7 @@ use crate::straight_line::Unrecorded;
 use crate::timeline::{Change, KERNEL_PID, MappedFile, Timeline};
 use crate::traces::{Trace, TraceTable};
 use image::Image;
-use perfdata::{Chunk, CpuMode, FastSample, Input, LayoutTable, RawRecord, Record, SampleId, raw_records};
+use perfdata::{Chunk, CpuMode, FastSample, Input, LayoutTable, RawRecord, Record, raw_records};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,13 +102,15 @@ fn clock_of(input: &Input) -> Clock {
 /// Transfers that the recording's branch filter leaves out; without a filter (`any`) nothing is.
 fn unrecorded(input: &Input) -> Unrecorded {
     use perfdata::branch_sample as b;
+    /// PERF_SAMPLE_BRANCH_CALL, direct calls.
+    const CALL: u64 = 1 << 13;
     let mut out = Unrecorded::default();
     for attr in input.attrs().iter().filter(|a| a.sample_type & perfdata::sample_type::BRANCH_STACK != 0) {
         let filter = attr.branch_sample_type;
         if filter & b::ANY != 0 {
             continue;
         }
-        out.calls |= filter & (b::ANY_CALL | b::CALL) == 0;
+        out.calls |= filter & (b::ANY_CALL | CALL) == 0;
         out.returns |= filter & b::ANY_RETURN == 0;
         out.jumps = true;
     }
@@ -145,7 +147,7 @@ fn read_sideband(input: &Input, clock: Clock) -> Result<Sideband, perfdata::Erro
                 Clock::Time => id.time.unwrap_or(0),
                 Clock::Position => position + raw.offset.wrapping_sub(chunk.offset),
             };
-            note_record(&mut out, time, &record, &id);
+            note_record(&mut out, time, &record);
         }
         position += chunk.bytes.len() as u64;
         chunks.recycle(chunk.bytes);
@@ -154,7 +156,7 @@ fn read_sideband(input: &Input, clock: Clock) -> Result<Sideband, perfdata::Erro
     Ok(out)
 }
 
-fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>, _id: &SampleId) {
+fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
     match record {
         Record::Mmap(m) if m.executable => {
             let path = String::from_utf8_lossy(m.path).into_owned();
@@ -163,9 +165,10 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>, _id: &SampleI
             let pid = if kernel { KERNEL_PID } else { m.pid };
             out.changes.push((time, Change::Map { pid, start: m.start, len: m.len, pgoff: m.pgoff, file }));
         }
-        Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.ppid })),
+        Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid })),
         Record::Comm { pid, exec: true, .. } => out.changes.push((time, Change::Exec { pid: *pid })),
         Record::Lost { lost, .. } | Record::LostSamples { lost } => out.lost = out.lost.saturating_add(*lost),
+        Record::User(perfdata::UserRecord::BuildId(b)) => out.build_ids.push((b.path.clone(), b.build_id.clone())),
         Record::Unknown { .. } => out.unknown += 1,
         _ => {}
     }
@@ -174,7 +177,7 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>, _id: &SampleI
 fn listed_build_ids(input: &Input, in_stream: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
     let listed = input.features().build_ids.iter();
     listed
-        .map(|b| (String::from_utf8_lossy(&b.path).into_owned(), b.build_id.to_vec()))
+        .map(|b| (b.path.clone(), b.build_id.clone()))
         .chain(in_stream.iter().cloned())
         .collect()
 }
@@ -288,7 +291,7 @@ impl<'s, 't> Worker<'s, 't> {
 
     #[inline]
     fn sample(&mut self, position: u64, raw: &RawRecord<'_>) {
-        let parsed = self.layouts.for_sample(raw.body).and_then(|layout| layout.fast(raw.body));
+        let parsed = self.layouts.for_sample(raw.body).and_then(|layout| layout.fast(raw));
         let Ok(sample) = parsed else {
             self.sums.ledger.samples.write_off(Reason::Malformed, 1);
             return;

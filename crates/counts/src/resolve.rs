@@ -34,6 +34,8 @@ pub enum Rules {
 #[derive(Default)]
 struct ImageSums {
     path: String,
+    /// Sections that the rules leave out: llvm-profgen does not disassemble the procedure linkage table.
+    left_out: Vec<std::ops::Range<ImageAddr>>,
     samples: FxHashMap<ImageAddr, u64>,
     branches: FxHashMap<(Option<ImageAddr>, Option<ImageAddr>), (u64, u64)>,
     /// By (first, last): count, and how much of it came from an entry equal to the next.
@@ -201,9 +203,14 @@ impl<'t> Sums<'t> {
         let file = self.timeline.files().get(mapping.file.0 as usize).ok_or(Reason::Unmapped)?;
         let address = image_address(image, file, &mapping, address).ok_or(Reason::NotExecutable)?;
         let id = Arc::as_ptr(image) as usize;
-        self.images
-            .entry(id)
-            .or_insert_with(|| (Arc::clone(image), ImageSums { path: file.path.clone(), ..ImageSums::default() }));
+        let rules = self.rules;
+        let (_, sums) = self.images.entry(id).or_insert_with(|| {
+            let left_out = if rules == Rules::Profgen { linkage_tables(image) } else { Vec::new() };
+            (Arc::clone(image), ImageSums { path: file.path.clone(), left_out, ..ImageSums::default() })
+        });
+        if sums.left_out.iter().any(|range| range.contains(&address)) {
+            return Err(Reason::NotExecutable);
+        }
         Ok(Place { image: id, address })
     }
 
@@ -266,6 +273,12 @@ impl<'t> Spaces<'t> {
     pub fn holds_at(&self, time: u64) -> bool {
         time >= self.user.since.max(self.kernel.since) && time < self.user.until.min(self.kernel.until)
     }
+}
+
+/// Where the procedure linkage tables lie.
+fn linkage_tables(image: &Image) -> Vec<std::ops::Range<ImageAddr>> {
+    let tables = image.sections().iter().filter(|s| image.section_name(s).starts_with(".plt"));
+    tables.map(|s| s.address..ImageAddr(s.address.0.saturating_add(s.size))).collect()
 }
 
 fn check_ranges(

@@ -54,9 +54,9 @@ pub fn aggregate(
         return Err(Error::NoSamples { path: path.to_owned() });
     }
     if reader.changes.is_empty() {
-        reader.changes = preferred_addresses(images);
-    }
-    if reader.pids_shown {
+        let pids: std::collections::BTreeSet<i32> = reader.stretches.keys().map(|(pid, _)| *pid).collect();
+        reader.changes = pids.into_iter().flat_map(|pid| preferred_addresses(pid, images)).collect();
+    } else if reader.pids_shown {
         reader.changes.retain(|(_, _, replica)| !replica);
     }
     let timeline = Timeline::build(reader.changes.into_iter().map(|(t, c, _)| (t, c)).collect());
@@ -193,14 +193,14 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Mappings that put each image where its headers ask for.
-fn preferred_addresses(images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
+fn preferred_addresses(pid: i32, images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
     let mut out = Vec::new();
     for image in images {
         let file = MappedFile { path: image.path().display().to_string(), build_id: None, kernel: false };
         for s in image.segments().iter().filter(|s| s.executable) {
             let (start, len, pgoff) = (RuntimeAddr(s.address.0), s.file_bytes, s.offset.0);
             let file = file.clone();
-            out.push((0, Change::Map { pid: ANY_PID, start, len, pgoff, file }, true));
+            out.push((0, Change::Map { pid, start, len, pgoff, file }, false));
         }
     }
     out

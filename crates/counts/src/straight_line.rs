@@ -5,7 +5,8 @@
 //! missing or doubled, or the image is another than the recorded one. This replaces any limit on a range's length.
 
 use crate::ledger::Reason;
-use image::{Image, ImageAddr, InstructionKind};
+use image::code::{InstructionKind, instructions};
+use image::{Image, ImageAddr};
 
 /// Transfers that the recording's branch filter left out and that therefore may lie inside a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub fn check(image: &Image, first: ImageAddr, lasts: &[ImageAddr], unrecorded: U
         verdicts.push(Err(Reason::Backwards));
     }
     let mut barrier = None;
-    for instruction in image::instructions(image, first) {
+    for instruction in instructions(image, first) {
         // A range that ended before this instruction, and at none, began or ended inside one.
         while wanted.next_if(|last| *last < instruction.address).is_some() {
             verdicts.push(Err(Reason::NotOnInstruction));

@@ -97,8 +97,9 @@ fn the_default_drops_what_cannot_have_run_and_its_books_balance() {
     assert_eq!(ledger.samples.entered, 9_232);
     assert_eq!(ledger.branches.entered, 147_712);
     assert_eq!(ledger.fall_throughs.entered, 147_712 - 9_232);
+    // autofdo's ranges: none of them is impossible, and the linkage table's are real.
     let counts = only_image(&found.counts);
-    assert_eq!((counts.fall_throughs.len(), counts.fall_through_total()), (354, 134_019));
+    assert_eq!((counts.fall_throughs.len(), counts.fall_through_total()), (357, 134_677));
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn a_damaged_artefact_is_refused_or_read_but_never_fatal() {
     let mut bytes = Vec::new();
     artefact::write(Path::new("memory"), &one.counts, &mut bytes).expect("written");
     let file = tempfile::NamedTempFile::new().expect("temporary file");
-    std::panic::set_hook(Box::new(|_| {}));
+    
     for at in (0..bytes.len()).step_by(bytes.len() / 400 + 1) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
