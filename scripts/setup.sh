@@ -30,6 +30,10 @@ has qemu-x86_64 || want qemu-user "gives any machine a branch stack: record --br
 llvm_wanted=22
 llvm_missing() { ! { has "clang-$1" && has "ld.lld-$1" && has "llvm-profdata-$1"; }; }
 llvm_missing "$llvm_wanted" && llvm=missing || llvm=present
+if [ "$llvm" = missing ] && has apt-cache && ! apt-cache policy "clang-$llvm_wanted" 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+  # A release without the wanted one is served by an older one, which may be there already.
+  for number in 21 20 19 18 17; do llvm_missing "$number" || { llvm=present llvm_wanted=$number; break; }; done
+fi
 
 if [ "${1:-}" = bench ]; then
   has perf2bolt-22 || want bolt-22 "perf2bolt, a peer that make bench measures beside planish"

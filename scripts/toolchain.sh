@@ -1,8 +1,8 @@
 # Finds the Rust and C tools the other scripts use. Sourced, never run:  . scripts/toolchain.sh
 #
 # Afterwards CARGO and RUSTC name programs of at least Rust $MSRV, or CARGO is empty when the machine has none.
-# Ubuntu ships newer compilers beside the default one as cargo-1.NN, so the plain names are tried first and
-# the numbered ones after them, newest first.
+# Ubuntu keeps newer compilers beside the default one in /usr/lib/rust-1.NN, so PATH is tried first, rustup's folder
+# next, those after them, newest first.
 
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "${BASH_SOURCE[0]}")/../Cargo.toml")
 
@@ -17,18 +17,18 @@ rust_version() {
 }
 
 find_rust() {
-  local suffix dir found
+  local dir found
   CARGO='' RUSTC='' RUST_VERSION=''
-  for suffix in '' $(compgen -c cargo- 2>/dev/null | sed -n 's/^cargo\(-[0-9][0-9.]*\)$/\1/p' | sort -rVu); do
-    for dir in '' "${CARGO_HOME:-${HOME:-/root}/.cargo}/bin/"; do
-      command -v "${dir}cargo$suffix" >/dev/null 2>&1 && command -v "${dir}rustc$suffix" >/dev/null 2>&1 || continue
-      found=$(rust_version "${dir}rustc$suffix")
-      if [ -n "$found" ] && version_at_least "$found" "$MSRV"; then
-        CARGO=$(command -v "${dir}cargo$suffix") RUSTC=$(command -v "${dir}rustc$suffix") RUST_VERSION=$found
-        export CARGO RUSTC
-        return 0
-      fi
-    done
+  for dir in '' "${CARGO_HOME:-${HOME:-}/.cargo}/bin/" $(printf '%s\n' /usr/lib/rust-*/bin/ | sort -rV); do
+    command -v "${dir}cargo" >/dev/null 2>&1 && command -v "${dir}rustc" >/dev/null 2>&1 || continue
+    found=$(rust_version "${dir}rustc")
+    if [ -n "$found" ] && version_at_least "$found" "$MSRV"; then
+      CARGO=$(command -v "${dir}cargo") RUSTC=$(command -v "${dir}rustc") RUST_VERSION=$found
+      # cargo looks for cargo-fmt and cargo-clippy in PATH.
+      [ -z "$dir" ] || PATH=${dir%/}:$PATH
+      export CARGO RUSTC PATH
+      return 0
+    fi
   done
   return 1
 }
@@ -45,7 +45,7 @@ first_of() {
 # need_rust: stops with the next step when there is no usable compiler.
 need_rust() {
   find_rust || {
-    echo "planish needs Rust $MSRV or newer and found $(rust_version rustc || true)none. Run: make setup" >&2
+    echo "planish needs Rust $MSRV or newer; this machine has $(rust_version rustc | grep . || echo none). Run: make setup" >&2
     exit 1
   }
 }
