@@ -30,7 +30,7 @@ pub fn variables(build: &Build, tools: &Toolchain, phase: Phase, out: &str) -> B
             // -gmlt is lines and inlining only; discriminators and linkage names come with the second flag; the third
             // gives static functions of one name in two files names of their own, in the profile as well.
             compile.extend(["-gmlt", "-fdebug-info-for-profiling", "-funique-internal-linkage-names"]);
-            link.extend([build.optimize.as_str(), "-fuse-ld=lld"]);
+            link.extend([build.optimize.as_str(), "-fuse-ld=lld", "-Wl,--build-id"]);
             if build.thinlto {
                 compile.push("-flto=thin");
                 link.push("-flto=thin");
@@ -39,7 +39,7 @@ pub fn variables(build: &Build, tools: &Toolchain, phase: Phase, out: &str) -> B
         Compiler::Gcc => {
             // -g1 would leave out the inlined calls that the profile is nested by.
             compile.push("-g");
-            link.push(build.optimize.as_str());
+            link.extend([build.optimize.as_str(), "-Wl,--build-id"]);
         }
     }
     compile.push(build.flags.trim());

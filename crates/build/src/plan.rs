@@ -76,52 +76,57 @@ impl Files {
     }
 }
 
-/// The step that builds one of the two programs. `directory` is the absolute directory of planish.toml.
-pub fn build_step(config: &Config, tools: &Toolchain, directory: &Path, profiled: bool) -> Step {
+/// What [`build_step`] builds.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// Name of the step.
+    pub name: &'a str,
+    /// The profile to use, if one; relative to the directory of planish.toml, or absolute.
+    pub profile: Option<&'a Path>,
+    /// Where the program is kept.
+    pub kept: &'a Path,
+}
+
+/// The step that builds a program. `directory` is the absolute directory of planish.toml.
+pub fn build_step(config: &Config, tools: &Toolchain, directory: &Path, target: Target) -> Step {
     let files = Files::of(config);
-    let profile = directory.join(&files.profile).to_string_lossy().into_owned();
-    let phase = if profiled { Phase::Profiled(&profile) } else { Phase::Baseline };
-    let out = directory.join(&files.out).to_string_lossy().into_owned();
-    let name = if profiled { "rebuild" } else { "build" };
-    let mut step = match &config.build.command {
-        Command::Line(line) => {
-            let mut step = Step::new(name, Program::Named("sh".into()));
-            step.arguments = vec!["-c".into(), line.clone()];
-            step
-        }
-        Command::Words(words) => {
-            let mut step = Step::new(name, Program::Named(words.first().cloned().unwrap_or_default()));
-            step.arguments = words.iter().skip(1).cloned().collect();
-            step
-        }
+    let profile = target.profile.map(|path| text(&directory.join(path)));
+    let phase = profile.as_deref().map_or(Phase::Baseline, Phase::Profiled);
+    let out = text(&directory.join(&files.out));
+    let words = match &config.build.command {
+        Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+        Command::Words(words) => words.clone(),
     };
+    let mut step = Step::new(target.name, Program::Named(words.first().cloned().unwrap_or_default()));
+    step.arguments = words.into_iter().skip(1).collect();
     step.environment = flags::variables(&config.build, tools, phase, &out);
     step.inputs = config.build.sources.iter().map(PathBuf::from).collect();
+    step.inputs.extend(target.profile.map(Path::to_owned));
     step.fresh_directory = Some(files.out.clone());
-    let kept = if profiled { files.opt } else { files.base };
-    step.collect = vec![(files.out.join(&config.build.binary), kept.clone())];
-    step.outputs = vec![kept];
-    if profiled {
-        step.inputs.push(files.profile);
-    }
+    step.collect = vec![(files.out.join(&config.build.binary), target.kept.to_owned())];
+    step.outputs = vec![target.kept.to_owned()];
     step
 }
 
 /// The whole way: build, record, aggregate, profile, rebuild, verify, count branches, compare, report.
-pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path) -> Result<Plan, Error> {
+///
+/// `directory` is the absolute directory of the configuration, `file` its name there.
+pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path, file: &str) -> Result<Plan, Error> {
     let files = Files::of(config);
     let words = |lines: &crate::config::Lines| {
-        lines.words().map_err(|problem| Error::Config { path: directory.join("planish.toml"), problem })
+        lines.words().map_err(|problem| Error::Config { path: directory.join(file), problem })
     };
     let training = words(&config.workload.train)?;
     let evaluation = words(&config.evaluate.command)?;
-    let mut steps = vec![build_step(config, tools, directory, false)];
+    let baseline = Target { name: "build", profile: None, kept: &files.base };
+    let mut steps = vec![build_step(config, tools, directory, baseline)];
     for (n, command) in training.iter().enumerate() {
         steps.push(record_step(config, &files, n, command));
     }
     steps.push(aggregate_step(&files, training.len()));
     steps.push(profile_step(config, &files));
-    steps.push(build_step(config, tools, directory, true));
+    let rebuild = Target { name: "rebuild", profile: Some(&files.profile), kept: &files.opt };
+    steps.push(build_step(config, tools, directory, rebuild));
     steps.push(verify_step(&files));
     for (n, command) in evaluation.iter().enumerate() {
         steps.push(compare_step(config, &files, n, command));
@@ -132,7 +137,7 @@ pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path) -> Result<
             steps.push(count_step(config, &files, "opt", n, command));
         }
     }
-    steps.push(report_step(config, &files));
+    steps.push(report_step(config, &files, file));
     Ok(Plan { steps })
 }
 
@@ -232,11 +237,11 @@ fn count_step(config: &Config, files: &Files, which: &str, n: usize, command: &[
     step
 }
 
-fn report_step(config: &Config, files: &Files) -> Step {
+fn report_step(config: &Config, files: &Files, file: &str) -> Step {
     let mut step = Step::new("report", Program::Planish);
-    step.arguments = ["report", "--collect", "-o"].map(str::to_owned).to_vec();
+    step.arguments = ["report", "--collect", file, "-o"].map(str::to_owned).to_vec();
     step.arguments.extend([text(&files.report_markdown), "--json".into(), text(&files.report_json)]);
-    step.inputs = vec![PathBuf::from("planish.toml"), files.verify.clone()];
+    step.inputs = vec![PathBuf::from(file), files.verify.clone()];
     for n in 0..files.evaluations {
         step.inputs.push(files.comparison(n));
         if config.record.count_branches {
@@ -255,7 +260,7 @@ mod tests {
         let config = Config::parse(text, Path::new("planish.toml")).unwrap();
         let tools =
             Toolchain { cc: "clang".into(), cxx: "clang++".into(), ld: "ld.lld".into(), nightly_rust: false };
-        optimize(&config, &tools, Path::new("/src/app")).unwrap()
+        optimize(&config, &tools, Path::new("/src/app"), "planish.toml").unwrap()
     }
 
     const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'bin/app'\n[workload]\ntrain = ['{bin} a', '{bin} b']\n\

@@ -31,6 +31,15 @@ impl Matched {
 /// Under this share the rebuild is refused: what the compiler did has little to do with what was recorded.
 pub const LEAST_SHARE: f64 = 0.5;
 
+/// How a profile's names relate to those of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// Suffixes of copies are dropped, `.__uniq.HASH` stays.
+    Clang,
+    /// Everything from the first dot on is dropped (gcov profiles).
+    Gcc,
+}
+
 /// Compares names. `profile`: every function with its own samples; `known`: every function of the rebuilt program.
 ///
 /// clang gives a static function the name `f.__uniq.HASH`; a name that fits but for the hash means that its source
@@ -38,7 +47,12 @@ pub const LEAST_SHARE: f64 = 0.5;
 pub fn compare<'a>(
     profile: impl IntoIterator<Item = (&'a str, u64)>,
     known: impl IntoIterator<Item = &'a str>,
+    rule: NameRule,
 ) -> Matched {
+    let canonical = |name: &'a str| match rule {
+        NameRule::Clang => canonical(name),
+        NameRule::Gcc => name.split('.').next().filter(|n| !n.is_empty()).unwrap_or(name),
+    };
     let mut names = BTreeSet::new();
     let mut without_hash: BTreeMap<&str, &str> = BTreeMap::new();
     for name in known {
@@ -146,7 +160,7 @@ mod tests {
     #[test]
     fn samples_weigh_and_suffixes_of_copies_do_not_matter() {
         let profile = [("hot", 900), ("helper.__uniq.1", 50), ("gone", 50)];
-        let m = compare(profile, ["hot.llvm.77", "helper.__uniq.1", "main"]);
+        let m = compare(profile, ["hot.llvm.77", "helper.__uniq.1", "main"], NameRule::Clang);
         assert_eq!((m.functions, m.functions_matched, m.samples_matched), (3, 2, 950));
         assert_eq!(m.cause, None);
         assert!(judge(&m, false).is_ok());
@@ -155,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_build_by_another_path_is_recognised() {
-        let m = compare([("f.__uniq.111", 90), ("main", 10)], ["f.__uniq.222", "main"]);
+        let m = compare([("f.__uniq.111", 90), ("main", 10)], ["f.__uniq.222", "main"], NameRule::Clang);
         let message = judge(&m, false).unwrap_err().to_string();
         assert!(message.contains("only 10.0 %") && message.contains("compiled by"), "{message}");
         assert!(message.contains("f.__uniq.111 (90 samples)"), "{message}");
@@ -163,12 +177,17 @@ mod tests {
 
     #[test]
     fn a_rebuild_without_unique_names_is_recognised() {
-        let m = compare([("f.__uniq.111", 90), ("main", 10)], ["f", "main"]);
+        let m = compare([("f.__uniq.111", 90), ("main", 10)], ["f", "main"], NameRule::Clang);
         assert!(m.cause.unwrap().contains("-funique-internal-linkage-names"));
     }
 
     #[test]
     fn an_empty_profile_is_an_error() {
-        assert!(judge(&compare([], ["main"]), false).unwrap_err().to_string().contains("no samples"));
+        assert!(
+            judge(&compare([], ["main"], NameRule::Clang), false)
+                .unwrap_err()
+                .to_string()
+                .contains("no samples")
+        );
     }
 }

@@ -181,7 +181,9 @@ impl Optimization {
         self.markdown_profile(&mut text);
         if !self.warnings.is_empty() {
             let _ = writeln!(text, "## Notes\n");
-            self.warnings.iter().for_each(|w| drop(writeln!(text, "- {w}")));
+            for warning in &self.warnings {
+                let _ = writeln!(text, "- {warning}");
+            }
             let _ = writeln!(text);
         }
         self.markdown_stages(&mut text);

@@ -1,0 +1,218 @@
+//! `planish build`: builds the program of planish.toml, with or without a profile, or checks a build that used one.
+
+use crate::cli::{FINE, Format, Global};
+use anyhow::{Context, bail};
+use build::execute::Place;
+use build::plan::{Files, Target, build_step};
+use build::toolchain::Toolchain;
+use build::verify::{self, Matched, NameRule};
+use build::{Config, Plan};
+use image::debug::DebugInfo;
+use image::{DebugSearch, Image};
+use profile::format::Format as ProfileFormat;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Build a program as planish.toml says, with or without a profile.
+///
+/// With --verify nothing is built: it is checked that BINARY could use the profile (build IDs and code differ from
+/// the baseline's, and the profile's functions are there).
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration
+    #[arg(value_name = "planish.toml", default_value = "planish.toml")]
+    pub config: PathBuf,
+    /// Use this profile
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// Where to put the program [default: .planish/NAME.base, with a profile .planish/NAME.opt]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the step, run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Check a build instead
+    #[arg(long, requires_all = ["binary", "baseline", "profile"])]
+    pub verify: bool,
+    /// The rebuilt program (with --verify)
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    pub binary: Option<PathBuf>,
+    /// The program the profile was recorded on (with --verify)
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    pub baseline: Option<PathBuf>,
+    /// How to print what --verify finds
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    if let (true, Some(binary), Some(baseline), Some(profile)) =
+        (args.verify, &args.binary, &args.baseline, &args.profile)
+    {
+        return check(binary, baseline, profile, args.format, global);
+    }
+    let project = Project::open(&args.config)?;
+    let files = Files::of(&project.config);
+    let profile = args.profile.as_ref().map(|p| absolute(p)).transpose()?;
+    let (name, default) = if profile.is_some() { ("rebuild", files.opt) } else { ("build", files.base) };
+    let kept = args.output.as_ref().map(|p| absolute(p)).transpose()?.unwrap_or(default);
+    let target = Target { name, profile: profile.as_deref(), kept: &kept };
+    let plan = Plan { steps: vec![build_step(&project.config, &project.tools, &project.directory, target)] };
+    if args.dry_run {
+        print!("{plan}");
+        return Ok(FINE);
+    }
+    super::optimize::execute(&plan, &project, global)?;
+    if !global.quiet {
+        eprintln!("wrote {}", project.directory.join(&kept).display());
+    }
+    Ok(FINE)
+}
+
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| path.display().to_string())
+}
+
+/// A planish.toml with its surroundings.
+pub struct Project {
+    /// What it says.
+    pub config: Config,
+    /// Its absolute directory.
+    pub directory: PathBuf,
+    /// Its name there.
+    pub file: String,
+    /// The compilers it asks for.
+    pub tools: Toolchain,
+    /// This executable.
+    pub planish: PathBuf,
+}
+
+impl Project {
+    /// Opens a configuration; a directory stands for the planish.toml in it.
+    pub fn open(path: &Path) -> anyhow::Result<Project> {
+        let path = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
+        let config = Config::read(&path)?;
+        let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
+        tools.nightly_rust = nightly_rust();
+        let full = absolute(&path)?;
+        let (Some(directory), Some(file)) = (full.parent(), full.file_name()) else {
+            bail!("{}: not a file", path.display());
+        };
+        Ok(Project {
+            config,
+            directory: directory.to_owned(),
+            file: file.to_string_lossy().into_owned(),
+            tools,
+            planish: std::env::current_exe().context("cannot find this executable")?,
+        })
+    }
+
+    /// Where its steps run.
+    pub fn place(&self) -> Place<'_> {
+        Place { directory: &self.directory, planish: &self.planish }
+    }
+}
+
+/// Only nightly builds of rustc take a sample profile.
+fn nightly_rust() -> bool {
+    let version = std::process::Command::new("rustc").arg("--version").output();
+    version.is_ok_and(|v| String::from_utf8_lossy(&v.stdout).contains("nightly"))
+}
+
+/// What `--verify` finds.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Verified {
+    /// How much of the profile fits.
+    pub matched: Matched,
+    /// Build ID of the baseline.
+    pub base_build_id: Option<String>,
+    /// Build ID of the rebuild.
+    pub opt_build_id: Option<String>,
+    /// Bytes of machine code of the baseline.
+    pub base_code_bytes: u64,
+    /// Bytes of machine code of the rebuild.
+    pub opt_code_bytes: u64,
+}
+
+fn check(
+    binary: &Path,
+    baseline: &Path,
+    profile: &Path,
+    format: Format,
+    global: &Global,
+) -> anyhow::Result<u8> {
+    let (base, opt) = (Image::open(baseline)?, Image::open(binary)?);
+    let matched = match_profile(&opt, profile, global)?;
+    let same_code = same_code(&base, &opt);
+    let id = |image: &Image| image.build_id().map(ToString::to_string);
+    let found = Verified {
+        matched,
+        base_build_id: id(&base),
+        opt_build_id: id(&opt),
+        base_code_bytes: code_bytes(&base),
+        opt_code_bytes: code_bytes(&opt),
+    };
+    verify::judge(&found.matched, same_code)?;
+    if found.base_build_id.is_some() && found.base_build_id == found.opt_build_id {
+        bail!(
+            "baseline and rebuild have the same build ID although their code differs; their linker options must be wrong"
+        );
+    }
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?,
+        Format::Text => {
+            let m = &found.matched;
+            let pct = report::pct(m.share());
+            writeln!(
+                out,
+                "{} of {} functions, {pct} of the samples match",
+                m.functions_matched, m.functions
+            )?;
+        }
+    }
+    if found.base_build_id.is_none() && !global.quiet {
+        eprintln!(
+            "warning: the baseline has no build ID; link with -Wl,--build-id (PLANISH_LDFLAGS holds it)"
+        );
+    }
+    if let (Some(cause), false) = (&found.matched.cause, global.quiet) {
+        let missing = report::pct(1.0 - found.matched.share());
+        eprintln!(
+            "warning: {missing} of the profile's samples belong to functions the rebuild lacks. Likely cause: {cause}"
+        );
+    }
+    Ok(FINE)
+}
+
+fn match_profile(rebuilt: &Image, path: &Path, global: &Global) -> anyhow::Result<Matched> {
+    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let rule = match profile::format::detect(&bytes) {
+        Some(ProfileFormat::Gcov) => NameRule::Gcc,
+        _ => NameRule::Clang,
+    };
+    let profile = profile::format::read(&bytes).with_context(|| path.display().to_string())?;
+    let debug = DebugInfo::load(rebuilt, &DebugSearch::default())?;
+    // Functions that were inlined everywhere have no symbol but do stand in the debug information.
+    let inlined = debug.all_function_names(global.threads());
+    let symbols: Vec<String> = rebuilt.functions().iter().map(|f| f.name.to_string()).collect();
+    let known = inlined.iter().map(String::as_str).chain(symbols.iter().map(String::as_str));
+    let named = profile.functions.iter().filter_map(|(name, f)| Some((name.as_text()?, f.total)));
+    Ok(verify::compare(named, known, rule))
+}
+
+fn same_code(a: &Image, b: &Image) -> bool {
+    code_bytes(a) == code_bytes(b) && {
+        let code = |image: &Image| -> Vec<Vec<u8>> {
+            let ranges = image.code_ranges();
+            ranges.filter_map(|r| Some(image.code_at(r.start)?.to_vec())).collect()
+        };
+        code(a) == code(b)
+    }
+}
+
+fn code_bytes(image: &Image) -> u64 {
+    image.code_ranges().map(|range| range.end.0 - range.start.0).sum()
+}

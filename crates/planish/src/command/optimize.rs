@@ -1,0 +1,146 @@
+//! `planish optimize`: build, record, aggregate, profile, rebuild, verify, measure, report.
+
+use super::build::Project;
+use super::compare::{stop_flag, terminal_style};
+use crate::cli::{FINE, Global, NEGATIVE};
+use anyhow::Context;
+use build::execute::{self, Event};
+use build::plan::{self, Files, STATE_DIRECTORY};
+use build::{Plan, Program};
+use indicatif::{ProgressBar, ProgressStyle};
+use report::{Colour, Optimization, Style, Verdict};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Build, record, profile, rebuild, measure and report, all from planish.toml.
+///
+/// Every step is a command that can be typed by hand (--dry-run prints them). A finished step is not repeated unless
+/// what it was made from changed; after Ctrl-C the same command goes on. Everything made lies in .planish/ beside
+/// planish.toml. Exit code: 0 fine, 1 the rebuilt program is slower, 2 a step failed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration
+    #[arg(value_name = "planish.toml", default_value = "planish.toml")]
+    pub config: PathBuf,
+    /// Print the steps, run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Repeat every step
+    #[arg(long)]
+    pub again: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    let project = Project::open(&args.config)?;
+    let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
+    if args.dry_run {
+        let mut out = std::io::stdout().lock();
+        write!(out, "cd {}\n\n{plan}", project.directory.display())?;
+        return Ok(FINE);
+    }
+    if args.again {
+        let _ = std::fs::remove_file(project.directory.join(STATE_DIRECTORY).join("state.json"));
+    }
+    execute(&plan, &project, global)?;
+    tell(&project)
+}
+
+/// Runs a plan and shows how it goes.
+pub fn execute(plan: &Plan, project: &Project, global: &Global) -> anyhow::Result<()> {
+    let stop = stop_flag()?;
+    let mut display = Display::new(global);
+    execute::run(plan, project.place(), &stop, &mut |index, total, event| display.show(index, total, event))?;
+    Ok(())
+}
+
+/// Prints the result and where the report lies.
+fn tell(project: &Project) -> anyhow::Result<u8> {
+    let files = Files::of(&project.config);
+    let path = project.directory.join(&files.report_json);
+    let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let report: Optimization = serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", report.terminal(terminal_style()))?;
+    writeln!(out, "  report: {}", project.directory.join(&files.report_markdown).display())?;
+    writeln!(out, "  program: {}", project.directory.join(&files.opt).display())?;
+    let mut compared = report.measurements.iter().flat_map(|m| &m.comparisons);
+    let slower = compared.any(|c| c.verdict == Verdict::Slower && !c.negligible);
+    Ok(if slower { NEGATIVE } else { FINE })
+}
+
+/// Steps on standard error: one line each, with a clock while it runs where there is a terminal.
+struct Display {
+    quiet: bool,
+    verbose: bool,
+    style: Style,
+    terminal: bool,
+    clock: Option<ProgressBar>,
+}
+
+impl Display {
+    fn new(global: &Global) -> Display {
+        let terminal = std::io::stderr().is_terminal();
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let style = Style { colour: terminal && !unwanted };
+        Display { quiet: global.quiet, verbose: global.verbose, style, terminal, clock: None }
+    }
+
+    fn show(&mut self, index: usize, total: usize, event: Event) {
+        if self.quiet {
+            return;
+        }
+        let place = format!("[{}/{total}]", index + 1);
+        match event {
+            Event::Skipped(step) => {
+                let line = format!("{place} {}: up to date", step.name);
+                eprintln!("{}", self.style.paint(Colour::Faint, &line));
+            }
+            Event::Started(step) => {
+                let line = format!("{place} {}", step.name);
+                let command = self.style.paint(Colour::Faint, &step.command_line());
+                eprintln!("{}: {command}", self.style.paint(Colour::Strong, &line));
+                if self.terminal && !step.interactive {
+                    self.clock = Some(clock());
+                }
+            }
+            Event::Said(step, line) => {
+                // A build's own output is long and in its log; planish's stages say little and it matters.
+                if (step.program == Program::Planish || self.verbose) && !line.trim().is_empty() {
+                    self.line(&format!("      {line}"));
+                }
+            }
+            Event::Finished(step, took) => {
+                if let Some(clock) = self.clock.take() {
+                    clock.finish_and_clear();
+                }
+                eprintln!("      {} took {:.1} s", step.name, took.as_secs_f64());
+            }
+        }
+    }
+
+    fn line(&self, line: &str) {
+        match &self.clock {
+            Some(clock) => clock.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+}
+
+impl Drop for Display {
+    /// A failed step must not leave its clock behind the error message.
+    fn drop(&mut self) {
+        if let Some(clock) = self.clock.take() {
+            clock.finish_and_clear();
+        }
+    }
+}
+
+fn clock() -> ProgressBar {
+    let style = ProgressStyle::with_template("      {spinner} {elapsed}");
+    let clock =
+        ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    clock.enable_steady_tick(Duration::from_millis(200));
+    clock
+}

@@ -1,0 +1,244 @@
+//! `planish report`: the result of a finished run, told again.
+
+use super::build::{Project, Verified};
+use super::compare::terminal_style;
+use crate::cli::{FINE, Global};
+use crate::output;
+use anyhow::{Context, bail};
+use build::config::Command;
+use build::plan::{self, Files, STATE_DIRECTORY};
+use build::state::State;
+use report::{
+    Branches, Build, Machine, Matched, Measurement, Optimization, Profile, Program, Recording, Stage,
+};
+use serde::de::DeserializeOwned;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Print the report of a finished run again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A directory with planish.toml, a report.json, or what `planish compare --format json` printed
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub path: PathBuf,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Form,
+    /// Collect the results of a run of `planish optimize` with this planish.toml and write the report files
+    #[arg(long, value_name = "planish.toml", requires_all = ["output", "json"])]
+    pub collect: Option<PathBuf>,
+    /// Write there instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The JSON file to write (with --collect)
+    #[arg(long, value_name = "FILE", requires = "collect")]
+    pub json: Option<PathBuf>,
+}
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// Lines for people
+    #[default]
+    Text,
+    /// Markdown
+    Markdown,
+    /// One JSON object
+    Json,
+}
+
+/// A file that can be told.
+enum Told {
+    Measurement(Box<Measurement>),
+    Optimization(Box<Optimization>),
+}
+
+/// Runs the command.
+pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
+    if let (Some(config), Some(markdown), Some(json)) = (&args.collect, &args.output, &args.json) {
+        let report = collect(&Project::open(config)?)?;
+        output::write_file(markdown, |out| Ok(out.write_all(report.markdown().as_bytes())?))?;
+        output::write_file(json, |out| {
+            serde_json::to_writer_pretty(&mut *out, &report)?;
+            Ok(out.write_all(b"\n")?)
+        })?;
+        return Ok(FINE);
+    }
+    let told = open(&args.path)?;
+    let style = if args.output.is_none() { terminal_style() } else { report::Style::default() };
+    let text = match (args.format, &told) {
+        (Form::Text, Told::Measurement(m)) => m.terminal(style),
+        (Form::Text, Told::Optimization(o)) => o.terminal(style),
+        (Form::Markdown, Told::Measurement(m)) => m.markdown(),
+        (Form::Markdown, Told::Optimization(o)) => o.markdown(),
+        (Form::Json, Told::Measurement(m)) => serde_json::to_string_pretty(m)? + "\n",
+        (Form::Json, Told::Optimization(o)) => serde_json::to_string_pretty(o)? + "\n",
+    };
+    match &args.output {
+        Some(path) => output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?,
+        None => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+        }
+    }
+    Ok(FINE)
+}
+
+fn open(path: &Path) -> anyhow::Result<Told> {
+    let file = if path.is_dir() { path.join(STATE_DIRECTORY).join("report.json") } else { path.to_owned() };
+    let shown = file.display().to_string();
+    let bytes = match std::fs::read(&file) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && path.is_dir() => {
+            bail!("{shown}: there is no report yet; `planish optimize` makes one")
+        }
+        other => other.with_context(|| shown.clone())?,
+    };
+    let value: serde_json::Value = serde_json::from_slice(&bytes).with_context(|| shown.clone())?;
+    match value.get("schema").and_then(|s| s.as_str()) {
+        Some("planish-compare") => {
+            Ok(Told::Measurement(serde_json::from_value(value).with_context(|| shown)?))
+        }
+        Some("planish-optimize") => {
+            Ok(Told::Optimization(serde_json::from_value(value).with_context(|| shown)?))
+        }
+        _ => bail!("{shown}: neither a report.json nor the output of planish compare --format json"),
+    }
+}
+
+/// Reads what the steps of `planish optimize` left behind.
+fn collect(project: &Project) -> anyhow::Result<Optimization> {
+    let files = Files::of(&project.config);
+    let at = |path: &Path| project.directory.join(path);
+    let verified: Verified = read_json(&at(&files.verify))?;
+    let mut measurements = Vec::new();
+    let mut branches = Vec::new();
+    for (n, command) in project.config.evaluate.command.all().iter().enumerate() {
+        let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
+        // While it was written the file had another name.
+        measurement.raw = Some(files.runs(n).display().to_string());
+        measurements.push(measurement);
+        if project.config.record.count_branches {
+            let count = |which| -> anyhow::Result<u64> {
+                let path = at(&files.branches(which, n));
+                let value: serde_json::Value = read_json(&path)?;
+                let count = value.get("taken_branches").and_then(serde_json::Value::as_u64);
+                count.with_context(|| format!("{}: no taken_branches in it", path.display()))
+            };
+            branches.push(Branches {
+                command: command.to_string(),
+                base: count("base")?,
+                opt: count("opt")?,
+            });
+        }
+    }
+    let size = |path: &Path| std::fs::metadata(at(path)).map_or(0, |m| m.len());
+    let recording = |(n, command): (usize, &&str)| Recording {
+        command: command.to_string(),
+        file_bytes: size(&files.recording(n)),
+    };
+    let training = project.config.workload.train.all();
+    let path = files.profile.display().to_string();
+    Ok(Optimization {
+        schema: "planish-optimize".into(),
+        version: 1,
+        planish: env!("CARGO_PKG_VERSION").into(),
+        machine: machine(),
+        build: builds(project, &files, &verified)?,
+        recordings: training.iter().enumerate().map(recording).collect(),
+        profile: Profile { path, file_bytes: size(&files.profile) },
+        warnings: warnings(project, &verified),
+        matched: matched(verified.matched),
+        measurements,
+        branches,
+        stages: stages(project)?,
+    })
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
+    let shown = || path.display().to_string();
+    serde_json::from_slice(&std::fs::read(path).with_context(shown)?).with_context(shown)
+}
+
+fn matched(m: build::verify::Matched) -> Matched {
+    Matched {
+        functions: m.functions,
+        functions_matched: m.functions_matched,
+        samples: m.samples,
+        samples_matched: m.samples_matched,
+        largest_unmatched: m.largest_unmatched,
+        cause: m.cause,
+    }
+}
+
+fn machine() -> Machine {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let model = read("/proc/cpuinfo");
+    let model = model.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(':'));
+    Machine {
+        cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
+        cpus: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+    }
+}
+
+fn builds(project: &Project, files: &Files, verified: &Verified) -> anyhow::Result<Build> {
+    let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
+    let flags = |name: &str| {
+        let step = plan.steps.iter().find(|s| s.name == name);
+        step.and_then(|s| s.environment.get("PLANISH_CFLAGS")).cloned().unwrap_or_default()
+    };
+    let version = std::process::Command::new(&project.tools.cc).arg("--version").output();
+    let version = version.map(|v| String::from_utf8_lossy(&v.stdout).into_owned()).unwrap_or_default();
+    let program = |path: &Path, build_id: &Option<String>, code_bytes| Program {
+        path: path.display().to_string(),
+        build_id: build_id.clone(),
+        code_bytes,
+    };
+    Ok(Build {
+        command: match &project.config.build.command {
+            Command::Line(line) => line.clone(),
+            Command::Words(words) => words.join(" "),
+        },
+        compiler: version.lines().next().unwrap_or(&project.tools.cc).to_owned(),
+        base_flags: flags("build"),
+        opt_flags: flags("rebuild"),
+        base: program(&files.base, &verified.base_build_id, verified.base_code_bytes),
+        opt: program(&files.opt, &verified.opt_build_id, verified.opt_code_bytes),
+    })
+}
+
+fn warnings(project: &Project, verified: &Verified) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let config = &project.config;
+    let evaluation = config.evaluate.command.all();
+    if config.workload.train.all().iter().any(|line| evaluation.contains(line)) {
+        warnings.push(
+            "a command is used for training and for measuring: the gain on other input may be smaller".into(),
+        );
+    }
+    if verified.base_build_id.is_none() || verified.opt_build_id.is_none() {
+        warnings.push("the programs have no build ID; pass PLANISH_LDFLAGS on to the link".into());
+    }
+    warnings.push(
+        "two binaries were compared: where the linker happened to put code may explain part of the difference".into(),
+    );
+    warnings
+}
+
+/// The steps as they ran last, with what planish's own stages wrote to standard error.
+fn stages(project: &Project) -> anyhow::Result<Vec<Stage>> {
+    let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
+    let state = State::read(&project.directory);
+    let stage = |step: &build::Step| {
+        let seconds = state.steps.get(&step.name)?.seconds;
+        let log = project.directory.join(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name));
+        let text = std::fs::read(log).unwrap_or_default();
+        let own = step.program == build::Program::Planish;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let lines = text.lines().skip(1).filter(|line| own && !line.trim().is_empty());
+        let said = lines.take(60).map(str::to_owned).collect();
+        Some(Stage { name: step.name.clone(), command: step.command_line(), seconds, said })
+    };
+    Ok(plan.steps.iter().filter_map(stage).collect())
+}
