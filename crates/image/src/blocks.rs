@@ -102,19 +102,34 @@ pub struct Block {
     /// Address of its first byte.
     pub address: ImageAddr,
     /// Its size in bytes; 0 is possible.
-    pub size: u64,
+    pub size: u32,
     /// How it ends and is entered.
     pub flags: BlockFlags,
-    /// Where its calls end, in bytes from its begin.
-    pub call_ends: Vec<u32>,
-    /// Hash of its content, to recognise it in another build.
-    pub hash: Option<u64>,
+    /// Large programs have tens of millions of blocks, and few files carry these.
+    details: Option<Box<Details>>,
+}
+
+/// What only some features give a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Details {
+    call_ends: Vec<u32>,
+    hash: Option<u64>,
 }
 
 impl Block {
     /// The first address after the block.
     pub fn end(&self) -> ImageAddr {
-        ImageAddr(self.address.0.saturating_add(self.size))
+        ImageAddr(self.address.0.saturating_add(u64::from(self.size)))
+    }
+
+    /// Where its calls end, in bytes from its begin; empty without that feature.
+    pub fn call_ends(&self) -> &[u32] {
+        self.details.as_ref().map_or(&[], |details| &details.call_ends)
+    }
+
+    /// Hash of its content, to recognise it in another build.
+    pub fn hash(&self) -> Option<u64> {
+        self.details.as_ref()?.hash
     }
 }
 
@@ -314,7 +329,9 @@ impl Reader<'_> {
                 call_ends.push(last_call_end);
             }
         }
-        let size = self.uleb()?.checked_add(u64::from(last_call_end)).ok_or_else(too_far)?;
+        let size =
+            self.uleb()?.checked_add(u64::from(last_call_end)).and_then(|size| u32::try_from(size).ok());
+        let size = size.ok_or_else(too_far)?;
         let metadata = self.uleb()?;
         if metadata > 0x1f {
             return Err(format!(
@@ -322,11 +339,13 @@ impl Reader<'_> {
             ));
         }
         let hash = if features.has_hashes() { Some(self.number(8)?) } else { None };
-        let end = start.checked_add(size).ok_or_else(too_far)?;
+        let end = start.checked_add(u64::from(size)).ok_or_else(too_far)?;
         let address =
             base.checked_add(start).filter(|_| base.checked_add(end).is_some()).ok_or_else(too_far)?;
         let flags = BlockFlags(metadata as u8);
-        Ok((Block { id: BlockId(id), address, size, flags, call_ends, hash }, end))
+        let details =
+            (hash.is_some() || !call_ends.is_empty()).then(|| Box::new(Details { call_ends, hash }));
+        Ok((Block { id: BlockId(id), address, size, flags, details }, end))
     }
 
     fn profile(&mut self, features: Features) -> Result<BlockProfile, String> {

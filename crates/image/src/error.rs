@@ -14,8 +14,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not an ELF file.
-    #[error("{path}: not an ELF file: expected the bytes 7f 45 4c 46 at offset 0, found {found:02x?}; \
-             give the executable, shared library, vmlinux or .ko file itself", path = path.display())]
+    #[error("{path}: not an ELF file: expected the bytes 7f 45 4c 46 at offset 0, found {found:02x?}; {hint}",
+            path = path.display(), hint = hint(found))]
     NotElf {
         /// The file.
         path: PathBuf,
@@ -67,4 +67,15 @@ pub enum Error {
         /// How it was seen.
         reason: String,
     },
+}
+
+/// What to do about a file that is no ELF file; kernels and modules are often shipped compressed.
+fn hint(found: &[u8]) -> &'static str {
+    match found {
+        [0xfd, b'7', b'z', b'X'] => "it is compressed, unpack it with unxz first",
+        [0x28, 0xb5, 0x2f, 0xfd] => "it is compressed, unpack it with unzstd first",
+        [0x1f, 0x8b, ..] => "it is compressed, unpack it with gunzip first",
+        [b'!', b'<', b'a', b'r'] => "it is a static library, give the program that was linked with it",
+        _ => "give the executable, shared library, vmlinux or .ko file itself",
+    }
 }

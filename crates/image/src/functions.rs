@@ -198,18 +198,20 @@ impl FunctionTable {
         });
     }
 
-    /// Drops untyped labels that stand at or inside a typed function: they name places, not functions.
+    /// Drops untyped labels that stand at or inside a function: they name places, not functions. An untyped label with
+    /// a size is a function too; the kernel marks entry code so, and puts labels into it.
     fn drop_covered_labels(&mut self) {
         let mut typed: Vec<u64> =
             self.entries.iter().filter(|entry| entry.rank < 3).map(|entry| entry.address).collect();
         typed.dedup();
         let mut covered_to = 0;
         self.entries.retain(|entry| {
-            if entry.rank < 3 {
+            let inside = entry.address < covered_to || typed.binary_search(&entry.address).is_ok();
+            let kept = entry.rank < 3 || !inside;
+            if kept {
                 covered_to = covered_to.max(entry.address.saturating_add(entry.size));
-                return true;
             }
-            entry.address >= covered_to && typed.binary_search(&entry.address).is_err()
+            kept
         });
     }
 

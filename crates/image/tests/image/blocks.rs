@@ -19,10 +19,10 @@ fn render(functions: &[FunctionBlocks]) -> String {
             for block in &range.blocks {
                 writeln!(text, "ID: {}\nOffset: {:#X}", block.id.0, block.address.0 - range.address.0)
                     .unwrap();
-                if !block.call_ends.is_empty() {
-                    writeln!(text, "Callsite End Offsets: {:?}", block.call_ends).unwrap();
+                if !block.call_ends().is_empty() {
+                    writeln!(text, "Callsite End Offsets: {:?}", block.call_ends()).unwrap();
                 }
-                if let Some(hash) = block.hash {
+                if let Some(hash) = block.hash() {
                     writeln!(text, "Hash: {hash:#X}").unwrap();
                 }
                 let flags = block.flags;
@@ -189,7 +189,7 @@ fn every_version_with_every_feature_reads_as_llvm_readobj_shows() {
             let first = &functions[0].ranges[0].blocks[0];
             assert_eq!((first.id.0, first.address), (12, ImageAddr(0x11112)));
             let (ends, size): (&[u32], _) = if feature & 0x20 != 0 { (&[4, 6], 15) } else { (&[], 9) };
-            assert_eq!((first.call_ends.as_slice(), first.size), (ends, size));
+            assert_eq!((first.call_ends(), first.size), (ends, size));
         }
     }
 }

@@ -69,6 +69,14 @@ fn compressed_sections_read_like_those_llvm_objcopy_unpacks() {
         assert!(matches!(packed.section(name), Some(std::borrow::Cow::Borrowed(_))));
     }
     assert!(packed.section(".no_such_section").is_none());
+    // The old form of GNU tools, in sections that have other names.
+    let old = directory.path().join("old");
+    let arguments = ["--compress-debug-sections=zlib-gnu", to, old.to_str().unwrap()];
+    if peers::output_of("objcopy", &arguments).is_some() {
+        let old = Image::open(&old).unwrap();
+        assert!(old.section_by_name(".zdebug_info").is_some());
+        assert_eq!(old.try_section(".debug_info").unwrap(), plain.section(".debug_info"));
+    }
     // zstd, from the unpacked file.
     let zstd = directory.path().join("zstd");
     let arguments = ["--compress-debug-sections=zstd", to, zstd.to_str().unwrap()];
@@ -97,6 +105,7 @@ fn what_is_no_elf_file_is_named_as_such() {
     let message = |bytes: &[u8]| Image::from_bytes("x", bytes.to_vec()).unwrap_err().to_string();
     assert!(message(b"#!/bin/sh\n").contains("not an ELF file"));
     assert!(message(b"").contains("not an ELF file"));
+    assert!(message(b"\xfd7zXZ\0").contains("unpack it with unxz"));
     assert!(message(b"\x7fELF\x09").contains("found 9"));
     assert!(message(b"\x7fELF\x02\x01\x01").contains("the ELF header cannot be read"));
     assert!(Image::open(std::path::Path::new("/")).unwrap_err().to_string().contains("not a regular file"));

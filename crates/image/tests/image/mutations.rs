@@ -102,6 +102,47 @@ fn a_section_that_claims_to_unpack_to_terabytes_is_refused() {
 }
 
 #[test]
+fn header_tables_with_huge_counts_are_refused_at_once() {
+    let original = std::fs::read(peers::fixture("autofdo/propeller_sample.bin")).unwrap();
+    let refused = |changes: &[(usize, &[u8])]| {
+        let mut bytes = original.clone();
+        changes
+            .iter()
+            .for_each(|(offset, value)| bytes[*offset..offset + value.len()].copy_from_slice(value));
+        Image::from_bytes("huge", bytes).map(|_| ()).unwrap_err().to_string()
+    };
+    let huge = (1u64 << 60).to_le_bytes();
+    // e_shnum 0 means: the number stands in sh_size of section 0.
+    let message = refused(&[(0x3c, &[0, 0]), (0x1af8 + 32, &huge)]);
+    assert!(
+        message.contains("section header table cannot be read") && message.contains("9656 bytes"),
+        "{message}"
+    );
+    // e_phnum 0xffff means: the number stands in sh_info of section 0.
+    assert!(refused(&[(0x38, &[0xff, 0xff]), (0x1af8 + 44, &[0xff; 4])]).contains("program header table"));
+    assert!(refused(&[(0x28, &huge)]).contains("section header table"));
+    // A symbol table larger than the file leaves the image with what the dynamic one has.
+    let mut bytes = original.clone();
+    bytes[0x1af8 + 40 * 64 + 32..][..8].copy_from_slice(&huge);
+    let image = Image::from_bytes("huge", bytes).unwrap();
+    assert!(image.has_only_dynamic_symbols());
+    assert_eq!(image.functions().iter().map(|function| function.name).collect::<Vec<_>>(), ["_init", "_fini"]);
+}
+
+#[test]
+fn address_maps_that_claim_the_same_bytes_again_are_refused() {
+    let mut bytes = std::fs::read(peers::fixture("autofdo/propeller_sample.bin")).unwrap();
+    let map = 0x1af8 + 37 * 64;
+    let header: [u8; 64] = bytes[map..map + 64].try_into().unwrap();
+    for section in 27..37 {
+        bytes[0x1af8 + section * 64..][..64].copy_from_slice(&header);
+        bytes[0x1af8 + section * 64 + 32..][..8].copy_from_slice(&4000u64.to_le_bytes());
+    }
+    let message = blocks::read(&Image::from_bytes("twice", bytes).unwrap()).unwrap_err().to_string();
+    assert!(message.contains("11 sections claim 40089 bytes"), "{message}");
+}
+
+#[test]
 fn overlapping_functions_are_found_by_their_innermost() {
     // A thousand nested functions: each look-up must stay a binary search.
     let Some(path) = nested() else { return };
