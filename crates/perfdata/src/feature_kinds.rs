@@ -74,7 +74,7 @@ pub struct SampleTime {
 /// How the data is compressed (feature COMPRESSED).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CompressedInfo {
-    /// Version of the description; 1.
+    /// Version of the description; perf writes 0.
     pub version: u32,
     /// 1 for zstd.
     pub algorithm: u32,
