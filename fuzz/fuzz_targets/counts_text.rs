@@ -1,0 +1,22 @@
+//! Whether any text makes the readers of `perf script` output and of pre-aggregated counts panic or lose count.
+#![no_main]
+
+use counts::aggregate::Options;
+use counts::preaggregated::{self, DefaultImage};
+use counts::resolve::Rules;
+use counts::script;
+use libfuzzer_sys::fuzz_target;
+use std::path::Path;
+
+fuzz_target!(|bytes: &[u8]| {
+    let name = Path::new("fuzzed");
+    let options = Options { rules: Rules::Auto, threads: 1, pid: None };
+    if let Ok(found) = script::aggregate(name, bytes, &[], options) {
+        let ledger = &found.counts.ledger;
+        assert!(ledger.samples.balances() && ledger.branches.balances() && ledger.fall_throughs.balances());
+    }
+    let default = DefaultImage { build_id: None, path: "a.out".into() };
+    if let Ok(counts) = preaggregated::read(name, bytes, &default) {
+        let _ = counts::text::render(&counts);
+    }
+});
