@@ -65,6 +65,8 @@ fn find(name: &'static CStr) -> Result<*mut c_void, &'static CStr> {
     if found.is_null() { Err(name) } else { Ok(found) }
 }
 
+// The types stand in the fields; writing them twice would only allow them to differ.
+#[allow(clippy::missing_transmute_annotations)]
 /// Looks all functions up; the error is the name of one that this qemu does not have.
 pub fn load() -> Result<Api, &'static CStr> {
     macro_rules! function {

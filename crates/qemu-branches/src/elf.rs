@@ -13,16 +13,22 @@ const MAX_NOTE_BYTES: u64 = 1 << 20;
 /// A PT_LOAD with bytes in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
+    /// Where its bytes begin in the file.
     pub file_offset: u64,
+    /// How many bytes of the file it has.
     pub file_bytes: u64,
+    /// The address that the file states.
     pub address: u64,
+    /// Whether it may be executed.
     pub executable: bool,
 }
 
-/// What the plugin needs to know about a file.
+/// What a recording needs to know about a file.
 #[derive(Clone, Default, Debug)]
 pub struct ElfFile {
+    /// All PT_LOADs with bytes in the file.
     pub segments: Vec<Segment>,
+    /// The GNU build ID.
     pub build_id: Option<Vec<u8>>,
 }
 

@@ -11,12 +11,12 @@
 
 mod api;
 mod block;
-mod elf;
+pub mod elf;
 mod hooks;
 mod lock;
-mod maps;
+pub mod maps;
 mod process;
-mod records;
+pub mod records;
 pub mod spool;
 mod vcpu;
 mod watch;

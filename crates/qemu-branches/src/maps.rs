@@ -15,12 +15,19 @@ const PAGE_BYTES: u64 = 4096;
 /// One line of `/proc/self/maps`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line<'a> {
+    /// First address.
     pub start: u64,
+    /// Address after the last.
     pub end: u64,
+    /// Whether the host may execute it.
     pub executable: bool,
+    /// Offset of the first byte in the file.
     pub file_offset: u64,
+    /// Major and minor number of the file's device.
     pub device: (u32, u32),
+    /// The file's inode; 0 for memory without a file.
     pub inode: u64,
+    /// The file, or a name in brackets, or nothing.
     pub path: &'a [u8],
 }
 
@@ -46,13 +53,13 @@ pub fn parse_line(line: &[u8]) -> Option<Line<'_>> {
 }
 
 /// What was found: the executable parts of files, and the plain mapping around one address.
-pub struct Scan {
+pub(crate) struct Scan {
     pub code: Vec<Mapping>,
     pub around: Option<Mapping>,
 }
 
 /// Reads the guest's mappings; `address` is the guest address that the caller wants to see covered.
-pub fn scan(guest_base: u64, address: u64) -> Option<Scan> {
+pub(crate) fn scan(guest_base: u64, address: u64) -> Option<Scan> {
     let text = std::fs::read("/proc/self/maps").ok()?;
     // What the host may execute is qemu itself; the guest's code never is.
     let lines: Vec<Line<'_>> = text

@@ -2,7 +2,7 @@
 
 use crate::lock::Lock;
 use crate::records::{self, Mapping, Stamp};
-use crate::spool::{self, SpoolFile, Stream};
+use crate::spool::{self, EVENT_ID, SpoolFile, Stream};
 use crate::vcpu;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ pub fn begin(settings: Settings) -> std::io::Result<()> {
 fn tell(tid: i32, record: impl FnOnce(Stamp, &[u8]) -> Vec<u8>) {
     let Some(global) = GLOBAL.get() else { return };
     STREAM.with(|stream| {
-        let stamp = Stamp { pid: PID.load(Ordering::Relaxed), tid, time: now() };
+        let stamp = Stamp { pid: PID.load(Ordering::Relaxed), tid, time: now(), id: EVENT_ID };
         if stream.append(&global.spool, &record(stamp, &global.comm)).is_none() {
             global.spool.header.lost_samples.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,6 +1,6 @@
 //! The bytes of the records that are not samples (`include/uapi/linux/perf_event.h`, `enum perf_event_type`).
-
-use crate::spool::EVENT_ID;
+//!
+//! All end with the trailer that `sample_id_all` gives the sample type TID, TIME, IDENTIFIER.
 
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
@@ -13,23 +13,34 @@ const READ_EXECUTE: u32 = 5;
 const MAP_PRIVATE: u32 = 2;
 
 /// Who a record speaks about, and when.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Stamp {
+    /// Process.
     pub pid: i32,
+    /// Thread.
     pub tid: i32,
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time: u64,
+    /// The event's id.
+    pub id: u64,
 }
 
 /// An executable part of a file in the guest's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
+    /// First address.
     pub start: u64,
+    /// Bytes.
     pub len: u64,
+    /// Offset of the first byte in the file.
     pub file_offset: u64,
+    /// Major and minor number of the file's device.
     pub device: (u32, u32),
+    /// The file's inode.
     pub inode: u64,
+    /// The file, or `//anon`, `[vdso]` and the like.
     pub path: Vec<u8>,
+    /// The file's build ID; one of up to 20 bytes stands in the record in place of device and inode.
     pub build_id: Option<Vec<u8>>,
 }
 
@@ -60,7 +71,7 @@ impl Record {
     }
     /// Adds the identifying trailer of `sample_id_all`, and the size.
     fn finish(self, stamp: Stamp) -> Vec<u8> {
-        let mut record = self.u32(stamp.pid as u32).u32(stamp.tid as u32).u64(stamp.time).u64(EVENT_ID).0;
+        let mut record = self.u32(stamp.pid as u32).u32(stamp.tid as u32).u64(stamp.time).u64(stamp.id).0;
         let size = u16::try_from(record.len()).unwrap_or(u16::MAX);
         record[6..8].copy_from_slice(&size.to_le_bytes());
         record
@@ -121,17 +132,32 @@ pub fn mmap2(stamp: Stamp, mapping: &Mapping) -> Vec<u8> {
     record.u32(READ_EXECUTE).u32(MAP_PRIVATE).string(path).finish(stamp)
 }
 
+/// The kernel's text appears in memory (PERF_RECORD_MMAP, which perf uses for it).
+pub fn kernel_mmap(stamp: Stamp, start: u64, len: u64, name: &[u8]) -> Vec<u8> {
+    const MMAP: u32 = 1;
+    const MISC_KERNEL: u16 = 1;
+    Record::new(MMAP, MISC_KERNEL)
+        .u32(stamp.pid as u32)
+        .u32(stamp.tid as u32)
+        .u64(start)
+        .u64(len)
+        // perf takes the offset as the address of the reference symbol that the name ends with.
+        .u64(start)
+        .string(name)
+        .finish(stamp)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_comm_record_is_padded_to_eight_bytes_and_states_its_size() {
-        let record = comm(Stamp { pid: 1, tid: 2, time: 3 }, b"sqlite", true);
+        let record = comm(Stamp { pid: 1, tid: 2, time: 3, id: 4 }, b"sqlite", true);
         assert_eq!(record.len(), 8 + 8 + 8 + 24);
         assert_eq!(&record[..8], &[3, 0, 0, 0, 0, 0x20, 48, 0]);
         assert_eq!(&record[16..24], b"sqlite\0\0");
-        assert_eq!(comm(Stamp { pid: 1, tid: 2, time: 3 }, b"eight888", false).len(), 8 + 8 + 16 + 24);
+        assert_eq!(comm(Stamp { pid: 1, tid: 2, time: 3, id: 4 }, b"eight888", false).len(), 8 + 8 + 16 + 24);
     }
 
     #[test]
@@ -145,7 +171,7 @@ mod tests {
             path: b"/bin/x".to_vec(),
             build_id: None,
         };
-        let stamp = Stamp { pid: 5, tid: 6, time: 7 };
+        let stamp = Stamp { pid: 5, tid: 6, time: 7, id: 8 };
         let plain = mmap2(stamp, &mapping);
         assert_eq!(u64::from_le_bytes(plain[48..56].try_into().unwrap()), 77);
         mapping.build_id = Some(vec![0xab; 20]);

@@ -13,6 +13,7 @@ pub(crate) mod sample {
 /// PERF_SAMPLE_BRANCH_* bits.
 pub(crate) mod branch {
     pub const USER: u64 = 1;
+    pub const KERNEL: u64 = 1 << 1;
     pub const ANY: u64 = 1 << 3;
 }
 

@@ -15,8 +15,20 @@ pub struct Workload {
     pub dir: Option<PathBuf>,
     /// Variables set in addition to the caller's.
     pub env: Vec<(OsString, OsString)>,
-    /// Whether its standard output goes nowhere.
-    pub discard_stdout: bool,
+    /// Where its standard output goes.
+    pub stdout: Stdout,
+}
+
+/// Where a recorded program's standard output goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stdout {
+    /// Where the recorder's own goes.
+    #[default]
+    Inherit,
+    /// To the recorder's standard error, since the recorder prints its result on standard output.
+    ToStderr,
+    /// Nowhere.
+    Discard,
 }
 
 impl Workload {
@@ -32,8 +44,14 @@ impl Workload {
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
-        if self.discard_stdout {
-            command.stdout(Stdio::null());
+        match self.stdout {
+            Stdout::Inherit => {}
+            Stdout::Discard => {
+                command.stdout(Stdio::null());
+            }
+            Stdout::ToStderr => {
+                command.stdout(std::io::stderr());
+            }
         }
         command
     }

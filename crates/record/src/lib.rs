@@ -9,13 +9,16 @@ mod child;
 mod elf;
 pub mod emulate;
 mod error;
+mod events;
 mod features;
 mod file;
+pub mod live;
 mod merge;
 mod plugin;
 mod summary;
+mod synthesize;
 mod sys;
 
-pub use child::Workload;
+pub use child::{Stdout, Workload};
 pub use error::Error;
 pub use summary::{Counted, Ending, Summary};

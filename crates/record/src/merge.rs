@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::path::Path;
 
 const MMAP2: u32 = 10;
-const SAMPLE: u32 = 9;
+pub(crate) const SAMPLE: u32 = 9;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 /// Samples between two FINISHED_ROUND records take about so many bytes.
 const ROUND_BYTES: u64 = 1 << 20;
@@ -36,7 +36,6 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// One record with the time that orders it.
 struct Record<'s> {
     kind: u32,
-    misc: u16,
     time: u64,
     bytes: &'s [u8],
 }
@@ -48,8 +47,7 @@ fn first_record(bytes: &[u8]) -> Option<Record<'_>> {
     let kind = u32_at(record, 0)?;
     // A sample begins with id, ip and thread; other records end with thread, time and id.
     let time = u64_at(record, if kind == SAMPLE { 32 } else { size - 16 })?;
-    let misc = u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?);
-    Some(Record { kind, misc, time, bytes: record })
+    Some(Record { kind, time, bytes: record })
 }
 
 /// The parts of the spool that one thread wrote, in its order.
@@ -140,14 +138,18 @@ impl Merged {
                 self.first_time = record.time;
             }
             self.last_time = record.time;
-        } else if record.kind == MMAP2 && record.misc & MISC_MMAP_BUILD_ID != 0 {
-            self.build_ids.extend(build_id(record.bytes));
+        } else {
+            self.build_ids.extend(mmap_build_id(record.bytes));
         }
     }
 }
 
-/// The path and build ID of an MMAP2 record.
-fn build_id(record: &[u8]) -> Option<BuildId> {
+/// The path and build ID of a record, when it is an MMAP2 that has one.
+pub(crate) fn mmap_build_id(record: &[u8]) -> Option<BuildId> {
+    let misc = u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?);
+    if u32_at(record, 0)? != MMAP2 || misc & MISC_MMAP_BUILD_ID == 0 {
+        return None;
+    }
     let len = usize::from(*record.get(40)?).min(20);
     let id = record.get(44..44 + len)?.to_vec();
     let path = record.get(72..record.len().checked_sub(24)?)?;

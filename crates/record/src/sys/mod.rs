@@ -1,4 +1,7 @@
-//! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code.
+//! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code is here.
+
+pub(crate) mod launch;
+pub(crate) mod perf;
 
 use std::fs::File;
 use std::io;

@@ -1,0 +1,67 @@
+//! Starting a program that waits, before it runs, until its events are open.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::thread::JoinHandle;
+
+/// A process that is forked and has not yet become the program.
+pub(crate) struct Paused {
+    /// Its number.
+    pub pid: i32,
+    go: PipeWriter,
+    spawning: JoinHandle<io::Result<Child>>,
+}
+
+/// Forks; the child reports its number and waits.
+pub(crate) fn pause(mut command: Command) -> io::Result<Paused> {
+    let (mut report_reader, report): (PipeReader, PipeWriter) = io::pipe()?;
+    let (wait, go): (PipeReader, PipeWriter) = io::pipe()?;
+    let (report_fd, wait_fd, go_fd) = (report.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
+    // SAFETY: the closure runs in the forked child and only makes system calls on descriptors that the fork copied.
+    unsafe {
+        command.pre_exec(move || {
+            // The child's own copy of the write end would keep it waiting after the recorder gave up.
+            libc::close(go_fd);
+            let pid = libc::getpid().to_ne_bytes();
+            if libc::write(report_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize {
+                return Err(io::Error::last_os_error());
+            }
+            let mut byte = 0u8;
+            loop {
+                match libc::read(wait_fd, (&raw mut byte).cast(), 1) {
+                    1 => return Ok(()),
+                    0 => return Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+                    _ if *libc::__errno_location() == libc::EINTR => {}
+                    _ => return Err(io::Error::last_os_error()),
+                }
+            }
+        });
+    }
+    // `spawn` returns only after the exec, which waits for us: it needs a thread of its own.
+    let spawning = std::thread::spawn(move || {
+        let child = command.spawn();
+        drop((report, wait));
+        child
+    });
+    let mut pid = [0u8; 4];
+    match report_reader.read_exact(&mut pid) {
+        Ok(()) => Ok(Paused { pid: i32::from_ne_bytes(pid), go, spawning }),
+        Err(error) => Err(joined(spawning).err().unwrap_or(error)),
+    }
+}
+
+fn joined(spawning: JoinHandle<io::Result<Child>>) -> io::Result<Child> {
+    spawning.join().unwrap_or_else(|_| Err(io::Error::other("the starting thread failed")))
+}
+
+impl Paused {
+    /// Lets the child become the program.
+    pub(crate) fn go(self) -> io::Result<Child> {
+        let Paused { mut go, spawning, .. } = self;
+        go.write_all(&[1])?;
+        drop(go);
+        joined(spawning)
+    }
+}
