@@ -135,6 +135,7 @@ fn gcc_takes_the_sum_of_clones_whose_names_it_cuts() {
     std::fs::write(directory.path().join("t.c"), SOURCE).expect("written");
     let mut profile = profile();
     let clone = profile.function(&"cold.constprop.0".into());
+    clone.head = 234;
     clone.body.entry(Location::new(0, 0)).or_default().count = 234;
     let options = WriteOptions { gcov: GcovVersion::for_gcc(major), ..WriteOptions::default() };
     let bytes = format::write(&profile, Format::Gcov, &options).expect("writable");

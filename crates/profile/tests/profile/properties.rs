@@ -65,7 +65,7 @@ fn without_discriminators(profile: &SampleProfile) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
     fn text_keeps_everything_but_flags_and_symbols(profile in profile(Features { flags: false, ..ALL })) {
@@ -143,7 +143,8 @@ proptest! {
 
     #[test]
     fn a_profile_overlaps_itself_completely(a in profile(Features::default())) {
-        if let Some(overlap) = overlap(&a, &a) {
+        // Sums that stopped at the limit have lost their proportions.
+        if let Some(overlap) = overlap(&a, &a).filter(|overlap| overlap.base_samples < u64::MAX) {
             prop_assert!((overlap.overlap_pct - 100.0).abs() < 1e-9);
             prop_assert!((overlap.similarity_pct - 100.0).abs() < 1e-3);
         }
