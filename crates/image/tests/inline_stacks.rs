@@ -65,7 +65,10 @@ fn references_across_units_under_link_time_optimisation_agree() {
 
 #[test]
 fn gcc_programs_agree() {
-    shapes_agree("g++", &[&["-O2", "-g", "-gdwarf-5"], &["-O2", "-g", "-gdwarf-4"], &["-O3", "-g1", "-flto"]]);
+    shapes_agree(
+        "g++",
+        &[&["-O2", "-g", "-gdwarf-5"], &["-O2", "-g", "-gdwarf-4"], &["-O3", "-g1", "-flto"]],
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! discriminator) was executed, which functions were called from it, and the same again for every call the
 //! compiler had inlined. [`mod@format`] reads and writes it, [`operations`] merges, compares and trims it.
 
+pub mod attribute;
 mod error;
 pub mod format;
 mod model;

@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn every_base_that_fits_comes_back() {
         for base in 1..4096u32 {
-            let component = if base > 0x1f { (base & 0x1f | 1 << 5 | (base & 0xfe0) << 1) << 1 } else { base << 1 };
+            let component =
+                if base > 0x1f { (base & 0x1f | 1 << 5 | (base & 0xfe0) << 1) << 1 } else { base << 1 };
             assert_eq!(parts(component).base, base, "encoded {component:#x}");
         }
     }

@@ -37,7 +37,8 @@ impl<'a> DwoSearch<'a> {
     /// Finds the part of a unit; the answer is kept in the unit.
     fn find(&self, main: &Dwarf<'a>, entry: &'a UnitEntry, skeleton: &Unit<'a>) -> &'a Dwo {
         entry.dwo.get_or_init(|| {
-            let (Some(id), Some((name, directory))) = (skeleton.root.dwo_id, skeleton.root.dwo_file(main)) else {
+            let (Some(id), Some((name, directory))) = (skeleton.root.dwo_id, skeleton.root.dwo_file(main))
+            else {
                 return Dwo::None;
             };
             if let Some(package) = self.package {

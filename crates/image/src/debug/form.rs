@@ -65,7 +65,11 @@ pub(super) fn fixed_bytes(form: u16, encoding: Encoding) -> Option<usize> {
         dw::DW_FORM_data1 | dw::DW_FORM_ref1 | dw::DW_FORM_flag | dw::DW_FORM_strx1 | dw::DW_FORM_addrx1 => 1,
         dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => 2,
         dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => 3,
-        dw::DW_FORM_data4 | dw::DW_FORM_ref4 | dw::DW_FORM_ref_sup4 | dw::DW_FORM_strx4 | dw::DW_FORM_addrx4 => 4,
+        dw::DW_FORM_data4
+        | dw::DW_FORM_ref4
+        | dw::DW_FORM_ref_sup4
+        | dw::DW_FORM_strx4
+        | dw::DW_FORM_addrx4 => 4,
         dw::DW_FORM_data8 | dw::DW_FORM_ref8 | dw::DW_FORM_ref_sig8 | dw::DW_FORM_ref_sup8 => 8,
         dw::DW_FORM_data16 => 16,
         dw::DW_FORM_addr => usize::from(encoding.address_size),
@@ -87,7 +91,12 @@ pub(super) fn skip(input: &mut Slice<'_>, form: u16, encoding: Encoding) -> giml
 }
 
 /// Reads a value.
-pub(super) fn read<'a>(input: &mut Slice<'a>, form: u16, implicit: i64, encoding: Encoding) -> gimli::Result<Value<'a>> {
+pub(super) fn read<'a>(
+    input: &mut Slice<'a>,
+    form: u16,
+    implicit: i64,
+    encoding: Encoding,
+) -> gimli::Result<Value<'a>> {
     use gimli::constants as dw;
     let format = encoding.format;
     Ok(match gimli::DwForm(form) {
@@ -105,7 +114,9 @@ pub(super) fn read<'a>(input: &mut Slice<'a>, form: u16, implicit: i64, encoding
         dw::DW_FORM_ref4 => Value::UnitRef(input.read_u32()?.into()),
         dw::DW_FORM_ref8 => Value::UnitRef(input.read_u64()?),
         dw::DW_FORM_ref_udata => Value::UnitRef(input.read_uleb128()?),
-        dw::DW_FORM_ref_addr if encoding.version == 2 => Value::SectionRef(input.read_address(encoding.address_size)?),
+        dw::DW_FORM_ref_addr if encoding.version == 2 => {
+            Value::SectionRef(input.read_address(encoding.address_size)?)
+        }
         dw::DW_FORM_ref_addr => Value::SectionRef(word(input, format)?),
         dw::DW_FORM_GNU_ref_alt => Value::SupplementRef(word(input, format)?),
         dw::DW_FORM_ref_sup4 => Value::SupplementRef(input.read_u32()?.into()),
@@ -130,7 +141,11 @@ pub(super) fn read<'a>(input: &mut Slice<'a>, form: u16, implicit: i64, encoding
 }
 
 /// Forms whose values nobody here looks at.
-fn skip_other<'a>(input: &mut Slice<'a>, form: gimli::DwForm, encoding: Encoding) -> gimli::Result<Value<'a>> {
+fn skip_other<'a>(
+    input: &mut Slice<'a>,
+    form: gimli::DwForm,
+    encoding: Encoding,
+) -> gimli::Result<Value<'a>> {
     use gimli::constants as dw;
     let bytes = match form {
         dw::DW_FORM_flag_present => 0,

@@ -2,8 +2,8 @@
 
 use gimli::Reader as _;
 
-use super::damage::{Damage, Reading};
 use super::abbreviation::Kind;
+use super::damage::{Damage, Reading};
 use super::form::Value;
 use super::unit::{Dwarf, Span, Unit};
 

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use gimli::{Reader as _, Section as _};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::damage::{Damage, Reading};
 use super::abbreviation::{Abbreviation, Abbreviations};
+use super::damage::{Damage, Reading};
 use super::dwo::Dwo;
 use super::functions::FunctionTable;
 use super::unit::{self, Dwarf, Root, Span, Unit};
@@ -51,7 +51,9 @@ impl UnitIndex {
             if listed.contains(&offset) {
                 continue;
             }
-            if let Err(error) = index.root_spans(dwarf, offset, position as u32, floor, &mut abbreviations, &mut spans) {
+            if let Err(error) =
+                index.root_spans(dwarf, offset, position as u32, floor, &mut abbreviations, &mut spans)
+            {
                 index.unreadable += 1;
                 index.damage.get_or_insert(error);
             }
@@ -70,7 +72,8 @@ impl UnitIndex {
         abbreviations: &mut RootAbbreviations<'a>,
         into: &mut Vec<(u64, u64, u32)>,
     ) -> Reading<()> {
-        let root = Root::read(dwarf, offset, None, |at, encoding, code| abbreviations.find(at, encoding, code))?;
+        let root =
+            Root::read(dwarf, offset, None, |at, encoding, code| abbreviations.find(at, encoding, code))?;
         if !root.is_compile_unit {
             return Ok(());
         }

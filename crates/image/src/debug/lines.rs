@@ -60,7 +60,8 @@ impl Sweep<'_> {
         }
         let before = self.at.checked_sub(1).and_then(|index| self.addresses.get(index));
         let here = self.addresses.get(self.at);
-        let in_step = before.is_none_or(|address| *address < begin) && here.is_none_or(|address| *address >= begin);
+        let in_step =
+            before.is_none_or(|address| *address < begin) && here.is_none_or(|address| *address >= begin);
         if !in_step {
             self.at = self.addresses.partition_point(|address| *address < begin);
         }

@@ -74,7 +74,9 @@ impl<'w, 'a> Describer<'w, 'a> {
         let first = self.entry(start).unwrap_or_default();
         // An inlined call says nothing itself: what its origin says is shared by all calls of the function.
         let shared = match (&first, first.origin) {
-            (Entry { linkage_name: None, name: None, line: None, specification: None, .. }, Some(origin)) => Some(origin),
+            (Entry { linkage_name: None, name: None, line: None, specification: None, .. }, Some(origin)) => {
+                Some(origin)
+            }
             _ => None,
         };
         if let Some(known) = shared.and_then(|origin| self.known.get(&origin)) {
@@ -108,7 +110,9 @@ impl<'w, 'a> Describer<'w, 'a> {
         let (space, offset) = at;
         let home = &self.unit.root;
         let distance = offset.checked_sub(home.offset);
-        if let Some(distance) = distance.filter(|distance| space == Space::Own && *distance < home.bytes.len()) {
+        if let Some(distance) =
+            distance.filter(|distance| space == Space::Own && *distance < home.bytes.len())
+        {
             return read_entry(self.files.own, self.files.supplement, self.unit, space, distance);
         }
         let other = self.open(space, offset)?;

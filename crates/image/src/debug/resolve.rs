@@ -91,7 +91,8 @@ impl DebugInfo<'_> {
 }
 
 fn parts(index: &UnitIndex, addresses: &[u64]) -> Vec<Part> {
-    let collect = |positions: &[u32]| positions.iter().filter_map(|at| addresses.get(*at as usize).copied()).collect();
+    let collect =
+        |positions: &[u32]| positions.iter().filter_map(|at| addresses.get(*at as usize).copied()).collect();
     index
         .split(addresses)
         .into_iter()
@@ -142,7 +143,11 @@ impl<'a> Sight<'a> {
     }
 
     /// Calls `each` with a describer for entries of the unit.
-    pub(super) fn describing<T>(&self, open: &OpenUnit<'a>, each: impl FnOnce(&mut Describer<'_, 'a>) -> T) -> T {
+    pub(super) fn describing<T>(
+        &self,
+        open: &OpenUnit<'a>,
+        each: impl FnOnce(&mut Describer<'_, 'a>) -> T,
+    ) -> T {
         let split_units = open.split.as_ref().map(|split| index::unit_offsets(split).0);
         let own_units = |offset: usize| match &split_units {
             Some(units) => units.get(units.partition_point(|unit| *unit <= offset).checked_sub(1)?).copied(),
@@ -160,7 +165,12 @@ impl<'a> Sight<'a> {
     fn tree_job(&self, part: &Part) -> Found<'a> {
         let mut problems = DebugProblems::default();
         let Some(open) = self.open(part.unit, &mut problems) else {
-            return Found::Tree { innermost: vec![NONE; part.addresses.len()], nodes: vec![], names: vec![], problems };
+            return Found::Tree {
+                innermost: vec![NONE; part.addresses.len()],
+                nodes: vec![],
+                names: vec![],
+                problems,
+            };
         };
         let functions = self.functions(&open, &mut problems);
         let tree = Tree::build(self.dwarf(&open), &open.unit, functions, &part.addresses);

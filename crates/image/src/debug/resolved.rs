@@ -93,13 +93,17 @@ pub struct DebugProblems {
 impl DebugProblems {
     pub(super) fn damaged(&mut self, offset: usize, error: &Damage) {
         self.damaged_units += 1;
-        self.first.get_or_insert_with(|| format!("unit at offset {offset:#x} of .debug_info is damaged: {error}"));
+        self.first
+            .get_or_insert_with(|| format!("unit at offset {offset:#x} of .debug_info is damaged: {error}"));
     }
 
     pub(super) fn missing(&mut self, file: &std::path::Path) {
         self.missing_dwo += 1;
         self.first.get_or_insert_with(|| {
-            format!("{} is missing or of another build; keep .dwo files, or pack them with dwp", file.display())
+            format!(
+                "{} is missing or of another build; keep .dwo files, or pack them with dwp",
+                file.display()
+            )
         });
     }
 
@@ -134,7 +138,11 @@ impl Resolved {
 
     /// The frames of a stack, innermost first.
     pub fn stack(&self, id: StackId) -> &[Frame] {
-        let index = id.0 as usize;
+        self.stack_at(id.0 as usize)
+    }
+
+    /// The frames of a stack by its [index](Self::stack_index), innermost first.
+    pub fn stack_at(&self, index: usize) -> &[Frame] {
         match (self.begins.get(index), self.begins.get(index + 1)) {
             (Some(&begin), Some(&end)) => self.frames.get(begin as usize..end as usize).unwrap_or_default(),
             _ => &[],
@@ -211,7 +219,12 @@ impl UnitStacks<'_> {
             let node = self.nodes.get(index as usize)?;
             next = Some((node.parent, node.call));
             let function = *names.get(node.name as usize)?;
-            Some(Frame { function, start_line: node.start_line, line: row.line, discriminator: row.discriminator })
+            Some(Frame {
+                function,
+                start_line: node.start_line,
+                line: row.line,
+                discriminator: row.discriminator,
+            })
         })
     }
 }

@@ -117,7 +117,11 @@ impl<'i> DebugFile<'i> {
     }
 
     /// The sections of a package that belong to one unit.
-    pub(super) fn package_unit<'a>(&'a self, id: u64, parent: &Dwarf<'a>) -> gimli::Result<Option<Dwarf<'a>>> {
+    pub(super) fn package_unit<'a>(
+        &'a self,
+        id: u64,
+        parent: &Dwarf<'a>,
+    ) -> gimli::Result<Option<Dwarf<'a>>> {
         let load = |id| Ok::<_, gimli::Error>(self.slice(id));
         let empty = EndianSlice::new(&[][..], self.endian());
         let package = gimli::DwarfPackage::load(load, empty)?;

@@ -2,8 +2,8 @@
 
 use gimli::Reader as _;
 
-use super::damage::{Damage, Reading};
 use super::abbreviation::{Abbreviation, Kind};
+use super::damage::{Damage, Reading};
 use super::functions::{FunctionEntry, FunctionTable};
 use super::unit::{Dwarf, Span, Unit};
 
@@ -14,7 +14,7 @@ pub(super) const NONE: u32 = u32::MAX;
 const MAX_CLAIMS: usize = 1 << 30;
 const MAX_SPANS: usize = 1 << 26;
 /// Compilers stop inlining long before this depth.
-const MAX_DEPTH: u16 = 400;
+const MAX_DEPTH: u16 = 250;
 
 /// A function or an inlined call.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +41,15 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Finds the nodes of sorted addresses.
-    pub(super) fn build(dwarf: &Dwarf<'_>, unit: &Unit<'_>, functions: &FunctionTable, addresses: &[u64]) -> Tree {
+    pub(super) fn build(
+        dwarf: &Dwarf<'_>,
+        unit: &Unit<'_>,
+        functions: &FunctionTable,
+        addresses: &[u64],
+    ) -> Tree {
         let tree = Tree { innermost: vec![NONE; addresses.len()], ..Tree::default() };
-        let mut walk = Walk { dwarf, unit, functions, addresses, tree, claims: 0, spans_read: 0, spans: Vec::new() };
+        let mut walk =
+            Walk { dwarf, unit, functions, addresses, tree, claims: 0, spans_read: 0, spans: Vec::new() };
         let mut next = 0;
         while let Some(function) = functions.entries.get(next) {
             next += 1;
@@ -118,7 +124,9 @@ impl<'a> Walk<'_, 'a> {
 
     /// A function inside a function: its inlined calls are its own.
     fn nested(&mut self, entry: usize, next: &mut usize) -> Reading<u32> {
-        while let Some(function) = self.functions.entries.get(*next).filter(|function| function.entry <= entry) {
+        while let Some(function) =
+            self.functions.entries.get(*next).filter(|function| function.entry <= entry)
+        {
             *next += 1;
             if function.entry == entry {
                 return self.function_node(function);
@@ -128,7 +136,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn function_node(&mut self, function: &FunctionEntry) -> Reading<u32> {
-        let node = Node { parent: NONE, depth: 0, entry: function.entry, call_line: 0, call_discriminator: 0 };
+        let node =
+            Node { parent: NONE, depth: 0, entry: function.entry, call_line: 0, call_discriminator: 0 };
         let index = self.push(node)?;
         for span in self.functions.spans(function) {
             self.claim(*span, index)?;

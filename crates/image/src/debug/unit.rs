@@ -2,8 +2,8 @@
 
 use gimli::{DebugAddrBase, DebugStrOffsetsBase, DwarfFileType, Encoding, Reader as _, Section as _};
 
-use super::damage::{Damage, Reading};
 use super::abbreviation::{Abbreviation, Abbreviations};
+use super::damage::{Damage, Reading};
 use super::form::{Slice, Value};
 
 /// The debug sections of one file.
@@ -66,8 +66,10 @@ impl<'a> Root<'a> {
         let encoding = header.encoding();
         let inherited = skeleton.unwrap_or(Inherited { low_pc: 0, addr_base: 0, gnu_ranges_base: 0 });
         let file_type = if skeleton.is_some() { DwarfFileType::Dwo } else { DwarfFileType::Main };
-        let str_offsets_base: usize = DebugStrOffsetsBase::default_for_encoding_and_file(encoding, file_type).0;
-        let rnglists_base: usize = gimli::DebugRngListsBase::default_for_encoding_and_file(encoding, file_type).0;
+        let str_offsets_base: usize =
+            DebugStrOffsetsBase::default_for_encoding_and_file(encoding, file_type).0;
+        let rnglists_base: usize =
+            gimli::DebugRngListsBase::default_for_encoding_and_file(encoding, file_type).0;
         let mut root = Root {
             offset,
             bytes,
@@ -91,7 +93,8 @@ impl<'a> Root<'a> {
             dwo_name: None,
             comp_dir: None,
         };
-        let is_type = matches!(header.type_(), gimli::UnitType::Type { .. } | gimli::UnitType::SplitType { .. });
+        let is_type =
+            matches!(header.type_(), gimli::UnitType::Type { .. } | gimli::UnitType::SplitType { .. });
         let mut input = bytes;
         input.skip(root.entries_at)?;
         let code = input.read_uleb128()?;
@@ -158,7 +161,12 @@ impl<'a> Root<'a> {
     }
 
     /// A string attribute.
-    pub(super) fn string(&self, dwarf: &Dwarf<'a>, supplement: Option<&Dwarf<'a>>, value: Value<'a>) -> Option<&'a [u8]> {
+    pub(super) fn string(
+        &self,
+        dwarf: &Dwarf<'a>,
+        supplement: Option<&Dwarf<'a>>,
+        value: Value<'a>,
+    ) -> Option<&'a [u8]> {
         let at = |offset: u64| usize::try_from(offset).ok().map(gimli::DebugStrOffset);
         let found = match value {
             Value::Inline(bytes) => return Some(bytes),
@@ -170,7 +178,8 @@ impl<'a> Root<'a> {
             Value::StrIndex(index) => {
                 let base = DebugStrOffsetsBase(usize::try_from(self.str_offsets_base).ok()?);
                 let index = gimli::DebugStrOffsetsIndex(usize::try_from(index).ok()?);
-                let offset = dwarf.debug_str_offsets.get_str_offset(self.encoding.format, base, index).ok()?;
+                let offset =
+                    dwarf.debug_str_offsets.get_str_offset(self.encoding.format, base, index).ok()?;
                 dwarf.debug_str.get_str(offset)
             }
             _ => return None,
@@ -212,7 +221,8 @@ impl<'a> Root<'a> {
     fn list_spans(&self, dwarf: &Dwarf<'a>, offset: usize, into: &mut Vec<Span>) {
         let offset = gimli::RangeListsOffset(offset);
         let Some(addr_base) = usize::try_from(self.addr_base).ok().map(DebugAddrBase) else { return };
-        let Ok(mut list) = dwarf.ranges.ranges(offset, self.encoding, self.low_pc, &dwarf.debug_addr, addr_base)
+        let Ok(mut list) =
+            dwarf.ranges.ranges(offset, self.encoding, self.low_pc, &dwarf.debug_addr, addr_base)
         else {
             return;
         };
@@ -254,7 +264,9 @@ impl<'a> Unit<'a> {
     /// Opens the unit at `offset` of `.debug_info`.
     pub(super) fn open(dwarf: &Dwarf<'a>, offset: usize, skeleton: Option<Inherited>) -> Reading<Unit<'a>> {
         let root = Root::read(dwarf, offset, skeleton, |at, encoding, code| {
-            Abbreviations::parse_one(table(dwarf, at)?, encoding, code, &mut 0).map(std::rc::Rc::new).map_err(Damage::from)
+            Abbreviations::parse_one(table(dwarf, at)?, encoding, code, &mut 0)
+                .map(std::rc::Rc::new)
+                .map_err(Damage::from)
         })?;
         let abbreviations = Abbreviations::parse(table(dwarf, root.abbreviations_at)?, root.encoding)?;
         Ok(Unit { root, abbreviations })
@@ -283,7 +295,9 @@ pub(super) fn unit_of(dwarf: &Dwarf<'_>, id: u64) -> Option<usize> {
     let none = Inherited { low_pc: 0, addr_base: 0, gnu_ranges_base: 0 };
     offsets.into_iter().find(|&offset| {
         let root = Root::read(dwarf, offset, Some(none), |at, encoding, code| {
-            Abbreviations::parse_one(table(dwarf, at)?, encoding, code, &mut 0).map(std::rc::Rc::new).map_err(Damage::from)
+            Abbreviations::parse_one(table(dwarf, at)?, encoding, code, &mut 0)
+                .map(std::rc::Rc::new)
+                .map_err(Damage::from)
         });
         root.is_ok_and(|root| root.dwo_id == Some(id))
     })

@@ -1,0 +1,117 @@
+//! Why counts could not be attributed, in numbers and with the next step.
+
+use std::path::PathBuf;
+
+use counts::ImageCounts;
+use image::Image;
+use image::debug::DebugInfo;
+
+use super::AttributeReport;
+
+/// Why no profile could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttributeError {
+    /// The counts are empty.
+    #[error(
+        "{path}: no {what} were counted in this image; record it while it runs, \
+         with branch stacks (planish record --branches=auto) where the machine has them"
+    )]
+    NoCounts {
+        /// The image as the recording names it.
+        path: String,
+        /// What was looked for.
+        what: &'static str,
+    },
+    /// There is nothing that maps addresses to lines.
+    #[error("{path}: no debug information{hint}", path = path.display())]
+    NoDebugInformation {
+        /// The image.
+        path: PathBuf,
+        /// What was found instead, and the next step.
+        hint: String,
+    },
+    /// The debug information describes almost nothing of what ran.
+    #[error(
+        "{path}: only {matched} of {counted} counts ({pct:.2} %) fall into functions that {debug} describes{hint}",
+        path = path.display(), debug = debug.display()
+    )]
+    FewMatched {
+        /// The image.
+        path: PathBuf,
+        /// The file with the debug information.
+        debug: PathBuf,
+        /// Counts in functions.
+        matched: u128,
+        /// All counts.
+        counted: u128,
+        /// The share in percent.
+        pct: f64,
+        /// Likely causes and the next step.
+        hint: String,
+    },
+    /// No function got a count.
+    #[error("{path}: none of {counted} counts reached a source line; rebuild with -g1 -fdebug-info-for-profiling or -g and record again", path = path.display())]
+    Empty {
+        /// The image.
+        path: PathBuf,
+        /// All counts.
+        counted: u128,
+    },
+    /// The debug information could not be read.
+    #[error(transparent)]
+    Image(#[from] image::Error),
+}
+
+const REBUILD: &str = "rebuild with -g1 -fdebug-info-for-profiling (or -g) and record again";
+
+impl AttributeError {
+    pub(super) fn no_counts(counts: &ImageCounts, branches: bool) -> AttributeError {
+        let what = if branches { "branches" } else { "samples" };
+        AttributeError::NoCounts { path: counts.path.clone(), what }
+    }
+
+    pub(super) fn no_debug_information(image: &Image, debug: &DebugInfo<'_>) -> AttributeError {
+        let mut hint = match image.has_only_dynamic_symbols() {
+            true => ": it is stripped; give the file from before strip with --debug-file, or ".to_owned(),
+            false => ": it was built without; ".to_owned(),
+        };
+        hint += REBUILD;
+        for rejected in debug.rejected() {
+            hint += &format!("; not taken: {} ({})", rejected.path.display(), rejected.reason);
+        }
+        AttributeError::NoDebugInformation { path: image.path().to_owned(), hint }
+    }
+
+    pub(super) fn few_matched(
+        image: &Image,
+        debug: &DebugInfo<'_>,
+        report: &AttributeReport,
+    ) -> AttributeError {
+        let hint = if report.problems.missing_dwo > 0 || report.problems.damaged_units > 0 {
+            let first = report.problems.first.clone().unwrap_or_default();
+            format!(
+                "; {} units lack their .dwo file, {} are damaged: {first}",
+                report.problems.missing_dwo, report.problems.damaged_units
+            )
+        } else {
+            format!(
+                ": {} are in code without debug information, {} outside its code; \
+                 is it the build that was recorded? If so, {REBUILD}",
+                report.outside_functions, report.outside_code
+            )
+        };
+        AttributeError::FewMatched {
+            path: image.path().to_owned(),
+            debug: debug.path(),
+            matched: report.matched,
+            counted: report.counted,
+            pct: report.matched_pct(),
+            hint,
+        }
+    }
+
+    pub(super) fn empty(image: &Image, report: &AttributeReport) -> AttributeError {
+        AttributeError::Empty { path: image.path().to_owned(), counted: report.counted }
+    }
+}
