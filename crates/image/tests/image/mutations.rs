@@ -126,7 +126,10 @@ fn header_tables_with_huge_counts_are_refused_at_once() {
     bytes[0x1af8 + 40 * 64 + 32..][..8].copy_from_slice(&huge);
     let image = Image::from_bytes("huge", bytes).unwrap();
     assert!(image.has_only_dynamic_symbols());
-    assert_eq!(image.functions().iter().map(|function| function.name).collect::<Vec<_>>(), ["_init", "_fini"]);
+    assert_eq!(
+        image.functions().iter().map(|function| function.name).collect::<Vec<_>>(),
+        ["_init", "_fini"]
+    );
 }
 
 #[test]
