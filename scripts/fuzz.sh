@@ -4,7 +4,8 @@
 #
 # cargo-fuzz wants a nightly compiler for the address sanitizer. The readers are safe Rust, so coverage alone is
 # enough here, and LLVM's coverage pass is reachable from stable: -Cpasses=sancov-module. Overflow checks and debug
-# assertions stay on. New inputs go to fuzz/target/corpus; a crash is written to fuzz/artifacts and named.
+# assertions stay on. It starts from fuzz/corpus/TARGET and the fixtures of that kind; new inputs go to
+# fuzz/target/corpus; a crash is written to fuzz/artifacts and named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
@@ -37,11 +38,18 @@ failed=''
 for name in $targets; do
   kept=fuzz/corpus/$name; found=$fuzz_target/corpus/$name; log=$fuzz_target/$name.log
   mkdir -p "$found" fuzz/artifacts
-  [ -d "$kept" ] || kept=''
+  case $name in
+    perfdata) seeds="$kept fixtures/perfdata" ;;
+    image) seeds="$kept fixtures/autofdo" ;;
+    profile | counts_text) seeds="$kept fixtures/autofdo fixtures/peers" ;;
+    *) seeds=$kept ;;
+  esac
+  dirs=''
+  for dir in $seeds; do [ ! -d "$dir" ] || dirs="$dirs $dir"; done
   budget=(-max_total_time="$seconds"); [ "$seconds" -gt 0 ] || budget=(-runs=0)
   # -rss_limit_mb and -timeout are the promise the readers make: bounded memory, seconds at most.
-  if "$fuzz_target/$host/release/$name" "${budget[@]}" -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
-      -verbosity=1 -artifact_prefix="fuzz/artifacts/$name-" "$found" $kept >"$log" 2>&1 </dev/null; then
+  if "$fuzz_target/$host/release/$name" "${budget[@]}" -timeout=10 -rss_limit_mb=1024 -max_len=200000 -print_final_stats=1 \
+      -verbosity=1 -artifact_prefix="fuzz/artifacts/$name-" "$found" $dirs >"$log" 2>&1 </dev/null; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     covered=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)
     echo "fuzz: $name: ${runs:-0} inputs, ${covered:-nothing covered}, no crash"
