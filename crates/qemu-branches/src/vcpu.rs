@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MAX_VCPUS: usize = 1 << 16;
 const RING_MASK: u64 = STACK_ENTRIES as u64 - 1;
 
+/// What happens when a sample is due. `extern "C"` since it cannot unwind then, which lets the hot path jump to it and
+/// keep no stack frame.
+type IntervalOver = extern "C" fn(&mut Vcpu);
+
 /// One virtual CPU. The first cache line is all that a block without a taken branch touches.
 #[repr(C, align(1024))]
 pub struct Vcpu {
@@ -21,8 +25,8 @@ pub struct Vcpu {
     block: *const Block,
     /// Taken branches so far; its low bits are the place in the ring.
     taken: u64,
-    /// Taken branches still to come before the next sample.
-    left: u64,
+    /// `taken` at which the next sample is due.
+    due: u64,
     /// `taken` when the ring was emptied last.
     emptied_at: u64,
     /// Instructions so far (counting mode).
@@ -49,7 +53,7 @@ const EMPTY: Vcpu = Vcpu {
     next: 0,
     block: std::ptr::null(),
     taken: 0,
-    left: 0,
+    due: 0,
     emptied_at: 0,
     instructions: 0,
     interval: 0,
@@ -107,7 +111,7 @@ pub extern "C" fn count_block(index: c_uint, block: *mut c_void) {
 
 impl Vcpu {
     #[inline(always)]
-    fn enter(&mut self, block: &'static Block, interval_over: fn(&mut Vcpu)) {
+    fn enter(&mut self, block: &'static Block, interval_over: IntervalOver) {
         let expected = std::mem::replace(&mut self.next, block.next);
         let before = std::mem::replace(&mut self.block, block);
         if expected != block.start {
@@ -118,7 +122,7 @@ impl Vcpu {
 
     /// The block does not follow the one before: a taken branch, or something that is none.
     #[inline(always)]
-    fn leave(&mut self, before: &Block, block: &Block, interval_over: fn(&mut Vcpu)) {
+    fn leave(&mut self, before: &Block, block: &Block, interval_over: IntervalOver) {
         if before.target != block.start && !(before.target == ANYWHERE && could_lead(before, block)) {
             if block.start == before.last {
                 // The straight line goes on: a repeated string instruction, which qemu runs as a loop of blocks; or
@@ -134,8 +138,7 @@ impl Vcpu {
         // The mask keeps the place inside the ring.
         self.ring[(self.taken & RING_MASK) as usize] = [before.last, block.start];
         self.taken += 1;
-        self.left -= 1;
-        if self.left == 0 {
+        if self.taken == self.due {
             interval_over(self);
         }
     }
@@ -148,7 +151,7 @@ impl Vcpu {
         self.random ^= self.random << 17;
         let half_width = period / 4;
         self.interval = period - half_width + self.random % (2 * half_width + 1);
-        self.left = self.interval;
+        self.due = self.taken.wrapping_add(self.interval);
     }
 }
 
@@ -163,7 +166,7 @@ fn could_lead(before: &Block, block: &Block) -> bool {
 /// Adds what was counted since the last time to the spool's counters.
 #[cold]
 #[inline(never)]
-fn publish(vcpu: &mut Vcpu) {
+extern "C" fn publish(vcpu: &mut Vcpu) {
     let (taken, instructions) = vcpu.published;
     vcpu.published = (vcpu.taken, vcpu.instructions);
     vcpu.begin_interval();
@@ -176,7 +179,7 @@ fn publish(vcpu: &mut Vcpu) {
 /// Writes the branch stack as a PERF_RECORD_SAMPLE with the fields of `spool::SAMPLE_TYPE`.
 #[cold]
 #[inline(never)]
-fn sample(vcpu: &mut Vcpu) {
+extern "C" fn sample(vcpu: &mut Vcpu) {
     const SAMPLE: u64 = 9;
     const MISC_USER: u64 = 2;
     let interval = vcpu.interval;
@@ -246,8 +249,10 @@ mod tests {
     }
 
     fn fresh() -> Vcpu {
-        Vcpu { block: &raw const NO_BLOCK, next: NOWHERE, left: u64::MAX, ..EMPTY }
+        Vcpu { block: &raw const NO_BLOCK, next: NOWHERE, due: u64::MAX, ..EMPTY }
     }
+
+    extern "C" fn nothing(_vcpu: &mut Vcpu) {}
 
     fn stack(vcpu: &Vcpu) -> Vec<[u64; 2]> {
         let entries = (vcpu.taken - vcpu.emptied_at).min(32);
@@ -260,7 +265,7 @@ mod tests {
         let (first, second) = (leak(0x10, 0x14, &[0x74, 0x0a]), leak(0x16, 0x18, &[0xc3]));
         let third = leak(0x20, 0x22, &[0xeb, 0xec]);
         for block in [first, second, third, first, third] {
-            vcpu.enter(block, |_| ());
+            vcpu.enter(block, nothing);
         }
         assert_eq!(stack(&vcpu), [[0x14, 0x20], [0x22, 0x10], [0x18, 0x20]]);
     }
@@ -271,17 +276,17 @@ mod tests {
         let (jump, target) = (leak(0x10, 0x10, &[0xeb, 0x0e]), leak(0x20, 0x24, &[0xf3, 0xaa]));
         let again = leak(0x24, 0x24, &[0xf3, 0xaa]);
         for block in [jump, target, again, again] {
-            vcpu.enter(block, |_| ());
+            vcpu.enter(block, nothing);
         }
         assert_eq!(stack(&vcpu), [[0x10, 0x20]]);
-        vcpu.enter(jump, |_| ());
+        vcpu.enter(jump, nothing);
         assert_eq!(stack(&vcpu), [[0u64; 2]; 0], "from a string instruction there is no branch");
         let handler = leak(0x80, 0x84, &[0xc3]);
         handler.handler.store(true, Ordering::Relaxed);
-        vcpu.enter(target, |_| ());
-        vcpu.enter(leak(0x26, 0x28, &[0xc3]), |_| ());
+        vcpu.enter(target, nothing);
+        vcpu.enter(leak(0x26, 0x28, &[0xc3]), nothing);
         assert_eq!(stack(&vcpu).len(), 1);
-        vcpu.enter(handler, |_| ());
+        vcpu.enter(handler, nothing);
         assert_eq!(stack(&vcpu).len(), 0, "a return is not what entered the signal handler");
     }
 }
