@@ -91,15 +91,16 @@ pub struct Evaluate {
 pub struct Record {
     /// Where branch stacks come from.
     pub branches: Branches,
-    /// Taken branches (or events) between two samples.
-    pub period: u64,
+    /// Events between two samples (taken branches under emulation and where the CPU records branches); absent: what
+    /// suits the way of recording.
+    pub period: Option<u64>,
     /// Whether taken branches of both programs are counted under emulation, for the report.
     pub count_branches: bool,
 }
 
 impl Default for Record {
     fn default() -> Self {
-        Record { branches: Branches::Auto, period: 1000, count_branches: true }
+        Record { branches: Branches::Auto, period: None, count_branches: true }
     }
 }
 
@@ -251,8 +252,8 @@ impl Config {
                 self.evaluate.rounds
             ));
         }
-        if self.record.period == 0 {
-            return Err("[record] period must be at least 1; 1000 is usual".into());
+        if self.record.period == Some(0) {
+            return Err("[record] period must be at least 1; 1000 taken branches are usual".into());
         }
         Ok(())
     }

@@ -17,6 +17,8 @@ pub struct Place<'a> {
     pub directory: &'a Path,
     /// The executable of planish itself.
     pub planish: &'a Path,
+    /// True when standard error is a terminal, which interactive steps then draw on.
+    pub terminal: bool,
 }
 
 /// What is happening; for a display.
@@ -30,6 +32,8 @@ pub enum Event<'a> {
     Said(&'a Step, &'a str),
     /// It ended well after that time.
     Finished(&'a Step, Duration),
+    /// An optional step failed; the rest goes on.
+    Failed(&'a Step, &'a Error),
 }
 
 /// Grace given to a step between the user's wish to stop and its end by force.
@@ -57,7 +61,14 @@ pub fn run(
         let made_from = state.made_from(step, place.directory)?;
         let began = Instant::now();
         let mut said = |line: &str| observe(index, total, Event::Said(step, line));
-        run_step(step, place, stop, &mut said)?;
+        match run_step(step, place, stop, &mut said) {
+            Ok(()) => {}
+            Err(error) if step.optional && !stop.load(Ordering::Relaxed) => {
+                observe(index, total, Event::Failed(step, &error));
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
         state.note(step, place.directory, made_from, began.elapsed().as_secs_f64())?;
         state.write(place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));
@@ -146,7 +157,7 @@ fn spawn_and_wait(
         Some(path) => create(&place.directory.join(staged(path)))?,
         None => log.try_clone().map_err(start_error)?,
     });
-    if !step.interactive {
+    if !(step.interactive && place.terminal) {
         command.stderr(Stdio::piped());
     }
     let mut child = command.spawn().map_err(start_error)?;
@@ -158,7 +169,7 @@ fn spawn_and_wait(
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                if sender.send(final_names(step, &String::from_utf8_lossy(&line))).is_err() {
                     break;
                 }
             }
@@ -183,6 +194,15 @@ fn spawn_and_wait(
         wait(&mut child, stop)
     })
     .map_err(start_error)
+}
+
+/// A step's words with the names its outputs will have.
+fn final_names(step: &Step, line: &str) -> String {
+    let mut line = line.to_owned();
+    for output in &step.outputs {
+        line = line.replace(&*staged(output).to_string_lossy(), &output.to_string_lossy());
+    }
+    line
 }
 
 fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> {

@@ -136,7 +136,12 @@ impl State {
 
     fn file_hash(&mut self, name: &Path, full: &Path) -> Result<String, Error> {
         let fail = |source| Error::File { path: name.to_owned(), action: "cannot read", source };
-        let about = std::fs::metadata(full).map_err(fail)?;
+        let about = match std::fs::metadata(full) {
+            Ok(about) => about,
+            // Optional steps may have made nothing. A file that a step really needs is asked for by its program.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok("absent".into()),
+            Err(e) => return Err(fail(e)),
+        };
         let changed = about.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         let changed_ns = changed.map_or(0, |t| t.as_nanos() as u64);
         if let Some(known) = self.files.get(name)

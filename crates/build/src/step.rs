@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
 
 /// Which program a step runs.
@@ -39,6 +39,8 @@ pub struct Step {
     pub also_fine: Vec<i32>,
     /// True when the step draws its own progress on the terminal.
     pub interactive: bool,
+    /// True when the rest is worth doing without this step's outputs.
+    pub optional: bool,
 }
 
 impl Step {
@@ -56,6 +58,7 @@ impl Step {
             collect: Vec::new(),
             also_fine: Vec::new(),
             interactive: false,
+            optional: false,
         }
     }
 
@@ -91,11 +94,18 @@ pub struct Plan {
     pub steps: Vec<Step>,
 }
 
-impl fmt::Display for Plan {
-    /// What `--dry-run` prints.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Plan {
+    /// What `--dry-run` prints; `remark` may say something about a step (that it is up to date).
+    pub fn describe(&self, remark: impl Fn(&Step) -> String) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut text, remark);
+        text
+    }
+
+    fn write(&self, f: &mut String, remark: impl Fn(&Step) -> String) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {
-            writeln!(f, "# step {} of {}: {}", number + 1, self.steps.len(), step.name)?;
+            writeln!(f, "# step {} of {}: {}{}", number + 1, self.steps.len(), step.name, remark(step))?;
             if let Some(directory) = &step.fresh_directory {
                 writeln!(f, "rm -rf {0}; mkdir -p {0}", quoted(&directory.to_string_lossy()))?;
             }

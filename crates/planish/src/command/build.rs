@@ -2,6 +2,7 @@
 
 use crate::cli::{FINE, Format, Global};
 use anyhow::{Context, bail};
+use build::config::Branches;
 use build::execute::Place;
 use build::plan::{Files, Target, build_step};
 use build::toolchain::Toolchain;
@@ -11,7 +12,7 @@ use image::debug::DebugInfo;
 use image::{DebugSearch, Image};
 use profile::format::Format as ProfileFormat;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Build a program as planish.toml says, with or without a profile.
@@ -61,7 +62,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let target = Target { name, profile: profile.as_deref(), kept: &kept };
     let plan = Plan { steps: vec![build_step(&project.config, &project.tools, &project.directory, target)] };
     if args.dry_run {
-        print!("{plan}");
+        print!("{}", plan.describe(|_| String::new()));
         return Ok(FINE);
     }
     super::optimize::execute(&plan, &project, global)?;
@@ -93,7 +94,12 @@ impl Project {
     /// Opens a configuration; a directory stands for the planish.toml in it.
     pub fn open(path: &Path) -> anyhow::Result<Project> {
         let path = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
-        let config = Config::read(&path)?;
+        let mut config = Config::read(&path)?;
+        if config.record.branches == Branches::Auto {
+            // Without branch stacks most of the gain is lost, so the slow way to them beats plain samples.
+            let hardware = cpu_records_branches();
+            config.record.branches = if hardware { Branches::Hardware } else { Branches::Emulated };
+        }
         let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
         tools.nightly_rust = nightly_rust();
         let full = absolute(&path)?;
@@ -111,8 +117,20 @@ impl Project {
 
     /// Where its steps run.
     pub fn place(&self) -> Place<'_> {
-        Place { directory: &self.directory, planish: &self.planish }
+        Place {
+            directory: &self.directory,
+            planish: &self.planish,
+            terminal: std::io::stderr().is_terminal(),
+        }
     }
+}
+
+/// Whether the kernel offers the CPU's branch stacks: it says their depth (Intel LBR, AMD LBRv2, Arm BRBE).
+fn cpu_records_branches() -> bool {
+    ["cpu", "cpu_core", "armv8_pmuv3_0"].iter().any(|pmu| {
+        let path = format!("/sys/bus/event_source/devices/{pmu}/caps/branches");
+        std::fs::read_to_string(path).is_ok_and(|depth| depth.trim().parse::<u32>().is_ok_and(|n| n > 0))
+    })
 }
 
 /// Only nightly builds of rustc take a sample profile.
@@ -195,12 +213,21 @@ fn match_profile(rebuilt: &Image, path: &Path, global: &Global) -> anyhow::Resul
     };
     let profile = profile::format::read(&bytes).with_context(|| path.display().to_string())?;
     let debug = DebugInfo::load(rebuilt, &DebugSearch::default())?;
-    // Functions that were inlined everywhere have no symbol but do stand in the debug information.
     let inlined = debug.all_function_names(global.threads());
+    let strings = debug_strings(&debug);
+    let absent = strings.split(|&b| b == 0).filter_map(|s| std::str::from_utf8(s).ok());
+    let absent = absent.filter(|name| name.contains(".__uniq.") || name.starts_with("_Z"));
     let symbols: Vec<String> = rebuilt.functions().iter().map(|f| f.name.to_string()).collect();
-    let known = inlined.iter().map(String::as_str).chain(symbols.iter().map(String::as_str));
+    let known = inlined.iter().map(String::as_str).chain(symbols.iter().map(String::as_str)).chain(absent);
     let named = profile.functions.iter().filter_map(|(name, f)| Some((name.as_text()?, f.total)));
     Ok(verify::compare(named, known, rule))
+}
+
+/// The strings of the debug information: functions that were inlined everywhere have neither a symbol nor code of
+/// their own, only a linkage name there.
+fn debug_strings(debug: &DebugInfo) -> Vec<u8> {
+    let image = Image::open(&debug.path()).ok();
+    image.and_then(|i| i.section(".debug_str").map(|s| s.into_owned())).unwrap_or_default()
 }
 
 fn same_code(a: &Image, b: &Image) -> bool {

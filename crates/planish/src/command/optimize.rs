@@ -6,7 +6,8 @@ use crate::cli::{FINE, Global, NEGATIVE};
 use anyhow::Context;
 use build::execute::{self, Event};
 use build::plan::{self, Files, STATE_DIRECTORY};
-use build::{Plan, Program};
+use build::state::State;
+use build::{Plan, Program, Step};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Colour, Optimization, Style, Verdict};
 use std::io::{IsTerminal, Write};
@@ -37,7 +38,14 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
     if args.dry_run {
         let mut out = std::io::stdout().lock();
-        write!(out, "cd {}\n\n{plan}", project.directory.display())?;
+        let mut state = State::read(&project.directory);
+        let done: Vec<bool> =
+            plan.steps.iter().map(|s| state.is_done(s, &project.directory)).collect::<Result<_, _>>()?;
+        let remark = |step: &Step| match plan.steps.iter().position(|s| s.name == step.name) {
+            Some(at) if done.get(at) == Some(&true) => " (up to date)".to_owned(),
+            _ => String::new(),
+        };
+        write!(out, "cd {}\n\n{}", project.directory.display(), plan.describe(remark))?;
         return Ok(FINE);
     }
     if args.again {
@@ -116,6 +124,13 @@ impl Display {
                     clock.finish_and_clear();
                 }
                 eprintln!("      {} took {:.1} s", step.name, took.as_secs_f64());
+            }
+            Event::Failed(step, error) => {
+                if let Some(clock) = self.clock.take() {
+                    clock.finish_and_clear();
+                }
+                let warning = self.style.paint(Colour::Care, "warning:");
+                eprintln!("      {warning} {} is left out: {error}", step.name);
             }
         }
     }
