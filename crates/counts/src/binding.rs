@@ -5,6 +5,7 @@
 
 use crate::model::base_name;
 use crate::timeline::{FileId, MappedFile, Mapping};
+use image::module_layout;
 use image::{FileOffset, Image, ImageAddr, ImageKind, Segment};
 use perfdata::RuntimeAddr;
 use std::path::Path;
@@ -125,16 +126,17 @@ fn executable_address(segments: &[Segment], mapping: &Mapping, offset: FileOffse
 }
 
 /// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text` or `_stext`), so
-/// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts at its `.text`.
+/// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts where the kernel put
+/// the first of the module's executable sections.
 fn kernel_address(image: &Image, file: &MappedFile, mapping: &Mapping, address: RuntimeAddr) -> Option<ImageAddr> {
+    let into = address.0.checked_sub(mapping.origin.0)?;
+    if image.kind() == ImageKind::KernelModule {
+        return module_layout::image_address(&module_layout::placed_sections(image), into);
+    }
     let first_code = || image.segments().iter().find(|s| s.executable).map(|s| s.address);
-    let base = if image.kind() == ImageKind::Kernel {
-        let symbol = file.path.rsplit(']').next().filter(|s| !s.is_empty()).unwrap_or("_text");
-        image.kernel_symbol(symbol).or_else(|| image.kernel_symbol("_stext")).or_else(first_code)?
-    } else {
-        first_code()?
-    };
-    let address = ImageAddr(address.0.checked_sub(mapping.origin.0)?.wrapping_add(base.0));
+    let symbol = file.path.rsplit(']').next().filter(|s| !s.is_empty()).unwrap_or("_text");
+    let base = image.kernel_symbol(symbol).or_else(|| image.kernel_symbol("_stext")).or_else(first_code)?;
+    let address = ImageAddr(into.wrapping_add(base.0));
     image.is_executable_address(address).then_some(address)
 }
 
