@@ -8,9 +8,9 @@ use crate::record::kind;
 use std::collections::VecDeque;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// zstd turns 128 KiB of zeros into 4 bytes, but records are never that regular: recordings of one endless loop reach
-/// about 60. Beyond this ratio (and the slack) the data is made to fill memory or time.
-const MOST_RATIO: u64 = 1_000;
+/// zstd turns 128 KiB of zeros into some 10 bytes, but records are never that regular: a recording of nothing but one
+/// sample repeated reaches 250 at level 1. Beyond this ratio (and the slack) the data is made to fill memory or time.
+const MOST_RATIO: u64 = 4_000;
 /// Output that any stream may have whatever its ratio, in bytes: a full ring of repeated records.
 const SLACK_BYTES: u64 = 64 << 20;
 /// No recording has this many bytes of records.

@@ -136,7 +136,7 @@ impl Features {
     pub(crate) fn name_attrs(&self, attrs: &mut [EventAttr]) {
         let same_count = attrs.len() == self.event_desc.len();
         for (index, attr) in attrs.iter_mut().enumerate() {
-            let by_id = self.event_desc.iter().find(|d| d.ids.first().is_some() && d.ids == attr.ids);
+            let by_id = self.event_desc.iter().find(|d| !d.ids.is_empty() && d.ids == attr.ids);
             let by_place = self.event_desc.get(index).filter(|_| same_count);
             if let (None, Some(description)) = (&attr.name, by_id.or(by_place)) {
                 attr.name = Some(description.name.clone());

@@ -19,6 +19,7 @@ mod features;
 mod header;
 mod input;
 mod kernel_records;
+mod kinds;
 mod layout;
 mod ordered;
 mod prelude;

@@ -1,5 +1,6 @@
 //! Every truncation and every single-byte change of small recordings ends in a result or an error, soon and within
 //! bounded memory.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use perfdata::{Input, OrderOptions, ReadStats, Record, raw_records};
 use std::path::Path;

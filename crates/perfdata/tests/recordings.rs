@@ -1,4 +1,5 @@
 //! What is read from real recordings equals what perf itself prints of them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use perfdata::{Input, OrderOptions, Record, UserRecord, kind, raw_records};
 use std::collections::BTreeMap;

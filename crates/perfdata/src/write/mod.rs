@@ -5,6 +5,7 @@
 
 mod compress;
 mod encode;
+mod encode_sample;
 mod feature_sections;
 mod values;
 
