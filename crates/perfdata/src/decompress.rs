@@ -190,7 +190,7 @@ mod tests {
     fn a_push_split_in_two_with_the_sum_in_the_first_header_is_two_pieces() {
         // Sizes as perf 6.17 writes them: the first record's are the whole push, the second's are its own.
         let whole = 65_519 + 16 + 1000;
-        let wrapped = ((whole + 16) as u64).next_multiple_of(8) as u16;
+        let wrapped = (whole + 16u64).next_multiple_of(8) as u16;
         let read = |at| Some(if at == 0 { header(wrapped, whole) } else { header(1016, 77) });
         let place = place(0, 1 << 20, Endian::Little, read, wrapped, kind::COMPRESSED2).unwrap();
         assert_eq!(place.pieces, Pieces::from([(16, 65_519), (65_551, 1000)]));
