@@ -7,6 +7,7 @@ pub mod gcov;
 pub mod pprof;
 
 mod record;
+mod spelling;
 mod summary_section;
 pub mod text;
 
@@ -127,7 +128,11 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
 }
 
 /// Writes a profile; the same profile and options always give the same bytes.
+///
+/// # Errors
+/// What the format has no place for: see the writers; and names that it cannot spell.
 pub fn write(profile: &SampleProfile, format: Format, options: &WriteOptions) -> Result<Vec<u8>, Error> {
+    spelling::check(profile, format, options)?;
     match format {
         Format::Text => Ok(text::write(profile)),
         Format::Binary => binary::write(profile),

@@ -106,7 +106,11 @@ pub(crate) fn name(reader: &mut Reader<'_>, names: &[Name]) -> Result<Name, Erro
 
 /// Reads a location.
 pub(crate) fn location(reader: &mut Reader<'_>) -> Result<Location, Error> {
-    Ok(Location { line_offset: reader.uleb32()?, discriminator: reader.uleb32()? })
+    let line_offset = reader.uleb32()?;
+    if line_offset > 0xffff {
+        return Err(reader.error(format!("line offset {line_offset} where 65535 is the limit")));
+    }
+    Ok(Location { line_offset, discriminator: reader.uleb32()? })
 }
 
 /// Appends a location.

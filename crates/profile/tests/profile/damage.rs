@@ -118,3 +118,19 @@ fn errors_say_where_and_what() {
     let gcda = format::read(b"adcgB22*\0\0\0\0").expect_err("gcc's own counters");
     assert!(matches!(gcda, Error::Version { .. }), "{gcda}");
 }
+
+#[test]
+fn names_that_a_format_cannot_spell_are_refused_and_not_written_wrongly() {
+    for name in ["", "a\nb", "#a", " a", "a:5 b", "5 x", "vtables x", "[a]", "a\0b"] {
+        let mut profile = SampleProfile::default();
+        profile.function(&profile::Name::text(name)).total = 1;
+        let options = WriteOptions::default();
+        assert!(
+            matches!(format::write(&profile, Format::Text, &options), Err(Error::Unwritable { .. })),
+            "{name:?}"
+        );
+        if let Ok(bytes) = format::write(&profile, Format::Binary, &options) {
+            assert_eq!(format::read(&bytes), Ok(profile), "{name:?}");
+        }
+    }
+}
