@@ -99,11 +99,19 @@ impl Sight<'_> {
                 }
             }
         }
-        let met: BTreeSet<usize> = entries.iter().flatten().copied().collect();
+        // Addresses of one function stand together, so runs are compared before anything is looked up.
+        let mut met: Vec<usize> = entries.iter().flatten().copied().collect();
+        met.dedup();
+        met.sort_unstable();
+        met.dedup();
         found.functions = self.describe_all(&open, met.iter().copied());
-        let met: Vec<usize> = met.into_iter().collect();
+        let mut last = (None, None);
         for (slot, entry) in found.of.iter_mut().zip(entries) {
-            *slot = entry.and_then(|entry| met.binary_search(&entry).ok()).map(|position| position as u32);
+            if last.0 != entry {
+                let position = entry.and_then(|entry| met.binary_search(&entry).ok());
+                last = (entry, position.map(|position| position as u32));
+            }
+            *slot = last.1;
         }
         found
     }

@@ -40,7 +40,8 @@ pub fn run(directory: &Path, tool: &str, arguments: &[&str]) {
 pub fn instruction_addresses(image: &Image) -> Vec<ImageAddr> {
     let mut addresses = Vec::new();
     for range in image.code_ranges() {
-        addresses.extend(image::code::instructions(image, range.start).map(|instruction| instruction.address));
+        addresses
+            .extend(image::code::instructions(image, range.start).map(|instruction| instruction.address));
     }
     addresses.sort_unstable();
     addresses.dedup();
@@ -129,7 +130,12 @@ fn parse(text: &str) -> Vec<PlainFrame> {
                 _ => {}
             },
             _ if line.is_empty() => {}
-            _ => frames.push(PlainFrame { function: line.to_owned(), start_line: 0, line: 0, discriminator: 0 }),
+            _ => frames.push(PlainFrame {
+                function: line.to_owned(),
+                start_line: 0,
+                line: 0,
+                discriminator: 0,
+            }),
         }
     }
     frames

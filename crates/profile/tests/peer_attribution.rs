@@ -1,0 +1,116 @@
+//! Invented counts of freshly compiled programs give the text that llvm-profgen makes of the same counts.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use counts::{Branch, FallThrough, ImageCounts};
+use image::code::instructions;
+use image::debug::DebugInfo;
+use image::{DebugSearch, Image, ImageAddr};
+use profile::attribute::{AttributeOptions, attribute};
+use profile::{Format, WriteOptions, format};
+
+fn has(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+fn run(directory: &Path, tool: &str, arguments: &[&str]) {
+    let output = Command::new(tool).args(arguments).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{tool} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Every third straight line of `.text` ran; every direct branch in it was taken.
+fn invent(image: &Image) -> ImageCounts {
+    let mut counts = ImageCounts { path: "program".to_owned(), ..ImageCounts::default() };
+    let text = image.section_by_name(".text").unwrap();
+    let end = ImageAddr(text.address.0 + text.size);
+    let (mut first, mut number) = (None, 0u64);
+    for instruction in instructions(image, text.address).take_while(|instruction| instruction.address < end) {
+        let begin = *first.get_or_insert(instruction.address);
+        if !instruction.kind.is_transfer() {
+            continue;
+        }
+        number += 1;
+        if number % 3 != 0 {
+            let count = number * 7919 % 1000 + 1;
+            counts.fall_throughs.push(FallThrough { first: begin, last: instruction.address, count });
+            if let Some(to) = instruction.target.filter(|to| text.address <= *to && *to < end) {
+                let from = Some(instruction.address);
+                counts.branches.push(Branch { from, to: Some(to), count: count / 2 + 1, mispredicted: 0 });
+            }
+        }
+        first = None;
+    }
+    counts.branches.sort_unstable();
+    counts.fall_throughs.sort_unstable();
+    counts
+}
+
+/// llvm-profgen's unsymbolised form.
+fn raw(image: &Image, counts: &ImageCounts) -> String {
+    let base = image.segments().iter().find(|segment| segment.executable).unwrap().address.0 & !0xfff;
+    let mut text = format!("{}\n", counts.fall_throughs.len());
+    for range in &counts.fall_throughs {
+        writeln!(text, "{:x}-{:x}:{}", range.first.0 - base, range.last.0 - base, range.count).unwrap();
+    }
+    writeln!(text, "{}", counts.branches.len()).unwrap();
+    for branch in &counts.branches {
+        let (from, to) = (branch.from.unwrap().0, branch.to.unwrap().0);
+        writeln!(text, "{:x}->{:x}:{}", from - base, to - base, branch.count).unwrap();
+    }
+    text
+}
+
+fn agree(compiler: &str, flags: &[&str]) {
+    if !has(compiler) || !has("llvm-profgen-22") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/programs");
+    let sources = [format!("{programs}/shapes.cc"), format!("{programs}/other.cc")];
+    run(directory.path(), compiler, &[&[&*sources[0], &*sources[1], "-o", "program"], flags].concat());
+    let image = Image::open(&directory.path().join("program")).unwrap();
+    let counts = invent(&image);
+    std::fs::write(directory.path().join("raw"), raw(&image, &counts)).unwrap();
+    let arguments = ["--binary=program", "--unsymbolized-profile=raw", "--format=text", "--output=theirs"];
+    run(directory.path(), "llvm-profgen-22", &arguments);
+    let theirs = std::fs::read_to_string(directory.path().join("theirs")).unwrap();
+    let debug = DebugInfo::load(&image, &DebugSearch::default()).unwrap();
+    let (profile, _) = attribute(&image, &debug, &counts, &AttributeOptions::default()).unwrap();
+    let ours = format::write(&profile, Format::Text, &WriteOptions::default()).unwrap();
+    let ours = String::from_utf8(ours).unwrap();
+    assert!(theirs.lines().count() > 100, "llvm-profgen must have made a profile");
+    let differing = ours.lines().zip(theirs.lines()).find(|(ours, theirs)| ours != theirs);
+    assert!(ours == theirs, "{flags:?}: ours and theirs first differ in {differing:?}");
+}
+
+#[test]
+fn clang_with_dwarf_5_agrees() {
+    agree("clang++-22", &["-O2", "-g", "-fdebug-info-for-profiling"]);
+}
+
+#[test]
+fn clang_with_unrolled_loops_and_duplication_factors_agrees() {
+    agree("clang++-22", &["-O3", "-gmlt", "-gdwarf-4", "-fdebug-info-for-profiling", "-funroll-loops"]);
+}
+
+#[test]
+fn flow_sensitive_discriminators_are_taken_whole() {
+    let flags = ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-mllvm", "-enable-fs-discriminator"];
+    agree("clang++-22", &flags);
+}
+
+#[test]
+fn unique_names_of_local_functions_agree() {
+    agree("clang++-22", &["-O2", "-gmlt", "-fdebug-info-for-profiling", "-funique-internal-linkage-names"]);
+}
+
+#[test]
+fn gcc_with_split_cold_code_agrees() {
+    agree("g++", &["-O2", "-g", "-freorder-blocks-and-partition"]);
+}
