@@ -41,10 +41,8 @@ impl<'a> DwoSearch<'a> {
             else {
                 return Dwo::None;
             };
-            if let Some(package) = self.package {
-                if matches!(package.package_unit(id, main), Ok(Some(_))) {
-                    return Dwo::Package;
-                }
+            if self.package.is_some_and(|package| matches!(package.package_unit(id, main), Ok(Some(_)))) {
+                return Dwo::Package;
             }
             let candidates = self.search.split_unit_paths(self.image, path(directory), path(name));
             for candidate in &candidates {

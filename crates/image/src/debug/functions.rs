@@ -82,11 +82,10 @@ impl FunctionTable {
     fn keep(&mut self, entry: usize, first_span: usize, floor: u64) -> Reading<()> {
         let mut kept = first_span;
         for index in first_span..self.spans.len() {
-            if let Some(&span) = self.spans.get(index).filter(|span| span.0 >= floor) {
-                if let Some(slot) = self.spans.get_mut(kept) {
-                    *slot = span;
-                    kept += 1;
-                }
+            let span = self.spans.get(index).copied().filter(|span| span.0 >= floor);
+            if let (Some(span), Some(slot)) = (span, self.spans.get_mut(kept)) {
+                *slot = span;
+                kept += 1;
             }
         }
         self.spans.truncate(kept);

@@ -210,7 +210,7 @@ struct RootAbbreviations<'a> {
 impl<'a> RootAbbreviations<'a> {
     fn new(dwarf: &Dwarf<'a>) -> RootAbbreviations<'a> {
         let budget = RootAbbreviations::budget(dwarf);
-        let section = Dwarf { debug_abbrev: dwarf.debug_abbrev.clone(), ..Dwarf::default() };
+        let section = Dwarf { debug_abbrev: dwarf.debug_abbrev, ..Dwarf::default() };
         RootAbbreviations { section, known: FxHashMap::default(), budget }
     }
 

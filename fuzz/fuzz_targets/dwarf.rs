@@ -1,0 +1,24 @@
+//! Whatever the debug information of a file says, resolving addresses ends in an answer, soon.
+#![no_main]
+
+use image::debug::DebugInfo;
+use image::{DebugSearch, Image, ImageAddr};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Ok(image) = Image::from_bytes("fuzzed", bytes.to_vec()) else { return };
+    let search = DebugSearch { roots: Vec::new(), ..DebugSearch::default() };
+    let Ok(debug) = DebugInfo::load(&image, &search) else { return };
+    let mut addresses: Vec<ImageAddr> = image
+        .code_ranges()
+        .flat_map(|range| (range.start.0..range.end.0).step_by(13).take(4096))
+        .map(ImageAddr)
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let functions = debug.functions_at(&addresses, 1);
+    assert_eq!(functions.of.len(), addresses.len());
+    if let Ok(resolved) = debug.resolve(&addresses, 1) {
+        assert_eq!(resolved.stacks.len(), addresses.len());
+    }
+    debug.all_function_names(1);
+});
