@@ -1,5 +1,7 @@
 //! Damaged debug information ends in an answer or an error, soon and without a panic.
 
+#![allow(clippy::unwrap_used)]
+
 use image::debug::DebugInfo;
 use image::{DebugSearch, Image, ImageAddr};
 

@@ -1,5 +1,7 @@
 //! Every instruction of real programs has the inline stack that llvm-symbolizer prints.
 
+#![allow(clippy::unwrap_used)]
+
 mod symbolizer;
 
 use std::path::{Path, PathBuf};

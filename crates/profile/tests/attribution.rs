@@ -1,5 +1,7 @@
 //! Profiles of recorded and of freshly compiled programs equal what llvm-profgen makes of the same counts.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fmt::Write as _;
 use std::path::Path;
 

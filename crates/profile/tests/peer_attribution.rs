@@ -1,10 +1,12 @@
 //! Invented counts of freshly compiled programs give the text that llvm-profgen makes of the same counts.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use counts::{Branch, FallThrough, ImageCounts};
+use counts::{Branch, FallThrough, ImageCounts, SampleCount};
 use image::code::instructions;
 use image::debug::DebugInfo;
 use image::{DebugSearch, Image, ImageAddr};
@@ -113,4 +115,35 @@ fn unique_names_of_local_functions_agree() {
 #[test]
 fn gcc_with_split_cold_code_agrees() {
     agree("g++", &["-O2", "-g", "-freorder-blocks-and-partition"]);
+}
+
+#[test]
+fn clang_uses_a_profile_of_plain_samples() {
+    if !has("clang++-22") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/programs/other.cc");
+    let common = ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-shared", "-fPIC", "-nostdlib", source];
+    run(directory.path(), "clang++-22", &[&common[..], &["-o", "other.so"]].concat());
+    let image = Image::open(&directory.path().join("other.so")).unwrap();
+    let sample = |range: &FallThrough| SampleCount { address: range.last, count: range.count };
+    let samples = invent(&image).fall_throughs.iter().map(sample).collect();
+    let counts = ImageCounts { samples, ..ImageCounts::default() };
+    let debug = DebugInfo::load(&image, &DebugSearch::default()).unwrap();
+    let (profile, _) = attribute(&image, &debug, &counts, &AttributeOptions::default()).unwrap();
+    for (name, form) in [("text", Format::Text), ("extbinary", Format::ExtBinary)] {
+        let bytes = format::write(&profile, form, &WriteOptions::default()).unwrap();
+        std::fs::write(directory.path().join(name), bytes).unwrap();
+        let with_profile = format!("-fprofile-sample-use={name}");
+        let output = Command::new("clang++-22")
+            .args(common)
+            .args([&with_profile, "-Werror", "-Rpass-analysis=sample-profile", "-o", "again.so"])
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        let remarks = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{remarks}");
+        assert!(remarks.contains("Applied"), "{name}: clang must say which samples it applied: {remarks}");
+    }
 }

@@ -10,10 +10,9 @@ use image::{Image, ImageAddr};
 pub fn canonical_name(name: &str) -> &str {
     let mut name = name;
     for suffix in [".llvm.", ".part."] {
-        if let Some(at) = name.rfind(suffix) {
-            if name.rfind('.') == Some(at + suffix.len() - 1) {
-                name = name.get(..at).unwrap_or(name);
-            }
+        let ends_name = |at: &usize| name.rfind('.') == Some(at + suffix.len() - 1);
+        if let Some(at) = name.rfind(suffix).filter(ends_name) {
+            name = name.get(..at).unwrap_or(name);
         }
     }
     name
