@@ -51,6 +51,7 @@ pub struct DebugInfo<'i> {
     /// Lowest address of code; debug information below it is of functions that the linker dropped.
     floor: u64,
     index: OnceLock<UnitIndex>,
+    fs_discriminators: OnceLock<bool>,
     supplement_units: OnceLock<Vec<usize>>,
 }
 
@@ -86,6 +87,7 @@ impl<'i> DebugInfo<'i> {
             rejected,
             floor,
             index: OnceLock::new(),
+            fs_discriminators: OnceLock::new(),
             supplement_units: OnceLock::new(),
         })
     }
@@ -108,8 +110,11 @@ impl<'i> DebugInfo<'i> {
     /// Whether the program was built with flow-sensitive discriminators, so that they must be taken whole: LLVM then
     /// defines the variable `__llvm_fs_discriminator__`.
     pub fn uses_fs_discriminators(&self) -> bool {
-        self.image.kernel_symbol("__llvm_fs_discriminator__").is_some()
-            || self.file.image().kernel_symbol("__llvm_fs_discriminator__").is_some()
+        *self.fs_discriminators.get_or_init(|| {
+            let file = self.file.image();
+            let defines = |image: &Image| image.kernel_symbol("__llvm_fs_discriminator__").is_some();
+            defines(file) || (!std::ptr::eq(file, self.image) && defines(self.image))
+        })
     }
 
     fn index(&self, dwarf: &Dwarf<'_>) -> &UnitIndex {
