@@ -4,15 +4,15 @@
 #
 # The tools take turns within each round, so that a slow minute of the machine hits all of them; medians are reported
 # and every single run is kept in the .json. Recordings and the binary stay in target/bench for the next time.
-# BENCH_ROUNDS (default 5) is the number of rounds, BENCH_SIZES (default "85 565") the sizes in MB that the peers get,
-# BENCH_LARGE (default 1130) the one that shows how planish's memory grows.
+# BENCH_ROUNDS (default 5) is the number of rounds, BENCH_SCALES (default "50 167": about 85 and 565 MB) the lengths of the
+# workload whose recordings everyone gets, BENCH_LARGE (default 250: over 1 GB) the one that shows how planish's memory grows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
 name=${1:-readers}
 rounds=${BENCH_ROUNDS:-5}
-peer_sizes=${BENCH_SIZES:-85 565}
-large=${BENCH_LARGE:-1130}
+peer_scales=${BENCH_SCALES:-50 167}
+large=${BENCH_LARGE:-250}
 
 scripts/build.sh
 . scripts/toolchain.sh
@@ -27,50 +27,58 @@ mkdir -p "$work" measurements
 # --- the binary: SQLite and the demo's driver, static, with full DWARF 5
 binary=$work/shop
 cc=$(first_of clang-22 clang-23 clang-21 clang-20 clang-19 clang) || { echo "bench: no clang; run: make setup" >&2; exit 1; }
-flags="-O2 -g -gdwarf-5 -fdebug-info-for-profiling -funique-internal-linkage-names -static -Wl,--build-id=sha1"
+flags="-O2 -g -fdebug-info-for-profiling -funique-internal-linkage-names"
 if [ ! -x "$binary" ] || [ demo/sqlite/driver.c -nt "$binary" ]; then
-  manifest=$("$CARGO" metadata --locked --format-version 1 --manifest-path demo/sqlite/Cargo.toml |
-    grep -o '"manifest_path":"[^"]*libsqlite3-sys[^"]*"' | head -n 1 | sed 's/.*:"\(.*\)"/\1/')
-  amalgamation=$(dirname "$manifest")/sqlite3
-  echo "bench: building $binary"
-  # shellcheck disable=SC2086  # flags is a list
-  "$cc" $flags -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION -I"$amalgamation" \
-    "$amalgamation/sqlite3.c" demo/sqlite/driver.c -lm -o "$binary"
+  echo "bench: building $binary and its twin"
+  absolute=$PWD/$work
+  case $work in /*) absolute=$work ;; esac
+  build() { # DIRECTORY DWARF-VERSION
+    # The build script asks cargo where SQLite lies, so it needs the same one in PATH.
+    PATH=$(dirname "$CARGO"):$PATH PLANISH_OUT=$absolute/build PLANISH_CC=$cc PLANISH_CFLAGS="$flags -gdwarf-$2" \
+      PLANISH_LDFLAGS="-fuse-ld=lld -Wl,--build-id=sha1" demo/sqlite/build.sh
+    mkdir -p "$1"
+    mv "$absolute/build/shop" "$1/shop"
+  }
+  build "$work" 5
+  # create_llvm_prof 0.19 does not read clang's DWARF 5 and writes an empty profile, so it gets the same code with DWARF 4.
+  build "$work/dwarf4" 4
   rm -f "$work"/perf.*.data
 fi
 
 # --- the recordings: the training workload, longer for the larger ones
-# About 0.83 KB a sample of 32 branches, one sample per 1,000 taken branches.
-scale_for() { awk -v mb="$1" -v per="${BENCH_MB_PER_100:-84}" 'BEGIN { printf "%d", mb * 100 / per + 0.5 }'; }
-for mb in $peer_sizes $large; do
-  [ -s "$work/perf.$mb.data" ] && continue
-  echo "bench: recording about $mb MB (emulated, this takes a while)"
-  "$planish" record --quiet --branches=emulated -c 1000 -o "$work/perf.$mb.data" -- "$binary" train "$(scale_for "$mb")" >/dev/null
+# A sample of 32 branches takes about 0.83 KB; there is one per 1,000 taken branches.
+for scale in $peer_scales $large; do
+  [ -s "$work/perf.$scale.data" ] && continue
+  echo "bench: recording the workload at scale $scale (emulated, this takes a while)"
+  "$planish" record --quiet --branches=emulated -c 1000 -o "$work/perf.$scale.data" -- "$binary" train "$scale" >/dev/null
 done
+bytes_of() { stat -c %s "$work/perf.$1.data"; }
 
 # --- one measured run: wall and CPU from bash (milliseconds), peak memory from time(1)
 json=$work/runs.json; : >"$json"
-measure() { # TOOL MB COMMAND…
-  local tool=$1 mb=$2 status=0; shift 2
+measure() { # TOOL SCALE COMMAND…
+  local tool=$1 scale=$2 status=0; shift 2
   TIMEFORMAT='%3R %3U %3S'
   { time /usr/bin/time -q -f %M -o "$work/rss" "$@" >"$work/out.$tool" 2>"$work/err.$tool" || status=$?; } 2>"$work/time"
   if [ "$status" -ne 0 ]; then
     echo "bench: $tool failed with status $status:" >&2; tail -n 5 "$work/err.$tool" >&2; exit 1
   fi
-  awk -v tool="$tool" -v mb="$mb" -v rss="$(tail -n 1 "$work/rss")" \
-    '{ printf "{\"tool\": \"%s\", \"mb\": %d, \"wall_s\": %.3f, \"cpu_s\": %.3f, \"rss_mb\": %.1f}\n", tool, mb, $1, $2 + $3, rss / 1024 }' \
+  awk -v tool="$tool" -v scale="$scale" -v rss="$(tail -n 1 "$work/rss")" \
+    '{ printf "{\"tool\": \"%s\", \"scale\": %d, \"wall_s\": %.3f, \"cpu_s\": %.3f, \"rss_mb\": %.1f}\n", tool, scale, $1, $2 + $3, rss / 1024 }' \
     "$work/time" >>"$json"
 }
-run_tool() { # TOOL MB
+run_tool() { # TOOL SCALE
   local data=$work/perf.$2.data
   case $1 in
-    planish-profile) measure "$1" "$2" "$planish" profile "$data" --binary "$binary" --format text -o "$work/planish.$2.prof" ;;
-    planish-aggregate) measure "$1" "$2" "$planish" aggregate "$data" --binary "$binary" -o "$work/planish.$2.counts" ;;
-    llvm-profgen) measure "$1" "$2" llvm-profgen-22 --binary="$binary" --perfdata="$data" --format=text --output="$work/profgen.$2.prof" ;;
-    perf2bolt) measure "$1" "$2" perf2bolt-22 -p "$data" -o "$work/bolt.$2.fdata" "$binary" ;;
-    create_llvm_prof) measure "$1" "$2" create_llvm_prof --binary="$binary" --profile="$data" --format=text --out="$work/autofdo.$2.prof" ;;
+    planish-profile) measure "$1" "$2" "$planish" profile "$data" --binary "$binary" --format text -o "$work/planish.$2.prof"; produced "$1" "$work/planish.$2.prof" ;;
+    planish-aggregate) measure "$1" "$2" "$planish" aggregate "$data" --binary "$binary" -o "$work/planish.$2.counts"; produced "$1" "$work/planish.$2.counts" ;;
+    llvm-profgen) measure "$1" "$2" llvm-profgen-22 --binary="$binary" --perfdata="$data" --format=text --output="$work/profgen.$2.prof"; produced "$1" "$work/profgen.$2.prof" ;;
+    perf2bolt) measure "$1" "$2" perf2bolt-22 -p "$data" -o "$work/bolt.$2.fdata" "$binary"; produced "$1" "$work/bolt.$2.fdata" ;;
+    create_llvm_prof) measure "$1" "$2" create_llvm_prof --binary="$work/dwarf4/shop" --profile="$data" --format=text --out="$work/autofdo.$2.prof"; produced "$1" "$work/autofdo.$2.prof" ;;
   esac
 }
+# produced TOOL FILE: a peer that wrote nothing did not do the work, and its time would say nothing.
+produced() { [ -s "$2" ] || { echo "bench: $1 wrote an empty $2; its time means nothing" >&2; tail -n 5 "$work/err.$1" >&2; exit 1; }; }
 peers=()
 has() { command -v "$1" >/dev/null 2>&1; }
 has llvm-profgen-22 && peers+=(llvm-profgen) || echo "bench: skipped: llvm-profgen-22 is not installed"
@@ -78,21 +86,21 @@ has perf2bolt-22 && peers+=(perf2bolt) || echo "bench: skipped: perf2bolt-22 is 
 has create_llvm_prof && peers+=(create_llvm_prof) || echo "bench: skipped: create_llvm_prof is not installed"
 
 for ((round = 1; round <= rounds; round++)); do
-  for mb in $peer_sizes $large; do
-    cat "$work/perf.$mb.data" >/dev/null
+  for scale in $peer_scales $large; do
+    cat "$work/perf.$scale.data" >/dev/null
     tools=(planish-profile planish-aggregate)
-    [ "$mb" = "$large" ] || tools+=("${peers[@]}")
+    [ "$scale" = "$large" ] || tools+=("${peers[@]}")
     # Rotate the order, so that nobody always comes first.
     for ((i = 0; i < ${#tools[@]}; i++)); do
-      echo "bench: round $round of $rounds, $mb MB, ${tools[(i + round) % ${#tools[@]}]}"
-      run_tool "${tools[(i + round) % ${#tools[@]}]}" "$mb"
+      echo "bench: round $round of $rounds, scale $scale, ${tools[(i + round) % ${#tools[@]}]}"
+      run_tool "${tools[(i + round) % ${#tools[@]}]}" "$scale"
     done
   done
 done
 
 # --- equal bytes
 same() { cmp -s "$1" "$2" && echo yes || echo "NO"; }
-first=${peer_sizes%% *}
+first=${peer_scales%% *}
 data=$work/perf.$first.data
 for run in 1 2; do "$planish" profile "$data" --binary "$binary" --format text -q -o "$work/same.$run.prof"; done
 "$planish" profile "$data" --binary "$binary" --format text -q --threads 1 -o "$work/same.t1.prof"
@@ -128,20 +136,20 @@ has create_llvm_prof && versions+=", create_llvm_prof $(dpkg-query -W -f='${Vers
     "$equal_runs" "$equal_threads" "$equal_counts"
   printf '  "bytes": {'
   separator=''
-  for mb in $peer_sizes $large; do printf '%s"%s": %s' "$separator" "$mb" "$(stat -c %s "$work/perf.$mb.data")"; separator=', '; done
+  for scale in $peer_scales $large; do printf '%s"%s": %s' "$separator" "$scale" "$(bytes_of "$scale")"; separator=', '; done
   printf '},\n  "runs": [\n'
   sed 's/^/    /; $!s/$/,/' "$json"
   printf '  ]\n}\n'
 } >"$out"
 
-# Medians per size and tool: "MB TOOL WALL CPU RSS"
+# Medians per recording and tool: "SCALE TOOL WALL CPU RSS"
 medians=$work/medians
 sed 's/[{}":,]/ /g' "$json" | awk '{ print $4, $2, $6, $8, $10 }' | sort -k1,1n -k2,2 >"$work/rows"
-median_of() { awk -v mb="$1" -v tool="$2" -v column="$3" '$1 == mb && $2 == tool { print $column }' "$work/rows" | sort -n |
+median_of() { awk -v scale="$1" -v tool="$2" -v column="$3" '$1 == scale && $2 == tool { print $column }' "$work/rows" | sort -n |
   awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 : >"$medians"
-awk '{ print $1, $2 }' "$work/rows" | sort -u -k1,1n -k2,2 | while read -r mb tool; do
-  echo "$mb $tool $(median_of "$mb" "$tool" 3) $(median_of "$mb" "$tool" 4) $(median_of "$mb" "$tool" 5)" >>"$medians"
+awk '{ print $1, $2 }' "$work/rows" | sort -u -k1,1n -k2,2 | while read -r scale tool; do
+  echo "$scale $tool $(median_of "$scale" "$tool" 3) $(median_of "$scale" "$tool" 4) $(median_of "$scale" "$tool" 5)" >>"$medians"
 done
 {
   echo "# Reading recordings: planish beside its peers, $date"
@@ -149,25 +157,26 @@ done
   echo "$cpu, $cores cores, $memory, $kernel, $system. $versions."
   echo "Repeat with \`make bench\`; every single run is in [$(basename "$out")]($(basename "$out"))."
   echo
-  echo "Input: \`shop train\` of \`demo/sqlite\`, built with \`$flags\`, recorded with"
+  echo "Input: \`shop train\` of \`demo/sqlite\`, built with \`$flags -gdwarf-5 -static\`, recorded with"
   echo "\`planish record --branches=emulated -c 1000\`, in the page cache. Medians of $rounds interleaved rounds. The output is"
-  echo "a clang text profile (perf2bolt: fdata; planish-aggregate: the counts file). CPU is user + system time."
+  echo "a clang text profile (perf2bolt: fdata; planish-aggregate: the counts file). CPU is user + system time. create_llvm_prof gets the same code with DWARF 4,"
+  echo "since from DWARF 5 it writes an empty profile."
   echo
   echo "| recording | tool | wall s | CPU s | peak MB | wall, planish = 1 | CPU, planish = 1 | memory, planish = 1 |"
   echo "|---|---|---|---|---|---|---|---|"
-  for mb in $peer_sizes $large; do
-    size=$(stat -c %s "$work/perf.$mb.data" | awk '{ printf "%.0f MB", $1 / 1e6 }')
-    awk -v mb="$mb" -v size="$size" '
-      $1 == mb && $2 == "planish-profile" { w = $3; c = $4; r = $5 }
-      $1 == mb { line[++n] = $0 }
+  for scale in $peer_scales $large; do
+    size=$(bytes_of "$scale" | awk '{ printf "%.0f MB", $1 / 1e6 }')
+    awk -v scale="$scale" -v size="$size" '
+      $1 == scale && $2 == "planish-profile" { w = $3; c = $4; r = $5 }
+      $1 == scale { line[++n] = $0 }
       END { for (i = 1; i <= n; i++) { split(line[i], f, " ")
         if (f[2] == "planish-aggregate") ratio = "| | | "; else ratio = sprintf("| %.1f | %.1f | %.1f ", f[3] / w, f[4] / c, f[5] / r)
         printf "| %s | %s | %.3f | %.3f | %.0f %s|\n", size, f[2], f[3], f[4], f[5], ratio } }' "$medians"
   done
   echo
-  for mb in $peer_sizes $large; do
-    bytes=$(stat -c %s "$work/perf.$mb.data")
-    awk -v mb="$mb" -v bytes="$bytes" '$1 == mb && $2 == "planish-aggregate" { printf "- `planish aggregate` reads %.0f MB at %.2f GB/s.\n", bytes / 1e6, bytes / 1e9 / $3 }' "$medians"
+  for scale in $peer_scales $large; do
+    bytes=$(bytes_of "$scale")
+    awk -v scale="$scale" -v bytes="$bytes" '$1 == scale && $2 == "planish-aggregate" { printf "- `planish aggregate` reads %.0f MB at %.2f GB/s.\n", bytes / 1e6, bytes / 1e9 / $3 }' "$medians"
   done
   awk '$2 == "planish-profile" { if (!low || $5 < low) low = $5; if ($5 > high) high = $5 }
     END { printf "- Peak memory of `planish profile` over all sizes: %.0f to %.0f MB.\n", low, high }' "$medians"
