@@ -119,6 +119,8 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
     if merged.samples == 0 {
         let reason = if lost > 0 {
             format!("{lost} samples found no room beside {}; is the disk full?", output.display())
+        } else if let Ending::Signal(signal) = ran.ending {
+            format!("signal {signal} ended the program before it took {} branches", options.period)
         } else {
             format!(
                 "the program took {taken} branches, and a sample is taken every {} of them; lower the period (-c)",
