@@ -10,8 +10,10 @@ use build::verify::{self, Matched, NameRule};
 use build::{Config, Plan};
 use image::debug::DebugInfo;
 use image::{DebugSearch, Image};
+use profile::FunctionProfile;
 use profile::format::Format as ProfileFormat;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -219,8 +221,19 @@ fn match_profile(rebuilt: &Image, path: &Path, global: &Global) -> anyhow::Resul
     let absent = absent.filter(|name| name.contains(".__uniq.") || name.starts_with("_Z"));
     let symbols: Vec<String> = rebuilt.functions().iter().map(|f| f.name.to_string()).collect();
     let known = inlined.iter().map(String::as_str).chain(symbols.iter().map(String::as_str)).chain(absent);
-    let named = profile.functions.iter().filter_map(|(name, f)| Some((name.as_text()?, f.total)));
+    let mut own = BTreeMap::new();
+    profile.functions.values().for_each(|function| add_own_samples(function, &mut own));
+    let named = own.iter().map(|(&name, &samples)| (name, samples));
     Ok(verify::compare(named, known, rule))
+}
+
+/// Samples of each function's own lines. Inlined functions count under their own name: the compiler repeats an inlining
+/// of the profile only where it finds a callee of that name.
+fn add_own_samples<'p>(function: &'p FunctionProfile, own: &mut BTreeMap<&'p str, u64>) {
+    if let Some(name) = function.name.as_text() {
+        *own.entry(name).or_default() += function.body_sum();
+    }
+    function.inlined_calls().for_each(|(_, callee)| add_own_samples(callee, own));
 }
 
 /// The strings of the debug information: functions that were inlined everywhere have neither a symbol nor code of

@@ -1,0 +1,203 @@
+//! `planish init`, `build`, `compare`, `optimize` and `report` as a user runs them, on a program of thirty lines.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static unsigned step(unsigned x) { return x % 7 == 3 ? x / 3 : x % 2 ? 3 * x + 1 : x / 2; }
+static int rare(unsigned x) { printf("rare %u\n", x); return 1; }
+static unsigned walk(unsigned x) {
+  unsigned n = 0;
+  while (x > 4 && n < 1000) { x = step(x); n++; if (x == 4000000001u) n += rare(x); }
+  return n;
+}
+int main(int argc, char **argv) {
+  unsigned limit = argc > 2 ? atoi(argv[2]) : 1000, sum = 0;
+  for (unsigned i = 1; i < limit; i++) sum += walk(i * (argv[1][0] == 't' ? 3 : 5));
+  printf("%u\n", sum);
+  return 0;
+}
+"#;
+
+const CONFIG: &str = r#"
+[build]
+command = 'cp app.c "$PLANISH_OUT" && cd "$PLANISH_OUT" && $PLANISH_CC $PLANISH_CFLAGS -c app.c -o app.o && $PLANISH_CC $PLANISH_LDFLAGS app.o -o app'
+binary = "app"
+compiler = "clang"
+[workload]
+train = "{bin} train 20000"
+[evaluate]
+command = "{bin} eval 20000"
+rounds = 6
+[record]
+branches = "emulated"
+"#;
+
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+impl Project {
+    fn new(config: &str) -> Project {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("app.c"), PROGRAM).unwrap();
+        std::fs::write(folder.path().join("planish.toml"), config).unwrap();
+        Project { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn planish(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+        command.args(arguments).current_dir(self.folder.path()).env("NO_COLOR", "1").output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn has(tool: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let found = path.split(':').any(|d| Path::new(d).join(tool).is_file());
+    if !found {
+        eprintln!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+fn has_clang() -> bool {
+    has("clang-22") && has("ld.lld-22")
+}
+
+/// The plugin lies beside the tests' executable once `cargo build -p qemu-branches` has run.
+fn has_emulation() -> bool {
+    let beside = Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let found = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
+    if !found {
+        eprintln!("skipped: the emulation plugin is not built");
+    }
+    found && has("qemu-x86_64")
+}
+
+#[test]
+fn init_writes_a_file_once_and_the_next_command_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+        command.args(arguments).current_dir(folder.path()).output().unwrap()
+    };
+    let missing = run(&["optimize"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("`planish init` writes one"), "{}", text(&missing.stderr));
+    assert!(run(&["init"]).status.success());
+    let again = run(&["init"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--force"));
+    if has_clang() {
+        let dry = run(&["optimize", "--dry-run"]);
+        assert!(text(&dry.stdout).contains("# step 1 of"), "{}", text(&dry.stderr));
+    }
+}
+
+#[test]
+fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
+    if !has_clang() || !has_emulation() {
+        return;
+    }
+    let project = Project::new(CONFIG);
+    let dry = project.planish(&["optimize", "--dry-run"]);
+    assert!(dry.status.success() && !project.at(".planish").exists(), "a dry run leaves nothing behind");
+    let done = project.planish(&["optimize"]);
+    // Six rounds of 20 ms decide nothing for certain; slower (1) is no failure of the machinery.
+    assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
+    let report = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
+    assert!(report.starts_with("# app, rebuilt with its profile: CPU time"), "{report}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(project.at(".planish/report.json")).unwrap()).unwrap();
+    assert_eq!(json["matched"]["samples"], json["matched"]["samples_matched"], "{json:#}");
+    let branches = &json["branches"][0];
+    assert!(branches["opt"].as_u64().unwrap() < branches["base"].as_u64().unwrap(), "{branches}");
+    assert_ne!(json["build"]["base"]["build_id"], json["build"]["opt"]["build_id"]);
+
+    let again = project.planish(&["optimize"]);
+    let said = text(&again.stderr);
+    assert_eq!(said.matches("up to date").count(), said.matches('[').count(), "{said}");
+    let told = project.planish(&["report"]);
+    assert!(text(&told.stdout).contains("taken branches: 0."), "{}", text(&told.stdout));
+
+    // A recording that is lost is made again; as it is the same, nothing after the counts is.
+    std::fs::remove_file(project.at(".planish/train-1.data")).unwrap();
+    let dry = text(&project.planish(&["optimize", "--dry-run"]).stdout);
+    assert!(dry.contains(": build (up to date)") && dry.contains(": record-1\n"), "{dry}");
+
+    // The trap: the rebuild names its source file by another path, so the names of static functions differ.
+    let other = CONFIG
+        .replace("$PLANISH_CC $PLANISH_CFLAGS -c app.c", "$PLANISH_CC $PLANISH_CFLAGS -c \"$PWD/app.c\"");
+    std::fs::write(project.at("other.toml"), other).unwrap();
+    let profile = project.at(".planish/app.afdo");
+    let built =
+        project.planish(&["build", "other.toml", "--profile", profile.to_str().unwrap(), "-o", "absolute"]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let verify = |binary: &str| {
+        let files = ["--baseline", ".planish/app.base", "--profile", ".planish/app.afdo"];
+        project.planish(&[&["build", "--verify", "--binary", binary][..], &files[..]].concat())
+    };
+    let refused = verify("absolute");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stdout));
+    assert!(
+        text(&refused.stderr).contains("the path the source file was compiled by"),
+        "{}",
+        text(&refused.stderr)
+    );
+    // And a rebuild that ignored the flags has the baseline's code.
+    let refused = verify(".planish/app.base");
+    assert!(text(&refused.stderr).contains("the profile was not used"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_failing_build_shows_what_it_said() {
+    if !has_clang() {
+        return;
+    }
+    let project = Project::new(&CONFIG.replace("cp app.c", "echo no such luck >&2; exit 7; cp app.c"));
+    let failed = project.planish(&["optimize"]);
+    let said = text(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(said.contains("step build failed: exit status: 7") && said.contains("| no such luck"), "{said}");
+    assert!(!project.at(".planish/app.base").exists());
+}
+
+#[test]
+fn compare_gives_json_raw_runs_and_the_same_verdict_from_them() {
+    let project = Project::new(CONFIG);
+    let script = |name: &str, body: &str| {
+        std::fs::write(project.at(name), format!("#!/bin/sh\n{body}\n")).unwrap();
+        Command::new("chmod").args(["+x", name]).current_dir(project.folder.path()).status().unwrap();
+    };
+    script("a", "echo x");
+    script("b", "sleep 0.05; echo x");
+    script("c", "echo y");
+    let measured = project.planish(&[
+        "compare", "--rounds", "8", "--metric", "wall", "--raw", "r.jsonl", "--format", "json", "a", "b",
+        "--", "{bin}",
+    ]);
+    assert_eq!(measured.status.code(), Some(1), "slower is a negative finding: {}", text(&measured.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
+    assert_eq!(json["comparisons"][0]["verdict"], "slower");
+    assert_eq!(json["comparisons"][0]["n"], 8);
+    let again = project.planish(&["compare", "--from", "r.jsonl", "--format", "json"]);
+    let from: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(from["comparisons"], json["comparisons"]);
+
+    let differs = project.planish(&["compare", "--rounds", "6", "a", "c", "--", "{bin}"]);
+    assert_eq!(differs.status.code(), Some(2));
+    assert!(text(&differs.stderr).contains("printed something else"), "{}", text(&differs.stderr));
+    let wrong = project.planish(&["compare", "a", "b", "--", "true"]);
+    assert!(text(&wrong.stderr).contains("{bin}"), "{}", text(&wrong.stderr));
+}
