@@ -1,6 +1,7 @@
 //! Compiling test programs, and checking recordings against the code that they name.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use image::code::{Instruction, instructions};
 use image::{FileOffset, Image, ImageAddr};
