@@ -95,7 +95,8 @@ pub fn aggregate(
 }
 
 fn clock_of(input: &Input) -> Clock {
-    let timed = |a: &perfdata::EventAttr| a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all();
+    let timed =
+        |a: &perfdata::EventAttr| a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all();
     if input.attrs().iter().all(timed) { Clock::Time } else { Clock::Position }
 }
 
@@ -168,7 +169,9 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
         Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid })),
         Record::Comm { pid, exec: true, .. } => out.changes.push((time, Change::Exec { pid: *pid })),
         Record::Lost { lost, .. } | Record::LostSamples { lost } => out.lost = out.lost.saturating_add(*lost),
-        Record::User(perfdata::UserRecord::BuildId(b)) => out.build_ids.push((b.path.clone(), b.build_id.clone())),
+        Record::User(perfdata::UserRecord::BuildId(b)) => {
+            out.build_ids.push((b.path.clone(), b.build_id.clone()))
+        }
         Record::Unknown { .. } => out.unknown += 1,
         _ => {}
     }
@@ -176,10 +179,7 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
 
 fn listed_build_ids(input: &Input, in_stream: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
     let listed = input.features().build_ids.iter();
-    listed
-        .map(|b| (b.path.clone(), b.build_id.clone()))
-        .chain(in_stream.iter().cloned())
-        .collect()
+    listed.map(|b| (b.path.clone(), b.build_id.clone())).chain(in_stream.iter().cloned()).collect()
 }
 
 /// What all workers see.
@@ -191,7 +191,10 @@ struct Shared<'t> {
     clock: Clock,
 }
 
-fn count_samples<'t>(shared: &Shared<'t>, progress: &(dyn Fn(u64) + Sync)) -> Result<Sums<'t>, perfdata::Error> {
+fn count_samples<'t>(
+    shared: &Shared<'t>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Sums<'t>, perfdata::Error> {
     let threads = shared.options.threads.max(1);
     let mut chunks = shared.input.chunks()?;
     let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
@@ -365,7 +368,8 @@ const AUTOFDO_STRIDE_BYTES: u64 = 0x1000;
 
 #[inline(always)]
 fn count_stack(traces: &mut TraceTable, sample: &FastSample<'_>, rules: Rules) -> Skipped {
-    let mut stack = StackCounter { next_from: Trace::NONE.0, newest: None, skipped: Skipped::default(), rules };
+    let mut stack =
+        StackCounter { next_from: Trace::NONE.0, newest: None, skipped: Skipped::default(), rules };
     match sample.branches.raw_entries() {
         Some(entries) => entries.iter().for_each(|&[from, to, flags]| stack.entry(traces, from, to, flags)),
         None => sample.branches.iter().for_each(|e| stack.entry(traces, e.from.0, e.to.0, e.flags.0)),

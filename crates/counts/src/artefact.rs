@@ -112,13 +112,19 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
         .branches
         .iter()
         .map(move |b| row(BRANCH, b.from.map(|a| a.0), b.to.map(|a| a.0), b.count, b.mispredicted));
-    let ranges =
-        image.fall_throughs.iter().map(move |r| row(FALL_THROUGH, Some(r.first.0), Some(r.last.0), r.count, 0));
+    let ranges = image
+        .fall_throughs
+        .iter()
+        .map(move |r| row(FALL_THROUGH, Some(r.first.0), Some(r.last.0), r.count, 0));
     ranges.chain(samples).chain(branches)
 }
 
-fn write_group<W: Write + Send>(to: &mut SerializedRowGroupWriter<'_, W>, rows: &[Row<'_>]) -> Result<(), ParquetError> {
-    let text = |f: &dyn Fn(&Row<'_>) -> Vec<u8>| rows.iter().map(|r| ByteArray::from(f(r))).collect::<Vec<_>>();
+fn write_group<W: Write + Send>(
+    to: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[Row<'_>],
+) -> Result<(), ParquetError> {
+    let text =
+        |f: &dyn Fn(&Row<'_>) -> Vec<u8>| rows.iter().map(|r| ByteArray::from(f(r))).collect::<Vec<_>>();
     let sum = |f: &dyn Fn(&Row<'_>) -> u64| {
         let wide = |r| FixedLenByteArray::from(ByteArray::from(u128::from(f(r)).to_be_bytes().to_vec()));
         rows.iter().map(wide).collect::<Vec<_>>()
@@ -135,7 +141,8 @@ fn write_group<W: Write + Send>(to: &mut SerializedRowGroupWriter<'_, W>, rows: 
                 writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
             }
             3 | 4 => {
-                let cells: Vec<Option<u64>> = rows.iter().map(|r| if column == 3 { r.first } else { r.second }).collect();
+                let cells: Vec<Option<u64>> =
+                    rows.iter().map(|r| if column == 3 { r.first } else { r.second }).collect();
                 let levels: Vec<i16> = cells.iter().map(|c| i16::from(c.is_some())).collect();
                 let values: Vec<i64> = cells.iter().flatten().map(|&v| v as i64).collect();
                 writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
@@ -160,12 +167,22 @@ pub fn read(path: &Path) -> Result<Counts, Error> {
     // The Parquet library checks much but not all of a damaged file before it indexes into it.
     let guarded = std::panic::catch_unwind(|| read_file(path, file));
     guarded.unwrap_or_else(|_| {
-        Err(malformed(path, "Parquet pages", "undamaged pages", "pages that the Parquet reader could not follow"))
+        Err(malformed(
+            path,
+            "Parquet pages",
+            "undamaged pages",
+            "pages that the Parquet reader could not follow",
+        ))
     })
 }
 
 fn malformed(path: &Path, place: &str, expected: &str, found: &str) -> Error {
-    Error::Malformed { path: path.to_owned(), place: place.into(), expected: expected.into(), found: found.into() }
+    Error::Malformed {
+        path: path.to_owned(),
+        place: place.into(),
+        expected: expected.into(),
+        found: found.into(),
+    }
 }
 
 fn read_file(path: &Path, file: std::fs::File) -> Result<Counts, Error> {
@@ -178,7 +195,12 @@ fn read_file(path: &Path, file: std::fs::File) -> Result<Counts, Error> {
     };
     match value(VERSION_KEY) {
         None => {
-            return Err(malformed(path, "metadata", &format!("the key {VERSION_KEY}"), "a Parquet file of something else"));
+            return Err(malformed(
+                path,
+                "metadata",
+                &format!("the key {VERSION_KEY}"),
+                "a Parquet file of something else",
+            ));
         }
         Some(version) if version != VERSION.to_string() => {
             return Err(Error::Version { path: path.to_owned(), found: version, expected: VERSION });
@@ -202,7 +224,12 @@ fn read_group(path: &Path, group: &dyn RowGroupReader, counts: &mut Counts) -> R
     let bytes = usize::try_from(group.metadata().total_byte_size()).unwrap_or(0);
     // A row takes well under a bit of the file only where a column repeats one value; this many rows cannot be honest.
     if rows > GROUP_ROWS.max(bytes.saturating_mul(64)) {
-        return Err(malformed(path, "row group", &format!("at most {GROUP_ROWS} rows"), &format!("{rows} rows")));
+        return Err(malformed(
+            path,
+            "row group",
+            &format!("at most {GROUP_ROWS} rows"),
+            &format!("{rows} rows"),
+        ));
     }
     let ids = text_column(group, 0, rows).map_err(fault)?;
     let paths = text_column(group, 1, rows).map_err(fault)?;
@@ -211,12 +238,19 @@ fn read_group(path: &Path, group: &dyn RowGroupReader, counts: &mut Counts) -> R
     let seconds = address_column(group, 4, rows).map_err(fault)?;
     let sums = sum_column(group, 5, rows).map_err(fault)?;
     let missed = sum_column(group, 6, rows).map_err(fault)?;
-    let columns = [ids.len(), paths.len(), kinds.len(), firsts.len(), seconds.len(), sums.len(), missed.len()];
+    let columns =
+        [ids.len(), paths.len(), kinds.len(), firsts.len(), seconds.len(), sums.len(), missed.len()];
     if columns.iter().any(|&n| n != rows) {
-        return Err(malformed(path, "row group", &format!("{rows} rows in each column"), &format!("{columns:?}")));
+        return Err(malformed(
+            path,
+            "row group",
+            &format!("{rows} rows in each column"),
+            &format!("{columns:?}"),
+        ));
     }
     let mut image: Option<ImageCounts> = None;
-    let cells = ids.iter().zip(&paths).zip(&kinds).zip(firsts.iter().zip(&seconds)).zip(sums.iter().zip(&missed));
+    let cells =
+        ids.iter().zip(&paths).zip(&kinds).zip(firsts.iter().zip(&seconds)).zip(sums.iter().zip(&missed));
     for (((((id, name), kind), (first, second)), (sum, miss)), row) in cells.zip(0u64..) {
         let same = image.as_ref().is_some_and(|i| {
             i.path.as_bytes() == name.data()
@@ -253,7 +287,9 @@ fn add_row(
     match (kind, first, second) {
         (b"sample", Some(address), None) => image.samples.push(SampleCount { address, count }),
         (b"branch", from, to) => image.branches.push(Branch { from, to, count, mispredicted }),
-        (b"fall-through", Some(first), Some(last)) => image.fall_throughs.push(FallThrough { first, last, count }),
+        (b"fall-through", Some(first), Some(last)) => {
+            image.fall_throughs.push(FallThrough { first, last, count })
+        }
         _ => return Err("kind sample, branch or fall-through with its addresses"),
     }
     Ok(())
@@ -263,8 +299,14 @@ fn wrong_type(column: usize) -> ParquetError {
     ParquetError::General(format!("column {column} is of another type than the counts schema has"))
 }
 
-fn text_column(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<ByteArray>, ParquetError> {
-    let parquet::column::reader::ColumnReader::ByteArrayColumnReader(mut reader) = group.get_column_reader(column)? else {
+fn text_column(
+    group: &dyn RowGroupReader,
+    column: usize,
+    rows: usize,
+) -> Result<Vec<ByteArray>, ParquetError> {
+    let parquet::column::reader::ColumnReader::ByteArrayColumnReader(mut reader) =
+        group.get_column_reader(column)?
+    else {
         return Err(wrong_type(column));
     };
     let mut values = Vec::new();
@@ -284,12 +326,21 @@ fn sum_column(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<
     values.iter().map(|v| wide(v).map_err(|_| wrong_type(column))).collect()
 }
 
-fn address_column(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<Option<ImageAddr>>, ParquetError> {
-    let parquet::column::reader::ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(column)? else {
+fn address_column(
+    group: &dyn RowGroupReader,
+    column: usize,
+    rows: usize,
+) -> Result<Vec<Option<ImageAddr>>, ParquetError> {
+    let parquet::column::reader::ColumnReader::Int64ColumnReader(mut reader) =
+        group.get_column_reader(column)?
+    else {
         return Err(wrong_type(column));
     };
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     reader.read_records(rows, Some(&mut levels), None, &mut values)?;
     let mut values = values.into_iter();
-    Ok(levels.iter().map(|&l| if l == 0 { None } else { values.next().map(|v| ImageAddr(v as u64)) }).collect())
+    Ok(levels
+        .iter()
+        .map(|&l| if l == 0 { None } else { values.next().map(|v| ImageAddr(v as u64)) })
+        .collect())
 }

@@ -74,7 +74,8 @@ impl<'t> Bindings<'t> {
                 return Binding::Image(Arc::clone(image));
             }
         }
-        let mut verdict = if is_file_name(&file.path) || file.kernel { Binding::Other } else { Binding::NoFile };
+        let mut verdict =
+            if is_file_name(&file.path) || file.kernel { Binding::Other } else { Binding::NoFile };
         for image in self.asked_for.iter().filter(|i| same_name(file, i)) {
             match (recorded, image.build_id()) {
                 (Some(id), Some(own)) => verdict = Binding::BuildIdMismatch(hex(id), own.to_string()),
@@ -97,7 +98,9 @@ impl<'t> Bindings<'t> {
             Err(error) => return Binding::Unavailable(error.to_string()),
         };
         match (self.recorded_id(file), image.build_id()) {
-            (Some(id), Some(own)) if !own.matches_padded(id) => Binding::BuildIdMismatch(hex(id), own.to_string()),
+            (Some(id), Some(own)) if !own.matches_padded(id) => {
+                Binding::BuildIdMismatch(hex(id), own.to_string())
+            }
             (Some(id), None) => Binding::BuildIdMismatch(hex(id), "none".into()),
             _ => Binding::Image(Arc::new(image)),
         }
@@ -105,7 +108,12 @@ impl<'t> Bindings<'t> {
 }
 
 /// Where `address`, inside `mapping` of `file`, lies in `image`; `None` outside its executable segments.
-pub fn image_address(image: &Image, file: &MappedFile, mapping: &Mapping, address: RuntimeAddr) -> Option<ImageAddr> {
+pub fn image_address(
+    image: &Image,
+    file: &MappedFile,
+    mapping: &Mapping,
+    address: RuntimeAddr,
+) -> Option<ImageAddr> {
     if file.kernel {
         return kernel_address(image, file, mapping, address);
     }
@@ -128,7 +136,12 @@ fn executable_address(segments: &[Segment], mapping: &Mapping, offset: FileOffse
 /// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text` or `_stext`), so
 /// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts where the kernel put
 /// the first of the module's executable sections.
-fn kernel_address(image: &Image, file: &MappedFile, mapping: &Mapping, address: RuntimeAddr) -> Option<ImageAddr> {
+fn kernel_address(
+    image: &Image,
+    file: &MappedFile,
+    mapping: &Mapping,
+    address: RuntimeAddr,
+) -> Option<ImageAddr> {
     let into = address.0.checked_sub(mapping.origin.0)?;
     if image.kind() == ImageKind::KernelModule {
         return module_layout::image_address(&module_layout::placed_sections(image), into);
@@ -160,7 +173,10 @@ fn module_name(path: &str) -> String {
 }
 
 fn is_file_name(path: &str) -> bool {
-    path.starts_with('/') && !path.starts_with("//anon") && !path.starts_with("/dev/zero") && !path.starts_with("/memfd:")
+    path.starts_with('/')
+        && !path.starts_with("//anon")
+        && !path.starts_with("/dev/zero")
+        && !path.starts_with("/memfd:")
         && !path.starts_with("/SYSV")
         || (!path.is_empty() && !path.starts_with('[') && !path.starts_with('/') && !path.contains(':'))
 }

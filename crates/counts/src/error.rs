@@ -15,7 +15,9 @@ pub enum Error {
         source: perfdata::Error,
     },
     /// The recording holds nothing to count.
-    #[error("{path}: no samples in it; record again, and check that the event fires (perf evlist -v, planish doctor)")]
+    #[error(
+        "{path}: no samples in it; record again, and check that the event fires (perf evlist -v, planish doctor)"
+    )]
     NoSamples {
         /// The recording.
         path: PathBuf,
@@ -45,7 +47,9 @@ pub enum Error {
         found: String,
     },
     /// A counts artefact is of a version this planish does not read.
-    #[error("{path}: counts artefact of version {found}, this planish reads version {expected}; aggregate the recording again")]
+    #[error(
+        "{path}: counts artefact of version {found}, this planish reads version {expected}; aggregate the recording again"
+    )]
     Version {
         /// The file.
         path: PathBuf,

@@ -24,7 +24,7 @@ pub fn merge(parts: impl IntoIterator<Item = Counts>) -> Result<Counts, Error> {
 pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
     let mut images: BTreeMap<(Option<BuildId>, String), ImageCounts> = BTreeMap::new();
     for image in std::mem::take(&mut counts.images) {
-        let key = (image.build_id.clone(), if image.build_id.is_some() { String::new() } else { image.path.clone() });
+        let key = (image.build_id, if image.build_id.is_some() { String::new() } else { image.path.clone() });
         match images.entry(key) {
             std::collections::btree_map::Entry::Vacant(free) => drop(free.insert(image)),
             std::collections::btree_map::Entry::Occupied(mut taken) => {
@@ -37,19 +37,29 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
         }
     }
     for mut image in images.into_values() {
-        image.samples = add_up(image.samples, |s: &SampleCount| s.address, |s| s.count, |a, b| {
-            Some(SampleCount { count: a.count.checked_add(b.count)?, ..*a })
-        })
+        image.samples = add_up(
+            image.samples,
+            |s: &SampleCount| s.address,
+            |s| s.count,
+            |a, b| Some(SampleCount { count: a.count.checked_add(b.count)?, ..*a }),
+        )
         .map_err(|s| overflow(&image.path, s.address.0))?;
-        image.fall_throughs =
-            add_up(image.fall_throughs, |r: &FallThrough| (r.first, r.last), |r| r.count, |a, b| {
-                Some(FallThrough { count: a.count.checked_add(b.count)?, ..*a })
-            })
-            .map_err(|r| overflow(&image.path, r.first.0))?;
-        image.branches = add_up(image.branches, |b: &Branch| (b.from, b.to), |b| b.count, |a, b| {
-            let mispredicted = a.mispredicted.checked_add(b.mispredicted)?;
-            Some(Branch { count: a.count.checked_add(b.count)?, mispredicted, ..*a })
-        })
+        image.fall_throughs = add_up(
+            image.fall_throughs,
+            |r: &FallThrough| (r.first, r.last),
+            |r| r.count,
+            |a, b| Some(FallThrough { count: a.count.checked_add(b.count)?, ..*a }),
+        )
+        .map_err(|r| overflow(&image.path, r.first.0))?;
+        image.branches = add_up(
+            image.branches,
+            |b: &Branch| (b.from, b.to),
+            |b| b.count,
+            |a, b| {
+                let mispredicted = a.mispredicted.checked_add(b.mispredicted)?;
+                Some(Branch { count: a.count.checked_add(b.count)?, mispredicted, ..*a })
+            },
+        )
         .map_err(|b| overflow(&image.path, b.from.or(b.to).map_or(0, |a| a.0)))?;
         if !image.is_empty() {
             counts.images.push(image);

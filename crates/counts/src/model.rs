@@ -90,13 +90,14 @@ pub struct Counts {
 impl Counts {
     /// The counts of the image with this build ID, or, where either side has none, of this file name.
     pub fn find(&self, build_id: Option<&BuildId>, path: &str) -> Option<&ImageCounts> {
-        if let Some(id) = build_id {
-            if let Some(found) = self.images.iter().find(|i| i.build_id.as_ref() == Some(id)) {
-                return Some(found);
-            }
+        let same_id = |i: &&ImageCounts| build_id.is_some() && i.build_id.as_ref() == build_id;
+        if let Some(found) = self.images.iter().find(same_id) {
+            return Some(found);
         }
         let name = base_name(path);
-        self.images.iter().find(|i| (i.build_id.is_none() || build_id.is_none()) && base_name(&i.path) == name)
+        self.images
+            .iter()
+            .find(|i| (i.build_id.is_none() || build_id.is_none()) && base_name(&i.path) == name)
     }
 }
 

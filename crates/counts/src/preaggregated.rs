@@ -43,7 +43,8 @@ pub fn read(path: &Path, text: impl BufRead, default: &DefaultImage) -> Result<C
         reader.line(&fields).ok_or_else(|| Error::Malformed {
             path: path.to_owned(),
             place: format!("line {number}"),
-            expected: "S address n, B from to n mispredicted, F|f|r first last n, or T|R from to last n".into(),
+            expected: "S address n, B from to n mispredicted, F|f|r first last n, or T|R from to last n"
+                .into(),
             found: line.chars().take(80).collect(),
         })?;
     }
@@ -85,7 +86,7 @@ impl Reader<'_> {
             ["F" | "f" | "r", first, last, n] => self.range(place(first)?, place(last)?, n.parse().ok()?),
             ["T" | "R", from, to, last, n] => {
                 let (to, count) = (place(to)?, n.parse().ok()?);
-                self.branch(place(from)?, to.clone(), count, 0);
+                self.branch(place(from)?, to, count, 0);
                 self.range(to, place(last)?, count);
             }
             _ => return None,
@@ -94,11 +95,9 @@ impl Reader<'_> {
     }
 
     fn image(&mut self, id: Option<BuildId>) -> &mut ImageCounts {
-        let id = id.or_else(|| self.default.build_id.clone());
+        let id = id.or(self.default.build_id);
         let path = if id == self.default.build_id { self.default.path.clone() } else { String::new() };
-        self.images
-            .entry(id.clone())
-            .or_insert_with(|| ImageCounts { build_id: id, path, ..ImageCounts::default() })
+        self.images.entry(id).or_insert_with(|| ImageCounts { build_id: id, path, ..ImageCounts::default() })
     }
 
     fn branch(&mut self, from: Place, to: Place, count: u64, mispredicted: u64) {
@@ -106,7 +105,7 @@ impl Reader<'_> {
         let same = matches!((&from, &to), (Some(f), Some(t)) if f.0 == t.0);
         if let (true, Some((id, from)), Some((_, to))) = (same, &from, &to) {
             let branch = Branch { from: Some(*from), to: Some(*to), count, mispredicted };
-            return self.image(id.clone()).branches.push(branch);
+            return self.image(*id).branches.push(branch);
         }
         if let Some((id, from)) = from {
             self.image(id).branches.push(Branch { from: Some(from), to: None, count, mispredicted });
@@ -152,9 +151,13 @@ mod tests {
 
     #[test]
     fn a_trace_is_a_branch_and_a_range() {
-        let counts = parse("E cycles\nT 10 20 28 5\nB 28 10 7 2\nB X:0 20 1 0 # entry\nS 24 3\n").expect("parses");
+        let counts =
+            parse("E cycles\nT 10 20 28 5\nB 28 10 7 2\nB X:0 20 1 0 # entry\nS 24 3\n").expect("parses");
         let image = &counts.images[0];
-        assert_eq!(image.fall_throughs, [FallThrough { first: ImageAddr(0x20), last: ImageAddr(0x28), count: 5 }]);
+        assert_eq!(
+            image.fall_throughs,
+            [FallThrough { first: ImageAddr(0x20), last: ImageAddr(0x28), count: 5 }]
+        );
         assert_eq!(image.branches.len(), 3);
         assert_eq!(image.branches[0].from, None);
         assert_eq!(image.branches[2].mispredicted, 2);

@@ -106,8 +106,8 @@ impl<'t> Sums<'t> {
         for t in traces {
             let from = self.place(spaces, t.trace.from);
             let to = self.place(spaces, t.trace.to);
-            let next =
-                (t.trace.next_from != Trace::NONE).then(|| (self.place(spaces, t.trace.next_from), t.trace.next_from));
+            let next = (t.trace.next_from != Trace::NONE)
+                .then(|| (self.place(spaces, t.trace.next_from), t.trace.next_from));
             if self.rules == Rules::Autofdo {
                 self.add_autofdo(from, to, next.map(|(n, _)| n), &t);
                 continue;
@@ -119,7 +119,13 @@ impl<'t> Sums<'t> {
         }
     }
 
-    fn add_branch(&mut self, from: Result<Place, Reason>, to: Result<Place, Reason>, count: u64, mispredicted: u64) {
+    fn add_branch(
+        &mut self,
+        from: Result<Place, Reason>,
+        to: Result<Place, Reason>,
+        count: u64,
+        mispredicted: u64,
+    ) {
         match (from, to) {
             (Err(reason), Err(_)) => return self.ledger.branches.write_off(reason, count),
             (Ok(f), Ok(t)) if f.image == t.image => {
@@ -137,7 +143,14 @@ impl<'t> Sums<'t> {
         self.ledger.branches.use_up(count);
     }
 
-    fn branch(&mut self, image: usize, from: Option<ImageAddr>, to: Option<ImageAddr>, count: u64, mispredicted: u64) {
+    fn branch(
+        &mut self,
+        image: usize,
+        from: Option<ImageAddr>,
+        to: Option<ImageAddr>,
+        count: u64,
+        mispredicted: u64,
+    ) {
         if let Some((_, sums)) = self.images.get_mut(&image) {
             let sum = sums.branches.entry((from, to)).or_default();
             sum.0 += count;
@@ -145,7 +158,13 @@ impl<'t> Sums<'t> {
         }
     }
 
-    fn add_range(&mut self, first: Result<Place, Reason>, last: Result<Place, Reason>, count: u64, doubled: bool) {
+    fn add_range(
+        &mut self,
+        first: Result<Place, Reason>,
+        last: Result<Place, Reason>,
+        count: u64,
+        doubled: bool,
+    ) {
         let (first, last) = match (first, last) {
             (Ok(f), Ok(l)) if f.image == l.image => (f, l),
             (Err(reason), Err(_)) => return self.ledger.fall_throughs.write_off(reason, count),
@@ -171,11 +190,13 @@ impl<'t> Sums<'t> {
         if let Some(next) = next {
             let fault = match (to, next) {
                 (Err(reason), _) => Some(reason),
-                (Ok(first), Ok(last)) if first.image == last.image => match last.address.0.checked_sub(first.address.0) {
-                    None => Some(Reason::Backwards),
-                    Some(length) if length > straight_line::LONGEST_BYTES => Some(Reason::TooLong),
-                    Some(_) => None,
-                },
+                (Ok(first), Ok(last)) if first.image == last.image => {
+                    match last.address.0.checked_sub(first.address.0) {
+                        None => Some(Reason::Backwards),
+                        Some(length) if length > straight_line::LONGEST_BYTES => Some(Reason::TooLong),
+                        Some(_) => None,
+                    }
+                }
                 _ => Some(Reason::CrossesImages),
             };
             if let Some(fault) = fault {
@@ -299,9 +320,10 @@ fn check_ranges(
         let verdicts = match rules {
             Rules::Auto => straight_line::check(image, first, &addresses, unrecorded),
             Rules::Profgen => straight_line::check(image, first, &addresses, Unrecorded::default()),
-            Rules::Autofdo | Rules::None => {
-                addresses.iter().map(|&last| if last < first { Err(Reason::Backwards) } else { Ok(()) }).collect()
-            }
+            Rules::Autofdo | Rules::None => addresses
+                .iter()
+                .map(|&last| if last < first { Err(Reason::Backwards) } else { Ok(()) })
+                .collect(),
         };
         for ((last, count, doubled), verdict) in lasts.into_iter().zip(verdicts) {
             match verdict {
@@ -347,5 +369,5 @@ fn sorted(image: &Image, sums: ImageSums, fall_throughs: Vec<FallThrough>) -> Im
         .map(|((from, to), (count, mispredicted))| Branch { from, to, count, mispredicted })
         .collect();
     branches.sort_unstable();
-    ImageCounts { build_id: image.build_id().cloned(), path: sums.path, samples, branches, fall_throughs }
+    ImageCounts { build_id: image.build_id().copied(), path: sums.path, samples, branches, fall_throughs }
 }

@@ -34,7 +34,12 @@ impl Unrecorded {
 pub const LONGEST_BYTES: u64 = 1 << 20;
 
 /// Checks the ranges `first..=last` for each of `lasts`, which must be sorted; one verdict each.
-pub fn check(image: &Image, first: ImageAddr, lasts: &[ImageAddr], unrecorded: Unrecorded) -> Vec<Result<(), Reason>> {
+pub fn check(
+    image: &Image,
+    first: ImageAddr,
+    lasts: &[ImageAddr],
+    unrecorded: Unrecorded,
+) -> Vec<Result<(), Reason>> {
     let mut verdicts = Vec::with_capacity(lasts.len());
     let mut wanted = lasts.iter().copied().peekable();
     while wanted.next_if(|last| *last < first).is_some() {

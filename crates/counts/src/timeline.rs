@@ -185,8 +185,11 @@ impl Timeline {
 
 /// Removes `[start, end)` from `space`, keeping what sticks out on either side.
 fn clear(space: &mut Space, start: u64, end: u64) {
-    let first =
-        space.range((Bound::Unbounded, Bound::Excluded(start))).next_back().filter(|(_, m)| m.end > start).map(|(_, m)| *m);
+    let first = space
+        .range((Bound::Unbounded, Bound::Excluded(start)))
+        .next_back()
+        .filter(|(_, m)| m.end > start)
+        .map(|(_, m)| *m);
     if let Some(mapping) = first {
         space.insert_mut(mapping.start.0, Mapping { end: start, ..mapping });
         if mapping.end > end {

@@ -121,7 +121,11 @@ impl TraceTable {
     /// All counts, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = TraceCount> + '_ {
         self.slots.iter().filter(|s| s.count != 0).map(|s| TraceCount {
-            trace: Trace { from: RuntimeAddr(s.from), to: RuntimeAddr(s.to), next_from: RuntimeAddr(s.next_from) },
+            trace: Trace {
+                from: RuntimeAddr(s.from),
+                to: RuntimeAddr(s.to),
+                next_from: RuntimeAddr(s.next_from),
+            },
             count: s.count,
             mispredicted: s.mispredicted,
         })

@@ -132,7 +132,7 @@ fn a_damaged_artefact_is_refused_or_read_but_never_fatal() {
     let mut bytes = Vec::new();
     artefact::write(Path::new("memory"), &one.counts, &mut bytes).expect("written");
     let file = tempfile::NamedTempFile::new().expect("temporary file");
-    
+
     for at in (0..bytes.len()).step_by(bytes.len() / 400 + 1) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;

@@ -6,8 +6,8 @@ use counts::{Counts, Error, Reason};
 use image::{Image, ImageAddr};
 use perfdata::write::{Encoder, FileWriter, SampleValues, StackValues};
 use perfdata::{
-    BranchEntry, BranchFlags, CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr, SampleId, TaskEvent, attr_flag,
-    branch_sample, sample_type,
+    BranchEntry, BranchFlags, CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr, SampleId, TaskEvent,
+    attr_flag, branch_sample, sample_type,
 };
 use std::io::Cursor;
 use std::path::Path;
@@ -103,11 +103,16 @@ impl Recording {
     fn sample(&mut self, pid: i32, time: u64, branches: &[(u64, u64, u64)]) {
         let branches: Vec<BranchEntry> = branches
             .iter()
-            .map(|&(f, t, flags)| BranchEntry { from: RuntimeAddr(f), to: RuntimeAddr(t), flags: BranchFlags(flags) })
+            .map(|&(f, t, flags)| BranchEntry {
+                from: RuntimeAddr(f),
+                to: RuntimeAddr(t),
+                flags: BranchFlags(flags),
+            })
             .collect();
         let ip = branches[0].to.0;
         let stacks = StackValues { branches: &branches, ..StackValues::default() };
-        let values = SampleValues { cpumode: CpuMode::User, id: at(pid, time), ip, stacks, ..SampleValues::default() };
+        let values =
+            SampleValues { cpumode: CpuMode::User, id: at(pid, time), ip, stacks, ..SampleValues::default() };
         self.encoder.sample(&mut self.bytes, &values).expect("encoded");
     }
 
@@ -125,7 +130,8 @@ impl Recording {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         std::fs::write(file.path(), self.file()).expect("written");
         let input = perfdata::Input::open(file.path()).expect("opened");
-        let found = aggregate(file.path(), &input, images, Options { rules, threads: 2, pid: None }, &|_| {})?;
+        let found =
+            aggregate(file.path(), &input, images, Options { rules, threads: 2, pid: None }, &|_| {})?;
         assert!(found.counts.ledger.balances());
         Ok(found.counts)
     }
@@ -144,9 +150,15 @@ fn looping(base: u64) -> [(u64, u64, u64); 2] {
 fn assert_loop_counted(counts: &Counts, times: u64) {
     let image = &counts.images[0];
     assert_eq!(image.branches.len(), 1, "{counts:?}");
-    assert_eq!((image.branches[0].from, image.branches[0].to), (Some(ImageAddr(0x1080)), Some(ImageAddr(0x1010))));
+    assert_eq!(
+        (image.branches[0].from, image.branches[0].to),
+        (Some(ImageAddr(0x1080)), Some(ImageAddr(0x1010)))
+    );
     assert_eq!(image.branches[0].count, 2 * times);
-    assert_eq!((image.fall_throughs[0].first, image.fall_throughs[0].last), (ImageAddr(0x1010), ImageAddr(0x1080)));
+    assert_eq!(
+        (image.fall_throughs[0].first, image.fall_throughs[0].last),
+        (ImageAddr(0x1010), ImageAddr(0x1080))
+    );
     assert_eq!(image.fall_throughs[0].count, times);
 }
 
@@ -284,7 +296,7 @@ fn perf_script_text_gives_the_same_counts() {
     let text = "app 10/10 PERF_RECORD_MMAP2 10/10: [0x50001000(0x1000) @ 0x1000 08:01 7 0]: r-xp /opt/app\n\
                 10 50001010 0x50001080/0x50001010/P/-/-/0 0x50001080/0x50001010/P/-/-/0\n";
     let options = Options { rules: Rules::Auto, threads: 1, pid: None };
-    let found =
-        counts::script::aggregate(Path::new("script"), text.as_bytes(), &[program(1)], options).expect("counts");
+    let found = counts::script::aggregate(Path::new("script"), text.as_bytes(), &[program(1)], options)
+        .expect("counts");
     assert_loop_counted(&found.counts, 1);
 }

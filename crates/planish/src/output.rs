@@ -14,7 +14,10 @@ fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 }
 
 /// Writes `path` through `fill`: beside it first, renamed when whole. `-` is standard output.
-pub fn write_file(path: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     if path == Path::new("-") {
         let mut out = BufWriter::new(std::io::stdout());
         fill(&mut out)?;
@@ -22,7 +25,8 @@ pub fn write_file(path: &Path, fill: impl FnOnce(&mut (dyn Write + Send)) -> any
     }
     if path.exists() && !path.is_file() {
         // A device or a pipe cannot be replaced by renaming.
-        let mut out = BufWriter::new(std::fs::OpenOptions::new().write(true).open(path).with_context(|| shown(path))?);
+        let mut out =
+            BufWriter::new(std::fs::OpenOptions::new().write(true).open(path).with_context(|| shown(path))?);
         fill(&mut out)?;
         return out.flush().with_context(|| shown(path));
     }

@@ -54,7 +54,16 @@ fn a_recording_becomes_the_profile_that_llvm_profgen_makes_of_it() {
     let dir = directory();
     let made = run(
         dir.path(),
-        &["profile", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--dedup=profgen", "--format=text", "-o", "-"],
+        &[
+            "profile",
+            "@autofdo/test.lbr",
+            "--binary",
+            "@autofdo/test.binary",
+            "--dedup=profgen",
+            "--format=text",
+            "-o",
+            "-",
+        ],
     );
     succeeds(&made);
     let peer = std::fs::read_to_string(fixture("peers/test.profgen.textprof")).expect("peer's profile");
@@ -70,9 +79,11 @@ fn counts_and_recording_give_the_same_profile_whatever_the_threads() {
     let mut first = vec!["aggregate", "@autofdo/test.lbr", "-o", "run.counts", "--threads=1"];
     first.extend(binary);
     succeeds(&run(dir.path(), &first));
-    for (input, output, threads) in
-        [("run.counts", "a.afdo", "1"), ("@autofdo/test.lbr", "b.afdo", "2"), ("@autofdo/test.lbr", "c.afdo", "5")]
-    {
+    for (input, output, threads) in [
+        ("run.counts", "a.afdo", "1"),
+        ("@autofdo/test.lbr", "b.afdo", "2"),
+        ("@autofdo/test.lbr", "c.afdo", "5"),
+    ] {
         let mut words = vec!["profile", input, "-o", output, "--threads", threads];
         words.extend(binary);
         succeeds(&run(dir.path(), &words));
@@ -92,8 +103,12 @@ fn a_pipe_on_standard_input_is_read_like_a_file() {
     succeeds(&expected);
     let mut command = planish();
     command.args(["aggregate", "-", "--format=text", "-q", "--binary"]).arg(fixture("autofdo/test.binary"));
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("planish runs");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("planish runs");
     let bytes = std::fs::read(fixture("autofdo/test.lbr")).expect("fixture");
     let mut stdin = child.stdin.take().expect("piped");
     let feeder = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &bytes));
@@ -106,7 +121,10 @@ fn a_pipe_on_standard_input_is_read_like_a_file() {
 #[test]
 fn text_of_aggregate_has_three_blocks_an_image() {
     let dir = directory();
-    let made = run(dir.path(), &["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--format=text"]);
+    let made = run(
+        dir.path(),
+        &["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--format=text"],
+    );
     succeeds(&made);
     let listing = text(&made.stdout);
     let mut lines = listing.lines();
@@ -121,13 +139,17 @@ fn text_of_aggregate_has_three_blocks_an_image() {
 #[test]
 fn json_of_aggregate_balances() {
     let dir = directory();
-    let made = run(dir.path(), &["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--format=json", "-q"]);
+    let made = run(
+        dir.path(),
+        &["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--format=json", "-q"],
+    );
     succeeds(&made);
     assert!(made.stderr.is_empty(), "quiet prints nothing: {}", text(&made.stderr));
     let value: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
     for book in ["samples", "branches", "fall_throughs"] {
         let book = &value["ledger"][book];
-        let unused: u64 = book["unused"].as_object().expect("reasons").values().filter_map(|n| n.as_u64()).sum();
+        let unused: u64 =
+            book["unused"].as_object().expect("reasons").values().filter_map(|n| n.as_u64()).sum();
         assert_eq!(book["entered"].as_u64(), book["used"].as_u64().map(|used| used + unused));
     }
 }
@@ -136,7 +158,16 @@ fn json_of_aggregate_balances() {
 fn merging_counts_is_independent_of_their_order() {
     let dir = directory();
     for (name, dedup) in [("a.counts", "auto"), ("b.counts", "none")] {
-        let words = ["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--dedup", dedup, "-o", name];
+        let words = [
+            "aggregate",
+            "@autofdo/test.lbr",
+            "--binary",
+            "@autofdo/test.binary",
+            "--dedup",
+            dedup,
+            "-o",
+            name,
+        ];
         succeeds(&run(dir.path(), &words));
     }
     succeeds(&run(dir.path(), &["merge", "a.counts", "b.counts", "-o", "ab.counts"]));
@@ -163,7 +194,8 @@ fn bad_inputs_get_one_error_that_names_the_file() {
         let words = ["profile", "@autofdo/test.lbr", "--binary", name, "-o", "x.afdo"];
         refuses(&run(dir.path(), &words), &[name]);
     }
-    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("listed").map(|e| e.expect("entry").file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path()).expect("listed").map(|e| e.expect("entry").file_name()).collect();
     assert_eq!(left.len(), 4, "no half-written file stays: {left:?}");
 }
 
@@ -179,7 +211,8 @@ fn a_truncated_recording_is_used_and_its_missing_bytes_are_told() {
     let dir = directory();
     let lbr = std::fs::read(fixture("autofdo/test.lbr")).expect("fixture");
     std::fs::write(dir.path().join("cut.data"), &lbr[..lbr.len() / 2 + 3]).expect("written");
-    let made = run(dir.path(), &["aggregate", "cut.data", "--binary", "@autofdo/test.binary", "-o", "cut.counts"]);
+    let made =
+        run(dir.path(), &["aggregate", "cut.data", "--binary", "@autofdo/test.binary", "-o", "cut.counts"]);
     succeeds(&made);
     assert!(text(&made.stderr).contains("truncated"), "{}", text(&made.stderr));
 }
@@ -189,7 +222,18 @@ fn wrong_usage_ends_with_two_and_help_with_zero() {
     let dir = directory();
     assert_eq!(run(dir.path(), &["no-such-verb"]).status.code(), Some(2));
     assert_eq!(run(dir.path(), &["aggregate"]).status.code(), Some(2));
-    for verb in ["doctor", "record", "aggregate", "merge", "profile", "init", "build", "compare", "optimize", "report"] {
+    for verb in [
+        "doctor",
+        "record",
+        "aggregate",
+        "merge",
+        "profile",
+        "init",
+        "build",
+        "compare",
+        "optimize",
+        "report",
+    ] {
         let help = run(dir.path(), &[verb, "--help"]);
         succeeds(&help);
         assert!(text(&help.stdout).contains("Usage:"), "{verb}");

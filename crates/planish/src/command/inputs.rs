@@ -88,7 +88,7 @@ fn from_preaggregated(path: &Path, images: &[Arc<Image>]) -> anyhow::Result<Aggr
         bail!("{}: pre-aggregated addresses belong to one image; name it with --binary", path.display());
     };
     let default =
-        DefaultImage { build_id: image.build_id().cloned(), path: image.path().display().to_string() };
+        DefaultImage { build_id: image.build_id().copied(), path: image.path().display().to_string() };
     let counts = preaggregated::read(path, open_text(path)?, &default)?;
     let samples = counts.ledger.samples.entered;
     Ok(Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() })

@@ -122,13 +122,17 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     output::write_file(output, |out| out.write_all(&bytes).context("profile"))?;
     if !global.quiet {
         aggregate::print_ledger(&found, global);
-        print_report(&report, profile.functions.len(), output);
+        print_report(&report, profile.functions.len(), output, args.format);
     }
     Ok(FINE)
 }
 
 /// The counts of `image` among those found.
-fn counts_of<'f>(found: &'f Aggregated, image: &Image, inputs: &[PathBuf]) -> anyhow::Result<&'f ImageCounts> {
+fn counts_of<'f>(
+    found: &'f Aggregated,
+    image: &Image,
+    inputs: &[PathBuf],
+) -> anyhow::Result<&'f ImageCounts> {
     let path = image.path().to_string_lossy();
     found.counts.find(image.build_id(), &path).ok_or_else(|| {
         let own = image.build_id().map_or_else(|| "none".to_owned(), ToString::to_string);
@@ -137,7 +141,13 @@ fn counts_of<'f>(found: &'f Aggregated, image: &Image, inputs: &[PathBuf]) -> an
             .images
             .iter()
             .take(3)
-            .map(|i| format!("{} ({})", i.path, i.build_id.as_ref().map_or_else(|| "-".into(), ToString::to_string)))
+            .map(|i| {
+                format!(
+                    "{} ({})",
+                    i.path,
+                    i.build_id.as_ref().map_or_else(|| "-".into(), ToString::to_string)
+                )
+            })
             .collect();
         anyhow!(
             "{}: holds no counts of {path} (build ID {own}), but of {}; give the build that was recorded",
@@ -147,12 +157,17 @@ fn counts_of<'f>(found: &'f Aggregated, image: &Image, inputs: &[PathBuf]) -> an
     })
 }
 
-fn print_report(report: &AttributeReport, functions: usize, output: &Path) {
+fn print_report(report: &AttributeReport, functions: usize, output: &Path, format: ProfileFormat) {
     eprintln!("{:>20}: {functions} functions", "profile");
     for line in report.lines() {
         eprintln!("{:>20}  {line}", "");
     }
     if output != Path::new("-") {
-        eprintln!("wrote {}; next: clang -fprofile-sample-use={0} …", output.display());
+        let next = match format {
+            ProfileFormat::Gcov => "gcc -fauto-profile=",
+            ProfileFormat::Pprof => "pprof -top ",
+            ProfileFormat::Text | ProfileFormat::Binary | ProfileFormat::Extbinary => "clang -fprofile-sample-use=",
+        };
+        eprintln!("wrote {}; next: {next}{0} …", output.display());
     }
 }
