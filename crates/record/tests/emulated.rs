@@ -1,5 +1,7 @@
 //! Emulated recordings: every branch is one that the code can take, whatever the program does.
 
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
 mod support;
 
 use record::emulate::{self, Options};
