@@ -88,7 +88,7 @@ pub fn aggregate(
             path: path.to_owned(),
             samples: sideband.samples,
             images: names_of(images),
-            cause: cause(&counts.ledger, &notes, &elsewhere),
+            cause: cause(&counts.ledger, &notes, &elsewhere) + &damage(&counts.ledger),
         });
     }
     Ok(Aggregated { counts, samples: sideband.samples, notes, elsewhere })
@@ -438,6 +438,15 @@ fn notes(bindings: &Bindings<'_>) -> Vec<String> {
 fn names_of(images: &[Arc<Image>]) -> String {
     let names: Vec<String> = images.iter().map(|i| i.path().display().to_string()).collect();
     if names.is_empty() { "any file at hand".into() } else { names.join(", ") }
+}
+
+/// What of the recording could not be read, which may be where the samples looked for lie.
+fn damage(ledger: &Ledger) -> String {
+    match (ledger.truncated_bytes, ledger.unknown_records) {
+        (0, 0) => String::new(),
+        (0, records) => format!(" (besides, {records} records of it are damaged or of unknown kinds)"),
+        (bytes, _) => format!(" (besides, the recording is truncated: {bytes} bytes follow its last whole record)"),
+    }
 }
 
 fn cause(ledger: &Ledger, notes: &[String], elsewhere: &[(String, u64)]) -> String {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The recording could not be read.
-    #[error("{path}: {source}")]
+    #[error("{source}")]
     Recording {
         /// The recording.
         path: PathBuf,

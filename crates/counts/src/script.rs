@@ -150,12 +150,33 @@ fn parse_entry(token: &str) -> Option<Entry> {
     Some(Entry { from, to, mispredicted, wrong_path: token.contains("SPEC_WRONG_PATH") })
 }
 
-/// The pid and the instruction pointer that stand before the first entry.
+/// The pid and the instruction pointer that stand before the first entry. perf's order is
+/// `COMM PID[/TID] [CPU] TIME: PERIOD EVENT: IP SYMBOL`, each of them there or not; symbols may look like numbers.
 fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
     let before: Vec<&str> = line.split_whitespace().take_while(|t| parse_entry(t).is_none()).collect();
-    let ip = before.last().and_then(|t| u64::from_str_radix(t, 16).ok());
-    let pid = before.iter().rev().skip(1).find_map(|t| t.split('/').next()?.parse().ok());
-    (pid, ip)
+    let hex = |token: &&str| u64::from_str_radix(token, 16).ok();
+    let pid = |token: &&str| token.split('/').next()?.parse::<i32>().ok();
+    let (first, last) = (before.iter().position(ends_field), before.iter().rposition(ends_field));
+    if let (Some(first), Some(last)) = (first, last) {
+        let ip = before.iter().skip(last + 1).find_map(hex);
+        return (before.iter().take(first).rev().find_map(pid), ip);
+    }
+    let pair = before.iter().zip(before.iter().skip(1)).find_map(|(left, right)| {
+        let ip = hex(right).filter(|_| right.len() >= SHORTEST_ADDRESS)?;
+        Some((pid(left)?, ip))
+    });
+    match pair {
+        Some((pid, ip)) => (Some(pid), Some(ip)),
+        None => (None, before.iter().find_map(hex)),
+    }
+}
+
+/// Fewest hex digits of an address behind a pid; shorter ones may be symbols such as `add`.
+const SHORTEST_ADDRESS: usize = 5;
+
+/// Times and events end with a colon.
+fn ends_field(token: &&str) -> bool {
+    token.ends_with(':')
 }
 
 /// `PERF_RECORD_MMAP2 12/12: [0x55e0(0x1000) @ 0x40 08:01 7 0]: r-xp /usr/bin/x`. Also gives the same change for a

@@ -15,8 +15,21 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("planish: {error:#}");
+            eprintln!("planish: {}", message(&error));
             ExitCode::from(cli::BAD_INPUT)
         }
     }
+}
+
+/// The error and its causes in one line; causes that a message already states are not said twice.
+fn message(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.is_empty() {
+            said = cause;
+        } else if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
 }

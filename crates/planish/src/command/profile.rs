@@ -122,6 +122,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     output::write_file(output, |out| out.write_all(&bytes).context("profile"))?;
     if !global.quiet {
         aggregate::print_ledger(&found, global);
+        warn_of_little(&found, counts, &report, binary);
         print_report(&report, profile.functions.len(), output, args.format);
     }
     Ok(FINE)
@@ -155,6 +156,30 @@ fn counts_of<'f>(
             if others.is_empty() { "nothing".to_owned() } else { others.join(", ") }
         )
     })
+}
+
+/// Below this share of the samples, the recording was hardly one of this program.
+const LEAST_SHARE_PCT: u128 = 5;
+
+/// Says what the profile lacks because of what was recorded.
+fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeReport, binary: &Path) {
+    if !report.from_branches {
+        eprintln!(
+            "warning: {} samples without branch stacks: the profile says where time goes, but holds no call counts \
+             and no call targets; planish record --branches=hardware or --branches=emulated gives them",
+            counts.sample_total()
+        );
+    }
+    let (own, all) = (counts.sample_total(), u128::from(found.counts.ledger.samples.entered));
+    if own > 0 && own * 100 < all * LEAST_SHARE_PCT {
+        let most = found.elsewhere.iter().max_by_key(|(_, count)| *count);
+        let most = most.map_or_else(String::new, |(path, count)| format!(", most of the others ({count}) in {path}"));
+        eprintln!(
+            "warning: only {own} of {all} samples ({:.1} %) lie in {}{most}; record the program alone, or for longer",
+            own as f64 / all as f64 * 100.0,
+            binary.display()
+        );
+    }
 }
 
 fn print_report(report: &AttributeReport, functions: usize, output: &Path, format: ProfileFormat) {

@@ -55,7 +55,7 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
     writer.put_section(TAG_FUNCTIONS, |writer| {
         put_u32(&mut writer.out, profile.functions.len() as u32);
         for function in profile.functions.values() {
-            writer.put_counter(function.head);
+            writer.put_counter(head_for_gcc(function));
             if version == GcovVersion::V3 {
                 writer.put_counter(0);
             }
@@ -73,6 +73,13 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
         }
     });
     Ok(writer.out)
+}
+
+/// gcc scales a function's counts by its head count, and takes all of them for zero where that is zero. A function that
+/// was entered once, before or between the samples, has such a head and may still be the hottest: one entry then stands
+/// for those that were not seen.
+fn head_for_gcc(function: &FunctionProfile) -> u64 {
+    function.head.max(u64::from(function.total > 0))
 }
 
 fn collect<'p>(function: &'p FunctionProfile, names: &mut BTreeSet<&'p Name>) {
