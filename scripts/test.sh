@@ -14,14 +14,13 @@ mkdir -p "$target"
 log=$target/test.log
 echo "test: cargo test --workspace (full output in $log)"
 
-# --show-output makes passing tests hand over what they printed; the filter keeps it off the terminal.
+# --show-output makes passing tests hand over what they printed; the filter keeps it off the terminal. sed -u and not
+# awk, since some awks hold lines back until a block is full.
 status=0
-"$CARGO" test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1 | tee "$log" | awk '
-  /^successes:$/ { hidden = 1 }
-  /^failures:$/ { hidden = 0 }
-  /^test result:/ { hidden = 0 }
-  /^test .* \.\.\. ok$/ || /^$/ { next }
-  !hidden { print; fflush() }
+"$CARGO" test --workspace --locked --no-fail-fast "$@" -- --show-output 2>&1 | tee "$log" | sed -uE '
+  /^successes:$/,/^(failures:$|test result:)/{ /^test result:/!d }
+  /^test .* \.\.\. ok$/d
+  /^$/d
 ' || status=$?
 
 passed=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")
