@@ -445,7 +445,9 @@ fn damage(ledger: &Ledger) -> String {
     match (ledger.truncated_bytes, ledger.unknown_records) {
         (0, 0) => String::new(),
         (0, records) => format!(" (besides, {records} records of it are damaged or of unknown kinds)"),
-        (bytes, _) => format!(" (besides, the recording is truncated: {bytes} bytes follow its last whole record)"),
+        (bytes, _) => {
+            format!(" (besides, the recording is truncated: {bytes} bytes follow its last whole record)")
+        }
     }
 }
 

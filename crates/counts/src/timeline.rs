@@ -273,8 +273,8 @@ mod tests {
             let mut sorted: Vec<_> = changes.iter().enumerate().collect();
             sorted.sort_by_key(|(_, c)| c.0);
             for address in 0..100 {
-                let expected = sorted.iter().filter(|(_, c)| c.0 <= time && c.1 <= address && address < c.1 + c.2)
-                    .next_back().map(|(i, _)| i.to_string());
+                let expected = sorted.iter()
+                    .rfind(|(_, c)| c.0 <= time && c.1 <= address && address < c.1 + c.2).map(|(i, _)| i.to_string());
                 proptest::prop_assert_eq!(name_at(&timeline, 7, time, address), expected);
             }
         }
