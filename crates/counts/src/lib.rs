@@ -1,7 +1,7 @@
 //! Samples to counts per image address, with a ledger of everything that could not be used.
 //!
-//! [`aggregate::aggregate`] reads one perf.data twice: the first pass collects what processes mapped and when
-//! ([`timeline`]), the second counts samples on worker threads by runtime address ([`traces`]). Only the distinct
+//! [`aggregate::aggregate`] reads one perf.data twice: the first pass (`sideband`) collects what processes
+//! mapped and when ([`timeline`]), the second (`workers`) counts samples by runtime address ([`traces`]). Only the distinct
 //! keys, a few thousand where there were millions of entries, are then translated to image addresses ([`resolve`]),
 //! checked against the code ([`straight_line`]) and handed out as [`Counts`].
 
@@ -15,10 +15,12 @@ mod model;
 pub mod preaggregated;
 pub mod resolve;
 pub mod script;
+mod sideband;
 pub mod straight_line;
 pub mod text;
 pub mod timeline;
 pub mod traces;
+mod workers;
 
 pub use error::Error;
 pub use ledger::{Book, Ledger, Reason};

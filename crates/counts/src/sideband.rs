@@ -1,0 +1,65 @@
+//! The first pass over a recording: everything that is not a sample.
+
+use crate::aggregate::Clock;
+use crate::timeline::{Change, KERNEL_PID, MappedFile};
+use perfdata::{CpuMode, Input, Record, raw_records};
+
+/// What the first pass brings home.
+#[derive(Default)]
+pub(crate) struct Sideband {
+    pub changes: Vec<(u64, Change)>,
+    pub build_ids: Vec<(String, Vec<u8>)>,
+    pub samples: u64,
+    pub lost: u64,
+    pub unknown: u64,
+    pub truncated_bytes: u64,
+}
+
+/// Reads all records but samples.
+pub(crate) fn read_sideband(input: &Input, clock: Clock) -> Result<Sideband, perfdata::Error> {
+    let mut out = Sideband::default();
+    let mut chunks = input.chunks()?;
+    let mut position = 0u64;
+    while let Some(chunk) = chunks.next() {
+        let chunk = chunk?;
+        for raw in raw_records(&chunk.bytes, chunk.offset, input.endian()) {
+            if raw.kind == perfdata::kind::SAMPLE {
+                out.samples += 1;
+                continue;
+            }
+            let Ok((record, id)) = Record::parse(&raw, input.layouts()) else {
+                out.unknown += 1;
+                continue;
+            };
+            let time = match clock {
+                Clock::Time => id.time.unwrap_or(0),
+                Clock::Position => position + raw.offset.wrapping_sub(chunk.offset),
+            };
+            note_record(&mut out, time, &record);
+        }
+        position += chunk.bytes.len() as u64;
+        chunks.recycle(chunk.bytes);
+    }
+    out.truncated_bytes = chunks.stats().truncated_bytes;
+    Ok(out)
+}
+
+fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
+    match record {
+        Record::Mmap(m) if m.executable => {
+            let path = String::from_utf8_lossy(m.path).into_owned();
+            let kernel = matches!(m.cpumode, CpuMode::Kernel | CpuMode::GuestKernel) || m.pid == KERNEL_PID;
+            let file = MappedFile { path, build_id: m.build_id.map(<[u8]>::to_vec), kernel };
+            let pid = if kernel { KERNEL_PID } else { m.pid };
+            out.changes.push((time, Change::Map { pid, start: m.start, len: m.len, pgoff: m.pgoff, file }));
+        }
+        Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid })),
+        Record::Comm { pid, exec: true, .. } => out.changes.push((time, Change::Exec { pid: *pid })),
+        Record::Lost { lost, .. } | Record::LostSamples { lost } => out.lost = out.lost.saturating_add(*lost),
+        Record::User(perfdata::UserRecord::BuildId(b)) => {
+            out.build_ids.push((b.path.clone(), b.build_id.clone()))
+        }
+        Record::Unknown { .. } => out.unknown += 1,
+        _ => {}
+    }
+}

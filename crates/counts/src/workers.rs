@@ -1,0 +1,254 @@
+//! The second pass over a recording: samples, counted on worker threads.
+//!
+//! A worker keeps one pair of tables for each version of each address space that it meets and needs no order among
+//! chunks. Tables are translated to image addresses when they hold too many slots, and at the end.
+
+use crate::aggregate::{Clock, Options};
+use crate::binding::Bindings;
+use crate::ledger::Reason;
+use crate::resolve::{Rules, Spaces, Sums};
+use crate::timeline::Timeline;
+use crate::traces::{Trace, TraceTable};
+use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};
+use rustc_hash::FxHashMap;
+
+/// Worker tables are translated and emptied when they hold more slots than this, so that memory stays bounded.
+const MOST_SLOTS: usize = 1 << 20;
+
+/// What all workers see.
+pub(crate) struct Shared<'t> {
+    pub input: &'t Input,
+    pub timeline: &'t Timeline,
+    pub bindings: &'t Bindings<'t>,
+    pub options: Options,
+    pub clock: Clock,
+}
+
+/// Counts all samples; `progress` is told the bytes read.
+pub(crate) fn count_samples<'t>(
+    shared: &Shared<'t>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Sums<'t>, perfdata::Error> {
+    let threads = shared.options.threads.max(1);
+    let mut chunks = shared.input.chunks()?;
+    let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
+    let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                let (receive, give_back) = (receive.clone(), give_back.clone());
+                scope.spawn(move || {
+                    let mut worker = Worker::new(shared);
+                    for (position, chunk) in receive {
+                        worker.count(position, &chunk);
+                        // The reader may have stopped already; then nobody needs the buffer.
+                        let _ = give_back.send(chunk.bytes);
+                    }
+                    worker.finish()
+                })
+            })
+            .collect();
+        drop(receive);
+        let mut position = 0u64;
+        let mut fault = None;
+        while let Some(chunk) = chunks.next() {
+            let chunk = match chunk {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    fault = Some(error);
+                    break;
+                }
+            };
+            let bytes = chunk.bytes.len() as u64;
+            if send.send((position, chunk)).is_err() {
+                break;
+            }
+            position += bytes;
+            progress(bytes);
+            used.try_iter().for_each(|buffer| chunks.recycle(buffer));
+        }
+        drop(send);
+        let mut total = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
+        for worker in workers {
+            match worker.join() {
+                Ok(sums) => total.merge(sums),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        fault.map_or(Ok(total), Err)
+    })
+}
+
+/// Tables of one version of one address space.
+#[derive(Default)]
+struct Tables {
+    traces: TraceTable,
+    addresses: TraceTable,
+}
+
+/// Which address space a table belongs to: process, its version, the kernel's version.
+type SpaceKey = (i32, u32, u32);
+
+struct Worker<'s, 't> {
+    shared: &'s Shared<'t>,
+    layouts: &'s LayoutTable,
+    /// Tables that are not current, with the spaces they were counted in.
+    tables: FxHashMap<SpaceKey, (Spaces<'t>, Tables)>,
+    current: Option<(i32, Spaces<'t>, Tables)>,
+    slots: usize,
+    wrong_path: u64,
+    duplicates: u64,
+    sums: Sums<'t>,
+}
+
+impl<'s, 't> Worker<'s, 't> {
+    fn new(shared: &'s Shared<'t>) -> Self {
+        Worker {
+            shared,
+            layouts: shared.input.layouts(),
+            tables: FxHashMap::default(),
+            current: None,
+            slots: 0,
+            wrong_path: 0,
+            duplicates: 0,
+            sums: Sums::new(shared.timeline, shared.bindings, shared.options.rules),
+        }
+    }
+
+    fn count(&mut self, position: u64, chunk: &Chunk) {
+        for raw in raw_records(&chunk.bytes, chunk.offset, self.shared.input.endian()) {
+            if raw.kind == perfdata::kind::SAMPLE {
+                self.sample(position.wrapping_add(raw.offset.wrapping_sub(chunk.offset)), &raw);
+            }
+        }
+        if self.slots > MOST_SLOTS {
+            self.translate();
+        }
+    }
+
+    #[inline]
+    fn sample(&mut self, position: u64, raw: &RawRecord<'_>) {
+        let parsed = self.layouts.for_sample(raw.body).and_then(|layout| layout.fast(raw));
+        let Ok(sample) = parsed else {
+            self.sums.ledger.samples.write_off(Reason::Malformed, 1);
+            return;
+        };
+        if self.shared.options.pid.is_some_and(|pid| pid != sample.pid) {
+            self.sums.ledger.samples.write_off(Reason::OtherImage, 1);
+            return;
+        }
+        let time = if self.shared.clock == Clock::Time { sample.time } else { position };
+        match &self.current {
+            Some((pid, spaces, _)) if *pid == sample.pid && spaces.holds_at(time) => {}
+            _ => self.switch(sample.pid, time),
+        }
+        let rules = self.shared.options.rules;
+        if let Some((_, _, tables)) = &mut self.current {
+            let before = tables.traces.slots() + tables.addresses.slots();
+            tables.addresses.add(sample.ip.0, 0, 0, 0);
+            let skipped = count_stack(&mut tables.traces, &sample, rules);
+            self.wrong_path += skipped.wrong_path;
+            self.duplicates += skipped.duplicates;
+            self.slots += tables.traces.slots() + tables.addresses.slots() - before;
+        }
+    }
+
+    #[cold]
+    fn switch(&mut self, pid: i32, time: u64) {
+        self.park();
+        let spaces = Spaces::at(self.shared.timeline, pid, time);
+        let key = (pid, spaces.user.version, spaces.kernel.version);
+        let tables = self.tables.remove(&key).map(|(_, t)| t).unwrap_or_else(|| {
+            let tables = Tables::default();
+            self.slots += tables.traces.slots() + tables.addresses.slots();
+            tables
+        });
+        self.current = Some((pid, spaces, tables));
+    }
+
+    fn park(&mut self) {
+        if let Some((pid, spaces, tables)) = self.current.take() {
+            self.tables.insert((pid, spaces.user.version, spaces.kernel.version), (spaces, tables));
+        }
+    }
+
+    /// Translates all tables into sums of image addresses and empties them.
+    fn translate(&mut self) {
+        self.park();
+        for (_, (spaces, tables)) in self.tables.drain() {
+            self.sums.add_samples(spaces, tables.addresses.iter().map(|t| (t.trace.from, t.count)));
+            self.sums.add_traces(spaces, tables.traces.iter());
+        }
+        self.slots = 0;
+    }
+
+    fn finish(mut self) -> Sums<'t> {
+        self.translate();
+        self.sums.ledger.branches.write_off(Reason::WrongPath, self.wrong_path);
+        self.sums.ledger.branches.write_off(Reason::DuplicateEntry, self.duplicates);
+        self.sums
+    }
+}
+
+/// Entries of one stack that were not counted.
+#[derive(Default)]
+struct Skipped {
+    wrong_path: u64,
+    duplicates: u64,
+}
+
+/// Distance from which on create_llvm_prof takes an equal newest pair for one entry written twice.
+const AUTOFDO_STRIDE_BYTES: u64 = 0x1000;
+
+#[inline(always)]
+fn count_stack(traces: &mut TraceTable, sample: &FastSample<'_>, rules: Rules) -> Skipped {
+    let mut stack =
+        StackCounter { next_from: Trace::NONE.0, newest: None, skipped: Skipped::default(), rules };
+    match sample.branches.raw_entries() {
+        Some(entries) => entries.iter().for_each(|&[from, to, flags]| stack.entry(traces, from, to, flags)),
+        None => sample.branches.iter().for_each(|e| stack.entry(traces, e.from.0, e.to.0, e.flags.0)),
+    }
+    stack.skipped
+}
+
+/// Walks one stack, newest entry first.
+struct StackCounter {
+    next_from: u64,
+    newest: Option<(u64, u64)>,
+    skipped: Skipped,
+    rules: Rules,
+}
+
+impl StackCounter {
+    #[inline(always)]
+    fn entry(&mut self, traces: &mut TraceTable, from: u64, to: u64, flags: u64) {
+        // perf_event.h: bit 0 mispredicted, bits 24 and 25 speculation, 1 = executed on the wrong path.
+        if (flags >> 24) & 3 == 1 && matches!(self.rules, Rules::Auto | Rules::Autofdo) {
+            self.skipped.wrong_path += 1;
+            if self.rules == Rules::Autofdo && self.next_from != Trace::NONE.0 {
+                self.next_from = from;
+            }
+            return;
+        }
+        if self.rules == Rules::Autofdo && self.autofdo_duplicate(from, to) {
+            self.skipped.duplicates += 1;
+            return;
+        }
+        traces.add(from, to, self.next_from, flags & 1);
+        self.next_from = from;
+    }
+
+    fn autofdo_duplicate(&mut self, from: u64, to: u64) -> bool {
+        match self.newest {
+            None => {
+                self.newest = Some((from, to));
+                false
+            }
+            // Only the second entry is ever compared.
+            Some(newest) => {
+                self.newest = Some((u64::MAX, u64::MAX));
+                newest == (from, to) && from.wrapping_sub(to) > AUTOFDO_STRIDE_BYTES
+            }
+        }
+    }
+}
