@@ -3,7 +3,7 @@
 use crate::api::{self, Api, Insn, NO_REGISTERS, PluginId, QemuInfo, Tb};
 use crate::block::{Block, Guest};
 use crate::process::{self, Settings};
-use crate::{vcpu, watch};
+use crate::{system, vcpu, watch};
 use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::OnceLock;
@@ -38,7 +38,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     };
     // SAFETY: qemu's description holds a string.
     let target = unsafe { CStr::from_ptr(info.target_name) };
-    match install(id, target, info.system_emulation, &arguments) {
+    let machine = info.system_emulation.then_some(info.max_vcpus);
+    match install(id, target, machine, &arguments) {
         Ok(()) => 0,
         Err(message) => {
             eprintln!("planish plugin: {message}");
@@ -47,16 +48,17 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn install(id: PluginId, target: &CStr, system: bool, arguments: &[&[u8]]) -> Result<(), String> {
-    if system {
-        return Err("it records programs (qemu-user), not whole machines".into());
-    }
+/// `machine` is the number of virtual CPUs when qemu emulates a machine and not a program.
+fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u8]]) -> Result<(), String> {
     let guest = match target.to_bytes() {
         b"x86_64" => Guest::X86_64,
         b"aarch64" => Guest::Aarch64,
         _ => return Err(format!("guest {target:?} is not supported; x86_64 and aarch64 are")),
     };
     let settings = parse(arguments)?;
+    if let Some(max_vcpus) = machine {
+        return system::install(id, guest, max_vcpus, settings);
+    }
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     let count_only = settings.count_only;
     let spool = settings.spool.clone();

@@ -1,4 +1,4 @@
-//! qemu-user plugin that gives an emulated CPU a branch stack.
+//! qemu plugin that gives an emulated CPU a branch stack: a program's (qemu-user) or a kernel's (qemu-system).
 //!
 //! qemu (plugin interface version 1, as in qemu 6.0 to 8.2) loads this library, and calls back before every
 //! translation block it runs. A block that does not begin where the one before it ended was reached by a taken
@@ -18,5 +18,6 @@ pub mod maps;
 mod process;
 pub mod records;
 pub mod spool;
+mod system;
 mod vcpu;
 mod watch;

@@ -20,6 +20,8 @@ pub struct Settings {
     pub comm: Vec<u8>,
     /// Count branches and instructions, record nothing.
     pub count_only: bool,
+    /// A machine is emulated: there is no process to tell of.
+    pub machine: bool,
 }
 
 struct Global {
@@ -81,7 +83,7 @@ pub fn begin(settings: Settings) -> std::io::Result<()> {
     PARENT.store(parent, Ordering::Relaxed);
     spool.header.processes.fetch_add(1, Ordering::Relaxed);
     spool.header.installed.store(1, Ordering::Release);
-    if !settings.count_only {
+    if !settings.count_only && !settings.machine {
         tell(pid, |stamp, comm| records::comm(stamp, comm, true));
     }
     // SAFETY: the three functions are safe to call around a fork: they only use atomics, the lock and system calls.

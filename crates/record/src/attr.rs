@@ -134,6 +134,17 @@ pub(crate) fn emulated(period: u64) -> Attr {
     }
 }
 
+/// The attribute of emulated kernel recordings.
+pub(crate) fn emulated_kernel(period: u64) -> Attr {
+    const EXCLUDE_USER: u64 = 1 << 4;
+    let program = emulated(period);
+    Attr {
+        flags: program.flags & !flag::EXCLUDE_KERNEL | EXCLUDE_USER,
+        branch_sample_type: branch::KERNEL | branch::ANY,
+        ..program
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,13 +33,13 @@ impl Default for Options {
 }
 
 /// The spool file, removed when the recording ends however it ends.
-struct Spool {
-    path: PathBuf,
-    header: &'static spool::Header,
+pub(crate) struct Spool {
+    pub path: PathBuf,
+    pub header: &'static spool::Header,
 }
 
 impl Spool {
-    fn create(dir: &Path) -> Result<Spool, Error> {
+    pub fn create(dir: &Path) -> Result<Spool, Error> {
         let dir = std::path::absolute(dir).map_err(Error::io(dir, "find the absolute path"))?;
         // Two recordings of one process must not share the name.
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -91,7 +91,7 @@ fn run(workload: &Workload, options: &Options, spool: &Spool, count: bool) -> Re
 }
 
 /// qemu separates options by commas, and reads two of them as one.
-fn escaped(text: &[u8]) -> Vec<u8> {
+pub(crate) fn escaped(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(text.len());
     for byte in text {
         escaped.push(*byte);

@@ -12,6 +12,7 @@ mod error;
 mod events;
 mod features;
 mod file;
+pub mod kernel;
 pub mod live;
 mod merge;
 mod plugin;

@@ -1,0 +1,341 @@
+//! Branch stacks of an emulated machine's kernel: what happens before the blocks of `qemu-system`.
+//!
+//! Only transfers from kernel code to kernel code are recorded; a block of a program empties the stack. The kernel is
+//! interrupted at any block's end, so a transfer counts only when the instruction before can make it: a direct branch
+//! to its encoded target, an indirect one to anything but the first instruction of an interrupt's or a fault's entry.
+//! Those entries are learnt: they are where the kernel turns up without any instruction that leads there.
+
+use crate::api::{self, Api, NO_REGISTERS, PluginId, Tb};
+use crate::block::{ANYWHERE, Block, Guest, NO_BLOCK, NOWHERE};
+use crate::lock::Lock;
+use crate::process::{self, Settings};
+use crate::spool::{EVENT_ID, STACK_ENTRIES, SpoolFile, Stream};
+use std::cell::UnsafeCell;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The kernel has the upper half of the canonical addresses (`Documentation/x86/x86_64/mm.rst`).
+const KERNEL_BEGINS: u64 = 0xffff_8000_0000_0000;
+/// A return from an interrupt: it may lead anywhere, but not by a branch of the program.
+const INTERRUPT_RETURN: u64 = u64::MAX - 2;
+const MAX_VCPUS: usize = 256;
+const RING_MASK: u64 = STACK_ENTRIES as u64 - 1;
+
+static API: OnceLock<Api> = OnceLock::new();
+
+/// What the plugin remembers of the kernel's blocks.
+#[derive(Default)]
+struct Code {
+    blocks: HashMap<u64, Vec<&'static Block>>,
+    entries: HashSet<u64>,
+}
+
+static CODE: Lock<Option<Code>> = Lock::new(None);
+
+/// One virtual CPU.
+#[repr(C, align(1024))]
+struct Cpu {
+    /// Where the block after the running one begins if no branch is taken.
+    next: u64,
+    /// The running block; [`NO_BLOCK`] while a program runs.
+    block: *const Block,
+    /// Taken branches so far; its low bits are the place in the ring.
+    taken: u64,
+    /// `taken` at which the next sample is due.
+    due: u64,
+    /// `taken` when the ring was emptied last.
+    emptied_at: u64,
+    interval: u64,
+    random: u64,
+    ring: [[u64; 2]; STACK_ENTRIES],
+    stream: Stream,
+    /// What of `taken` the spool's counter already holds.
+    published: u64,
+}
+
+const EMPTY: Cpu = Cpu {
+    next: NOWHERE,
+    block: &raw const NO_BLOCK,
+    taken: 0,
+    due: 0,
+    emptied_at: 0,
+    interval: 0,
+    random: 0,
+    ring: [[0; 2]; STACK_ENTRIES],
+    stream: Stream::new(),
+    published: 0,
+};
+
+struct Table([UnsafeCell<Cpu>; MAX_VCPUS]);
+
+// SAFETY: qemu runs one virtual CPU on one thread at any time, and only that thread uses its entry.
+unsafe impl Sync for Table {}
+
+static TABLE: Table = Table([const { UnsafeCell::new(EMPTY) }; MAX_VCPUS]);
+static IN_USE: AtomicU64 = AtomicU64::new(0);
+
+/// Prepares the recording of a machine.
+pub fn install(id: PluginId, guest: Guest, max_vcpus: c_int, settings: Settings) -> Result<(), String> {
+    if usize::try_from(max_vcpus).is_ok_and(|count| count > MAX_VCPUS) {
+        return Err(format!("{max_vcpus} virtual CPUs are more than {MAX_VCPUS}"));
+    }
+    if guest != Guest::X86_64 {
+        return Err("of machines it records x86_64 only".into());
+    }
+    let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
+    let spool = settings.spool.clone();
+    process::begin(Settings { machine: true, ..settings })
+        .map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
+    let api = API.get_or_init(|| api);
+    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever.
+    unsafe {
+        (api.on_translate)(id, translated);
+        (api.on_vcpu_start)(id, vcpu_started);
+        (api.on_exit)(id, exiting, std::ptr::null_mut());
+    }
+    Ok(())
+}
+
+extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
+    let Some(api) = API.get() else { return };
+    // SAFETY: `tb` is the block being translated, and its instructions live as long as this call; an instruction's
+    // bytes are `insn_len` long.
+    unsafe {
+        let Some(last_index) = (api.tb_instructions)(tb).checked_sub(1) else { return };
+        let start = (api.tb_address)(tb);
+        if start < KERNEL_BEGINS {
+            (api.on_block)(tb, before_program_block, NO_REGISTERS, std::ptr::null_mut());
+            return;
+        }
+        let last = (api.tb_instruction)(tb, last_index);
+        let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
+        let block = intern(kernel_block(start, (api.insn_address)(last), bytes));
+        (api.on_block)(
+            tb,
+            before_kernel_block,
+            NO_REGISTERS,
+            (&raw const *block).cast_mut().cast::<c_void>(),
+        );
+    }
+}
+
+fn kernel_block(start: u64, last: u64, bytes: &[u8]) -> Block {
+    let mut block = Block::new(Guest::X86_64, start, last, bytes, 0);
+    if matches!(bytes, [0xcf] | [0x48, 0xcf]) {
+        (block.next, block.target) = (NOWHERE, INTERRUPT_RETURN);
+    }
+    block
+}
+
+/// A description that lives forever; the same block translated again gets the same one.
+fn intern(block: Block) -> &'static Block {
+    CODE.with(|code| {
+        let code = code.get_or_insert_default();
+        block.handler.store(code.entries.contains(&block.start), Ordering::Relaxed);
+        let of_address = code.blocks.entry(block.start).or_default();
+        if let Some(known) = of_address.iter().find(|known| known.same(&block)) {
+            return *known;
+        }
+        let block: &'static Block = Box::leak(Box::new(block));
+        of_address.push(block);
+        block
+    })
+}
+
+/// The kernel turned up at `start` without a branch.
+#[cold]
+fn learn_entry(start: u64) {
+    CODE.with(|code| {
+        let code = code.get_or_insert_default();
+        code.entries.insert(start);
+        for block in code.blocks.get(&start).into_iter().flatten() {
+            block.handler.store(true, Ordering::Relaxed);
+        }
+    });
+}
+
+/// The state of a virtual CPU, for the thread that runs it.
+///
+/// # Safety
+/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU runs.
+#[inline(always)]
+unsafe fn cpu(index: c_uint) -> Option<&'static mut Cpu> {
+    // SAFETY: by the contract there is no other reference to this entry.
+    TABLE.0.get(index as usize).map(|entry| unsafe { &mut *entry.get() })
+}
+
+extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
+    IN_USE.fetch_max(u64::from(index) + 1, Ordering::AcqRel);
+    // SAFETY: qemu calls this before the virtual CPU runs.
+    let Some(cpu) = (unsafe { cpu(index) }) else { return };
+    cpu.random = (u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    cpu.begin_interval();
+}
+
+extern "C" fn before_program_block(index: c_uint, _block: *mut c_void) {
+    // SAFETY: qemu calls this on the virtual CPU's own thread.
+    let Some(cpu) = (unsafe { cpu(index) }) else { return };
+    cpu.next = NOWHERE;
+    cpu.block = &raw const NO_BLOCK;
+}
+
+extern "C" fn before_kernel_block(index: c_uint, block: *mut c_void) {
+    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
+    let (Some(cpu), block) = (unsafe { (cpu(index), &*block.cast::<Block>()) }) else { return };
+    cpu.enter(block);
+}
+
+extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
+    for index in 0..IN_USE.load(Ordering::Acquire) {
+        // SAFETY: qemu stopped the virtual CPUs before it called the exit hook.
+        if let (Some(cpu), Some(spool)) = (unsafe { cpu(index as c_uint) }, process::spool()) {
+            cpu.publish(&spool);
+        }
+    }
+}
+
+impl Cpu {
+    #[inline(always)]
+    fn enter(&mut self, block: &'static Block) {
+        let expected = std::mem::replace(&mut self.next, block.next);
+        let before = std::mem::replace(&mut self.block, block);
+        if expected != block.start {
+            // SAFETY: `block` is only ever set to descriptions that live as long as the process.
+            self.leave(unsafe { &*before }, block);
+        }
+    }
+
+    #[inline(always)]
+    fn leave(&mut self, before: &Block, block: &Block) {
+        let in_the_middle = before.start <= block.start && block.start <= before.last;
+        let led = before.target == block.start
+            || before.target == ANYWHERE && !in_the_middle && !block.handler.load(Ordering::Relaxed);
+        if !led {
+            // A repeated string instruction, or one across a page's end, goes straight on.
+            if block.start != before.last {
+                self.interrupted(before, block, in_the_middle);
+            }
+            return;
+        }
+        // The mask keeps the place inside the ring.
+        self.ring[(self.taken & RING_MASK) as usize] = [before.last, block.start];
+        self.taken += 1;
+        if self.taken == self.due {
+            self.sample();
+        }
+    }
+
+    fn interrupted(&mut self, before: &Block, block: &Block, in_the_middle: bool) {
+        self.emptied_at = self.taken;
+        // Where an interrupt returns to, and where a block broken off goes on, are places of their own kind.
+        let entry = !in_the_middle && before.target != INTERRUPT_RETURN;
+        if entry && !block.handler.load(Ordering::Relaxed) {
+            learn_entry(block.start);
+        }
+    }
+
+    fn begin_interval(&mut self) {
+        let period = process::period();
+        // xorshift64 (Marsaglia 2003). A fixed interval could fall into step with a loop of the kernel.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let half_width = period / 4;
+        self.interval = period - half_width + self.random % (2 * half_width + 1);
+        self.due = self.taken.wrapping_add(self.interval);
+    }
+
+    fn publish(&mut self, spool: &SpoolFile) {
+        let published = std::mem::replace(&mut self.published, self.taken);
+        spool.header.taken_branches.fetch_add(self.taken - published, Ordering::Relaxed);
+    }
+
+    /// Writes the branch stack as a PERF_RECORD_SAMPLE with the fields of `spool::SAMPLE_TYPE`.
+    #[cold]
+    #[inline(never)]
+    fn sample(&mut self) {
+        const SAMPLE: u64 = 9;
+        const MISC_KERNEL: u64 = 1;
+        let interval = self.interval;
+        self.begin_interval();
+        let Some(spool) = process::spool() else { return };
+        self.publish(&spool);
+        let entries = (self.taken - self.emptied_at).min(STACK_ENTRIES as u64);
+        let bytes = (7 + 3 * entries as usize) * 8;
+        let Some(room) = self.stream.reserve(&spool, bytes) else {
+            spool.header.lost_samples.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let place = |age: u64| (self.taken.wrapping_sub(age) & RING_MASK) as usize;
+        let mut words = Vec::with_capacity(bytes / 8);
+        words.extend([
+            SAMPLE | MISC_KERNEL << 32 | (bytes as u64) << 48,
+            EVENT_ID,
+            self.ring[place(1)][1],
+            // Process and thread are the guest's, which nobody tells; 0 is the kernel's idle one.
+            0,
+            process::now(),
+            interval,
+            entries,
+        ]);
+        for age in 1..=entries {
+            let [from, to] = self.ring[place(age)];
+            words.extend([from, to, 0]);
+        }
+        // SAFETY: `reserve` gave `bytes`, which is what the words take: seven and three an entry.
+        unsafe { room.cast::<u64>().copy_from_nonoverlapping(words.as_ptr(), words.len()) };
+        self.stream.commit(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(start: u64, last: u64, bytes: &[u8]) -> &'static Block {
+        intern(kernel_block(KERNEL_BEGINS + start, KERNEL_BEGINS + last, bytes))
+    }
+
+    fn stack(cpu: &Cpu) -> Vec<[u64; 2]> {
+        (cpu.emptied_at..cpu.taken)
+            .rev()
+            .map(|at| cpu.ring[(at & RING_MASK) as usize].map(|address| address - KERNEL_BEGINS))
+            .collect()
+    }
+
+    #[test]
+    fn an_interrupt_entry_is_learnt_and_then_never_taken_for_a_branch() {
+        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
+        let (jump, returns) = (block(0x10, 0x10, &[0xeb, 0x0e]), block(0x20, 0x24, &[0xc3]));
+        let (entry, leaves) = (block(0x80, 0x84, &[0x75, 0x0a]), block(0x86, 0x88, &[0x48, 0xcf]));
+        // The system call's entry comes from a program.
+        for block in [block(0x60, 0x64, &[0xeb, 0xaa]), jump, returns, jump] {
+            cpu.enter(block);
+        }
+        assert_eq!(stack(&cpu), [[0x24, 0x10], [0x10, 0x20], [0x64, 0x10]]);
+        cpu.enter(entry);
+        assert_eq!(stack(&cpu), [[0u64; 2]; 0], "a jump elsewhere did not lead to the entry");
+        cpu.enter(leaves);
+        cpu.enter(returns);
+        assert_eq!(stack(&cpu), [[0u64; 2]; 0], "a return from an interrupt is no branch");
+        cpu.enter(jump);
+        assert_eq!(stack(&cpu), [[0x24, 0x10]], "what an interrupt returns to is no entry");
+        cpu.enter(returns);
+        cpu.enter(entry);
+        assert_eq!(stack(&cpu), [[0u64; 2]; 0], "the entry is known by now");
+    }
+
+    #[test]
+    fn a_program_between_two_kernel_blocks_empties_the_stack() {
+        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
+        let (calls, called) = (block(0x1000, 0x1000, &[0xe8, 0xfb, 0, 0, 0]), block(0x1100, 0x1104, &[0xc3]));
+        cpu.enter(calls);
+        cpu.enter(called);
+        assert_eq!(stack(&cpu), [[0x1000, 0x1100]]);
+        (cpu.next, cpu.block) = (NOWHERE, &raw const NO_BLOCK);
+        cpu.enter(called);
+        assert_eq!(stack(&cpu), [[0u64; 2]; 0]);
+    }
+}

@@ -1,0 +1,180 @@
+//! Recording the kernel of an emulated machine: `qemu-system` with the plugin, and what the guest says on its console.
+//!
+//! Only the guest knows where its kernel lies, so its init must print two lines on the serial console, which must be
+//! qemu's standard output (`-serial stdio`):
+//!
+//! ```sh
+//! echo "planish-text $(grep ' _text$' /proc/kallsyms | cut -d' ' -f1) $(grep ' _etext$' /proc/kallsyms | cut -d' ' -f1)"
+//! echo "planish-notes $(hexdump -v -e '1/1 "%02x"' /sys/kernel/notes)"
+//! ```
+
+use crate::child::{self, Workload};
+use crate::emulate::{Options, Spool, escaped};
+use crate::features::{self, BuildId};
+use crate::file::Output;
+use crate::sys::Map;
+use crate::{Error, Summary, attr, elf, merge, plugin};
+use planish_qemu_branches::records::{self, Stamp};
+use planish_qemu_branches::spool;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Name of the event in perf.data.
+pub const EVENT: &str = "taken-branches:k";
+/// The name under which perf records the kernel's text.
+const MAP_NAME: &[u8] = b"[kernel.kallsyms]_text";
+
+/// What the guest said on its console.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// Run-time addresses of `_text` and `_etext`.
+    text: Option<(u64, u64)>,
+    build_id: Option<Vec<u8>>,
+}
+
+impl Said {
+    fn line(&mut self, line: &str) {
+        // The firmware leaves terminal sequences before the first line.
+        let after = |word: &str| line.split_once(word).map(|(_, rest)| rest.trim());
+        if let Some(rest) = after("planish-text ") {
+            let mut numbers = rest.split_whitespace().map(|number| u64::from_str_radix(number, 16).ok());
+            if let (Some(Some(start)), Some(Some(end))) = (numbers.next(), numbers.next()) {
+                self.text = Some((start, end)).filter(|_| start != 0 && start < end);
+            }
+        } else if let Some(rest) = after("planish-notes ") {
+            self.build_id = build_id(&bytes(rest));
+        }
+    }
+}
+
+/// Hexadecimal digits to bytes, as far as they are such.
+fn bytes(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks_exact(2);
+    pairs.map_while(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// The build ID among ELF notes (`NT_GNU_BUILD_ID` of the owner `GNU`).
+fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    let word = |at: usize, notes: &[u8]| -> Option<usize> {
+        Some(u32::from_le_bytes(notes.get(at..at + 4)?.try_into().ok()?) as usize)
+    };
+    loop {
+        let (name_bytes, value_bytes, kind) = (word(0, notes)?, word(4, notes)?, word(8, notes)?);
+        let value_at = 12usize.checked_add(name_bytes.checked_next_multiple_of(4)?)?;
+        let value = notes.get(value_at..value_at.checked_add(value_bytes)?)?;
+        if kind == 3 && notes.get(12..16) == Some(b"GNU\0") {
+            return Some(value.to_vec());
+        }
+        notes = notes.get(value_at.checked_add(value_bytes.checked_next_multiple_of(4)?)?..)?;
+    }
+}
+
+/// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and records its kernel into
+/// `output`: samples of the kernel's branch stacks, a mapping of its text, and its build ID.
+///
+/// # Errors
+/// When qemu or the plugin is missing, the guest did not say where its kernel lies, or nothing was recorded.
+pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Summary, Error> {
+    let start = Instant::now();
+    let attr = attr::emulated_kernel(options.period);
+    let ids = [spool::EVENT_ID];
+    let mut file = Output::create(output, &attr, &ids)?;
+    let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let spool = Spool::create(dir)?;
+    let (said, ending) = run(argv, options, &spool)?;
+    let (text, end) = said.text.ok_or_else(|| Error::Empty {
+        reason: "the guest did not print its `planish-text` line on the console; does its init, and is \
+                 `-serial stdio` given?"
+            .to_owned(),
+    })?;
+    let stamp = Stamp { pid: -1, tid: 0, time: 0, id: spool::EVENT_ID };
+    file.records(&records::kernel_mmap(stamp, text, end - text, MAP_NAME))?;
+    file.records(&records::comm(Stamp { pid: 0, ..stamp }, b"swapper", false))?;
+    let map = File::open(&spool.path).and_then(|file| Map::of(&file));
+    let merged = merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file)?;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
+    let taken = count(&spool.header.taken_branches);
+    if merged.samples == 0 {
+        let reason =
+            format!("the kernel took {taken} branches; a sample is taken every {} (-c)", options.period);
+        return Err(Error::Empty { reason });
+    }
+    let mut sections = features::surroundings(Some("x86_64"), argv);
+    if let Some(id) = said.build_id {
+        sections.push(features::build_ids(&[BuildId {
+            path: b"[kernel.kallsyms]".to_vec(),
+            id,
+            kernel: true,
+        }]));
+    }
+    sections.push(features::event_desc(&attr, EVENT, &ids));
+    sections.push(features::sample_time(merged.first_time, merged.last_time));
+    sections.push(features::clockid());
+    Ok(Summary {
+        output: output.to_owned(),
+        bytes: file.finish(sections)?,
+        branches: "emulated",
+        event: EVENT.to_owned(),
+        samples: merged.samples,
+        branch_entries: merged.branch_entries,
+        lost_samples: count(&spool.header.lost_samples),
+        taken_branches: Some(taken),
+        processes: 0,
+        native_programs: 0,
+        elapsed: start.elapsed(),
+        ending,
+    })
+}
+
+fn run(argv: &[OsString], options: &Options, spool: &Spool) -> Result<(Said, crate::Ending), Error> {
+    let emulator = elf::find(argv.first().ok_or(Error::NoCommand)?, None)?;
+    let plugin = plugin::plugin(options.plugin.as_deref())?;
+    let mut setting = escaped(plugin.as_os_str().as_bytes());
+    setting.extend_from_slice(b",spool=");
+    setting.extend(escaped(spool.path.as_os_str().as_bytes()));
+    setting.extend_from_slice(format!(",period={}", options.period).as_bytes());
+    let mut command = Workload::default().command(&emulator);
+    command.args(argv.iter().skip(1)).arg("-plugin").arg(OsStr::from_bytes(&setting));
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let shown = emulator.display().to_string();
+    let mut child = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
+    let mut said = Said::default();
+    if let Some(console) = child.stdout.take() {
+        for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
+            said.line(&String::from_utf8_lossy(&line));
+        }
+    }
+    let ending = child::wait(&mut child, &shown)?;
+    if spool.header.installed.load(Ordering::Acquire) == 0 {
+        return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
+    }
+    Ok((said, ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_console_tells_where_the_kernel_lies_and_which_it_is() {
+        let mut said = Said::default();
+        said.line("\x1b[2Jplanish-text ffffffff81000000 ffffffff81e01ef2\r");
+        said.line(
+            "planish-notes 0400000004000000060000005865\
+                   6e00aabbccdd04000000020000000300000047\
+                   4e5500beef0000",
+        );
+        assert_eq!(said.text, Some((0xffff_ffff_8100_0000, 0xffff_ffff_81e0_1ef2)));
+        assert_eq!(said.build_id, Some(vec![0xbe, 0xef]));
+        said.line("planish-text 0000000000000000 0000000000000000");
+        assert_eq!(said.text, None, "kptr_restrict hides the addresses");
+        assert_eq!(build_id(&[255; 40]), None);
+        assert_eq!(build_id(&[]), None);
+    }
+}
