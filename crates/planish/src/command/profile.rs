@@ -173,7 +173,8 @@ fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeRe
     let (own, all) = (counts.sample_total(), u128::from(found.counts.ledger.samples.entered));
     if own > 0 && own * 100 < all * LEAST_SHARE_PCT {
         let most = found.elsewhere.iter().max_by_key(|(_, count)| *count);
-        let most = most.map_or_else(String::new, |(path, count)| format!(", most of the others ({count}) in {path}"));
+        let most = most
+            .map_or_else(String::new, |(path, count)| format!(", most of the others ({count}) in {path}"));
         eprintln!(
             "warning: only {own} of {all} samples ({:.1} %) lie in {}{most}; record the program alone, or for longer",
             own as f64 / all as f64 * 100.0,
@@ -191,7 +192,9 @@ fn print_report(report: &AttributeReport, functions: usize, output: &Path, forma
         let next = match format {
             ProfileFormat::Gcov => "gcc -fauto-profile=",
             ProfileFormat::Pprof => "pprof -top ",
-            ProfileFormat::Text | ProfileFormat::Binary | ProfileFormat::Extbinary => "clang -fprofile-sample-use=",
+            ProfileFormat::Text | ProfileFormat::Binary | ProfileFormat::Extbinary => {
+                "clang -fprofile-sample-use="
+            }
         };
         eprintln!("wrote {}; next: {next}{0} …", output.display());
     }
