@@ -5,7 +5,7 @@
 
 use crate::model::base_name;
 use crate::timeline::{FileId, MappedFile, Mapping};
-use image::module_layout;
+use image::module_layout::{self, PlacedSection};
 use image::{FileOffset, Image, ImageAddr, ImageKind, Segment};
 use perfdata::RuntimeAddr;
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Debug)]
 pub enum Binding {
     /// This image.
-    Image(Arc<Image>),
+    Image(BoundImage),
     /// Not a file: vdso, JIT code, anonymous memory.
     NoFile,
     /// A file that was not asked for.
@@ -71,7 +71,7 @@ impl<'t> Bindings<'t> {
         if let Some(id) = recorded {
             let same = |i: &&Arc<Image>| i.build_id().is_some_and(|own| own.matches_padded(id));
             if let Some(image) = self.asked_for.iter().find(same) {
-                return Binding::Image(Arc::clone(image));
+                return bound(file, Arc::clone(image));
             }
         }
         let mut verdict =
@@ -79,7 +79,7 @@ impl<'t> Bindings<'t> {
         for image in self.asked_for.iter().filter(|i| same_name(file, i)) {
             match (recorded, image.build_id()) {
                 (Some(id), Some(own)) => verdict = Binding::BuildIdMismatch(hex(id), own.to_string()),
-                _ => return Binding::Image(Arc::clone(image)),
+                _ => return bound(file, Arc::clone(image)),
             }
         }
         verdict
@@ -102,23 +102,65 @@ impl<'t> Bindings<'t> {
                 Binding::BuildIdMismatch(hex(id), own.to_string())
             }
             (Some(id), None) => Binding::BuildIdMismatch(hex(id), "none".into()),
-            _ => Binding::Image(Arc::new(image)),
+            _ => bound(file, Arc::new(image)),
         }
     }
 }
 
-/// Where `address`, inside `mapping` of `file`, lies in `image`; `None` outside its executable segments.
-pub fn image_address(
-    image: &Image,
-    file: &MappedFile,
-    mapping: &Mapping,
-    address: RuntimeAddr,
-) -> Option<ImageAddr> {
-    if file.kernel {
-        return kernel_address(image, file, mapping, address);
+/// An image with what it takes to find addresses of one mapped file in it.
+#[derive(Clone, Debug)]
+pub struct BoundImage {
+    /// The image.
+    pub image: Arc<Image>,
+    start: MappingStart,
+}
+
+/// What lies at the first address of a mapping.
+#[derive(Clone, Debug)]
+enum MappingStart {
+    /// The byte of the file that the mapping record states.
+    FileOffset,
+    /// This address of the kernel.
+    Address(ImageAddr),
+    /// The first executable section of a module, as the kernel placed it.
+    Module(Vec<PlacedSection>),
+}
+
+/// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text` or `_stext`), so
+/// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts where the kernel put
+/// the first of the module's executable sections.
+fn bound(file: &MappedFile, image: Arc<Image>) -> Binding {
+    let start = if !file.kernel {
+        MappingStart::FileOffset
+    } else if image.kind() == ImageKind::KernelModule {
+        MappingStart::Module(module_layout::placed_sections(&image))
+    } else {
+        let symbol = file.path.rsplit(']').next().filter(|s| !s.is_empty()).unwrap_or("_text");
+        let first_code = || image.segments().iter().find(|s| s.executable).map(|s| s.address);
+        match image.kernel_symbol(symbol).or_else(|| image.kernel_symbol("_stext")).or_else(first_code) {
+            Some(address) => MappingStart::Address(address),
+            None => return Binding::Unavailable("no symbol _text, no _stext and no code in it".into()),
+        }
+    };
+    Binding::Image(BoundImage { image, start })
+}
+
+impl BoundImage {
+    /// Where `address`, inside `mapping`, lies in the image; `None` outside its executable segments.
+    pub fn address(&self, mapping: &Mapping, address: RuntimeAddr) -> Option<ImageAddr> {
+        let into = address.0.checked_sub(mapping.origin.0)?;
+        match &self.start {
+            MappingStart::FileOffset => {
+                let offset = FileOffset(into.checked_add(mapping.pgoff)?);
+                executable_address(self.image.segments(), mapping, offset)
+            }
+            MappingStart::Address(start) => {
+                let address = ImageAddr(into.wrapping_add(start.0));
+                self.image.is_executable_address(address).then_some(address)
+            }
+            MappingStart::Module(placed) => module_layout::image_address(placed, into),
+        }
     }
-    let offset = address.0.checked_sub(mapping.origin.0)?.checked_add(mapping.pgoff)?;
-    executable_address(image.segments(), mapping, FileOffset(offset))
 }
 
 /// The executable segment that holds a file offset. Where segments share a page of the file, each is mapped from the
@@ -131,26 +173,6 @@ fn executable_address(segments: &[Segment], mapping: &Mapping, offset: FileOffse
     };
     let segment = segments.iter().filter(|s| s.executable).filter(mapped).find(holds)?;
     Some(ImageAddr(segment.address.0.wrapping_add(offset.0 - segment.offset.0)))
-}
-
-/// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text` or `_stext`), so
-/// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts where the kernel put
-/// the first of the module's executable sections.
-fn kernel_address(
-    image: &Image,
-    file: &MappedFile,
-    mapping: &Mapping,
-    address: RuntimeAddr,
-) -> Option<ImageAddr> {
-    let into = address.0.checked_sub(mapping.origin.0)?;
-    if image.kind() == ImageKind::KernelModule {
-        return module_layout::image_address(&module_layout::placed_sections(image), into);
-    }
-    let first_code = || image.segments().iter().find(|s| s.executable).map(|s| s.address);
-    let symbol = file.path.rsplit(']').next().filter(|s| !s.is_empty()).unwrap_or("_text");
-    let base = image.kernel_symbol(symbol).or_else(|| image.kernel_symbol("_stext")).or_else(first_code)?;
-    let address = ImageAddr(into.wrapping_add(base.0));
-    image.is_executable_address(address).then_some(address)
 }
 
 fn same_name(file: &MappedFile, image: &Image) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Everything that was hot is over by now: the input here are distinct traces and addresses with their sums.
 
-use crate::binding::{Binding, Bindings, image_address};
+use crate::binding::{Binding, Bindings};
 use crate::ledger::{Ledger, Reason};
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
 use crate::straight_line::{self, Unrecorded};
@@ -214,15 +214,16 @@ impl<'t> Sums<'t> {
 
     fn place(&mut self, spaces: Spaces<'_>, address: RuntimeAddr) -> Result<Place, Reason> {
         let mapping = spaces.find(address).ok_or(Reason::Unmapped)?;
-        let image = match self.bindings.get(mapping.file) {
-            Binding::Image(image) => image,
+        let bound = match self.bindings.get(mapping.file) {
+            Binding::Image(bound) => bound,
             Binding::NoFile => return Err(Reason::NoFile),
             Binding::Other => return Err(Reason::OtherImage),
             Binding::Unavailable(_) => return Err(Reason::ImageUnavailable),
             Binding::BuildIdMismatch(..) => return Err(Reason::BuildIdMismatch),
         };
         let file = self.timeline.files().get(mapping.file.0 as usize).ok_or(Reason::Unmapped)?;
-        let address = image_address(image, file, &mapping, address).ok_or(Reason::NotExecutable)?;
+        let address = bound.address(&mapping, address).ok_or(Reason::NotExecutable)?;
+        let image = &bound.image;
         let id = Arc::as_ptr(image) as usize;
         let rules = self.rules;
         let (_, sums) = self.images.entry(id).or_insert_with(|| {
