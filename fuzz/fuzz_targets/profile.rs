@@ -8,6 +8,10 @@ use profile::format::{Format, read, write};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(first) = read(bytes) else { return };
+    if first.functions.is_empty() {
+        // The text of no function is an empty file, which is no profile; the command refuses both.
+        return;
+    }
     for format in [Format::Text, Format::Binary, Format::ExtBinary] {
         let Ok(written) = write(&first, format, &WriteOptions::default()) else { continue };
         let again = read(&written).expect("what we wrote is readable");

@@ -15,8 +15,8 @@ pub(crate) enum Bytes {
 impl Bytes {
     /// Maps a regular file. Reads nothing; pages are loaded when they are touched.
     pub(crate) fn map(path: &Path) -> io::Result<Bytes> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
+        // Asked before opening: to open a named pipe waits for a writer, to open a device may set it off.
+        let metadata = std::fs::metadata(path)?;
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -24,6 +24,7 @@ impl Bytes {
             // An empty mapping is refused by the kernel; an empty slice says the same.
             return Ok(Bytes::Owned(Vec::new()));
         }
+        let file = File::open(path)?;
         // SAFETY: the mapping is private and read-only, and it lives as long as the slice handed out. A file that
         // somebody shortens in place meanwhile raises SIGBUS, as in every tool that maps its input; a linker that
         // replaces the file (all of them unlink first) does no harm.

@@ -53,23 +53,56 @@ pub fn read(
 ) -> anyhow::Result<Aggregated> {
     let options = Options { rules: dedup.into(), threads: global.threads(), pid };
     if path == Path::new("-") {
-        let input = perfdata::Input::from_pipe(std::io::stdin().lock()).context("standard input")?;
-        return from_recording(path, &input, images, options, global);
+        return read_stream(path, std::io::stdin().lock(), images, options, global);
     }
     if path.is_dir() {
         return from_recording(path, &perfdata::Input::open(path)?, images, options, global);
     }
-    let head = first_bytes(path)?;
-    if head.starts_with(artefact::MAGIC) {
-        let counts = artefact::read(path)?;
-        let samples = counts.ledger.samples.entered;
-        return Ok(Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() });
+    if path.exists() && !path.is_file() {
+        // A pipe, as in `planish aggregate <(perf script …)`, gives its bytes only once.
+        return read_stream(path, open(path)?, images, options, global);
     }
+    let head = first_bytes(&mut open(path)?, path)?;
+    if head.starts_with(artefact::MAGIC) {
+        return Ok(counted(artefact::read(path)?));
+    }
+    let text = || Ok::<_, anyhow::Error>(BufReader::with_capacity(1 << 18, open(path)?));
     match text_kind(&head) {
-        Some(TextKind::Script) => Ok(script::aggregate(path, open_text(path)?, images, options)?),
-        Some(TextKind::Preaggregated) => from_preaggregated(path, images),
+        Some(TextKind::Script) => Ok(script::aggregate(path, text()?, images, options)?),
+        Some(TextKind::Preaggregated) => from_preaggregated(path, text()?, images),
         None => from_recording(path, &perfdata::Input::open(path)?, images, options, global),
     }
+}
+
+/// Counts of an input that can be read only once, whatever its kind.
+fn read_stream(
+    path: &Path,
+    mut stream: impl Read,
+    images: &[Arc<Image>],
+    options: Options,
+    global: &Global,
+) -> anyhow::Result<Aggregated> {
+    let head = first_bytes(&mut stream, path)?;
+    let kind = text_kind(&head);
+    let artefact = head.starts_with(artefact::MAGIC);
+    let mut whole = BufReader::with_capacity(1 << 18, std::io::Cursor::new(head).chain(stream));
+    if artefact {
+        // Parquet is read from its end.
+        let mut spool = tempfile::NamedTempFile::new().context("temporary file")?;
+        std::io::copy(&mut whole, &mut spool).with_context(|| path.display().to_string())?;
+        return Ok(counted(artefact::read(spool.path()).with_context(|| path.display().to_string())?));
+    }
+    match kind {
+        Some(TextKind::Script) => Ok(script::aggregate(path, whole, images, options)?),
+        Some(TextKind::Preaggregated) => from_preaggregated(path, whole, images),
+        None => from_recording(path, &perfdata::Input::from_pipe(whole)?, images, options, global),
+    }
+}
+
+/// Counts that were made before.
+fn counted(counts: Counts) -> Aggregated {
+    let samples = counts.ledger.samples.entered;
+    Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() }
 }
 
 fn from_recording(
@@ -83,25 +116,22 @@ fn from_recording(
     Ok(aggregate(path, input, images, options, &|bytes| bar.add(bytes))?)
 }
 
-fn from_preaggregated(path: &Path, images: &[Arc<Image>]) -> anyhow::Result<Aggregated> {
+fn from_preaggregated(path: &Path, text: impl BufRead, images: &[Arc<Image>]) -> anyhow::Result<Aggregated> {
     let [image] = images else {
         bail!("{}: pre-aggregated addresses belong to one image; name it with --binary", path.display());
     };
     let default =
         DefaultImage { build_id: image.build_id().copied(), path: image.path().display().to_string() };
-    let counts = preaggregated::read(path, open_text(path)?, &default)?;
-    let samples = counts.ledger.samples.entered;
-    Ok(Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() })
+    Ok(counted(preaggregated::read(path, text, &default)?))
 }
 
-fn open_text(path: &Path) -> anyhow::Result<impl BufRead> {
-    Ok(BufReader::with_capacity(1 << 18, File::open(path).with_context(|| path.display().to_string())?))
+fn open(path: &Path) -> anyhow::Result<File> {
+    File::open(path).with_context(|| path.display().to_string())
 }
 
-fn first_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+fn first_bytes(stream: &mut impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut head = Vec::new();
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    file.take(1 << 16).read_to_end(&mut head).with_context(|| path.display().to_string())?;
+    stream.take(1 << 16).read_to_end(&mut head).with_context(|| path.display().to_string())?;
     Ok(head)
 }
 

@@ -147,6 +147,20 @@ fn unfit_images_end_in_one_error_and_leave_no_file() {
 }
 
 #[test]
+fn an_image_that_is_no_file_is_refused_and_not_waited_for() {
+    if !has("mkfifo") {
+        return;
+    }
+    let bench = Bench::new();
+    bench.tool("mkfifo", &["fifo"]);
+    let lbr = fixture("autofdo/test.lbr");
+    for binary in ["fifo", "/dev/zero", "/"] {
+        let words = ["profile", lbr.to_str().unwrap(), "--binary", binary, "-o", "out.afdo"];
+        refuses(&bench.planish(&words), &[binary, "not a regular file"]);
+    }
+}
+
+#[test]
 fn builds_that_do_not_fit_the_recording_are_told_apart() {
     if !(has("clang-22") && has("llvm-strip-22") && has_emulation()) {
         return;

@@ -75,7 +75,7 @@ fn every_form_of_a_clock_recording_is_read() {
         succeeds(&made);
         text(&made.stdout)
     });
-    assert!(profiles.into_iter().all(|profile| profile.contains("leaf:") && profile.contains("turn:")));
+    assert!(profiles.into_iter().all(|profile| profile.contains("leaf:")));
 }
 
 #[test]
@@ -102,6 +102,11 @@ fn a_pipe_is_read_from_a_file_and_from_standard_input_alike() {
     let read = bench.planish_reading(&words, &bench.at("piped"));
     succeeds(&read);
     assert_eq!(text(&read.stdout), counts(&bench, "piped"));
+    // A named pipe, as the shell's `<(perf record …)` makes one.
+    bench.tool("mkfifo", &["fifo"]);
+    let mut writer = bench.command("cp").args(["piped", "fifo"]).spawn().unwrap();
+    assert_eq!(counts(&bench, "fifo"), counts(&bench, "piped"));
+    assert!(writer.wait().unwrap().success());
     // A pipe on both sides, as in `perf record -o - | perf inject -b | planish aggregate -`.
     let injected = std::fs::File::create(bench.at("injected")).unwrap();
     let source = std::fs::File::open(bench.at("piped")).unwrap();
@@ -171,6 +176,14 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
             .output();
         bench.write("listing", listing.unwrap().stdout);
         assert_eq!(counts(&bench, "listing"), expected, "{fields}");
+    }
+    // `perf script … | planish aggregate -`, and counts that were made before.
+    succeeds(&bench.planish(&["aggregate", "-q", "perf.data", "--binary", "spin", "-o", "run.counts"]));
+    for input in ["listing", "run.counts"] {
+        let words = ["aggregate", "-q", "-", "--binary", "spin", "--format", "text"];
+        let read = bench.planish_reading(&words, &bench.at(input));
+        succeeds(&read);
+        assert_eq!(text(&read.stdout), expected, "{input}");
     }
     // Without mappings a position-independent program cannot be found, and that is said.
     let listing = bench.command("perf").args(["script", "-i", "perf.data", "-F", "ip,brstack"]).output();
