@@ -200,7 +200,7 @@ fn rustc_uses_the_profile() {
 
 /// Seconds of processor time that one run takes.
 fn seconds(bench: &Bench, program: &str) -> f64 {
-    let timed = format!("TIMEFORMAT=%U; time {program} 1500000");
+    let timed = format!("TIMEFORMAT=%U; time {program} 500000");
     let said = bench.tool("bash", &["-c", &timed]);
     said.lines().last().and_then(|line| line.trim().parse().ok()).unwrap_or_else(|| panic!("{said}"))
 }

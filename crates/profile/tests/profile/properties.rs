@@ -56,7 +56,7 @@ fn with_sums(profile: &SampleProfile) -> SampleProfile {
 
 /// As the gcov format keeps it: sums for totals, and at least one entry of what ran.
 fn as_gcov(profile: &SampleProfile) -> SampleProfile {
-    let ran = |function: &FunctionProfile| u64::from(function.total > 0);
+    let ran = |function: &FunctionProfile| u64::from(function.body_sum() > 0);
     let heads = profile.functions.values().map(|function| function.head.max(ran(function)));
     let mut kept = with_sums(profile);
     kept.functions.values_mut().zip(heads).for_each(|(function, head)| function.head = head);

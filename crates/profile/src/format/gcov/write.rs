@@ -79,7 +79,7 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
 /// was entered once, before or between the samples, has such a head and may still be the hottest: one entry then stands
 /// for those that were not seen.
 fn head_for_gcc(function: &FunctionProfile) -> u64 {
-    function.head.max(u64::from(function.total > 0))
+    function.head.max(u64::from(function.body_sum() > 0))
 }
 
 fn collect<'p>(function: &'p FunctionProfile, names: &mut BTreeSet<&'p Name>) {
