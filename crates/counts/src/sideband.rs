@@ -44,6 +44,14 @@ pub(crate) fn read_sideband(input: &Input, clock: Clock) -> Result<Sideband, per
     Ok(out)
 }
 
+/// How far the kernel's own map reaches. perf ends it at `_etext` or `_edata`, and what runs during boot lies behind.
+/// The rest of the kernel's own gigabyte (`Documentation/x86/x86_64/mm.rst`) belongs to the map as well: modules come
+/// later in the recording and replace their part, and an address where vmlinux has no code is told apart later.
+fn kernel_len(path: &str, start: u64, recorded: u64) -> u64 {
+    let own = path.starts_with("[kernel.") || path.starts_with("[guest.kernel.");
+    if own { recorded.max((start | 0x3fff_ffff) - start) } else { recorded }
+}
+
 fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
     match record {
         Record::Mmap(m) if m.executable => {
@@ -51,7 +59,8 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
             let kernel = matches!(m.cpumode, CpuMode::Kernel | CpuMode::GuestKernel) || m.pid == KERNEL_PID;
             let file = MappedFile { path, build_id: m.build_id.map(<[u8]>::to_vec), kernel };
             let pid = if kernel { KERNEL_PID } else { m.pid };
-            out.changes.push((time, Change::Map { pid, start: m.start, len: m.len, pgoff: m.pgoff, file }));
+            let len = if kernel { kernel_len(&file.path, m.start.0, m.len) } else { m.len };
+            out.changes.push((time, Change::Map { pid, start: m.start, len, pgoff: m.pgoff, file }));
         }
         Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid })),
         Record::Comm { pid, exec: true, .. } => out.changes.push((time, Change::Exec { pid: *pid })),
