@@ -91,9 +91,16 @@ impl Sight<'_> {
         // Position in the table; a nested function comes after the one around it and so wins.
         let mut entries: Vec<Option<usize>> = vec![None; own.len()];
         for (number, entry) in table.entries.iter().enumerate() {
-            for &(begin, end) in table.spans(entry) {
+            let spans = table.spans(entry);
+            for &(begin, end) in spans {
                 let from = own.partition_point(|address| *address < begin);
                 let to = own.partition_point(|address| *address < end);
+                // Of several names of the same code (`memcpy` and `__memcpy` in assembly) the first one stays.
+                let before =
+                    entries.get(from).copied().flatten().and_then(|number| table.entries.get(number));
+                if before.is_some_and(|before| table.spans(before) == spans) {
+                    continue;
+                }
                 if let Some(claimed) = entries.get_mut(from..to) {
                     claimed.fill(Some(number));
                 }
