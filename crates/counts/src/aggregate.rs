@@ -6,7 +6,7 @@
 
 use crate::binding::{Binding, Bindings};
 use crate::error::Error;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Reason};
 use crate::model::Counts;
 use crate::resolve::Rules;
 use crate::sideband::read_sideband;
@@ -78,17 +78,30 @@ pub fn aggregate(
 
     let name = |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
     let elsewhere: Vec<_> = sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
-    let notes = notes(&bindings);
+    let mut notes = notes(&bindings);
     let counts = sums.finish(unrecorded(input));
     if counts.images.is_empty() {
         return Err(Error::NothingMatches {
             path: path.to_owned(),
             samples: sideband.samples,
             images: names_of(images),
-            cause: cause(&counts.ledger, &notes, &elsewhere) + &damage(&counts.ledger),
+            cause: cause(&counts.ledger, &notes, &elsewhere, options.pid) + &damage(&counts.ledger),
         });
     }
+    notes.extend(several_events(input));
     Ok(Aggregated { counts, samples: sideband.samples, notes, elsewhere })
+}
+
+/// Samples of a clock and of, say, page faults are different things; their sum is what the recording asked for.
+fn several_events(input: &Input) -> Option<String> {
+    /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`, which perf adds for the sake of its mapping records.
+    const DUMMY: (u32, u64) = (1, 9);
+    let sampling = input.attrs().iter().filter(|a| (a.kind, a.config) != DUMMY);
+    let named =
+        |a: &perfdata::EventAttr| a.name.clone().unwrap_or_else(|| format!("{}:{}", a.kind, a.config));
+    let events: std::collections::BTreeSet<String> = sampling.map(named).collect();
+    let list: Vec<_> = events.into_iter().collect();
+    (list.len() > 1).then(|| format!("samples of {} events are added up: {}", list.len(), list.join(", ")))
 }
 
 fn clock_of(input: &Input) -> Clock {
@@ -100,15 +113,13 @@ fn clock_of(input: &Input) -> Clock {
 /// Transfers that the recording's branch filter leaves out; without a filter (`any`) nothing is.
 fn unrecorded(input: &Input) -> Unrecorded {
     use perfdata::branch_sample as b;
-    /// PERF_SAMPLE_BRANCH_CALL, direct calls.
-    const CALL: u64 = 1 << 13;
     let mut out = Unrecorded::default();
     for attr in input.attrs().iter().filter(|a| a.sample_type & perfdata::sample_type::BRANCH_STACK != 0) {
         let filter = attr.branch_sample_type;
         if filter & b::ANY != 0 {
             continue;
         }
-        out.calls |= filter & (b::ANY_CALL | CALL) == 0;
+        out.calls |= filter & (b::ANY_CALL | b::CALL) == 0;
         out.returns |= filter & b::ANY_RETURN == 0;
         out.jumps = true;
     }
@@ -120,12 +131,15 @@ fn listed_build_ids(input: &Input, in_stream: &[(String, Vec<u8>)]) -> Vec<(Stri
     listed.map(|b| (b.path.clone(), b.build_id.clone())).chain(in_stream.iter().cloned()).collect()
 }
 
+/// In the notes of files whose build ID is not the recorded one.
+const ANOTHER_BUILD: &str = "recorded with build ID";
+
 fn notes(bindings: &Bindings<'_>) -> Vec<String> {
     let mut notes: BTreeMap<String, ()> = BTreeMap::new();
     for (file, binding) in bindings.bound() {
         let note = match binding {
             Binding::BuildIdMismatch(recorded, own) => format!(
-                "{}: recorded with build ID {recorded}, the file at hand has {own}; give the recorded build with --binary",
+                "{}: {ANOTHER_BUILD} {recorded}, the file at hand has {own}; give the recorded build with --binary",
                 file.path
             ),
             Binding::Unavailable(why) => format!("{}: not counted: {why}", file.path),
@@ -152,17 +166,23 @@ fn damage(ledger: &Ledger) -> String {
     }
 }
 
-fn cause(ledger: &Ledger, notes: &[String], elsewhere: &[(String, u64)]) -> String {
-    if let Some(note) = notes.first() {
-        return note.clone();
+fn cause(ledger: &Ledger, notes: &[String], elsewhere: &[(String, u64)], pid: Option<i32>) -> String {
+    let samples = ledger.samples.entered;
+    let without = |reason| ledger.samples.unused.get(&reason).copied().unwrap_or(0);
+    if let Some(pid) = pid.filter(|_| elsewhere.is_empty() && without(Reason::OtherImage) == samples) {
+        return format!(
+            "none of them is of process {pid}; perf script -F pid,comm shows the processes recorded"
+        );
     }
-    match elsewhere.first() {
-        Some((path, count)) => format!(
+    let another_build = notes.iter().find(|note| note.contains(ANOTHER_BUILD));
+    match (another_build, elsewhere.first(), notes.first()) {
+        (Some(note), ..) | (None, None, Some(note)) => note.clone(),
+        (None, Some((path, count)), _) => format!(
             "most samples ({count}) lie in {path}; give that file with --binary, or record the program that you mean"
         ),
-        None => format!(
+        (None, None, None) => format!(
             "{} samples lie where the recording shows no mapping; record from the start of the program, or with MMAP events",
-            ledger.samples.entered
+            without(Reason::Unmapped)
         ),
     }
 }

@@ -54,8 +54,13 @@ pub mod branch_sample {
     pub const ANY_CALL: u64 = 1 << 4;
     pub const ANY_RETURN: u64 = 1 << 5;
     pub const IND_CALL: u64 = 1 << 6;
+    pub const ABORT_TX: u64 = 1 << 7;
+    pub const IN_TX: u64 = 1 << 8;
+    pub const NO_TX: u64 = 1 << 9;
     pub const COND: u64 = 1 << 10;
     pub const CALL_STACK: u64 = 1 << 11;
+    pub const IND_JUMP: u64 = 1 << 12;
+    pub const CALL: u64 = 1 << 13;
     pub const NO_FLAGS: u64 = 1 << 14;
     pub const NO_CYCLES: u64 = 1 << 15;
     pub const TYPE_SAVE: u64 = 1 << 16;
@@ -77,6 +82,7 @@ pub mod attr_flag {
     pub const FREQ: u64 = 1 << 10;
     pub const ENABLE_ON_EXEC: u64 = 1 << 12;
     pub const TASK: u64 = 1 << 13;
+    pub const WATERMARK: u64 = 1 << 14;
     pub const SAMPLE_ID_ALL: u64 = 1 << 18;
     pub const EXCLUDE_GUEST: u64 = 1 << 20;
     pub const MMAP2: u64 = 1 << 23;
@@ -191,6 +197,15 @@ impl EventAttr {
             ids: Vec::new(),
             name: None,
         })
+    }
+
+    /// The attribute as `perf_event_open(2)` reads it on this machine: `struct perf_event_attr`,
+    /// [`EventAttr::WRITTEN_BYTES`] long, its size field set. Kernels that know a shorter one accept it as long as the
+    /// rest is 0.
+    pub fn to_kernel_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(EventAttr::WRITTEN_BYTES as usize);
+        self.write(&mut bytes, Endian::NATIVE);
+        bytes
     }
 
     /// Appends the attribute as [`EventAttr::WRITTEN_BYTES`] bytes; ids and name are not part of it.

@@ -1,7 +1,7 @@
 //! Recording a program under qemu-user, whose plugin gives the emulated CPU a branch stack.
 
 use crate::child::{self, Workload};
-use crate::features::{self, BuildId};
+use crate::features::features;
 use crate::file::Output;
 use crate::sys::Map;
 use crate::{Counted, Ending, Error, Summary, attr, elf, merge, plugin};
@@ -105,9 +105,8 @@ pub(crate) fn escaped(text: &[u8]) -> Vec<u8> {
 /// Records a workload into `output`, with branch stacks, at 10 to 15 times its own run time.
 pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<Summary, Error> {
     let start = Instant::now();
-    let attr = attr::emulated(options.period);
-    let ids = [spool::EVENT_ID];
-    let mut file = Output::create(output, &attr, &ids)?;
+    let attr = attr::emulated(options.period, EVENT);
+    let mut file = Output::create(output, &attr)?;
     let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let spool = Spool::create(dir)?;
     let ran = run(workload, options, &spool, false)?;
@@ -129,15 +128,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
         };
         return Err(Error::Empty { reason });
     }
-    let mut sections = features::surroundings(Some(ran.machine.name()), &workload.argv);
-    let build_ids: Vec<BuildId> = merged.build_ids.iter().cloned().collect();
-    if !build_ids.is_empty() {
-        sections.push(features::build_ids(&build_ids));
-    }
-    sections.push(features::event_desc(&attr, EVENT, &ids));
-    sections.push(features::sample_time(merged.first_time, merged.last_time));
-    sections.push(features::clockid());
-    let bytes = file.finish(sections)?;
+    let bytes = file.finish(&features(Some(ran.machine.name()), &workload.argv, &merged, None))?;
     Ok(Summary {
         output: output.to_owned(),
         bytes,

@@ -1,8 +1,9 @@
 //! Which event to ask the kernel for, what it lets us have, and what its refusals mean.
 
 use crate::Error;
-use crate::attr::{self, ATTR_BYTES, Attr, branch, flag, sample};
+use crate::attr::{self, SAMPLE_FIELDS};
 use crate::sys::perf::{Event, Ring};
+use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
 use std::io;
 
 /// What the samples carry.
@@ -29,7 +30,7 @@ pub enum Rate {
 /// An event that can be opened here.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    pub attr: Attr,
+    pub attr: EventAttr,
     pub name: String,
     pub branches: &'static str,
 }
@@ -49,7 +50,7 @@ const WITH_BRANCHES: [(u32, u64, &str, bool); 3] = [
     (TYPE_RAW, AMD_TAKEN_BRANCHES, "rc4", false),
 ];
 
-fn base(kernel: bool, on_exec: bool) -> Attr {
+fn base(kernel: bool, on_exec: bool) -> EventAttr {
     let mut flags = flag::DISABLED
         | flag::INHERIT
         | flag::EXCLUDE_HV
@@ -69,27 +70,27 @@ fn base(kernel: bool, on_exec: bool) -> Attr {
     if on_exec {
         flags |= flag::ENABLE_ON_EXEC;
     }
-    Attr {
-        size: ATTR_BYTES,
-        sample_type: sample::IP | sample::TID | sample::TIME | sample::PERIOD | sample::IDENTIFIER,
+    EventAttr {
+        size_bytes: EventAttr::WRITTEN_BYTES,
+        sample_type: SAMPLE_FIELDS,
         flags,
         clockid: attr::CLOCK_MONOTONIC,
-        ..Attr::default()
+        ..EventAttr::default()
     }
 }
 
-fn with_rate(mut attr: Attr, rate: Option<Rate>, takes_frequency: bool) -> Attr {
+fn with_rate(mut attr: EventAttr, rate: Option<Rate>, takes_frequency: bool) -> EventAttr {
     match rate {
-        Some(Rate::Period(period)) => attr.sample_period_or_freq = period,
+        Some(Rate::Period(period)) => attr.period_or_freq = period,
         Some(Rate::Frequency(frequency)) => {
-            attr.sample_period_or_freq = frequency;
+            attr.period_or_freq = frequency;
             attr.flags |= flag::FREQ;
         }
         None if takes_frequency => {
-            attr.sample_period_or_freq = DEFAULT_FREQUENCY;
+            attr.period_or_freq = DEFAULT_FREQUENCY;
             attr.flags |= flag::FREQ;
         }
-        None => attr.sample_period_or_freq = DEFAULT_PERIOD,
+        None => attr.period_or_freq = DEFAULT_PERIOD,
     }
     attr
 }
@@ -107,8 +108,9 @@ pub(crate) fn choose(
         for (kind, config, name, takes_frequency) in WITH_BRANCHES {
             let mut attr = with_rate(base(kernel, on_exec), rate, takes_frequency);
             (attr.kind, attr.config) = (kind, config);
-            attr.sample_type |= sample::BRANCH_STACK;
-            attr.branch_sample_type = branch::ANY | branch::USER | if kernel { branch::KERNEL } else { 0 };
+            attr.sample_type |= sample_type::BRANCH_STACK;
+            attr.branch_sample_type =
+                branch_sample::ANY | branch_sample::USER | if kernel { branch_sample::KERNEL } else { 0 };
             match probe(&mut attr) {
                 Ok(()) => return Ok(Choice { attr, name: format!("{name}{suffix}"), branches: "hardware" }),
                 Err(error) => refusal = refusal.or(Some(error)),
@@ -129,10 +131,10 @@ pub(crate) fn choose(
 }
 
 /// Tries an attribute, without build IDs where the kernel is older than 5.12.
-fn probe(attr: &mut Attr) -> io::Result<()> {
+fn probe(attr: &mut EventAttr) -> io::Result<()> {
     let first = Event::open(attr, 0, -1);
     if first.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
-        let mut older = *attr;
+        let mut older = attr.clone();
         older.flags &= !flag::BUILD_ID;
         Event::open(&older, 0, -1)?;
         *attr = older;
@@ -187,7 +189,7 @@ pub(crate) fn open(choice: &Choice, tids: &[i32]) -> Result<Opened, Error> {
     for cpu in online_cpus() {
         let mut leader: Option<Event> = None;
         for tid in tids {
-            let mut attr = choice.attr;
+            let mut attr = choice.attr.clone();
             attr.wakeup = (pages.peek().copied().unwrap_or(1) * 4096 / 4) as u32;
             let event = match Event::open(&attr, *tid, cpu) {
                 Ok(event) => event,

@@ -1,41 +1,8 @@
-//! The feature sections behind the data: where, with what and when the recording was made
-//! (`tools/perf/Documentation/perf.data-file-format.txt`).
+//! What the feature sections behind the data say: where, with what and when the recording was made.
 
-use crate::attr::{ATTR_BYTES, Attr};
+use crate::merge::Merged;
+use perfdata::{BuildIdEntry, Features, SampleTime};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
-
-/// Feature numbers, which are bits of the header and give the order of the sections.
-pub(crate) mod number {
-    pub const BUILD_ID: u32 = 2;
-    pub const HOSTNAME: u32 = 3;
-    pub const OSRELEASE: u32 = 4;
-    pub const VERSION: u32 = 5;
-    pub const ARCH: u32 = 6;
-    pub const NRCPUS: u32 = 7;
-    pub const CMDLINE: u32 = 11;
-    pub const EVENT_DESC: u32 = 12;
-    pub const SAMPLE_TIME: u32 = 21;
-    pub const CLOCKID: u32 = 23;
-}
-
-/// A section's number and bytes.
-pub(crate) type Section = (u32, Vec<u8>);
-
-/// A string as the sections hold it: padded length, bytes, NULs.
-fn string(to: &mut Vec<u8>, text: &[u8]) {
-    let padded = (text.len() + 1).next_multiple_of(64);
-    to.extend_from_slice(&(padded as u32).to_ne_bytes());
-    let end = to.len() + padded;
-    to.extend_from_slice(text);
-    to.resize(end, 0);
-}
-
-fn string_section(number: u32, text: &[u8]) -> Section {
-    let mut bytes = Vec::new();
-    string(&mut bytes, text);
-    (number, bytes)
-}
 
 /// A file by its build ID.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,72 +12,37 @@ pub(crate) struct BuildId {
     pub kernel: bool,
 }
 
-/// The build IDs of all mapped files, as a list of records.
-pub(crate) fn build_ids(ids: &[BuildId]) -> Section {
-    const MISC_KERNEL: u16 = 1;
-    const MISC_USER: u16 = 2;
-    const MISC_SIZE: u16 = 1 << 15;
-    let mut bytes = Vec::new();
-    for file in ids {
-        let name_bytes = (file.path.len() + 1).next_multiple_of(64);
-        let mut id = [0u8; 24];
-        let len = file.id.len().min(20);
-        id[..len].copy_from_slice(&file.id[..len]);
-        id[20] = len as u8;
-        bytes.extend_from_slice(&0u32.to_ne_bytes());
-        bytes.extend_from_slice(
-            &(if file.kernel { MISC_KERNEL } else { MISC_USER } | MISC_SIZE).to_ne_bytes(),
-        );
-        bytes.extend_from_slice(&((36 + name_bytes) as u16).to_ne_bytes());
-        bytes.extend_from_slice(&(-1i32).to_ne_bytes());
-        bytes.extend_from_slice(&id);
-        let end = bytes.len() + name_bytes;
-        bytes.extend_from_slice(&file.path);
-        bytes.resize(end, 0);
+impl BuildId {
+    fn entry(&self) -> BuildIdEntry {
+        const MISC_KERNEL: u16 = 1;
+        const MISC_USER: u16 = 2;
+        BuildIdEntry {
+            pid: -1,
+            misc: if self.kernel { MISC_KERNEL } else { MISC_USER },
+            build_id: self.id.clone(),
+            path: String::from_utf8_lossy(&self.path).into_owned(),
+        }
     }
-    (number::BUILD_ID, bytes)
 }
 
-/// The host and the command: everything known before the recording.
-pub(crate) fn surroundings(machine: Option<&str>, command: &[OsString]) -> Vec<Section> {
+/// The host, the command, and what was seen: build IDs, and the times of the first and the last sample.
+pub(crate) fn features(
+    machine: Option<&str>,
+    command: &[OsString],
+    seen: &Merged,
+    kernel: Option<BuildId>,
+) -> Features {
     let host = crate::sys::host();
-    let mut cpus = host.cpus_configured.to_ne_bytes().to_vec();
-    cpus.extend_from_slice(&host.cpus_online.to_ne_bytes());
-    let mut cmdline = (command.len() as u32).to_ne_bytes().to_vec();
-    for word in command {
-        string(&mut cmdline, word.as_bytes());
+    Features {
+        build_ids: seen.build_ids.iter().chain(&kernel).map(BuildId::entry).collect(),
+        hostname: Some(host.name),
+        os_release: Some(host.release),
+        perf_version: Some(concat!("planish ", env!("CARGO_PKG_VERSION")).to_owned()),
+        arch: Some(machine.map_or(host.machine, str::to_owned)),
+        cpus: Some((host.cpus_configured, host.cpus_online)),
+        cmdline: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        sample_time: Some(SampleTime { first_ns: seen.first_time, last_ns: seen.last_time }),
+        clockid: Some(1),
+        ..Features::default()
     }
-    vec![
-        string_section(number::HOSTNAME, host.name.as_bytes()),
-        string_section(number::OSRELEASE, host.release.as_bytes()),
-        string_section(number::VERSION, concat!("planish ", env!("CARGO_PKG_VERSION")).as_bytes()),
-        string_section(number::ARCH, machine.unwrap_or(&host.machine).as_bytes()),
-        (number::NRCPUS, cpus),
-        (number::CMDLINE, cmdline),
-    ]
-}
-
-/// The event's name, attribute and ids.
-pub(crate) fn event_desc(attr: &Attr, name: &str, ids: &[u64]) -> Section {
-    let mut bytes = 1u32.to_ne_bytes().to_vec();
-    bytes.extend_from_slice(&ATTR_BYTES.to_ne_bytes());
-    bytes.extend_from_slice(&attr.bytes());
-    bytes.extend_from_slice(&(ids.len() as u32).to_ne_bytes());
-    string(&mut bytes, name.as_bytes());
-    for id in ids {
-        bytes.extend_from_slice(&id.to_ne_bytes());
-    }
-    (number::EVENT_DESC, bytes)
-}
-
-/// Times of the first and the last sample.
-pub(crate) fn sample_time(first: u64, last: u64) -> Section {
-    let mut bytes = first.to_ne_bytes().to_vec();
-    bytes.extend_from_slice(&last.to_ne_bytes());
-    (number::SAMPLE_TIME, bytes)
-}
-
-/// The clock's resolution: 1 ns.
-pub(crate) fn clockid() -> Section {
-    (number::CLOCKID, 1u64.to_ne_bytes().to_vec())
 }

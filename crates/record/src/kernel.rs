@@ -10,7 +10,7 @@
 
 use crate::child::{self, Workload};
 use crate::emulate::{Options, Spool, escaped};
-use crate::features::{self, BuildId};
+use crate::features::{BuildId, features};
 use crate::file::Output;
 use crate::sys::Map;
 use crate::{Error, Summary, attr, elf, merge, plugin};
@@ -82,9 +82,8 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 /// When qemu or the plugin is missing, the guest did not say where its kernel lies, or nothing was recorded.
 pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Summary, Error> {
     let start = Instant::now();
-    let attr = attr::emulated_kernel(options.period);
-    let ids = [spool::EVENT_ID];
-    let mut file = Output::create(output, &attr, &ids)?;
+    let attr = attr::emulated_kernel(options.period, EVENT);
+    let mut file = Output::create(output, &attr)?;
     let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let spool = Spool::create(dir)?;
     let (said, ending) = run(argv, options, &spool)?;
@@ -105,20 +104,11 @@ pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Sum
             format!("the kernel took {taken} branches; a sample is taken every {} (-c)", options.period);
         return Err(Error::Empty { reason });
     }
-    let mut sections = features::surroundings(Some("x86_64"), argv);
-    if let Some(id) = said.build_id {
-        sections.push(features::build_ids(&[BuildId {
-            path: b"[kernel.kallsyms]".to_vec(),
-            id,
-            kernel: true,
-        }]));
-    }
-    sections.push(features::event_desc(&attr, EVENT, &ids));
-    sections.push(features::sample_time(merged.first_time, merged.last_time));
-    sections.push(features::clockid());
+    let id = said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
+    let features = features(Some("x86_64"), argv, &merged, id);
     Ok(Summary {
         output: output.to_owned(),
-        bytes: file.finish(sections)?,
+        bytes: file.finish(&features)?,
         branches: "emulated",
         event: EVENT.to_owned(),
         samples: merged.samples,

@@ -1,15 +1,15 @@
 //! Recording through perf_event_open: a command, processes, or the whole system.
 
-use crate::attr::sample;
 use crate::child::Workload;
 use crate::events::{self, Choice, Opened};
-use crate::features;
+use crate::features::features;
 use crate::file::Output;
 use crate::merge::Merged;
 use crate::synthesize::{self, Synthesizer};
 use crate::sys::perf::{Event, wait};
 use crate::sys::{ForwardSignals, launch};
 use crate::{Ending, Error, Summary};
+use perfdata::{EventAttr, sample_type};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Child;
@@ -58,7 +58,8 @@ pub fn record(
         _ => Vec::new(),
     };
     let mut opened = open(target, &choice, &pids, paused.as_ref().map(|paused| paused.pid))?;
-    let mut file = Output::create(output, &choice.attr, &opened.ids)?;
+    let attr = EventAttr { ids: opened.ids.clone(), name: Some(choice.name.clone()), ..choice.attr.clone() };
+    let mut file = Output::create(output, &attr)?;
     synthesize(target, &pids, &opened, &mut file)?;
     let forward = ForwardSignals::to(paused.as_ref().map_or(0, |paused| paused.pid as u32));
     if !is_command {
@@ -79,7 +80,7 @@ pub fn record(
         return Err(Error::Empty { reason });
     }
     let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
-    let bytes = file.finish(sections(&choice, &opened.ids, &recording.seen, &argv))?;
+    let bytes = file.finish(&features(None, &argv, &recording.seen, None))?;
     let seen = recording.seen;
     Ok(Summary {
         output: output.to_owned(),
@@ -228,7 +229,7 @@ impl Recording<'_> {
                     // Rings of several CPUs interleave.
                     seen.first_time = if seen.samples == 1 { time } else { seen.first_time.min(time) };
                     seen.last_time = seen.last_time.max(time);
-                    if self.choice.attr.sample_type & sample::BRANCH_STACK != 0 {
+                    if self.choice.attr.sample_type & sample_type::BRANCH_STACK != 0 {
                         seen.branch_entries += word(record, 48);
                     }
                 }
@@ -245,16 +246,4 @@ impl Recording<'_> {
 fn whole_record(bytes: &[u8]) -> Option<&[u8]> {
     let size = u16::from_ne_bytes(bytes.get(6..8)?.try_into().ok()?);
     bytes.get(..usize::from(size))
-}
-
-fn sections(choice: &Choice, ids: &[u64], seen: &Merged, argv: &[OsString]) -> Vec<features::Section> {
-    let mut sections = features::surroundings(None, argv);
-    let build_ids: Vec<_> = seen.build_ids.iter().cloned().collect();
-    if !build_ids.is_empty() {
-        sections.push(features::build_ids(&build_ids));
-    }
-    sections.push(features::event_desc(&choice.attr, &choice.name, ids));
-    sections.push(features::sample_time(seen.first_time, seen.last_time));
-    sections.push(features::clockid());
-    sections
 }

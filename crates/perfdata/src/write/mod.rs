@@ -76,6 +76,11 @@ impl<W: Write + Seek> FileWriter<W> {
         Ok(())
     }
 
+    /// Hands on what the output may have buffered, so that a recorder killed now leaves it behind.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.out.flush().map_err(io_error)
+    }
+
     /// Bytes of records appended so far.
     pub fn data_bytes(&self) -> u64 {
         self.data_bytes

@@ -1,6 +1,6 @@
 //! perf_event_open, and the rings that the kernel writes its records into (`man 2 perf_event_open`).
 
-use crate::attr::Attr;
+use perfdata::EventAttr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -21,11 +21,12 @@ pub(crate) struct Event(OwnedFd);
 
 impl Event {
     /// Opens an event for a thread (-1: all) on a CPU (-1: any).
-    pub(crate) fn open(attr: &Attr, tid: i32, cpu: i32) -> io::Result<Event> {
-        // SAFETY: the kernel reads `attr.size` bytes of a structure that is as long, and returns a new descriptor.
+    pub(crate) fn open(attr: &EventAttr, tid: i32, cpu: i32) -> io::Result<Event> {
+        let bytes = attr.to_kernel_bytes();
+        // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their number, and returns
+        // a new descriptor.
         unsafe {
-            let fd =
-                libc::syscall(libc::SYS_perf_event_open, &raw const *attr, tid, cpu, -1, FLAG_FD_CLOEXEC);
+            let fd = libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), tid, cpu, -1, FLAG_FD_CLOEXEC);
             if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(Event(OwnedFd::from_raw_fd(fd as i32))) }
         }
     }
