@@ -3,10 +3,10 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench fuzz build fmt clippy msrv licences clean
+.PHONY: help setup demo test bench bench-kernel fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 setup: ## install from Debian or Ubuntu what is missing; says what; nothing the second time
 	@scripts/setup.sh
@@ -23,6 +23,10 @@ test: setup ## every test, then a short fuzz run over the kept inputs
 bench: ## planish beside llvm-profgen, perf2bolt and create_llvm_prof; writes measurements/
 	@scripts/setup.sh bench
 	@scripts/bench.sh
+
+bench-kernel: ## planish beside llvm-profgen on Debian's kernel (downloads 600 MB); writes measurements/
+	@scripts/setup.sh bench
+	@scripts/bench-kernel.sh
 
 fuzz: setup ## a longer fuzz run: make fuzz SECONDS_EACH=600 TARGET=perfdata
 	@scripts/fuzz.sh --seconds $(or $(SECONDS_EACH),60) $(TARGET)
