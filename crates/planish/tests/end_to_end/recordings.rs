@@ -1,6 +1,6 @@
 //! Recordings of every shape that perf makes of one program: are they read, and do the forms of one recording agree?
 
-use crate::bench::{Bench, CLANG_FLAGS, has, has_emulation, has_perf, succeeds, text};
+use crate::bench::{Bench, CLANG_FLAGS, has, has_emulation, has_perf, refuses, succeeds, text};
 use serde_json::Value;
 use std::process::Stdio;
 
@@ -69,6 +69,8 @@ fn every_form_of_a_clock_recording_is_read() {
         record(&bench, name, options);
         ledger(&bench, name, 0.8);
     }
+    let said = succeeds(&bench.planish(&["aggregate", "events", "--binary", "spin", "-o", "events.counts"]));
+    assert!(said.contains("samples of 2 events are added up: cpu-clock, task-clock"), "{said}");
     let profiles = shapes.iter().map(|(name, _)| {
         let words = ["profile", "-q", name, "--binary", "spin", "--format", "text", "-o", "-"];
         let made = bench.planish(&words);
@@ -162,6 +164,17 @@ fn a_running_process_is_recorded_and_read() {
 fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
     let Some(bench) = spinner().filter(|_| has("perf") && has_emulation()) else { return };
     bench.emulate(&["./spin", "3000"]);
+    let made = bench.planish(&[
+        "aggregate",
+        "perf.data",
+        "--binary",
+        "spin",
+        "--pid",
+        "4000001",
+        "-o",
+        "none.counts",
+    ]);
+    refuses(&made, &["none of them is of process 4000001"]);
     let expected = counts(&bench, "perf.data");
     ledger(&bench, "perf.data", 0.9);
     bench.tool("perf", &["inject", "-b", "-i", "perf.data", "-o", "injected"]);
@@ -189,7 +202,7 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
     let listing = bench.command("perf").args(["script", "-i", "perf.data", "-F", "ip,brstack"]).output();
     bench.write("listing", listing.unwrap().stdout);
     let made = bench.planish(&["aggregate", "listing", "--binary", "spin"]);
-    crate::bench::refuses(&made, &["--show-mmap-events"]);
+    refuses(&made, &["--show-mmap-events"]);
 }
 
 /// `aggregate --format text` in BOLT's words.
