@@ -24,7 +24,7 @@ bench: ## planish beside llvm-profgen, perf2bolt and create_llvm_prof; writes me
 	@scripts/setup.sh bench
 	@scripts/bench.sh
 
-bench-kernel: ## planish beside llvm-profgen on Debian's kernel (downloads 600 MB); writes measurements/
+bench-kernel: ## planish beside llvm-profgen on Debian's kernel (downloads 300 MB); writes measurements/
 	@scripts/setup.sh bench
 	@scripts/bench-kernel.sh
 

@@ -1,4 +1,6 @@
 //! What llvm-symbolizer says about the instructions of a program, beside what this crate says.
+// Each test program uses a part of it.
+#![allow(dead_code)]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,11 @@ pub fn instruction_addresses(image: &Image) -> Vec<ImageAddr> {
 
 /// Compares all instructions of a program. Returns how many have a stack, and how deep the deepest is.
 pub fn compare(path: &Path, more: &[&str]) -> (usize, usize) {
+    compare_with(path, path, more)
+}
+
+/// As [`compare`], where llvm-symbolizer gets `theirs`, another form of the same program.
+pub fn compare_with(path: &Path, theirs: &Path, more: &[&str]) -> (usize, usize) {
     let image = Image::open(path).unwrap();
     let debug = DebugInfo::load(&image, &DebugSearch::default()).unwrap();
     let addresses = instruction_addresses(&image);
@@ -57,7 +64,7 @@ pub fn compare(path: &Path, more: &[&str]) -> (usize, usize) {
     let resolved = debug.resolve(&addresses, 1).unwrap();
     assert_eq!(resolved, debug.resolve(&addresses, 3).unwrap(), "the number of threads must not matter");
     let (mut with_stack, mut deepest) = (0, 0);
-    for (position, theirs) in symbolize(path, &addresses, more).into_iter().enumerate() {
+    for (position, theirs) in symbolize(theirs, &addresses, more).into_iter().enumerate() {
         let address = addresses[position];
         let ours: Vec<PlainFrame> = resolved
             .frames(position)
