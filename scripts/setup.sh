@@ -18,11 +18,13 @@ has() { command -v "$1" >/dev/null 2>&1; }
 # Programs are looked for by name, not by package, so that tools from elsewhere count too.
 find_rust || rust_missing=yes
 has gcc || want gcc "C compiler: links Rust programs, builds the gcc side of the tests"
+has g++ || want g++ "C++ compiler, for the tests' C++ programs"
 [ -e /usr/include/stdio.h ] || want libc6-dev "C library headers"
 has pkg-config || want pkg-config "how crates find C libraries"
 has git || want git "the tests ask which files belong to the repository"
 has readelf || want binutils "readelf and objdump, which the tests compare with"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || want ca-certificates "cargo fetches crates over TLS"
+has dwz || want dwz "shares debug information between files, which image must read"
 has perf || want linux-perf "reads our perf.data in the tests"
 has qemu-x86_64 || want qemu-user "gives any machine a branch stack: record --branches=emulated"
 

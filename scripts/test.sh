@@ -14,6 +14,9 @@ mkdir -p "$target"
 log=$target/test.log
 echo "test: cargo test --workspace (full output in $log)"
 
+# The recorder's tests load the emulation plugin, which cargo test alone does not link.
+"$CARGO" build --locked -p qemu-branches
+
 # --show-output makes passing tests hand over what they printed; the filter keeps it off the terminal. sed -u and not
 # awk, since some awks hold lines back until a block is full.
 status=0
