@@ -215,12 +215,13 @@ fn match_profile(rebuilt: &Image, path: &Path, global: &Global) -> anyhow::Resul
     };
     let profile = profile::format::read(&bytes).with_context(|| path.display().to_string())?;
     let debug = DebugInfo::load(rebuilt, &DebugSearch::default())?;
-    let inlined = debug.all_function_names(global.threads());
+    let mut named = debug.all_function_names(global.threads());
+    named.extend(debug.inlined_function_names(global.threads()));
     let strings = debug_strings(&debug);
     let absent = strings.split(|&b| b == 0).filter_map(|s| std::str::from_utf8(s).ok());
     let absent = absent.filter(|name| name.contains(".__uniq.") || name.starts_with("_Z"));
     let symbols: Vec<String> = rebuilt.functions().iter().map(|f| f.name.to_string()).collect();
-    let known = inlined.iter().map(String::as_str).chain(symbols.iter().map(String::as_str)).chain(absent);
+    let known = named.iter().map(String::as_str).chain(symbols.iter().map(String::as_str)).chain(absent);
     let mut own = BTreeMap::new();
     profile.functions.values().for_each(|function| add_own_samples(function, &mut own));
     let named = own.iter().map(|(&name, &samples)| (name, samples));
@@ -236,8 +237,8 @@ fn add_own_samples<'p>(function: &'p FunctionProfile, own: &mut BTreeMap<&'p str
     function.inlined_calls().for_each(|(_, callee)| add_own_samples(callee, own));
 }
 
-/// The strings of the debug information: functions that were inlined everywhere have neither a symbol nor code of
-/// their own, only a linkage name there.
+/// The strings of the debug information: a function that was optimised away may have left its linkage name there and
+/// nothing else.
 fn debug_strings(debug: &DebugInfo) -> Vec<u8> {
     let image = Image::open(&debug.path()).ok();
     image.and_then(|i| i.section(".debug_str").map(|s| s.into_owned())).unwrap_or_default()
@@ -254,5 +255,5 @@ fn same_code(a: &Image, b: &Image) -> bool {
 }
 
 fn code_bytes(image: &Image) -> u64 {
-    image.code_ranges().map(|range| range.end.0 - range.start.0).sum()
+    image.code_ranges().map(|range| range.end.0.saturating_sub(range.start.0)).fold(0, u64::saturating_add)
 }

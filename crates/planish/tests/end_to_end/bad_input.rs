@@ -147,6 +147,16 @@ fn unfit_images_end_in_one_error_and_leave_no_file() {
 }
 
 #[test]
+fn doctor_looks_at_a_damaged_file_to_the_end() {
+    let bench = Bench::new();
+    // No section headers that are whole: segments decide what is code, and their sizes add up to more than 64 bits.
+    bench.write("binary", elf(|bytes| (bytes[14], bytes[48], bytes[60]) = (0xff, 0xff, 0x80)));
+    let ended = bench.planish(&["doctor", "binary"]);
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, text(&ended.stderr));
+    assert!(text(&ended.stdout).contains("segments"), "{}", text(&ended.stdout));
+}
+
+#[test]
 fn an_image_that_is_no_file_is_refused_and_not_waited_for() {
     if !has("mkfifo") {
         return;

@@ -53,7 +53,9 @@ fn file(image: &Image) -> Finding {
         ImageKind::KernelModule => "kernel module",
         ImageKind::Relocatable => "object file",
     };
-    let code: u64 = image.code_ranges().map(|range| range.end.0.saturating_sub(range.start.0)).sum();
+    // A damaged file may state any sizes.
+    let sizes = image.code_ranges().map(|range| range.end.0.saturating_sub(range.start.0));
+    let code = sizes.fold(0, u64::saturating_add);
     let found = format!("{arch} {kind}, {} KiB of code", code / 1024);
     match (image.arch(), image.kind()) {
         (_, ImageKind::Relocatable) => {
@@ -192,7 +194,7 @@ fn block_map(image: &Image) -> Finding {
         return Finding::limited(subject, "none", next);
     };
     let version = image.section_file_bytes(first).and_then(|bytes| bytes.first().copied());
-    let bytes: u64 = maps.iter().map(|section| section.size).sum();
+    let bytes: u64 = maps.iter().map(|section| section.size).fold(0, u64::saturating_add);
     let version = match version {
         Some(version) if first.kind == BB_ADDR_MAP_TYPES[1] => format!("version {version}"),
         _ => "version 0".into(),
