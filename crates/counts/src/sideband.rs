@@ -72,3 +72,16 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_own_map_reaches_to_where_modules_begin() {
+        let text = 0xffff_ffff_9e80_0000;
+        assert_eq!(text + kernel_len("[kernel.kallsyms]_text", text, 0xe0_1ef2), 0xffff_ffff_bfff_ffff);
+        assert_eq!(kernel_len("[guest.kernel.kallsyms]_stext", text, 1 << 40), 1 << 40);
+        assert_eq!(kernel_len("[snd_hda]", 0xffff_ffff_c000_0000, 0x4000), 0x4000);
+    }
+}
