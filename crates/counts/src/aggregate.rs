@@ -79,13 +79,15 @@ pub fn aggregate(
     let name = |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
     let elsewhere: Vec<_> = sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
     let mut notes = notes(&bindings);
+    let others = listed(sums.other_processes().iter());
     let counts = sums.finish(unrecorded(input));
     if counts.images.is_empty() {
         return Err(Error::NothingMatches {
             path: path.to_owned(),
             samples: sideband.samples,
             images: names_of(images),
-            cause: cause(&counts.ledger, &notes, &elsewhere, options.pid) + &damage(&counts.ledger),
+            cause: cause(&counts.ledger, &notes, &elsewhere, options.pid.map(|pid| (pid, others)))
+                + &damage(&counts.ledger),
         });
     }
     notes.extend(several_events(input));
@@ -150,7 +152,11 @@ fn notes(bindings: &Bindings<'_>) -> Vec<String> {
     notes.into_keys().collect()
 }
 
-fn names_of(images: &[Arc<Image>]) -> String {
+fn listed(items: impl Iterator<Item = impl std::fmt::Display>) -> String {
+    items.map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn names_of(images: &[Arc<Image>]) -> String {
     let names: Vec<String> = images.iter().map(|i| i.path().display().to_string()).collect();
     if names.is_empty() { "any file at hand".into() } else { names.join(", ") }
 }
@@ -161,24 +167,28 @@ fn damage(ledger: &Ledger) -> String {
         (0, 0) => String::new(),
         (0, records) => format!(" (besides, {records} records of it are damaged or of unknown kinds)"),
         (bytes, _) => {
-            format!(" (besides, the recording is truncated: {bytes} bytes follow its last whole record)")
+            format!(" (besides, the recording is cut short by {bytes} bytes)")
         }
     }
 }
 
-fn cause(ledger: &Ledger, notes: &[String], elsewhere: &[(String, u64)], pid: Option<i32>) -> String {
+fn cause(
+    ledger: &Ledger,
+    notes: &[String],
+    elsewhere: &[(String, u64)],
+    pid: Option<(i32, String)>,
+) -> String {
     let samples = ledger.samples.entered;
     let without = |reason| ledger.samples.unused.get(&reason).copied().unwrap_or(0);
-    if let Some(pid) = pid.filter(|_| elsewhere.is_empty() && without(Reason::OtherImage) == samples) {
-        return format!(
-            "none of them is of process {pid}; perf script -F pid,comm shows the processes recorded"
-        );
+    if let Some((pid, others)) = pid.filter(|_| without(Reason::OtherProcess) == samples) {
+        return format!("none of them is of process {pid}; they are of {others}");
     }
     let another_build = notes.iter().find(|note| note.contains(ANOTHER_BUILD));
     match (another_build, elsewhere.first(), notes.first()) {
         (Some(note), ..) | (None, None, Some(note)) => note.clone(),
-        (None, Some((path, count)), _) => format!(
-            "most samples ({count}) lie in {path}; give that file with --binary, or record the program that you mean"
+        (None, Some(_), _) => format!(
+            "the samples lie in {}; give the one that you mean with --binary, as it was recorded",
+            listed(elsewhere.iter().take(4).map(|(path, count)| format!("{path} ({count})")))
         ),
         (None, None, None) => format!(
             "{} samples lie where the recording shows no mapping; record from the start of the program, or with MMAP events",

@@ -164,6 +164,16 @@ fn write_group<W: Write + Send>(
 /// Where `path` is no counts artefact of this version, or damaged.
 pub fn read(path: &Path) -> Result<Counts, Error> {
     let file = std::fs::File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    let mut magic = [0; MAGIC.len()];
+    let start = std::io::Read::read_exact(&mut &file, &mut magic);
+    if start.is_err() || magic != *MAGIC {
+        return Err(malformed(
+            path,
+            "start",
+            "a counts artefact (made by planish aggregate)",
+            "another kind of file",
+        ));
+    }
     // The Parquet library checks much but not all of a damaged file before it indexes into it.
     let guarded = std::panic::catch_unwind(|| read_file(path, file));
     guarded.unwrap_or_else(|_| {

@@ -13,6 +13,8 @@ pub enum Reason {
     NoFile,
     /// The address lies in an image that was not asked for.
     OtherImage,
+    /// The sample is of a process that was not asked for.
+    OtherProcess,
     /// The file that the recording names could not be opened, so its addresses are unknown.
     ImageUnavailable,
     /// The file at hand has another build ID than the recorded one.

@@ -11,7 +11,7 @@ use crate::traces::{Trace, TraceCount};
 use image::{Image, ImageAddr};
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How doubled and impossible entries are told from real ones.
@@ -50,6 +50,8 @@ pub struct Sums<'t> {
     images: FxHashMap<usize, (Arc<Image>, ImageSums)>,
     /// Samples in files that are not counted.
     elsewhere: FxHashMap<FileId, u64>,
+    /// Some of the processes that were not asked for.
+    other_processes: BTreeSet<i32>,
     /// The books so far; ranges are checked and booked in [`Sums::finish`].
     pub ledger: Ledger,
 }
@@ -70,6 +72,7 @@ impl<'t> Sums<'t> {
             rules,
             images: FxHashMap::default(),
             elsewhere: FxHashMap::default(),
+            other_processes: BTreeSet::new(),
             ledger: Ledger::default(),
         }
     }
@@ -99,6 +102,19 @@ impl<'t> Sums<'t> {
         let mut list: Vec<_> = self.elsewhere.iter().map(|(&f, &n)| (f, n)).collect();
         list.sort_unstable_by_key(|&(f, n)| (std::cmp::Reverse(n), f));
         list
+    }
+
+    /// Remembers a process that was not asked for, for messages; not more than a few.
+    pub fn note_other_process(&mut self, pid: i32) {
+        const ENOUGH: usize = 16;
+        if self.other_processes.len() < ENOUGH {
+            self.other_processes.insert(pid);
+        }
+    }
+
+    /// Some of the processes that were not asked for.
+    pub fn other_processes(&self) -> &BTreeSet<i32> {
+        &self.other_processes
     }
 
     /// Adds the traces of one address space.
@@ -239,6 +255,7 @@ impl<'t> Sums<'t> {
     /// Adds the sums of another collector over the same timeline and bindings.
     pub fn merge(&mut self, other: Sums<'t>) {
         self.ledger.add(&other.ledger);
+        self.other_processes.extend(&other.other_processes);
         other.elsewhere.into_iter().for_each(|(k, n)| *self.elsewhere.entry(k).or_default() += n);
         for (id, (image, sums)) in other.images {
             let (_, own) = self.images.entry(id).or_insert_with(|| (image, ImageSums::default()));

@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 /// Whether `line` could be of this format.
 pub fn looks_like(line: &str) -> bool {
-    line.contains("PERF_RECORD_MMAP") || line.split_whitespace().any(|token| parse_entry(token).is_some())
+    line.contains("PERF_RECORD_MMAP")
+        || without_file_names(line).split_whitespace().any(|token| parse_entry(token).is_some())
 }
 
 /// Counts of one process between two changes of its mappings.
@@ -76,8 +77,8 @@ pub fn aggregate(
         return Err(Error::NothingMatches {
             path: path.to_owned(),
             samples,
-            images: images.iter().map(|i| i.path().display().to_string()).collect::<Vec<_>>().join(", "),
-            cause: "no address lies in it; show the mappings (perf script --show-mmap-events) and give the recorded build"
+            images: crate::aggregate::names_of(images),
+            cause: "no address lies there; show the mappings (perf script --show-mmap-events) and give the recorded build with --binary"
                 .into(),
         });
     }
@@ -110,6 +111,7 @@ impl Reader {
             }
             return;
         }
+        let line = &without_file_names(line);
         let mut entries = line.split_whitespace().filter_map(parse_entry).peekable();
         if entries.peek().is_none() {
             return;
@@ -150,33 +152,31 @@ fn parse_entry(token: &str) -> Option<Entry> {
     Some(Entry { from, to, mispredicted, wrong_path: token.contains("SPEC_WRONG_PATH") })
 }
 
-/// The pid and the instruction pointer that stand before the first entry. perf's order is
-/// `COMM PID[/TID] [CPU] TIME: PERIOD EVENT: IP SYMBOL`, each of them there or not; symbols may look like numbers.
-fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
-    let before: Vec<&str> = line.split_whitespace().take_while(|t| parse_entry(t).is_none()).collect();
-    let hex = |token: &&str| u64::from_str_radix(token, 16).ok();
-    let pid = |token: &&str| token.split('/').next()?.parse::<i32>().ok();
-    let (first, last) = (before.iter().position(ends_field), before.iter().rposition(ends_field));
-    if let (Some(first), Some(last)) = (first, last) {
-        let ip = before.iter().skip(last + 1).find_map(hex);
-        return (before.iter().take(first).rev().find_map(pid), ip);
-    }
-    let pair = before.iter().zip(before.iter().skip(1)).find_map(|(left, right)| {
-        let ip = hex(right).filter(|_| right.len() >= SHORTEST_ADDRESS)?;
-        Some((pid(left)?, ip))
-    });
-    match pair {
-        Some((pid, ip)) => (Some(pid), Some(ip)),
-        None => (None, before.iter().find_map(hex)),
-    }
+/// The line without what stands in parentheses: perf puts file names there, behind each address where it shows them.
+fn without_file_names(line: &str) -> String {
+    let mut depth = 0usize;
+    line.chars()
+        .filter(|&c| {
+            let inside = depth > 0 || c == '(';
+            depth = match c {
+                '(' => depth + 1,
+                ')' => depth.saturating_sub(1),
+                _ => depth,
+            };
+            !inside
+        })
+        .collect()
 }
 
-/// Fewest hex digits of an address behind a pid; shorter ones may be symbols such as `add`.
-const SHORTEST_ADDRESS: usize = 5;
-
-/// Times and events end with a colon.
-fn ends_field(token: &&str) -> bool {
-    token.ends_with(':')
+/// The pid and the instruction pointer that stand before the first entry. With a time (`12.345678:`) the pid stands
+/// before it; without one it is the last decimal number before the instruction pointer.
+fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
+    let before: Vec<&str> = line.split_whitespace().take_while(|t| parse_entry(t).is_none()).collect();
+    let ip_at = before.iter().rposition(|t| u64::from_str_radix(t, 16).is_ok());
+    let ip = ip_at.and_then(|at| u64::from_str_radix(before.get(at)?, 16).ok());
+    let time_at = before.iter().position(|t| t.ends_with(':') && t.contains('.'));
+    let names = before.get(..time_at.or(ip_at).unwrap_or(0)).unwrap_or_default();
+    (names.iter().rev().find_map(|t| t.split('/').next()?.parse().ok()), ip)
 }
 
 /// `PERF_RECORD_MMAP2 12/12: [0x55e0(0x1000) @ 0x40 08:01 7 0]: r-xp /usr/bin/x`. Also gives the same change for a
@@ -225,4 +225,24 @@ fn preferred_addresses(pid: i32, images: &[Arc<Image>]) -> Vec<(u64, Change, boo
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pid_and_address_are_found_whatever_fields_stand_beside_them() {
+        assert_eq!(leading_numbers("10 50001010 0x1/0x2/P/-/-/0"), (Some(10), Some(0x5000_1010)));
+        assert_eq!(leading_numbers("50001010 0x1/0x2/P/-/-/0"), (None, Some(0x5000_1010)));
+        let default = "my app 77 [000] 12.5: 1000 branches:u: 401136 main+0x6 0x1/0x2/P/-/-/0";
+        assert_eq!(leading_numbers(default), (Some(77), Some(0x40_1136)));
+    }
+
+    #[test]
+    fn file_names_behind_addresses_are_no_part_of_them() {
+        let line = without_file_names("401136 main+0x6 (/a b/c) 0x1(/a b/c)/0x2(/a b/c)/P/-/-/0");
+        let entry = line.split_whitespace().find_map(parse_entry).expect("an entry");
+        assert_eq!((entry.from, entry.to), (1, 2));
+    }
 }

@@ -134,7 +134,8 @@ impl<'s, 't> Worker<'s, 't> {
             return;
         };
         if self.shared.options.pid.is_some_and(|pid| pid != sample.pid) {
-            self.sums.ledger.samples.write_off(Reason::OtherImage, 1);
+            self.sums.ledger.samples.write_off(Reason::OtherProcess, 1);
+            self.sums.note_other_process(sample.pid);
             return;
         }
         let time = if self.shared.clock == Clock::Time { sample.time } else { position };
