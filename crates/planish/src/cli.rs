@@ -1,6 +1,7 @@
 //! The command line: one verb a step, flags that hold for all of them, and the exit codes.
 
 use crate::command;
+use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Exit code of a run that did what it was asked and found nothing bad.
@@ -124,8 +125,9 @@ impl Cli {
                 Ok(FINE)
             }
             Verb::Man { directory } => {
-                std::fs::create_dir_all(&directory)?;
-                clap_mangen::generate_to(Cli::command(), &directory)?;
+                let named = || format!("{}: no man pages can be written there", directory.display());
+                std::fs::create_dir_all(&directory).with_context(named)?;
+                clap_mangen::generate_to(Cli::command(), &directory).with_context(named)?;
                 Ok(FINE)
             }
         }

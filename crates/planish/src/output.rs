@@ -1,6 +1,6 @@
 //! Files that are either whole or not there: written beside their place, then renamed; removed on Ctrl-C.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,9 @@ pub fn write_file(
         .prefix(".planish-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(directory)
-        .with_context(|| format!("cannot write in {}", directory.display()))?;
+        .map_err(|e| {
+            anyhow!("{}: cannot be written in {}: {}", path.display(), directory.display(), e.kind())
+        })?;
     let name = beside.path().to_owned();
     temporaries().insert(name.clone());
     let done = fill_and_rename(beside, path, fill);

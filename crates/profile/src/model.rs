@@ -159,6 +159,19 @@ impl FunctionProfile {
         self.callsites.iter().flat_map(|(at, callees)| callees.values().map(move |callee| (*at, callee)))
     }
 
+    fn with_hashes(&self) -> FunctionProfile {
+        let hashed = |name: &Name| Name::Hash(name.hash());
+        let mut copy = self.clone();
+        copy.name = hashed(&self.name);
+        for sample in copy.body.values_mut() {
+            sample.targets = sample.targets.iter().map(|(name, count)| (hashed(name), *count)).collect();
+        }
+        for callees in copy.callsites.values_mut() {
+            *callees = callees.values().map(|f| (hashed(&f.name), f.with_hashes())).collect();
+        }
+        copy
+    }
+
     /// Sum of the body counts, inlined copies included (saturating).
     pub fn body_sum(&self) -> u64 {
         let own = self.body.values().fold(0u64, |sum, sample| sum.saturating_add(sample.count));
@@ -207,6 +220,17 @@ impl SampleProfile {
         let mut functions: Vec<&FunctionProfile> = self.functions.values().collect();
         functions.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.name.cmp(&b.name)));
         functions
+    }
+
+    /// Whether functions are named by hash only.
+    pub fn has_hashes(&self) -> bool {
+        self.functions.keys().any(|name| matches!(name, Name::Hash(_)))
+    }
+
+    /// The same profile with hashes in place of all names, as it can be compared with one that has only hashes.
+    pub fn with_hashes(&self) -> SampleProfile {
+        let functions = self.functions.values().map(FunctionProfile::with_hashes);
+        SampleProfile { functions: functions.map(|f| (f.name.clone(), f)).collect(), ..self.clone() }
     }
 
     /// Whether any function carries a checksum of pseudo probes.

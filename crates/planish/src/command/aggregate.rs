@@ -1,6 +1,6 @@
 //! `planish aggregate`: recordings to counts per image address.
 
-use super::inputs::{self, Dedup};
+use super::inputs::{self, Selection};
 use crate::cli::{FINE, Global};
 use crate::output;
 use counts::aggregate::Aggregated;
@@ -38,18 +38,14 @@ pub struct Args {
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Counts)]
     pub format: Format,
-    /// How doubled and impossible entries are told from real ones
-    #[arg(long, value_enum, default_value_t = Dedup::Auto)]
-    pub dedup: Dedup,
-    /// Only samples of this process
-    #[arg(long)]
-    pub pid: Option<i32>,
+    #[command(flatten)]
+    pub selection: Selection,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let images = inputs::open_images(&args.binary)?;
-    let found = inputs::read_all(&args.inputs, &images, args.dedup, args.pid, global)?;
+    let found = inputs::read_all(&args.inputs, &images, args.selection, global)?;
     let default = if args.format == Format::Counts { "run.counts" } else { "-" };
     let path = args.output.clone().unwrap_or_else(|| default.into());
     output::write_file(&path, |out| {
@@ -85,7 +81,11 @@ pub fn print_ledger(found: &Aggregated, global: &Global) {
         eprintln!("{:>20}: {} that the kernel could not deliver", "lost", ledger.lost);
     }
     if ledger.truncated_bytes > 0 {
-        eprintln!("{:>20}: {} bytes after the last whole record", "truncated", ledger.truncated_bytes);
+        eprintln!(
+            "warning: the recording is truncated: {} bytes of it are missing or form no whole record; what stands \
+             before them was used",
+            ledger.truncated_bytes
+        );
     }
     if ledger.unknown_records > 0 {
         eprintln!("{:>20}: {} records of unknown or damaged kinds", "skipped", ledger.unknown_records);
@@ -128,7 +128,7 @@ fn to_json(found: &Aggregated) -> serde_json::Value {
             })
         })
         .collect();
-    json!({ "version": 1, "images": images, "notes": found.notes, "ledger": ledger_json(&found.counts.ledger) })
+    json!({ "schema": "planish-aggregate", "version": 1, "images": images, "notes": found.notes, "ledger": ledger_json(&found.counts.ledger) })
 }
 
 /// The ledger as JSON.

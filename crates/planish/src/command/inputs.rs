@@ -2,7 +2,7 @@
 
 use crate::cli::Global;
 use crate::progress;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use counts::aggregate::{Aggregated, Options, aggregate};
 use counts::preaggregated::DefaultImage;
 use counts::resolve::Rules;
@@ -38,6 +38,29 @@ impl From<Dedup> for Rules {
     }
 }
 
+/// Which samples and entries of the inputs count.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Selection {
+    /// How doubled and impossible branch stack entries are told from real ones [default: auto]
+    #[arg(long, value_enum)]
+    pub dedup: Option<Dedup>,
+    /// Only samples of this process
+    #[arg(long)]
+    pub pid: Option<i32>,
+}
+
+impl Selection {
+    /// Counts that were made before cannot be selected from any more.
+    fn refuse_for(self, path: &Path) -> anyhow::Result<()> {
+        let refused = match self {
+            Selection { pid: Some(_), .. } => "--pid",
+            Selection { dedup: Some(_), .. } => "--dedup",
+            _ => return Ok(()),
+        };
+        bail!("{}: {refused} selects from recordings, and these are counts already", path.display());
+    }
+}
+
 /// Opens the images named with `--binary`.
 pub fn open_images(paths: &[PathBuf]) -> anyhow::Result<Vec<Arc<Image>>> {
     paths.iter().map(|p| Ok(Arc::new(Image::open(p)?))).collect()
@@ -47,11 +70,11 @@ pub fn open_images(paths: &[PathBuf]) -> anyhow::Result<Vec<Arc<Image>>> {
 pub fn read(
     path: &Path,
     images: &[Arc<Image>],
-    dedup: Dedup,
-    pid: Option<i32>,
+    selection: Selection,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
-    let options = Options { rules: dedup.into(), threads: global.threads(), pid };
+    let rules = selection.dedup.unwrap_or_default().into();
+    let options = Options { rules, threads: global.threads(), pid: selection.pid };
     if path == Path::new("-") {
         return read_stream(path, std::io::stdin().lock(), images, options, global);
     }
@@ -64,13 +87,20 @@ pub fn read(
     }
     let head = first_bytes(&mut open(path)?, path)?;
     if head.starts_with(artefact::MAGIC) {
+        selection.refuse_for(path)?;
         return Ok(counted(artefact::read(path)?));
     }
     let text = || Ok::<_, anyhow::Error>(BufReader::with_capacity(1 << 18, open(path)?));
     match text_kind(&head) {
         Some(TextKind::Script) => Ok(script::aggregate(path, text()?, images, options)?),
-        Some(TextKind::Preaggregated) => from_preaggregated(path, text()?, images),
-        None => from_recording(path, &perfdata::Input::open(path)?, images, options, global),
+        Some(TextKind::Preaggregated) => {
+            selection.refuse_for(path)?;
+            from_preaggregated(path, text()?, images)
+        }
+        None => {
+            ensure!(!is_text(&head), "{}: {NO_COUNTS_IN_TEXT}", path.display());
+            from_recording(path, &perfdata::Input::open(path)?, images, options, global)
+        }
     }
 }
 
@@ -135,6 +165,14 @@ fn first_bytes(stream: &mut impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(head)
 }
 
+const NO_COUNTS_IN_TEXT: &str = "text, but neither branch stacks nor pre-aggregated counts; \
+     print them with perf script -F pid,ip,brstack --show-mmap-events, or give the perf.data itself";
+
+/// Recordings and artefacts hold control characters within their first bytes, text does not.
+fn is_text(head: &[u8]) -> bool {
+    !head.is_empty() && !head.iter().take(1 << 10).any(|&b| b < 0x20 && !b.is_ascii_whitespace() && b != 0x1b)
+}
+
 enum TextKind {
     Script,
     Preaggregated,
@@ -158,15 +196,14 @@ fn text_kind(head: &[u8]) -> Option<TextKind> {
 pub fn read_all(
     paths: &[PathBuf],
     images: &[Arc<Image>],
-    dedup: Dedup,
-    pid: Option<i32>,
+    selection: Selection,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let mut parts: Vec<Counts> = Vec::new();
     let mut all =
         Aggregated { counts: Counts::default(), samples: 0, notes: Vec::new(), elsewhere: Vec::new() };
     for path in paths {
-        let one = read(path, images, dedup, pid, global)?;
+        let one = read(path, images, selection, global)?;
         all.samples += one.samples;
         all.notes.extend(one.notes);
         all.elsewhere.extend(one.elsewhere);

@@ -1,6 +1,6 @@
 //! `planish profile`: a recording or its counts, and the binary, to a profile that a compiler reads.
 
-use super::inputs::{self, Dedup};
+use super::inputs::{self, Selection};
 use super::{aggregate, profile_tools};
 use crate::cli::{FINE, Global};
 use crate::output;
@@ -84,12 +84,8 @@ pub struct MakeArgs {
     /// Compress every section (extbinary)
     #[arg(long)]
     pub compress: bool,
-    /// How doubled and impossible branch stack entries are told from real ones
-    #[arg(long, value_enum, default_value_t = Dedup::Auto)]
-    pub dedup: Dedup,
-    /// Only samples of this process
-    #[arg(long)]
-    pub pid: Option<i32>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Where to write; `-` is standard output
     #[arg(short, long, required = true, value_name = "OUT")]
     pub output: Option<PathBuf>,
@@ -107,9 +103,17 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let (Some(binary), Some(output)) = (&args.binary, &args.output) else {
         bail!("both --binary FILE and -o OUT are needed");
     };
+    if (args.md5 || args.compress) && args.format != ProfileFormat::Extbinary {
+        bail!("--md5 and --compress are for --format extbinary; the other formats have neither");
+    }
     let image = Arc::new(Image::open(binary)?);
-    let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.dedup, args.pid, global)?;
+    let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
     let counts = counts_of(&found, &image, &args.inputs)?;
+    if let Some(package) = &args.dwp
+        && Image::open(package)?.section_by_name(".debug_cu_index").is_none()
+    {
+        bail!("{}: expected a DWARF package, found no .debug_cu_index in it", package.display());
+    }
     let search =
         DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
     let debug = DebugInfo::load(&image, &search)?;

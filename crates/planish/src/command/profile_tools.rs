@@ -271,17 +271,26 @@ fn function_json(function: &FunctionProfile) -> serde_json::Value {
     })
 }
 
+/// Functions of a profile that has only hashes can only be found by hash in the others.
+fn meet_by_hash<'p>(profiles: impl Iterator<Item = &'p mut SampleProfile>) {
+    let profiles: Vec<_> = profiles.collect();
+    if profiles.iter().any(|p| p.has_hashes()) && profiles.iter().any(|p| !p.has_hashes()) {
+        eprintln!("note: some profiles hold hashes in place of names, so all are compared by hash");
+        profiles.into_iter().for_each(|p| *p = p.with_hashes());
+    }
+}
+
 fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
     let plain = args.inputs.iter().map(|path| (1, path));
     let inputs: Vec<(u64, &PathBuf)> =
         plain.chain(args.weighted_input.iter().map(|(weight, path)| (*weight, path))).collect();
     let mut merged = SampleProfile::default();
     let mut report = MergeReport::default();
-    let mut format = None;
-    for (weight, path) in &inputs {
-        let (profile, input_format) = read(path)?;
-        format.get_or_insert(input_format);
-        operations::add_profile(&mut merged, &profile, *weight, &mut report);
+    let mut profiles = inputs.iter().map(|(_, path)| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let format = profiles.first().map(|(_, format)| *format);
+    meet_by_hash(profiles.iter_mut().map(|(profile, _)| profile));
+    for ((profile, _), (weight, _)) in profiles.iter().zip(&inputs) {
+        operations::add_profile(&mut merged, profile, *weight, &mut report);
     }
     write(&merged, &args.write, format.unwrap_or(format::Format::Text))?;
     let conflicts = report.checksum_conflicts;
@@ -298,8 +307,9 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
 }
 
 fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
-    let (base, _) = read(&args.base)?;
-    let (test, _) = read(&args.test)?;
+    let (mut base, _) = read(&args.base)?;
+    let (mut test, _) = read(&args.test)?;
+    meet_by_hash([&mut base, &mut test].into_iter());
     let Some(overlap) = operations::overlap(&base, &test) else {
         bail!("{}, {}: one of them has only zero counts", args.base.display(), args.test.display());
     };

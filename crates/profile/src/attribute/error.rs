@@ -74,7 +74,8 @@ impl AttributeError {
     pub(super) fn no_debug_information(image: &Image, debug: &DebugInfo<'_>) -> AttributeError {
         let mut hint = match image.has_only_dynamic_symbols() {
             true => ": it is stripped; give the file from before strip with --debug-file, or ".to_owned(),
-            false => ": it was built without; ".to_owned(),
+            false => ": it was built without, or stripped of it (then name the file that has it with --debug-file); "
+                .to_owned(),
         };
         hint += REBUILD;
         for rejected in debug.rejected() {
