@@ -171,6 +171,7 @@ median_of() { awk -v recording="$1" -v tool="$2" -v column="$3" '$1 == recording
     { printf "| %s, %s | %s | %.3f | %.3f | %.0f | %.1f | %.1f | %.1f |\n", $1, $2, $3, $4, $5, $6, $4 / w, $5 / c, $6 / r }'
   echo
   echo "- Overlap with llvm-profgen's profile (\`llvm-profdata overlap --sample\`): $with_profgen of the samples, $functions of the functions; under KASLR $kaslr_profgen."
+  echo "- The rest of the overlap is code that the kernel patches while it runs: an indirect call through a thunk becomes a shorter call, so its return address lies inside the call that vmlinux shows. planish counts what ran from there; llvm-profgen drops it."
   echo "- The two boots are two runs: planish's profiles of them overlap by $kaslr_linked, llvm-profgen's by $kaslr_linked_profgen."
   echo "- Equal bytes with 1 and 2 threads: $equal."
   echo "- Peak memory counts mapped pages of vmlinux that were touched; the kernel can drop them at any time."
