@@ -192,7 +192,7 @@ fn builds_that_do_not_fit_the_recording_are_told_apart() {
         ("stripped", &["no debug information", "stripped", "--debug-file"]),
         ("bare", &["no debug information", "-g1"]),
         ("later/spin", &["none of them in later/spin", "build ID", "recorded build"]),
-        ("calls", &["none of them in calls", "most samples", "spin", "--binary"]),
+        ("calls", &["none of them in calls", "lie in", "spin", "--binary"]),
         ("absent", &["absent", "No such file"]),
     ];
     for (binary, parts) in cases {
