@@ -41,6 +41,8 @@ pub(super) struct Abbreviation {
     is_partial_unit: bool,
     /// Whether the entry states addresses, so that it may stand for code.
     pub(super) has_code: bool,
+    /// Whether the entry is a function that the compiler inlined somewhere (an abstract instance).
+    pub(super) is_inlined: bool,
     /// Whether the children may be passed over by `DW_AT_sibling`.
     pub(super) can_jump: bool,
     specs: Vec<Spec>,
@@ -72,9 +74,10 @@ impl Abbreviation {
         let has = |name: gimli::DwAt| specs.iter().any(|spec: &Spec| spec.name == name);
         let kind = kind(tag);
         let has_code = (has(gimli::DW_AT_low_pc) && has(gimli::DW_AT_high_pc)) || has(gimli::DW_AT_ranges);
+        let is_inlined = kind == Kind::Subprogram && has(gimli::DW_AT_inline);
         let without_code = kind == Kind::Type || (kind == Kind::Subprogram && !has_code);
         let can_jump = has_children && without_code && has(gimli::DW_AT_sibling);
-        Ok(Abbreviation { kind, has_children, is_partial_unit, has_code, can_jump, specs, steps })
+        Ok(Abbreviation { kind, has_children, is_partial_unit, has_code, is_inlined, can_jump, specs, steps })
     }
 
     /// Passes over the attributes of an entry.

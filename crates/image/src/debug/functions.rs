@@ -19,6 +19,32 @@ pub(super) struct FunctionEntry {
     end_span: usize,
 }
 
+/// The entries of the functions that the compiler inlined somewhere, as far as the unit can be read.
+pub(super) fn inlined_entries(unit: &Unit<'_>) -> Vec<usize> {
+    let mut found = Vec::new();
+    // What damage hides is missing in the list, which only makes a check of names stricter.
+    let _ = walk_inlined(unit, &mut found);
+    found
+}
+
+fn walk_inlined(unit: &Unit<'_>, found: &mut Vec<usize>) -> Reading<()> {
+    let total = unit.root.bytes.len();
+    let mut input = unit.entries(unit.root.entries_at)?;
+    while !input.is_empty() {
+        let entry = total - input.len();
+        let code = input.read_uleb128()?;
+        if code == 0 {
+            continue;
+        }
+        let abbreviation = unit.abbreviations.get(code)?;
+        if abbreviation.is_inlined {
+            found.push(entry);
+        }
+        abbreviation.skip(&mut input, unit.root.encoding)?;
+    }
+    Ok(())
+}
+
 /// The functions of one unit in the order of their entries; a nested function follows the one around it.
 #[derive(Debug, Default)]
 pub(super) struct FunctionTable {
