@@ -258,6 +258,23 @@ impl Config {
         Ok(())
     }
 
+    /// Refuses `sources` and `inputs` that are not there: what depends on them could never be made anew. `directory` is
+    /// that of the file, `path` its name for messages.
+    pub fn check_paths(&self, directory: &Path, path: &Path) -> Result<(), Error> {
+        let lists = [
+            ("[build] sources", &self.build.sources),
+            ("[workload] inputs", &self.workload.inputs),
+            ("[evaluate] inputs", &self.evaluate.inputs),
+        ];
+        for (key, names) in lists {
+            if let Some(name) = names.iter().find(|name| !directory.join(name).exists()) {
+                let problem = format!("{key}: there is no {name:?} in {}", directory.display());
+                return Err(Error::Config { path: path.to_owned(), problem });
+            }
+        }
+        Ok(())
+    }
+
     /// The commented file that `planish init` writes.
     pub fn example() -> &'static str {
         include_str!("example.toml")
@@ -295,6 +312,19 @@ mod tests {
         let message = parse(&SMALL.replace("binary", "binray")).unwrap_err();
         assert!(message.contains("planish.toml") && message.contains("binray"), "{message}");
         assert!(message.contains("line 3") && message.contains("`binary`"), "{message}");
+    }
+
+    #[test]
+    fn sources_and_inputs_that_are_not_there_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Path::new("planish.toml");
+        let check = |text: &str| Config::parse(text, file).unwrap().check_paths(folder.path(), file);
+        assert!(check(SMALL).is_ok());
+        let wrong = SMALL.replace("[workload]", "sources = ['srx']\n[workload]");
+        let message = check(&wrong).unwrap_err().to_string();
+        assert!(message.contains("[build] sources: there is no \"srx\""), "{message}");
+        let wrong = SMALL.replace("[evaluate]", "inputs = ['txain']\n[evaluate]");
+        assert!(check(&wrong).unwrap_err().to_string().contains("[workload] inputs: there is no \"txain\""));
     }
 
     #[test]

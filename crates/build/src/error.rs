@@ -67,6 +67,20 @@ pub enum Error {
         /// The step that was under way.
         step: String,
     },
+    /// Compiler flags cannot name the profile.
+    #[error(
+        "{0}: the path has a blank or a sign that shells take for themselves, and compiler flags are cut there; \
+         move or rename it (or the program, if its name has the blank)"
+    )]
+    Path(PathBuf),
+    /// Another process runs steps in the directory.
+    #[error("another planish optimize{pid} runs in {directory}; wait for it, or end it")]
+    Locked {
+        /// The directory of planish.toml.
+        directory: PathBuf,
+        /// ` (pid N)` where known.
+        pid: String,
+    },
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),

@@ -61,7 +61,11 @@ pub fn run(
         let made_from = state.made_from(step, place.directory)?;
         let began = Instant::now();
         let mut said = |line: &str| observe(index, total, Event::Said(step, line));
-        match run_step(step, place, stop, &mut said) {
+        let ran = run_step(step, place, stop, &mut said);
+        if ran.is_err() {
+            remove_staged(step, place);
+        }
+        match ran {
             Ok(()) => {}
             Err(error) if step.optional && !stop.load(Ordering::Relaxed) => {
                 observe(index, total, Event::Failed(step, &error));
@@ -122,10 +126,15 @@ fn prepare(step: &Step, place: Place) -> Result<(), Error> {
         }
         std::fs::create_dir_all(&full).map_err(|source| file_error(fresh, "cannot create", source))?;
     }
+    remove_staged(step, place);
+    Ok(())
+}
+
+/// Half-made outputs help nobody: neither those of a call that was killed nor those of a failed or interrupted step.
+fn remove_staged(step: &Step, place: Place) {
     for output in &step.outputs {
         let _ = std::fs::remove_file(place.directory.join(staged(output)));
     }
-    Ok(())
 }
 
 fn spawn_and_wait(

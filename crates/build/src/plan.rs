@@ -88,9 +88,14 @@ pub struct Target<'a> {
 }
 
 /// The step that builds a program. `directory` is the absolute directory of planish.toml.
-pub fn build_step(config: &Config, tools: &Toolchain, directory: &Path, target: Target) -> Step {
+pub fn build_step(
+    config: &Config,
+    tools: &Toolchain,
+    directory: &Path,
+    target: Target,
+) -> Result<Step, Error> {
     let files = Files::of(config);
-    let profile = target.profile.map(|path| text(&directory.join(path)));
+    let profile = target.profile.map(|path| one_word(directory, path)).transpose()?;
     let phase = profile.as_deref().map_or(Phase::Baseline, Phase::Profiled);
     let out = text(&directory.join(&files.out));
     let words = match &config.build.command {
@@ -105,7 +110,22 @@ pub fn build_step(config: &Config, tools: &Toolchain, directory: &Path, target: 
     step.fresh_directory = Some(files.out.clone());
     step.collect = vec![(files.out.join(&config.build.binary), target.kept.to_owned())];
     step.outputs = vec![target.kept.to_owned()];
-    step
+    Ok(step)
+}
+
+/// The profile's path as the flags name it. Build commands cut flags at blanks, so a directory with a blank in its name
+/// is left out: the path is then relative to where the build command starts.
+fn one_word(directory: &Path, profile: &Path) -> Result<String, Error> {
+    let full = directory.join(profile);
+    let apart =
+        |path: &Path| text(path).contains(|c: char| c.is_whitespace() || "*?[]\\'\"$`;&|<>()#".contains(c));
+    if !apart(&full) {
+        return Ok(text(&full));
+    }
+    match full.strip_prefix(directory) {
+        Ok(relative) if !apart(relative) => Ok(text(relative)),
+        _ => Err(Error::Path(full)),
+    }
 }
 
 /// The whole way: build, record, aggregate, profile, rebuild, verify, count branches, compare, report.
@@ -119,14 +139,14 @@ pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path, file: &str
     let training = words(&config.workload.train)?;
     let evaluation = words(&config.evaluate.command)?;
     let baseline = Target { name: "build", profile: None, kept: &files.base };
-    let mut steps = vec![build_step(config, tools, directory, baseline)];
+    let mut steps = vec![build_step(config, tools, directory, baseline)?];
     for (n, command) in training.iter().enumerate() {
         steps.push(record_step(config, &files, n, command));
     }
     steps.push(aggregate_step(&files, training.len()));
     steps.push(profile_step(config, &files));
     let rebuild = Target { name: "rebuild", profile: Some(&files.profile), kept: &files.opt };
-    steps.push(build_step(config, tools, directory, rebuild));
+    steps.push(build_step(config, tools, directory, rebuild)?);
     steps.push(verify_step(&files));
     for (n, command) in evaluation.iter().enumerate() {
         steps.push(compare_step(config, &files, n, command));
@@ -138,6 +158,7 @@ pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path, file: &str
         }
     }
     steps.push(report_step(config, &files, file));
+    steps.iter_mut().for_each(|step| step.not_inputs.push(file.into()));
     Ok(Plan { steps })
 }
 
@@ -291,6 +312,16 @@ mod tests {
             }
             made.extend(&step.outputs);
         }
+    }
+
+    #[test]
+    fn a_profile_in_a_directory_with_a_blank_stays_one_word_of_the_flags() {
+        let word = |directory: &str, profile: &str| one_word(Path::new(directory), Path::new(profile));
+        assert_eq!(word("/src/app", ".planish/a.afdo").unwrap(), "/src/app/.planish/a.afdo");
+        assert_eq!(word("/my src", ".planish/a.afdo").unwrap(), ".planish/a.afdo");
+        assert_eq!(word("/my src", "/my src/a.afdo").unwrap(), "a.afdo");
+        let message = word("/my src", "/my profiles/a.afdo").unwrap_err().to_string();
+        assert!(message.contains("/my profiles/a.afdo") && message.contains("blank"), "{message}");
     }
 
     #[test]

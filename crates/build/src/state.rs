@@ -1,6 +1,7 @@
 //! Which steps are finished, and is what they were made from still the same?
 
 use crate::plan::STATE_DIRECTORY;
+use crate::sources::is_made_by_planish;
 use crate::{Error, Step};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -101,7 +102,7 @@ impl State {
             let full = directory.join(input);
             hash.update(input.to_string_lossy().as_bytes());
             if full.is_dir() {
-                self.directory_hash(&full, directory, &mut hash)?;
+                self.directory_hash(&full, directory, step, &mut hash)?;
             } else {
                 hash.update(self.file_hash(input, &full)?);
             }
@@ -109,8 +110,14 @@ impl State {
         Ok(hex(&hash.finalize()))
     }
 
-    /// Everything below a directory but hidden names, `target` and what is no plain file.
-    fn directory_hash(&mut self, folder: &Path, directory: &Path, hash: &mut Sha256) -> Result<(), Error> {
+    /// Everything below a directory but hidden names, `target`, what is no plain file and what planish wrote.
+    fn directory_hash(
+        &mut self,
+        folder: &Path,
+        directory: &Path,
+        step: &Step,
+        hash: &mut Sha256,
+    ) -> Result<(), Error> {
         let fail = |source| Error::File { path: folder.to_owned(), action: "cannot list", source };
         let mut names = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(fail)? {
@@ -124,9 +131,15 @@ impl State {
             }
             let path = folder.join(&name);
             if kind.is_dir() {
-                self.directory_hash(&path, directory, hash)?;
+                self.directory_hash(&path, directory, step, hash)?;
             } else if path.is_file() {
+                // Components, because the folder "." would else stay in the name.
+                let path: PathBuf = path.components().collect();
                 let short = path.strip_prefix(directory).unwrap_or(&path).to_owned();
+                let own = step.not_inputs.iter().chain(&step.outputs);
+                if own.into_iter().any(|file| *file == short || *file == path) || is_made_by_planish(&path) {
+                    continue;
+                }
                 hash.update(short.to_string_lossy().as_bytes());
                 hash.update(self.file_hash(&short, &path)?);
             }

@@ -27,6 +27,10 @@ pub struct Step {
     pub environment: BTreeMap<String, String>,
     /// Files and directories whose content decides whether the step must run again.
     pub inputs: Vec<PathBuf>,
+    /// Files below directories among the inputs that decide nothing: the configuration (its values are in the step).
+    /// The step's own outputs are left out as well.
+    #[serde(skip)]
+    pub not_inputs: Vec<PathBuf>,
     /// Files the step makes.
     pub outputs: Vec<PathBuf>,
     /// The output that takes standard output, if one does.
@@ -52,6 +56,7 @@ impl Step {
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             inputs: Vec::new(),
+            not_inputs: Vec::new(),
             outputs: Vec::new(),
             stdout: None,
             fresh_directory: None,
@@ -87,6 +92,17 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// Whether a step will run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// It will.
+    Runs,
+    /// It is up to date, but the step at this position (from 0) comes first and may change what it reads.
+    RunsIfChanged(usize),
+    /// It will not.
+    UpToDate,
+}
+
 /// Steps in the order they run; each may use outputs of the ones before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
@@ -101,6 +117,28 @@ impl Plan {
         // Writing to a string cannot fail.
         let _ = self.write(&mut text, remark);
         text
+    }
+
+    /// What is known of every step before anything runs, given which steps are up to date as things are.
+    pub fn outlook(&self, up_to_date: &[bool]) -> Vec<Outlook> {
+        let mut known: Vec<Outlook> = Vec::new();
+        for (step, done) in self.steps.iter().zip(up_to_date) {
+            let mut before = self.steps.iter().zip(&known).enumerate();
+            let remade = before.find_map(|(number, (earlier, outlook))| {
+                let read = step.inputs.iter().any(|input| earlier.outputs.contains(input));
+                match outlook {
+                    Outlook::Runs if read => Some(number),
+                    Outlook::RunsIfChanged(first) if read => Some(*first),
+                    _ => None,
+                }
+            });
+            known.push(match remade {
+                _ if !done => Outlook::Runs,
+                Some(number) => Outlook::RunsIfChanged(number),
+                None => Outlook::UpToDate,
+            });
+        }
+        known
     }
 
     fn write(&self, f: &mut String, remark: impl Fn(&Step) -> String) -> fmt::Result {
@@ -128,6 +166,20 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_earlier_step_makes_anew_is_not_called_up_to_date() {
+        let step = |name: &str, input: &str, output: &str| {
+            let mut step = Step::new(name, Program::Planish);
+            (step.inputs, step.outputs) = (vec![input.into()], vec![output.into()]);
+            step
+        };
+        let plan = Plan { steps: vec![step("a", "in", "x"), step("b", "x", "y"), step("c", "y", "z")] };
+        let all = |done: [bool; 3]| plan.outlook(&done);
+        let maybe = Outlook::RunsIfChanged(0);
+        assert_eq!(all([false, true, true]), [Outlook::Runs, maybe, maybe]);
+        assert_eq!(all([true, false, false]), [Outlook::UpToDate, Outlook::Runs, Outlook::Runs]);
+    }
 
     #[test]
     fn a_command_line_can_be_pasted_into_a_shell() {

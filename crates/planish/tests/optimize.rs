@@ -1,5 +1,7 @@
 //! `planish init`, `build`, `compare`, `optimize` and `report` as a user runs them, on a program of thirty lines.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -195,9 +197,120 @@ fn compare_gives_json_raw_runs_and_the_same_verdict_from_them() {
     let from: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(from["comparisons"], json["comparisons"]);
 
+    assert_eq!(json["metric"], from["metric"]);
+    let other = project.planish(&["compare", "--from", "r.jsonl", "--format", "json", "--metric", "maxrss"]);
+    let from: serde_json::Value = serde_json::from_slice(&other.stdout).unwrap();
+    assert_eq!(from["unit"], "bytes", "{}", text(&other.stderr));
+    let unknown = project.planish(&["compare", "--from", "r.jsonl", "--metric", "output:t=(.*)"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("measure again"), "{}", text(&unknown.stderr));
+    let no_report = project.planish(&["report", "r.jsonl"]);
+    assert!(text(&no_report.stderr).contains("is no report of planish"), "{}", text(&no_report.stderr));
+
     let differs = project.planish(&["compare", "--rounds", "6", "a", "c", "--", "{bin}"]);
     assert_eq!(differs.status.code(), Some(2));
     assert!(text(&differs.stderr).contains("printed something else"), "{}", text(&differs.stderr));
     let wrong = project.planish(&["compare", "a", "b", "--", "true"]);
     assert!(text(&wrong.stderr).contains("{bin}"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn functions_inlined_everywhere_count_as_present_without_linkage_names() {
+    let flags: [(&str, &[&str]); 2] = [
+        ("gcc-12", &["-O2", "-g"]),
+        ("clang-22", &["-O2", "-gmlt", "-fdebug-info-for-profiling", "-fno-unique-internal-linkage-names"]),
+    ];
+    for (compiler, flags) in flags.into_iter().filter(|(compiler, _)| has(compiler)) {
+        let project = Project::new(CONFIG);
+        let source = "#include <stdlib.h>\nstatic unsigned mix(unsigned x) { x ^= x << SHIFT; return x ^ x >> 17; }\n\
+            static unsigned work(int n) { unsigned a = 0; while (n-- > 0) a += mix(a + 1); return a; }\n\
+            int main(int c, char **v) { return work(atoi(v[1])) & 1; }\n";
+        std::fs::write(project.at("main.c"), source).unwrap();
+        for (name, shift) in [("base", "-DSHIFT=13"), ("opt", "-DSHIFT=11")] {
+            let mut build = Command::new(compiler);
+            build.args(flags).args([shift, "-Wl,--build-id", "main.c", "-o", name]);
+            assert!(build.current_dir(project.folder.path()).status().unwrap().success());
+        }
+        let profile = "main:2010:1\n 0: 10\n 0: work:2000\n  0: 1000\n  0: mix:1000\n   0: 1000\n";
+        std::fs::write(project.at("app.prof"), profile).unwrap();
+        let verify = ["build", "--verify", "--binary", "opt", "--baseline", "base", "--profile", "app.prof"];
+        let verified = project.planish(&verify);
+        let said = text(&verified.stdout);
+        assert!(said.contains("3 of 3 functions"), "{compiler}: {said}{}", text(&verified.stderr));
+    }
+}
+
+const SMALL: &str = "[build]\ncommand = 'cp app.c \"$PLANISH_OUT/app\"; echo \"$PLANISH_CFLAGS\"'\nbinary = 'app'\n\
+    compiler = 'gcc'\n[workload]\ntrain = '{bin} a'\n[evaluate]\ncommand = '{bin} b'\n";
+
+#[test]
+fn what_planish_toml_names_wrongly_is_refused_before_anything_runs() {
+    if !has("gcc") {
+        return;
+    }
+    let refused = |from: &str, to: &str| {
+        let project = Project::new(&SMALL.replace(from, to));
+        let done = project.planish(&["optimize"]);
+        assert_eq!(done.status.code(), Some(2));
+        assert!(!project.at(".planish").exists());
+        text(&done.stderr)
+    };
+    let said = refused("[workload]", "sources = ['srx']\n[workload]");
+    assert!(said.contains("[build] sources: there is no \"srx\""), "{said}");
+    let said = refused("[evaluate]", "[evaluate]\nmetric = 'foo'");
+    assert!(said.contains("[evaluate] metric \"foo\"") && said.contains("known are cpu"), "{said}");
+}
+
+#[test]
+fn a_build_is_repeated_for_its_sources_and_settings_alone() {
+    if !has("gcc") {
+        return;
+    }
+    let project = Project::new(SMALL);
+    let repeated = || {
+        let built = project.planish(&["build"]);
+        assert!(built.status.success(), "{}", text(&built.stderr));
+        !text(&built.stderr).contains("up to date")
+    };
+    assert!(repeated() && !repeated());
+    std::fs::write(project.at("planish.toml"), format!("# A remark.\n{SMALL}rounds = 10\n")).unwrap();
+    std::fs::write(project.at("out.json"), "{\n  \"schema\": \"planish-compare\"}").unwrap();
+    assert!(!repeated(), "neither measuring differently nor a report changes a build");
+    // Named from elsewhere it is the same project.
+    std::fs::create_dir(project.at(".sibling")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+    command.args(["build", "../planish.toml"]).current_dir(project.at(".sibling"));
+    let said = text(&command.output().unwrap().stderr);
+    assert!(said.contains("up to date"), "{said}");
+    std::fs::write(project.at("app.c"), "int x;").unwrap();
+    assert!(repeated());
+    std::fs::write(project.at("planish.toml"), SMALL.replace("[workload]", "flags = '-g3'\n[workload]"))
+        .unwrap();
+    assert!(repeated());
+}
+
+#[test]
+fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half_made() {
+    if !has("gcc") {
+        return;
+    }
+    let project = Project::new(&SMALL.replace("cp app.c", "echo > begun; sleep 3; cp app.c"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+    command.arg("build").current_dir(project.folder.path()).stderr(std::process::Stdio::piped());
+    let first = command.spawn().unwrap();
+    while !project.at("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let second = project.planish(&["build"]);
+    assert_eq!(second.status.code(), Some(2));
+    let expected = format!("another planish optimize (pid {}) runs in", first.id());
+    assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
+    let asked = Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
+    assert!(asked.success());
+    let ended = first.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("interrupted in step build"), "{}", text(&ended.stderr));
+    let left = std::fs::read_dir(project.at(".planish")).unwrap();
+    let left: Vec<String> = left.map(|f| f.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    assert!(!left.iter().any(|name| name.ends_with(".partial")), "{left:?}");
 }

@@ -1,5 +1,6 @@
 //! `planish build`: builds the program of planish.toml, with or without a profile, or checks a build that used one.
 
+use super::INTERRUPTED;
 use crate::cli::{FINE, Format, Global};
 use anyhow::{Context, bail};
 use build::config::Branches;
@@ -62,20 +63,28 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let (name, default) = if profile.is_some() { ("rebuild", files.opt) } else { ("build", files.base) };
     let kept = args.output.as_ref().map(|p| absolute(p)).transpose()?.unwrap_or(default);
     let target = Target { name, profile: profile.as_deref(), kept: &kept };
-    let plan = Plan { steps: vec![build_step(&project.config, &project.tools, &project.directory, target)] };
+    let mut step = build_step(&project.config, &project.tools, &project.directory, target)?;
+    step.not_inputs.push(project.file.clone().into());
+    let plan = Plan { steps: vec![step] };
     if args.dry_run {
         print!("{}", plan.describe(|_| String::new()));
         return Ok(FINE);
     }
-    super::optimize::execute(&plan, &project, global)?;
+    if !super::optimize::execute(&plan, &project, false, global)? {
+        return Ok(INTERRUPTED);
+    }
     if !global.quiet {
         eprintln!("wrote {}", project.directory.join(&kept).display());
     }
     Ok(FINE)
 }
 
+/// The path without `..` and links in its directories, so that it is the same from wherever it is named.
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
-    std::path::absolute(path).with_context(|| path.display().to_string())
+    let full = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let (Some(directory), Some(name)) = (full.parent(), full.file_name()) else { return Ok(full) };
+    let directory = directory.canonicalize().with_context(|| directory.display().to_string())?;
+    Ok(directory.join(name))
 }
 
 /// A planish.toml with its surroundings.
@@ -108,6 +117,10 @@ impl Project {
         let (Some(directory), Some(file)) = (full.parent(), full.file_name()) else {
             bail!("{}: not a file", path.display());
         };
+        config.check_paths(directory, &path)?;
+        if let Err(error) = compare::Metric::parse(&config.evaluate.metric) {
+            bail!("{}: [evaluate] {error}", path.display());
+        }
         Ok(Project {
             config,
             directory: directory.to_owned(),

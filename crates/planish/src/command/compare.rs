@@ -1,5 +1,6 @@
 //! `planish compare`: runs binaries in random order, round by round, and says whether they differ.
 
+use super::INTERRUPTED;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use anyhow::{Context, bail};
 use compare::{Analysis, Design, Metric, Options, Run, Variant, analyse, runs};
@@ -7,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use report::{Compared, Measurement, Style, Summary, Verdict};
 use std::collections::BTreeSet;
 use std::io::{BufReader, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,8 +29,9 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// cpu, user, wall, maxrss, output:PATTERN (smaller is better), throughput:PATTERN (larger is better)
-    #[arg(long, default_value = "cpu")]
-    pub metric: String,
+    /// [default: cpu, with --from the one that was measured]
+    #[arg(long)]
+    pub metric: Option<String>,
     /// Differences within plus or minus this many per cent count as none
     #[arg(long, default_value_t = 1.0, value_name = "PCT")]
     pub margin: f64,
@@ -40,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub raw: Option<PathBuf>,
     /// Analyse the runs of such a file again instead of running anything
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["binaries", "raw", "command"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["binaries", "raw", "command", "rounds", "seed", "ignore_output"])]
     pub from: Option<PathBuf>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
@@ -58,14 +60,17 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let (design, runs, interrupted) = match &args.from {
         Some(path) => {
             let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
-            let (design, runs) = runs::read(path, BufReader::new(file))?;
+            let (mut design, runs) = runs::read(path, BufReader::new(file))?;
+            if let Some(metric) = &args.metric {
+                design.metric = other_metric(&design.metric, Metric::parse(metric)?)?;
+            }
             (design, runs, false)
         }
         None => measure(&args, global)?,
     };
     let options = Options { margin: args.margin / 100.0, ..Options::default() };
     let analysis = analyse(&design, &runs, options)?;
-    let raw = args.raw.as_ref().or(args.from.as_ref()).map(|p| p.display().to_string());
+    let raw = args.raw.as_ref().or(args.from.as_ref()).map(|p| final_name(p));
     let result = describe(&design, analysis, raw, interrupted);
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -75,10 +80,32 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     out.flush()?;
     let slower = |c: &Compared| c.verdict == Verdict::Slower && !c.negligible;
     Ok(match result.comparisons.iter().any(slower) {
-        _ if interrupted => 130,
+        _ if interrupted => INTERRUPTED,
         true => NEGATIVE,
         false => FINE,
     })
+}
+
+/// The metric to analyse kept runs by. They hold all times and sizes, of the output only the number that was looked for.
+fn other_metric(measured: &Metric, wanted: Metric) -> anyhow::Result<Metric> {
+    let pattern = |metric: &Metric| match metric {
+        Metric::Output { pattern, .. } => Some(pattern.clone()),
+        _ => None,
+    };
+    match (pattern(&wanted), pattern(measured)) {
+        (Some(new), old) if old.as_ref() != Some(&new) => bail!(
+            "--metric: the runs were kept without what {new:?} finds in the output; measure again with this metric, \
+             or take cpu, user, wall or maxrss"
+        ),
+        _ => Ok(wanted),
+    }
+}
+
+/// The name of the kept runs. A step of `planish optimize` writes beside and renames when all is done.
+fn final_name(path: &Path) -> String {
+    let own = path.parent().is_some_and(|folder| folder.ends_with(build::plan::STATE_DIRECTORY));
+    let shown = path.display().to_string();
+    shown.strip_suffix(".partial").filter(|_| own).map_or(shown.clone(), str::to_owned)
 }
 
 /// Colours where standard output is a terminal and the user does not object (<https://no-color.org>).
@@ -90,7 +117,8 @@ pub fn terminal_style() -> Style {
 /// A flag that Ctrl-C and a request to end set, instead of ending the process.
 pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     super::handle_interrupts();
@@ -103,7 +131,7 @@ fn measure(args: &Args, global: &Global) -> anyhow::Result<(Design, Vec<Run>, bo
         command: args.command.clone(),
         rounds: args.rounds,
         seed: args.seed,
-        metric: Metric::parse(&args.metric)?,
+        metric: args.metric.as_deref().map_or(Ok(Metric::default()), Metric::parse)?,
         ignore_output: args.ignore_output,
     };
     design.check()?;

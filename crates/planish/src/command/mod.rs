@@ -15,6 +15,9 @@ pub mod report;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Exit code after Ctrl-C, as shells tell it of a program that the signal ended.
+pub const INTERRUPTED: u8 = 130;
+
 static HANDLES_INTERRUPTS: AtomicBool = AtomicBool::new(false);
 
 /// Says that the running command ends by itself on Ctrl-C (it forwards the signal, finishes its file, keeps what it

@@ -1,13 +1,14 @@
 //! `planish optimize`: build, record, aggregate, profile, rebuild, verify, measure, report.
 
+use super::INTERRUPTED;
 use super::build::Project;
 use super::compare::{stop_flag, terminal_style};
-use crate::cli::{FINE, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE};
 use anyhow::Context;
 use build::execute::{self, Event};
 use build::plan::{self, Files, STATE_DIRECTORY};
 use build::state::State;
-use build::{Plan, Program, Step};
+use build::{Lock, Outlook, Plan, Program, Step};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Colour, Optimization, Style, Verdict};
 use std::io::{IsTerminal, Write};
@@ -18,7 +19,7 @@ use std::time::Duration;
 ///
 /// Every step is a command that can be typed by hand (--dry-run prints them). A finished step is not repeated unless
 /// what it was made from changed; after Ctrl-C the same command goes on. Everything made lies in .planish/ beside
-/// planish.toml. Exit code: 0 fine, 1 the rebuilt program is slower, 2 a step failed.
+/// planish.toml. Exit code: 0 fine, 1 the rebuilt program is slower, 2 a step failed, 130 interrupted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration
@@ -30,6 +31,9 @@ pub struct Args {
     /// Repeat every step
     #[arg(long)]
     pub again: bool,
+    /// How to print the result; json is the content of report.json
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// Runs the command.
@@ -39,40 +43,64 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     if args.dry_run {
         let mut out = std::io::stdout().lock();
         let mut state = State::read(&project.directory);
-        let done: Vec<bool> =
-            plan.steps.iter().map(|s| state.is_done(s, &project.directory)).collect::<Result<_, _>>()?;
-        let remark = |step: &Step| match plan.steps.iter().position(|s| s.name == step.name) {
-            Some(at) if done.get(at) == Some(&true) => " (up to date)".to_owned(),
-            _ => String::new(),
+        let done = |step: &Step| Ok(!args.again && state.is_done(step, &project.directory)?);
+        let done: Vec<bool> = plan.steps.iter().map(done).collect::<Result<_, build::Error>>()?;
+        let outlook = plan.outlook(&done);
+        let remark = |step: &Step| {
+            let at = plan.steps.iter().position(|s| s.name == step.name);
+            match at.and_then(|at| outlook.get(at)) {
+                Some(Outlook::UpToDate) => " (up to date)".to_owned(),
+                Some(Outlook::RunsIfChanged(first)) => {
+                    format!(" (after step {}, if its result is another)", first + 1)
+                }
+                _ => String::new(),
+            }
         };
         write!(out, "cd {}\n\n{}", project.directory.display(), plan.describe(remark))?;
         return Ok(FINE);
     }
-    if args.again {
-        let _ = std::fs::remove_file(project.directory.join(STATE_DIRECTORY).join("state.json"));
+    if !execute(&plan, &project, args.again, global)? {
+        return Ok(INTERRUPTED);
     }
-    execute(&plan, &project, global)?;
-    tell(&project)
+    tell(&project, args.format)
 }
 
-/// Runs a plan and shows how it goes.
-pub fn execute(plan: &Plan, project: &Project, global: &Global) -> anyhow::Result<()> {
+/// Runs a plan, all of it where `again`, and shows how it goes. False when the user interrupted it.
+pub fn execute(plan: &Plan, project: &Project, again: bool, global: &Global) -> anyhow::Result<bool> {
+    let _lock = Lock::take(&project.directory)?;
+    if again {
+        let _ = std::fs::remove_file(project.directory.join(STATE_DIRECTORY).join("state.json"));
+    }
     let stop = stop_flag()?;
     let mut display = Display::new(global);
-    execute::run(plan, project.place(), &stop, &mut |index, total, event| display.show(index, total, event))?;
-    Ok(())
+    let ran = execute::run(plan, project.place(), &stop, &mut |index, total, event| {
+        display.show(index, total, event)
+    });
+    drop(display);
+    match ran {
+        Err(error @ build::Error::Interrupted { .. }) => {
+            eprintln!("planish: {error}");
+            Ok(false)
+        }
+        other => Ok(other.map(|_| true)?),
+    }
 }
 
 /// Prints the result and where the report lies.
-fn tell(project: &Project) -> anyhow::Result<u8> {
+fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     let files = Files::of(&project.config);
     let path = project.directory.join(&files.report_json);
     let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
     let report: Optimization = serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
     let mut out = std::io::stdout().lock();
-    write!(out, "{}", report.terminal(terminal_style()))?;
-    writeln!(out, "  report: {}", project.directory.join(&files.report_markdown).display())?;
-    writeln!(out, "  program: {}", project.directory.join(&files.opt).display())?;
+    match format {
+        Format::Json => out.write_all(&bytes)?,
+        Format::Text => {
+            write!(out, "{}", report.terminal(terminal_style()))?;
+            writeln!(out, "  report: {}", project.directory.join(&files.report_markdown).display())?;
+            writeln!(out, "  program: {}", project.directory.join(&files.opt).display())?;
+        }
+    }
     let mut compared = report.measurements.iter().flat_map(|m| &m.comparisons);
     let slower = compared.any(|c| c.verdict == Verdict::Slower && !c.negligible);
     Ok(if slower { NEGATIVE } else { FINE })

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Print the report of a finished run again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A directory with planish.toml, a report.json, or what `planish compare --format json` printed
+    /// A directory with planish.toml, that file, a report.json, or what `planish compare --format json` printed
     #[arg(value_name = "PATH", default_value = ".")]
     pub path: PathBuf,
     /// How to print it
@@ -86,15 +86,20 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
 }
 
 fn open(path: &Path) -> anyhow::Result<Told> {
-    let file = if path.is_dir() { path.join(STATE_DIRECTORY).join("report.json") } else { path.to_owned() };
+    // A planish.toml stands for what was made beside it.
+    let project = match path.extension() {
+        Some(extension) if extension == "toml" => path.parent(),
+        _ => Some(path).filter(|path| path.is_dir()),
+    };
+    let file = project.map_or(path.to_owned(), |p| p.join(STATE_DIRECTORY).join("report.json"));
     let shown = file.display().to_string();
     let bytes = match std::fs::read(&file) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && path.is_dir() => {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && project.is_some() => {
             bail!("{shown}: there is no report yet; `planish optimize` makes one")
         }
         other => other.with_context(|| shown.clone())?,
     };
-    let value: serde_json::Value = serde_json::from_slice(&bytes).with_context(|| shown.clone())?;
+    let value = serde_json::from_slice(&bytes).unwrap_or(serde_json::Value::Null);
     match value.get("schema").and_then(|s| s.as_str()) {
         Some("planish-compare") => {
             Ok(Told::Measurement(serde_json::from_value(value).with_context(|| shown)?))
@@ -102,7 +107,10 @@ fn open(path: &Path) -> anyhow::Result<Told> {
         Some("planish-optimize") => {
             Ok(Told::Optimization(serde_json::from_value(value).with_context(|| shown)?))
         }
-        _ => bail!("{shown}: neither a report.json nor the output of planish compare --format json"),
+        _ => bail!(
+            "{shown}: is no report of planish (expected a report.json, what planish compare --format json printed, a \
+             planish.toml or its directory; kept runs are read by planish compare --from)"
+        ),
     }
 }
 

@@ -1,0 +1,53 @@
+//! Does another planish work in this directory?
+
+use crate::plan::STATE_DIRECTORY;
+use crate::{Error, sys};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// The right to run steps in a directory, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    // The lock belongs to the open file. The file itself stays: were it removed, two processes could hold locks on
+    // two files of one name.
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of the directory of a planish.toml, or says who has it.
+    pub fn take(directory: &Path) -> Result<Lock, Error> {
+        let folder = directory.join(STATE_DIRECTORY);
+        let path = folder.join("lock");
+        let fail = |source| Error::File { path: path.clone(), action: "cannot lock", source };
+        std::fs::create_dir_all(&folder).map_err(fail)?;
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = open.map_err(fail)?;
+        if !sys::try_lock(&file).map_err(fail)? {
+            let mut owner = String::new();
+            // The owner's number is a courtesy; the message stands without it.
+            let _ = (&mut file).take(32).read_to_string(&mut owner);
+            let pid = owner.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
+            return Err(Error::Locked { directory: directory.to_owned(), pid });
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
+        Ok(Lock { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_process_runs_in_a_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Lock::take(folder.path()).unwrap();
+        // Locks belong to the open file, so a second one within the process is refused as another process' is.
+        let message = Lock::take(folder.path()).unwrap_err().to_string();
+        let expected = format!("another planish optimize (pid {}) runs in", std::process::id());
+        assert!(message.starts_with(&expected), "{message}");
+        drop(lock);
+        assert!(Lock::take(folder.path()).is_ok());
+    }
+}

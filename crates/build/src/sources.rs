@@ -1,0 +1,53 @@
+//! Which files of a source directory can change a build?
+
+use std::io::Read;
+use std::path::Path;
+
+/// Whether a file's beginning shows that planish wrote it: a report, a measurement or a recording that a user keeps
+/// among the sources is none of them.
+pub(crate) fn is_made_by_planish(path: &Path) -> bool {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    // Other names are not worth opening on every call.
+    if !matches!(extension, "md" | "json" | "jsonl" | "data") {
+        return false;
+    }
+    let mut start = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
+    read.is_ok() && shows_it(&start)
+}
+
+fn shows_it(start: &[u8]) -> bool {
+    if start.starts_with(b"PERFILE2") {
+        return true;
+    }
+    let text = String::from_utf8_lossy(start);
+    let first = text.lines().next().unwrap_or_default();
+    match text.trim_start().chars().next() {
+        Some('{') => {
+            let words: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+            ["{\"schema\":\"planish-", "{\"format\":\"planish-"].iter().any(|mark| words.starts_with(mark))
+        }
+        Some('#') => first.starts_with("# ") && first.contains(", rebuilt with its profile: "),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_runs_and_recordings_are_recognised_and_sources_are_not() {
+        for made in [
+            "PERFILE2\0\0",
+            "{\n  \"schema\": \"planish-optimize\",",
+            "{\"format\":\"planish-runs\",\"version\":1",
+            "# app, rebuilt with its profile: CPU time 0.9\n",
+        ] {
+            assert!(shows_it(made.as_bytes()), "{made}");
+        }
+        for source in ["", "{\"schema\": \"other\"}", "# planish is rebuilt", "int main(void);"] {
+            assert!(!shows_it(source.as_bytes()), "{source}");
+        }
+    }
+}
