@@ -24,7 +24,7 @@ The same by hand:
   clang -O2 -fprofile-sample-use=app.afdo …
   planish compare ./app ./app.new -- {bin} other-input
 
-Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input.";
+Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input, 130 interrupted.";
 
 /// Makes programs faster by laying out their code after how they really run, and proves what it gained.
 #[derive(Debug, Parser)]
