@@ -58,8 +58,10 @@ impl Workload {
 }
 
 /// Waits for the child; signals that would end the recorder end the child instead, so that the file gets finished.
-pub(crate) fn wait(child: &mut Child, name: &str) -> Result<Ending, Error> {
-    let _forward = ForwardSignals::to(child.id());
-    let status = child.wait().map_err(|source| Error::Start { program: name.to_owned(), source })?;
+pub(crate) fn wait(child: &mut Child, name: &str, forward: &ForwardSignals) -> Result<Ending, Error> {
+    forward.child(child.id());
+    let status = child.wait();
+    forward.ended();
+    let status = status.map_err(|source| Error::Start { program: name.to_owned(), source })?;
     Ok(Ending::from(status))
 }

@@ -47,9 +47,47 @@ pub(crate) fn find(program: &OsStr, dir: Option<&Path>) -> Result<PathBuf, Error
         std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| runs(path)).ok_or_else(none)?
     };
     if !runs(&found) {
-        return Err(none());
+        let reason = match std::fs::metadata(&found) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(none()),
+            Err(error) => error.to_string(),
+            Ok(metadata) if metadata.is_dir() => "it is a directory".into(),
+            Ok(metadata) if !metadata.is_file() => "it is not a regular file".into(),
+            Ok(_) => "nobody may execute it; chmod +x it".into(),
+        };
+        return Err(Error::NotHere { path: found, reason });
     }
     std::path::absolute(&found).map_err(Error::io(&found, "find the absolute path"))
+}
+
+/// Refuses a file that the kernel would not run: the C library would give it to sh instead, which reads it as a script.
+pub(crate) fn check_runs_here(path: &Path) -> Result<(), Error> {
+    let Ok(start) = start_of(path) else { return Ok(()) };
+    let here = Path::new("/proc/sys/fs/binfmt_misc");
+    let handlers = std::fs::read_dir(here).into_iter().flatten().flatten();
+    // Where the kernel is told of further formats, it is asked.
+    if handlers.into_iter().any(|entry| entry.file_name() != "register" && entry.file_name() != "status") {
+        return Ok(());
+    }
+    match why_not_here(&start) {
+        Some(reason) => Err(Error::NotHere { path: path.to_owned(), reason }),
+        None => Ok(()),
+    }
+}
+
+fn why_not_here(start: &[u8]) -> Option<String> {
+    // A text file without `#!` is what sh runs as a script.
+    let Some(ident) = start.get(..20).filter(|start| start.starts_with(b"\x7fELF")) else {
+        let text = start.starts_with(b"#!") || !start.is_empty() && !start.contains(&0);
+        return (!text).then(|| "neither an ELF program nor a script".into());
+    };
+    let (name, emulated) = match u16::from_le_bytes([ident[18], ident[19]]) {
+        3 | 62 if cfg!(target_arch = "x86_64") => return None,
+        40 | 183 if cfg!(target_arch = "aarch64") => return None,
+        62 => ("x86-64".to_owned(), true),
+        183 => ("AArch64".to_owned(), true),
+        other => (format!("ELF machine number {other}"), false),
+    };
+    Some(if emulated { format!("{name}; use --branches=emulated") } else { name })
 }
 
 /// Finds the program that a command runs: a script's is its interpreter.
@@ -105,6 +143,18 @@ mod tests {
         let found = program(&[path.clone().into(), "x".into()], None).unwrap();
         let argv: Vec<_> = found.argv.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(argv, ["/bin/sh", "-e", &path.to_string_lossy(), "x"]);
+    }
+
+    #[test]
+    fn a_program_of_another_machine_is_not_left_to_sh() {
+        let mut header = [0u8; 64];
+        header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        header[18] = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
+        assert!(why_not_here(&header).unwrap().contains("--branches=emulated"));
+        header[18] = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+        assert_eq!(why_not_here(&header), None);
+        assert_eq!(why_not_here(b"echo no first line\n"), None);
+        assert!(why_not_here(b"\0asm").is_some());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::child::{self, Workload};
 use crate::features::features;
 use crate::file::Output;
-use crate::sys::Map;
+use crate::sys::{self, ForwardSignals, Map};
 use crate::{Counted, Ending, Error, Summary, attr, elf, merge, plugin};
 use planish_qemu_branches::spool;
 use std::ffi::OsString;
@@ -36,6 +36,8 @@ impl Default for Options {
 pub(crate) struct Spool {
     pub path: PathBuf,
     pub header: &'static spool::Header,
+    /// Locked while the recording lives, which tells the spools of killed recorders from those in use.
+    _lock: File,
 }
 
 impl Spool {
@@ -45,11 +47,37 @@ impl Spool {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!(".planish-{}-{number}.spool", std::process::id()));
+        remove_stale(&dir);
         let _ = std::fs::remove_file(&path);
         spool::create(&path).map_err(Error::io(&path, "create the spool"))?;
+        let lock = File::open(&path).map_err(Error::io(&path, "open the spool"))?;
+        sys::lock(&lock);
         let header = spool::open(&path).map_err(Error::io(&path, "map the spool"))?;
-        Ok(Spool { path, header })
+        Ok(Spool { path, header, _lock: lock })
     }
+}
+
+/// Removes the spools that killed recorders left in a directory: their process is gone, and nobody holds the lock (a
+/// recorder in another container may have a number that is none here).
+fn remove_stale(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(spool_owner) else { continue };
+        if Path::new("/proc").join(pid.to_string()).exists() {
+            continue;
+        }
+        if File::open(entry.path()).is_ok_and(|file| sys::lock(&file)) {
+            // It may be another user's; then it stays.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process in the name of a spool.
+fn spool_owner(name: &str) -> Option<u32> {
+    let (pid, number) = name.strip_prefix(".planish-")?.strip_suffix(".spool")?.split_once('-')?;
+    number.parse::<u32>().ok()?;
+    pid.parse().ok()
 }
 
 impl Drop for Spool {
@@ -65,7 +93,13 @@ struct Ran {
 }
 
 /// Runs the workload with the plugin.
-fn run(workload: &Workload, options: &Options, spool: &Spool, count: bool) -> Result<Ran, Error> {
+fn run(
+    workload: &Workload,
+    options: &Options,
+    spool: &Spool,
+    forward: &ForwardSignals,
+    count: bool,
+) -> Result<Ran, Error> {
     let program = elf::program(&workload.argv, workload.dir.as_deref())?;
     let emulator = plugin::emulator(program.machine)?;
     let plugin = plugin::plugin(options.plugin.as_deref())?;
@@ -82,8 +116,9 @@ fn run(workload: &Workload, options: &Options, spool: &Spool, count: bool) -> Re
     command.arg("-plugin").arg(OsString::from_vec(setting));
     command.arg(&program.path).args(program.argv.iter().skip(1));
     let shown = emulator.display().to_string();
+    sys::prepare(&mut command, true);
     let mut child = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
-    let ending = child::wait(&mut child, &shown)?;
+    let ending = child::wait(&mut child, &shown, forward)?;
     if spool.header.installed.load(Ordering::Acquire) == 0 {
         return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
     }
@@ -106,10 +141,12 @@ pub(crate) fn escaped(text: &[u8]) -> Vec<u8> {
 pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<Summary, Error> {
     let start = Instant::now();
     let attr = attr::emulated(options.period, EVENT);
+    // To the very end: a second Ctrl-C must not lose the file.
+    let forward = ForwardSignals::to(0);
     let mut file = Output::create(output, &attr)?;
     let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let spool = Spool::create(dir)?;
-    let ran = run(workload, options, &spool, false)?;
+    let ran = run(workload, options, &spool, &forward, false)?;
     let read = Error::io(&spool.path, "read");
     let map = File::open(&spool.path).and_then(|file| Map::of(&file)).map_err(read)?;
     let merged = merge::merge(&spool.path, &map, &mut file)?;
@@ -150,7 +187,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
 pub fn count(workload: &Workload, options: &Options) -> Result<Counted, Error> {
     let start = Instant::now();
     let spool = Spool::create(&std::env::temp_dir())?;
-    let ran = run(workload, options, &spool, true)?;
+    let ran = run(workload, options, &spool, &ForwardSignals::to(0), true)?;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
     Ok(Counted {
         taken_branches: count(&spool.header.taken_branches),

@@ -17,6 +17,14 @@ pub enum Error {
         /// As given.
         program: String,
     },
+    /// The program is there and cannot be run.
+    #[error("{}: not executable here ({reason})", path.display())]
+    NotHere {
+        /// The program.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The program is not one that can be emulated.
     #[error(
         "{}: cannot be emulated: {found}; emulated branch stacks need an x86-64 or AArch64 ELF program",
@@ -64,7 +72,7 @@ pub enum Error {
         status: String,
     },
     /// The program could not be started.
-    #[error("cannot start {program}: {source}")]
+    #[error("cannot start {program}: {}", start_reason(source))]
     Start {
         /// What was started.
         program: String,
@@ -83,6 +91,14 @@ pub enum Error {
         /// The output.
         path: PathBuf,
         /// Why.
+        reason: String,
+    },
+    /// The output's directory cannot take it.
+    #[error("{}: {reason}", path.display())]
+    Place {
+        /// The output.
+        path: PathBuf,
+        /// What is wrong with its directory.
         reason: String,
     },
     /// The spool does not hold what the plugin writes.
@@ -119,6 +135,19 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// The kernel says "no such file" of a program whose interpreter is missing.
+fn start_reason(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => {
+            "its interpreter or dynamic loader, which the file names, does not exist".into()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "permission denied; a file system mounted noexec forbids it too".into()
+        }
+        _ => source.to_string(),
+    }
 }
 
 impl Error {

@@ -29,13 +29,14 @@ impl Output {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let partial = path.with_file_name(name);
+        remove_empty_parts(path);
         let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
             .open(&partial)
-            .map_err(Error::io(&partial, "create"))?;
+            .map_err(|error| no_place(path, &error))?;
         let mut output = Output { writer: None, path: path.to_owned(), partial };
         let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
         let begun = FileWriter::new(buffered, std::slice::from_ref(attr));
@@ -99,6 +100,38 @@ impl Drop for Output {
     }
 }
 
+/// The directory that a file lies in.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Says what is wrong with the output's directory; the name of the file beside it would only confuse.
+fn no_place(path: &Path, error: &std::io::Error) -> Error {
+    let dir = directory(path);
+    let shown = dir.display();
+    let reason = match error.kind() {
+        std::io::ErrorKind::NotFound => format!("directory {shown} does not exist"),
+        std::io::ErrorKind::NotADirectory => format!("{shown} is not a directory"),
+        _ => format!("cannot write to directory {shown}: {error}"),
+    };
+    Error::Place { path: path.to_owned(), reason }
+}
+
+/// Removes the parts that killed recorders of this output left without having written anything.
+fn remove_empty_parts(path: &Path) {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
+    for entry in std::fs::read_dir(directory(path)).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let pid =
+            file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
+        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        let gone = !Path::new("/proc").join(pid.to_string()).exists();
+        if gone && entry.metadata().is_ok_and(|found| found.is_file() && found.len() == 0) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn failed(path: &Path, error: perfdata::Error) -> Error {
     let source = match error {
         perfdata::Error::Io { source, .. } => source,
@@ -117,5 +150,28 @@ fn check(path: &Path) -> Result<(), Error> {
         Ok(found) if !found.is_file() => Err(refuse("it is not a regular file")),
         Ok(found) if found.uid() != crate::sys::effective_user() => Err(refuse("it belongs to another user")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_without_a_directory_is_named_with_it() {
+        let attr = crate::attr::emulated(1, "x");
+        let error = Output::create(Path::new("nodir/perf.data"), &attr).err().unwrap().to_string();
+        assert_eq!(error, "nodir/perf.data: directory nodir does not exist");
+    }
+
+    #[test]
+    fn empty_parts_of_dead_recorders_go_and_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [("a.999999999.part", ""), ("a.999999998.part", "x"), ("b.999999999.part", "")] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        remove_empty_parts(&dir.path().join("a"));
+        assert!(!dir.path().join("a.999999999.part").exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

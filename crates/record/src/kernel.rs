@@ -133,14 +133,17 @@ fn run(argv: &[OsString], options: &Options, spool: &Spool) -> Result<(Said, cra
     command.args(argv.iter().skip(1)).arg("-plugin").arg(OsStr::from_bytes(&setting));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let shown = emulator.display().to_string();
+    crate::sys::prepare(&mut command, true);
+    let forward = crate::sys::ForwardSignals::to(0);
     let mut child = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
+    forward.child(child.id());
     let mut said = Said::default();
     if let Some(console) = child.stdout.take() {
         for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
             said.line(&String::from_utf8_lossy(&line));
         }
     }
-    let ending = child::wait(&mut child, &shown)?;
+    let ending = child::wait(&mut child, &shown, &forward)?;
     if spool.header.installed.load(Ordering::Acquire) == 0 {
         return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
     }

@@ -51,17 +51,23 @@ pub fn record(
     let is_command = matches!(target, Target::Command);
     let system = matches!(target, Target::System);
     let choice = events::choose(options.branches, options.rate, system, is_command)?;
+    let forward = ForwardSignals::to(0);
     let paused = command.map(pause).transpose()?;
     crate::sys::perf::allow_many_files();
     let pids: Vec<i32> = match target {
         Target::Processes(pids) => pids.clone(),
         _ => Vec::new(),
     };
-    let mut opened = open(target, &choice, &pids, paused.as_ref().map(|paused| paused.pid))?;
+    let mut opened =
+        open(target, &choice, &pids, paused.as_ref().map(|paused| paused.pid)).map_err(|error| {
+            foreign(&pids).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
+        })?;
     let attr = EventAttr { ids: opened.ids.clone(), name: Some(choice.name.clone()), ..choice.attr.clone() };
     let mut file = Output::create(output, &attr)?;
     synthesize(target, &pids, &opened, &mut file)?;
-    let forward = ForwardSignals::to(paused.as_ref().map_or(0, |paused| paused.pid as u32));
+    if let Some(paused) = &paused {
+        forward.child(paused.pid as u32);
+    }
     if !is_command {
         for event in opened.leaders.iter().chain(&opened.followers) {
             event.enable().map_err(|error| events::refused(&choice.name, &error))?;
@@ -70,7 +76,7 @@ pub fn record(
     let mut child = paused.map(|paused| go(paused, command)).transpose()?;
     let mut recording = Recording { choice: &choice, seen: Merged::default(), lost: 0 };
     let ending = recording.follow(&mut opened, &mut file, child.as_mut(), &pids, &forward)?;
-    drop(forward);
+    forward.ended();
     if recording.seen.samples == 0 {
         let reason = format!(
             "not one {} sample came in {:.1} s; the program was asleep or too short for the rate (-F, -c)",
@@ -101,9 +107,11 @@ pub fn record(
 fn pause(workload: &Workload) -> Result<launch::Paused, Error> {
     let name = workload.argv.first().ok_or(Error::NoCommand)?;
     let program = crate::elf::find(name, workload.dir.as_deref())?;
+    crate::elf::check_runs_here(&program)?;
     let mut command = workload.command(&program);
     std::os::unix::process::CommandExt::arg0(&mut command, name);
     command.args(workload.argv.iter().skip(1));
+    crate::sys::prepare(&mut command, false);
     launch::pause(command).map_err(start_failed(name))
 }
 
@@ -140,6 +148,22 @@ fn open(target: &Target, choice: &Choice, pids: &[i32], child: Option<i32>) -> R
             events::open(choice, &tids)
         }
     }
+}
+
+/// A process of another user, which no setting of perf's makes recordable.
+fn foreign(pids: &[i32]) -> Option<Error> {
+    use std::os::unix::fs::MetadataExt;
+    let own = crate::sys::effective_user();
+    pids.iter().find_map(|pid| {
+        let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+        (own != 0 && owner != own).then(|| Error::Refused {
+            event: format!("process {pid}"),
+            reason: format!(
+                "it belongs to user {owner}, and you are user {own}; run as that user, as root, or with CAP_PERFMON \
+                 and CAP_SYS_PTRACE"
+            ),
+        })
+    })
 }
 
 fn synthesize(target: &Target, pids: &[i32], opened: &Opened, file: &mut Output) -> Result<(), Error> {

@@ -7,14 +7,23 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 /// The child that gets our signals; 0 when there is none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 /// A signal asked the recording to end.
 static STOP: AtomicBool = AtomicBool::new(false);
-const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// When the last of them came, in milliseconds of the monotonic clock; 0 when none did.
+static LAST_MS: AtomicI64 = AtomicI64::new(0);
+/// The alarm is our own: it ends a child that would not end.
+const SIGNALS: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGALRM];
+/// A signal so soon after another is no repetition by chance: the child is to end now.
+const INSIST_MS: i64 = 3000;
+/// What a child gets, after SIGTERM, to end by itself.
+const GRACE_SECONDS: u32 = 2;
 
 /// While this lives, signals that would end the recorder go to the recorded program instead.
 pub(crate) struct ForwardSignals {
@@ -22,10 +31,24 @@ pub(crate) struct ForwardSignals {
 }
 
 extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    STOP.store(true, Ordering::Relaxed);
     let child = CHILD.load(Ordering::Relaxed);
-    // SAFETY: the kernel passes a valid description; `kill` may be called from a signal handler.
+    if signal == libc::SIGALRM {
+        if child > 0 {
+            // SAFETY: a call without pointers that a signal handler may make.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        return;
+    }
+    STOP.store(true, Ordering::Relaxed);
+    let now = now_ms();
+    let last = LAST_MS.swap(now, Ordering::Relaxed);
+    // SAFETY: the kernel passes a valid description; `kill` and `alarm` may be called from a signal handler.
     unsafe {
+        if child > 0 && last != 0 && now - last < INSIST_MS {
+            libc::kill(child, libc::SIGTERM);
+            libc::alarm(GRACE_SECONDS);
+            return;
+        }
         // A signal of the terminal (made by the kernel) reaches the whole foreground group: the child has it.
         let from_terminal = (*info).si_code == libc::SI_KERNEL;
         if child > 0 && !from_terminal {
@@ -34,11 +57,20 @@ extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     }
 }
 
+fn now_ms() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes the time through a pointer to a local, and a signal handler may make it.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    // Never 0, which says that no signal came.
+    (time.tv_sec * 1000 + time.tv_nsec / 1_000_000).max(1)
+}
+
 impl ForwardSignals {
     /// Begins to hand signals on to a child; `0` only notes them.
     pub(crate) fn to(child: u32) -> ForwardSignals {
         CHILD.store(i32::try_from(child).unwrap_or(0), Ordering::Relaxed);
         STOP.store(false, Ordering::Relaxed);
+        LAST_MS.store(0, Ordering::Relaxed);
         let mut previous = Vec::new();
         for signal in SIGNALS {
             // SAFETY: both structures are valid for the call; the handler only uses what a handler may.
@@ -55,6 +87,24 @@ impl ForwardSignals {
         ForwardSignals { previous }
     }
 
+    /// The child that signals go to from now on; one that came before it was there reaches it now.
+    pub(crate) fn child(&self, child: u32) {
+        let child = i32::try_from(child).unwrap_or(0);
+        CHILD.store(child, Ordering::Relaxed);
+        if child > 0 && self.stopped() {
+            // SAFETY: a call without pointers.
+            unsafe { libc::kill(child, libc::SIGTERM) };
+        }
+    }
+
+    /// The child has ended: its number may soon be another's. Signals are only noted from now on, so that the file
+    /// gets finished.
+    pub(crate) fn ended(&self) {
+        CHILD.store(0, Ordering::Relaxed);
+        // SAFETY: a call without pointers.
+        unsafe { libc::alarm(0) };
+    }
+
     /// True once a signal came.
     pub(crate) fn stopped(&self) -> bool {
         STOP.load(Ordering::Relaxed)
@@ -63,12 +113,35 @@ impl ForwardSignals {
 
 impl Drop for ForwardSignals {
     fn drop(&mut self) {
-        CHILD.store(0, Ordering::Relaxed);
+        self.ended();
         for (signal, old) in &self.previous {
             // SAFETY: `old` is what the kernel returned for this signal.
             unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
         }
     }
+}
+
+/// Lets the program begin with the usual answers to Ctrl-C: a shell that starts the recorder in the background has it
+/// ignore them, and a program that inherits this could not be asked to end. With `bound`, the program is asked to end
+/// (SIGTERM) when the thread that starts it dies; that thread must live until then.
+pub(crate) fn prepare(command: &mut Command, bound: bool) {
+    // SAFETY: the closure runs in the forked child, and only makes system calls on values of its own.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            if bound {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Takes a file's lock, unless another process has it. It is given back when the file is closed.
+pub(crate) fn lock(file: &File) -> bool {
+    // SAFETY: a call on a descriptor that is open; no memory is passed.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
 /// A whole file, mapped for reading.
