@@ -21,4 +21,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert_eq!(resolved.stacks.len(), addresses.len());
     }
     debug.all_function_names(1);
+    debug.inlined_function_names(1);
 });
