@@ -1,14 +1,14 @@
 //! `planish record`: a program's run to perf.data, with branch stacks wherever they can be had.
 
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use record::live::{self, Rate, Target};
 use record::{Ending, Stdout, Summary, Workload, emulate};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -31,11 +31,12 @@ pub enum Branches {
 /// Record where a program spends its time, with branch stacks, into perf.data.
 ///
 /// Everything that reads perf.data reads the result: planish, perf script and perf report, llvm-profgen, perf2bolt. An
-/// existing file is kept as perf.data.old. Ctrl-C ends the program and finishes the file. Under emulation, programs
+/// existing file is kept as perf.data.old. Ctrl-C ends the program and finishes the file; a second one within three
+/// seconds ends a program that ignores the first. Under emulation, programs
 /// that the program starts run natively and are not recorded; their number is told.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where to write
+    /// Where to write; `-`: to standard output, in pipe form
     #[arg(short, long, default_value = "perf.data", value_name = "FILE")]
     pub output: PathBuf,
     /// Where branch stacks come from
@@ -67,17 +68,26 @@ pub struct Args {
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     check(&args)?;
     super::handle_interrupts();
-    let stdout = if args.format == Format::Json { Stdout::ToStderr } else { Stdout::Inherit };
+    let piped = args.output.as_os_str() == "-";
+    let stdout = if piped || args.format == Format::Json { Stdout::ToStderr } else { Stdout::Inherit };
     let workload = Workload { stdout, ..Workload::new(args.command.iter()) };
+    // A pipe takes no header afterwards: the recording is made in a file and then sent.
+    let beside =
+        if piped { Some(tempfile::tempdir().context("create a temporary directory")?) } else { None };
+    let output = beside.as_ref().map_or_else(|| args.output.clone(), |dir| dir.path().join("perf.data"));
     let spinner = Spinner::start(global.quiet);
-    let summary = if args.branches == Branches::Emulated {
+    let mut summary = if args.branches == Branches::Emulated {
         let options = emulate::Options { period: args.period.unwrap_or(1000), ..Default::default() };
-        emulate::record(&workload, &args.output, &options)?
+        emulate::record(&workload, &output, &options)?
     } else {
         let command = (!args.command.is_empty()).then_some(&workload);
-        live::record(&target(&args), command, &args.output, &live_options(&args))?
+        live::record(&target(&args), command, &output, &live_options(&args))?
     };
     drop(spinner);
+    if piped {
+        send(&output)?;
+        summary.output = "standard output".into();
+    }
     if !global.quiet {
         tell(&args, &summary);
     }
@@ -91,7 +101,30 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     })
 }
 
+/// Sends a finished recording in pipe form.
+fn send(recording: &Path) -> anyhow::Result<()> {
+    let input = perfdata::Input::open(recording)?;
+    let out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
+    let mut pipe = perfdata::write::PipeWriter::new(out, input.attrs(), input.features())?;
+    let mut chunks = input.chunks()?;
+    while let Some(chunk) = chunks.next() {
+        let chunk = chunk?;
+        pipe.append(&chunk.bytes)?;
+        chunks.recycle(chunk.bytes);
+    }
+    pipe.finish()?;
+    Ok(())
+}
+
 fn check(args: &Args) -> anyhow::Result<()> {
+    if args.output.as_os_str() == "-" {
+        if args.format == Format::Json {
+            bail!("-o - and --format json both want standard output; write to a file");
+        }
+        if std::io::stdout().is_terminal() {
+            bail!("a recording is not for terminals: pipe it into another command, or give a file (-o)");
+        }
+    }
     let attached = args.all_cpus || !args.pid.is_empty();
     match args.branches {
         Branches::Software => {
@@ -142,15 +175,18 @@ fn tell(args: &Args, summary: &Summary) {
         summary.bytes
     );
     if let Some(taken) = summary.taken_branches {
-        eprintln!("the program took {taken} branches in {} processes", summary.processes);
+        eprintln!(
+            "the program took {taken} branches in {}",
+            counted(summary.processes, "process", "processes")
+        );
     }
     if summary.lost_samples > 0 {
         eprintln!("warning: {} samples were lost", summary.lost_samples);
     }
     if summary.native_programs > 0 {
         eprintln!(
-            "warning: the program started {} other programs; they ran natively and are not recorded",
-            summary.native_programs
+            "warning: the program started {} that ran natively, not recorded",
+            counted(summary.native_programs, "other program", "other programs")
         );
     }
     if args.branches == Branches::Auto && summary.branches == "none" {
@@ -166,13 +202,18 @@ fn tell(args: &Args, summary: &Summary) {
     }
 }
 
+/// A number and its noun.
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 fn to_json(summary: &Summary) -> serde_json::Value {
     let (exit_code, signal) = match summary.ending {
         Ending::Code(code) => (Some(code), None),
         Ending::Signal(signal) => (None, Some(signal)),
         Ending::Unknown => (None, None),
     };
-    json!({
+    let mut object = json!({
         "version": 1,
         "output": summary.output.display().to_string(),
         "bytes": summary.bytes,
@@ -187,7 +228,15 @@ fn to_json(summary: &Summary) -> serde_json::Value {
         "elapsed_s": summary.elapsed.as_secs_f64(),
         "exit_code": exit_code,
         "signal": signal,
-    })
+    });
+    // Only the emulator counts processes and the programs they start; 0 would be a claim.
+    if summary.branches != "emulated"
+        && let Some(fields) = object.as_object_mut()
+    {
+        fields.remove("processes");
+        fields.remove("native_programs");
+    }
+    object
 }
 
 /// A spinner on a terminal, once the recording has taken two seconds; gone when dropped.
