@@ -176,9 +176,11 @@ fn render(findings: &[Finding], color: bool) -> String {
     }
     let missing = findings.iter().filter(|finding| finding.state == State::Missing).count();
     let limited = findings.iter().filter(|finding| finding.state == State::Limited).count();
+    let plural = if limited == 1 { "" } else { "s" };
     let verdict = match missing {
-        0 => format!("ready; {limited} restrictions"),
-        _ => format!("not ready: {missing} needed things are missing, {limited} restrictions"),
+        0 => format!("ready; {limited} restriction{plural}"),
+        1 => format!("not ready: 1 needed thing is missing, {limited} restriction{plural}"),
+        _ => format!("not ready: {missing} needed things are missing, {limited} restriction{plural}"),
     };
     let _ = writeln!(text, "\n{verdict}");
     text
@@ -198,7 +200,7 @@ mod tests {
         assert!(!text.contains('\x1b'), "{text}");
         assert!(text.starts_with("machine\n  ok       cpu         2 CPUs\n\na.out\n"), "{text}");
         assert!(text.contains("next: build with -g"), "{text}");
-        assert!(text.ends_with("not ready: 1 needed things are missing, 0 restrictions\n"), "{text}");
+        assert!(text.ends_with("not ready: 1 needed thing is missing, 0 restrictions\n"), "{text}");
         assert!(render(&findings, true).contains("\x1b[31mMISSING"));
     }
 

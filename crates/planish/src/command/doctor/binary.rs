@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use image::debug::DebugInfo;
 use image::{Arch, DebugSearch, Endian, Image, ImageKind};
 
 use super::Finding;
@@ -156,7 +157,45 @@ fn own_debug_info(image: &Image, elsewhere: Option<&Path>) -> Finding {
         let next = "build with -gmlt or -g1 or more; planish needs the line table";
         return Finding::missing(subject, format!("{found}, without line table"), next);
     }
+    note("with line table".into());
+    if let Some((problem, partly)) = units_elsewhere(image) {
+        let next = "keep the .dwo files where the compiler wrote them, or pack them with dwp (llvm-dwp -e FILE -o FILE.dwp) \
+                    before they go; else build again, without -gsplit-dwarf";
+        let found = format!("{found}, {problem}");
+        return if partly {
+            Finding::limited(subject, found, next)
+        } else {
+            Finding::missing(subject, found, next)
+        };
+    }
     Finding::good(subject, found)
+}
+
+/// Enough functions to meet most units of a program, few enough to be answered at once.
+const UNITS_LOOKED_FOR: usize = 512;
+
+/// What is missing of debug information split into other files, and whether some of it is there. Split units address
+/// through `.debug_addr`, so a file without one has none.
+fn units_elsewhere(image: &Image) -> Option<(String, bool)> {
+    if !has_section(image, ".debug_addr") && !has_section(image, ".debug_gnu_pubnames") {
+        return None;
+    }
+    let functions = image.functions();
+    let step = (functions.len() / UNITS_LOOKED_FOR).max(1);
+    let mut addresses: Vec<_> = functions.iter().step_by(step).map(|function| function.address).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let debug = DebugInfo::load(image, &DebugSearch::default()).ok()?;
+    let resolved = debug.resolve(&addresses, 1).ok()?;
+    let problems = &resolved.problems;
+    if problems.missing_dwo == 0 {
+        return None;
+    }
+    let units = if problems.missing_dwo == 1 { "unit lacks its" } else { "units lack their" };
+    let first = problems.first.as_deref().unwrap_or_default();
+    let first = first.split(';').next().unwrap_or_default();
+    let known = (0..addresses.len()).any(|position| !resolved.frames(position).is_empty());
+    Some((format!("but {} {units} .dwo ({first})", problems.missing_dwo), known))
 }
 
 /// `SHF_COMPRESSED` (System V ABI, chapter 4).
