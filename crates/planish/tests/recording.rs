@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Counts for some seconds; `trap` is what it does about SIGINT.
+/// Counts for some seconds.
 const BUSY: &str = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done";
 
 fn planish(dir: &Path, words: &[&str]) -> Command {
@@ -89,6 +89,16 @@ fn a_second_signal_ends_a_program_that_ignores_the_first() {
     }
 }
 
+/// Processes that were told of a spool in this directory.
+fn emulators(dir: &Path) -> usize {
+    let spool = format!("spool={}", dir.display());
+    let told = |entry: &std::fs::DirEntry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&spool)
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter(told).count()
+}
+
 #[test]
 fn a_killed_planish_leaves_no_emulator_and_the_next_recording_no_spool() {
     if !works("emulated") {
@@ -96,8 +106,14 @@ fn a_killed_planish_leaves_no_emulator_and_the_next_recording_no_spool() {
     }
     let dir = tempfile::tempdir().unwrap();
     let mut child = start(dir.path(), "emulated", BUSY);
+    assert_eq!(emulators(dir.path()), 1);
     kill("-KILL", child.id());
     child.wait().unwrap();
+    let begun = Instant::now();
+    while emulators(dir.path()) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the emulator goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(names(dir.path()).len(), 2, "the spool and the part");
     let words = [
         "record",

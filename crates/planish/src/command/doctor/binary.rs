@@ -1,7 +1,7 @@
 //! What is in a binary, and what is missing in it for a profile?
 //!
-//! Only headers, the first unit of the debug information and the first bytes of some functions are read, so that a
-//! binary of gigabytes is answered at once.
+//! Only headers, the first unit of the debug information, the first bytes of some functions and, where it may be split,
+//! their debug information are read, so that a binary of gigabytes is answered soon.
 
 use std::path::{Path, PathBuf};
 
@@ -327,6 +327,28 @@ mod tests {
         assert_eq!(findings[0].state, State::Missing);
         assert!(findings[0].next.is_some());
         assert_eq!(examine(Path::new("no/such/file"))[0].state, State::Missing);
+    }
+
+    #[test]
+    fn split_debug_information_without_its_files_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.c"), "int main(void) { return 0; }\n").unwrap();
+        let mut compiler = std::process::Command::new("clang-22");
+        compiler.current_dir(dir.path()).args(["-g", "-gsplit-dwarf", "-o", "app", "a.c"]);
+        if !compiler.status().is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: clang-22 cannot build");
+        }
+        let app = dir.path().join("app");
+        assert_eq!(finding(&examine(&app), "debug info").state, State::Good);
+        for entry in std::fs::read_dir(dir.path()).unwrap().flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "dwo") {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        let found = finding(&examine(&app), "debug info");
+        assert_eq!(found.state, State::Missing);
+        assert!(found.found.contains("1 unit lacks its .dwo"), "{found:?}");
+        assert!(found.next.unwrap().contains("dwp"));
     }
 
     #[test]
