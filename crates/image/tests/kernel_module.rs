@@ -4,6 +4,8 @@
 //! The addresses of a module are file offsets. llvm-symbolizer cannot tell the sections of a relocatable file apart, so
 //! it gets the module linked with every code section at exactly that address.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 mod symbolizer;
 
 use std::path::{Path, PathBuf};
