@@ -86,7 +86,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     drop(spinner);
     if piped {
         send(&output)?;
-        summary.output = "standard output".into();
+        summary.output = "to standard output".into();
     }
     if !global.quiet {
         tell(&args, &summary);
@@ -166,10 +166,10 @@ fn live_options(args: &Args) -> live::Options {
 /// The summary for people.
 fn tell(args: &Args, summary: &Summary) {
     eprintln!(
-        "recorded {} samples of {} with {} branch entries in {:.1} s; wrote {} ({} bytes)",
-        summary.samples,
+        "recorded {} of {} with {} in {:.1} s; wrote {} ({} bytes)",
+        counted(summary.samples, "sample", "samples"),
         summary.event,
-        summary.branch_entries,
+        counted(summary.branch_entries, "branch entry", "branch entries"),
         summary.elapsed.as_secs_f64(),
         summary.output.display(),
         summary.bytes
@@ -181,7 +181,7 @@ fn tell(args: &Args, summary: &Summary) {
         );
     }
     if summary.lost_samples > 0 {
-        eprintln!("warning: {} samples were lost", summary.lost_samples);
+        eprintln!("warning: {} lost", counted(summary.lost_samples, "sample was", "samples were"));
     }
     if summary.native_programs > 0 {
         eprintln!(
