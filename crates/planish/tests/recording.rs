@@ -34,7 +34,9 @@ fn works(branches: &str) -> bool {
 }
 
 fn kill(signal: &str, pid: u32) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+    // The shell's own kill: a bare Debian has no program of that name.
+    let kill = format!("kill {signal} {pid}");
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
 fn start(dir: &Path, branches: &str, script: &str) -> Child {
