@@ -1,8 +1,9 @@
 //! What do the recorded runs show? Ratios with intervals, verdicts and warnings.
 
-use crate::statistics::{Interval, Label, PairTest, Point, median};
 use crate::{Design, Error, Run};
 use serde::{Deserialize, Serialize};
+use statistics::median;
+use statistics::pair::{Interval, Label, PairTest, Point};
 
 /// How to analyse.
 #[derive(Clone, Copy, Debug)]

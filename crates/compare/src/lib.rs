@@ -15,9 +15,8 @@ mod design;
 mod error;
 mod execute;
 mod metric;
-mod random;
+pub mod result;
 pub mod runs;
-pub mod statistics;
 mod sys;
 
 pub use analyse::{Analysis, Comparison, Options, Summary, Verdict, analyse};
@@ -25,5 +24,5 @@ pub use design::{Design, Variant, bind};
 pub use error::Error;
 pub use execute::{Progress, run};
 pub use metric::Metric;
-pub use random::Random;
 pub use runs::Run;
+pub use statistics::Random;

@@ -1,7 +1,7 @@
 //! What must a reader know about a measurement before believing it? Remarks; nothing is ever deleted for them.
 
-use crate::statistics::{median, running_median};
 use crate::{Design, Metric, Run};
+use statistics::{median, running_median};
 
 /// All remarks about a measurement: `used` are the runs of complete rounds, `logs` their values.
 pub(crate) fn of(design: &Design, runs: &[Run], used: &[&Run], logs: &[f64]) -> Vec<String> {

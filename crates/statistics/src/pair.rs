@@ -13,49 +13,10 @@
 //! Cost: one test is draws × runs additions; an interval takes about fifty tests; 30 rounds need some 0.1 s.
 
 use crate::Random;
+use crate::robust::{TRIM, cut, median, running_median, trimmed_mean};
 
-/// Neighbours (the run itself included) of the running median.
-pub const WINDOW: usize = 9;
-/// Share cut from each end before the mean.
-pub const TRIM: f64 = 0.25;
 /// Up to this many rounds every pattern of swaps is tried.
 pub const EXACT_ROUNDS: usize = 14;
-
-/// The median of each value and its neighbours; at the ends the window is cut.
-pub fn running_median(values: &[f64]) -> Vec<f64> {
-    let reach = WINDOW / 2;
-    let mut window = Vec::with_capacity(WINDOW);
-    (0..values.len())
-        .map(|at| {
-            window.clear();
-            window.extend_from_slice(&values[at.saturating_sub(reach)..values.len().min(at + reach + 1)]);
-            median(&mut window)
-        })
-        .collect()
-}
-
-/// The median; sorts its input. 0 for nothing.
-pub fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    match n {
-        0 => 0.0,
-        _ if n % 2 == 1 => values[n / 2],
-        _ => (values[n / 2 - 1] + values[n / 2]) / 2.0,
-    }
-}
-
-/// The mean without the lowest and highest quarter; sorts its input. 0 for nothing.
-pub fn trimmed_mean(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let cut = cut(values.len());
-    let kept = &values[cut..values.len() - cut];
-    kept.iter().sum::<f64>() / kept.len().max(1) as f64
-}
-
-fn cut(n: usize) -> usize {
-    (n as f64 * TRIM) as usize
-}
 
 /// Whose run is it?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +127,7 @@ impl PairTest {
         let rounds = self.residuals(shift);
         let mut a: Vec<f64> = rounds.iter().map(|r| r[0]).collect();
         let mut b: Vec<f64> = rounds.iter().map(|r| r[1]).collect();
-        trimmed_mean(&mut b) - trimmed_mean(&mut a)
+        trimmed_mean(&mut b, TRIM) - trimmed_mean(&mut a, TRIM)
     }
 
     /// How often chance alone gives a difference at least as large, if B were A shifted by `shift` (ln scale).
@@ -179,7 +140,7 @@ impl PairTest {
             sorted.push((pair[1], round as u32, 1));
         }
         sorted.sort_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)).then(x.2.cmp(&y.2)));
-        let cut = cut(self.rounds);
+        let cut = cut(self.rounds, TRIM);
         let kept = cut..self.rounds - cut;
         let statistic = |pattern: &[u64]| {
             let mut seen = [0usize; 2];
@@ -279,24 +240,6 @@ mod tests {
             [Point { label: Label::A, round, log: a }, Point { label: Label::B, round, log: b }]
         };
         rounds.iter().enumerate().flat_map(pair).collect()
-    }
-
-    #[test]
-    fn the_trimmed_mean_leaves_out_the_outer_quarters() {
-        // scipy.stats.trim_mean([1..8, 1000 for 8], 0.25) cuts two at each end.
-        assert_eq!(trimmed_mean(&mut [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 1000.0]), 4.5);
-        assert_eq!(trimmed_mean(&mut [5.0]), 5.0);
-        assert_eq!(trimmed_mean(&mut []), 0.0);
-    }
-
-    #[test]
-    fn the_running_median_ignores_a_spike_and_shrinks_at_the_ends() {
-        let mut values = vec![1.0; 20];
-        values[10] = 99.0;
-        assert_eq!(running_median(&values), vec![1.0; 20]);
-        let ramp: Vec<f64> = (0..10).map(f64::from).collect();
-        let medians = running_median(&ramp);
-        assert_eq!((medians[0], medians[5], medians[9]), (2.0, 5.0, 7.0));
     }
 
     #[test]
