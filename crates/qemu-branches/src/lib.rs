@@ -27,3 +27,5 @@ pub mod spool;
 mod system;
 mod vcpu;
 mod watch;
+
+pub use metrics::RESULT_BEGINS;

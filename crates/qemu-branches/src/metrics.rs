@@ -5,7 +5,7 @@
 //! and without prefetching. The work is per block, not per instruction: a block's lines follow from its first and last
 //! byte, and a block within the line fetched last touches no model at all.
 //!
-//! When a process ends, and before it starts another program, it adds a line of JSON to the result file. The last line
+//! The result file exists before; the plugin's first line there proves that it was loaded. When a process ends, and before it starts another program, it adds a line of JSON to the result file. The last line
 //! of a process counts.
 
 mod core;
@@ -17,6 +17,7 @@ use crate::geometry::Geometry;
 use crate::hooks::{self, numbers};
 use crate::watch;
 use core::Core;
+pub use result::RESULT_BEGINS;
 use std::cell::UnsafeCell;
 use std::ffi::{c_uint, c_void};
 use std::path::PathBuf;
@@ -83,6 +84,8 @@ pub fn install(id: PluginId, guest: Guest, machine: bool, settings: Settings) ->
     }
     settings.geometry.check()?;
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
+    result::append(&settings.result, RESULT_BEGINS)
+        .map_err(|error| format!("cannot write {}: {error}", settings.result.display()))?;
     let global = GLOBAL.get_or_init(|| Global { api, guest, settings });
     // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever; the
     // functions at fork only use atomics, a lock and the forking thread's memory.

@@ -6,6 +6,9 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
+/// The first line of a result file.
+pub const RESULT_BEGINS: &str = "planish code metrics 1\n";
+
 /// One line of JSON: the sums over a process's cores, and the lines they fetched as runs of `[first, count]`, in units
 /// of the line size. `starts_program` says that the process was about to become another program.
 pub fn line(cores: &[&Core], threads: u64, starts_program: bool) -> String {
