@@ -52,6 +52,28 @@ impl AsBuilt {
     /// doing. Copy c of A and copy c of B form a pair in each round: swapping a pair is one of the orders that the
     /// schedule could as well have drawn. `None` without any such pair.
     pub fn of(observations: &[Observation], a: usize, b: usize, draws: usize, seed: u64) -> Option<AsBuilt> {
+        let (test, rounds, blocks) = AsBuilt::prepared(observations, a, b, draws, seed)?;
+        Some(AsBuilt::from_test(&test, rounds, blocks))
+    }
+
+    /// The test alone, for those who need no interval.
+    pub fn test(
+        observations: &[Observation],
+        a: usize,
+        b: usize,
+        draws: usize,
+        seed: u64,
+    ) -> Option<PairTest> {
+        AsBuilt::prepared(observations, a, b, draws, seed).map(|(test, _, _)| test)
+    }
+
+    fn prepared(
+        observations: &[Observation],
+        a: usize,
+        b: usize,
+        draws: usize,
+        seed: u64,
+    ) -> Option<(PairTest, usize, usize)> {
         let keys = |v: usize| -> BTreeSet<(u32, u8)> {
             observations
                 .iter()
@@ -78,7 +100,7 @@ impl AsBuilt {
             points.push(Point { label, round: block.unwrap_or(0), log: o.log });
         }
         let rounds = blocks.keys().map(|key| key.0).collect::<BTreeSet<u32>>().len();
-        Some(AsBuilt::from_test(&PairTest::new(points, draws, seed), rounds, blocks.len()))
+        Some((PairTest::new(points, draws, seed), rounds, blocks.len()))
     }
 
     fn from_test(test: &PairTest, rounds: usize, blocks: usize) -> AsBuilt {

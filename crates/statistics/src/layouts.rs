@@ -100,6 +100,17 @@ impl LayoutMeans {
         &self.cleaned
     }
 
+    /// Level of every binary, as (variant, layout).
+    pub fn levels(&self) -> BTreeMap<(usize, u32), f64> {
+        self.means.clone()
+    }
+
+    /// The runs in time order with each binary's level taken away: the machine's own course.
+    pub fn in_time(&self, observations: &[Observation]) -> Vec<f64> {
+        let level = |o: &Observation| self.means.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
+        observations.iter().map(|o| o.log - level(o)).collect()
+    }
+
     /// Layouts that both variants have: number, ln level of A, ln level of B.
     pub fn pairs(&self, a: usize, b: usize) -> Vec<(u32, f64, f64)> {
         let of_b: BTreeMap<u32, f64> = self.of(b).into_iter().collect();

@@ -24,6 +24,8 @@
 //! random order. That randomisation is what makes the tests exact.
 
 mod answer;
+pub mod calibration;
+mod changes;
 pub mod distribution;
 mod layouts;
 mod luck;
@@ -32,6 +34,8 @@ pub mod pair;
 pub mod power;
 mod random;
 mod robust;
+pub mod sequential;
+pub mod series;
 mod swaps;
 pub mod variance;
 mod verdict;

@@ -124,6 +124,13 @@ impl PairTest {
         self.swaps.p_value(&self.residuals(shift), cut(self.rounds, TRIM))
     }
 
+    /// Are both shifts of ±`margin` rejected, so that the interval at 1 − `alpha` lies inside? Two one-sided tests at
+    /// `alpha`/2 each, without searching the ends.
+    pub fn excludes(&self, margin: f64, alpha: f64) -> bool {
+        let inside = self.observed(-margin) > 0.0 && self.observed(margin) < 0.0;
+        inside && self.p_value(margin) <= alpha && self.p_value(-margin) <= alpha
+    }
+
     /// The shift at which the statistic vanishes.
     pub fn estimate(&self) -> f64 {
         let start = self.observed(0.0);
