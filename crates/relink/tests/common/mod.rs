@@ -1,5 +1,7 @@
 //! A program of some sixty functions in two files, built by every compiler that is installed.
 
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,7 +76,7 @@ pub struct Sources {
 impl Sources {
     fn first(&self) -> String {
         let mut text =
-            "#include <stdio.h>\n{ALONE}extern unsigned second(unsigned);\nextern const char *name_of(int);\n\
+            "#include <stdio.h>\nextern unsigned second(unsigned);\nextern const char *name_of(int);\n\
             static unsigned counter;\nstatic ALONE unsigned helper(unsigned x)\n\
             { counter++; printf(\"first %u\\n\", x); return x * 3 + counter; }\n"
                 .to_owned();
