@@ -19,6 +19,29 @@ fn planish(dir: &Path, options: &[&str], command: &[&str]) -> Output {
     planish.current_dir(dir).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
+/// A program that runs until the test ends, however it ends.
+struct Running(std::process::Child);
+
+impl Running {
+    fn start(words: &[&str]) -> Running {
+        Running(
+            Command::new(words[0])
+                .args(&words[1..])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
 /// Records; `None`, with a note, where the kernel does not allow it or perf is not there to look at it.
 fn recorded(dir: &Path, options: &[&str], command: &[&str]) -> Option<Output> {
     let done = planish(dir, options, command);
@@ -145,14 +168,13 @@ fn cpus_threads_and_users_are_recorded() {
     assert!(perf(dir.path(), &["script", "--show-mmap-events"]).contains("[kernel.kallsyms]"));
     let listed = perf(dir.path(), &["buildid-list"]);
     assert!(!Path::new("/sys/kernel/notes").exists() || listed.contains("[kernel.kallsyms]"), "{listed}");
-    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-    let tid = busy.id().to_string();
+    let busy = Running::start(&["sh", "-c", "while :; do :; done"]);
+    let tid = busy.0.id().to_string();
     let thread = recorded(dir.path(), &["-t", &tid, "-e", "cpu-clock"], &["--", "sleep", "0.2"]);
     let pids = thread.map(|_| perf(dir.path(), &["script", "-F", "tid"]));
     let user = recorded(dir.path(), &["-u", "root", "-e", "cpu-clock"], &["--", "sleep", "0.2"]);
     let mapped = user.map(|_| perf(dir.path(), &["script", "--show-mmap-events"]));
-    busy.kill().unwrap();
-    busy.wait().unwrap();
+    drop(busy);
     assert!(pids.is_none_or(|pids| pids.lines().all(|line| line.trim() == tid)));
     assert!(mapped.is_none_or(|mapped| mapped.contains("PERF_RECORD_MMAP2")));
 }
@@ -224,10 +246,8 @@ fn without_privileges_the_kernel_is_left_out_with_a_sentence() {
     let said = text(&done.stderr);
     assert!(done.status.success(), "{said}");
     assert!(said.contains("cpu-clock is recorded as cpu-clock:u, without the kernel"), "{said}");
-    let mut busy = Command::new("sleep").arg("60").spawn().unwrap();
-    let said = text(&as_nobody(&["-p", &busy.id().to_string()], &[]).stderr);
-    busy.kill().unwrap();
-    busy.wait().unwrap();
+    let other = Running::start(&["sleep", "60"]);
+    let said = text(&as_nobody(&["-p", &other.0.id().to_string()], &[]).stderr);
     assert!(said.contains("belongs to user 0"), "{said}");
     let said = text(&as_nobody(&["-a"], &["--", "true"]).stderr);
     assert!(said.contains("perf_event_paranoid") && said.contains("CAP_PERFMON"), "{said}");

@@ -70,8 +70,13 @@ pub struct Planned {
 impl Planned {
     /// Whether it only tells what happens to processes, and never samples.
     pub fn is_tracker(&self) -> bool {
-        (self.attr.kind, self.attr.config) == (attr::TYPE_SOFTWARE, DUMMY)
+        is_tracker(&self.attr)
     }
+}
+
+/// Whether an event is the one that never counts.
+pub(crate) fn is_tracker(attr: &EventAttr) -> bool {
+    (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, DUMMY)
 }
 
 const DUMMY: u64 = 9;

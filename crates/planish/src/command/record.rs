@@ -32,7 +32,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         emulate::record(&workload, &output, &options)?
     } else {
         let command = (!args.command.is_empty()).then_some(&workload);
-        live::record(&args.target()?, command, &output, &args.live_options()?)?
+        live::record(&args.target(), command, &output, &args.live_options()?)?
     };
     drop(spinner);
     if piped {

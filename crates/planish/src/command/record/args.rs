@@ -178,18 +178,18 @@ impl Args {
     }
 
     /// Who is to be recorded.
-    pub fn target(&self) -> anyhow::Result<Target> {
-        Ok(if self.all_cpus || self.cpus.is_some() {
+    pub fn target(&self) -> Target {
+        if self.all_cpus || self.cpus.is_some() {
             Target::System
         } else if let Some(user) = self.uid {
-            Target::user(user)?
+            Target::User(user)
         } else if !self.tid.is_empty() {
             Target::Threads(self.tid.clone())
         } else if self.pid.is_empty() {
             Target::Command
         } else {
             Target::Processes(self.pid.clone())
-        })
+        }
     }
 
     /// How.
