@@ -30,7 +30,7 @@ pub enum Target {
     Command,
     /// Running processes, all their threads, and what they start; while the command runs, if there is one.
     Processes(Vec<i32>),
-    /// Running threads, and what they start; while the command runs, if there is one.
+    /// Running threads, and not what they start; while the command runs, if there is one.
     Threads(Vec<i32>),
     /// The running processes of a user, by number, and what they start; while the command runs, if there is one.
     User(u32),
@@ -99,6 +99,10 @@ pub fn record(
     options: &Options,
 ) -> Result<Summary, Error> {
     let start = Instant::now();
+    let mut options = options.clone();
+    // As perf: a thread is recorded alone.
+    options.sampling.no_inherit |= matches!(target, Target::Threads(_));
+    let options = &options;
     let machine = Machine::here();
     let mut choice = events::choose(options, target.scope(), &machine)?;
     let forward = ForwardSignals::to(0);

@@ -76,6 +76,15 @@ fn check(args: &Args) -> anyhow::Result<()> {
             bail!("a recording is not for terminals: pipe it into another command, or give a file (-o)");
         }
     }
+    if args.output.as_os_str() == "-" {
+        let events = record::event::parse(&args.events, &record::event::Machine::here())?;
+        if let Some(event) = events.iter().find(|event| event.tracepoint.is_some()) {
+            bail!(
+                "{}: the formats of tracepoints have no place in the pipe form yet; write to a file (-o)",
+                event.name
+            );
+        }
+    }
     let attached = args.attached();
     let kernels = args.kernel_option();
     match args.branches {

@@ -62,7 +62,7 @@ pub struct Args {
     /// Record running processes, until they end, the command ends, or Ctrl-C
     #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who")]
     pub pid: Vec<i32>,
-    /// Record running threads and what they start
+    /// Record these threads alone, without what they start
     #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who")]
     pub tid: Vec<i32>,
     /// Record the running processes of a user, by name or number
