@@ -1,22 +1,30 @@
 //! What must a reader know about a measurement before believing it? Remarks; nothing is ever deleted for them.
 
-use crate::{Design, Metric, Run};
+use super::cell::Runs;
+use crate::Run;
+use crate::metric::Source;
 use statistics::{median, running_median};
 
-/// All remarks about a measurement: `used` are the runs of complete rounds, `logs` their values.
-pub(crate) fn of(design: &Design, runs: &[Run], used: &[&Run], logs: &[f64]) -> Vec<String> {
+/// All remarks about the runs of a benchmark.
+pub(super) fn of(runs: &Runs) -> Vec<String> {
     let mut remarks = Vec::new();
-    let left_out = runs.iter().filter(|run| run.round > 0).count() - used.len();
-    if left_out > 0 {
-        remarks.push(format!("{left_out} runs of an unfinished round were left out"));
+    if runs.left_out > 0 {
+        remarks.push(format!("{} runs of an unfinished round were left out", runs.left_out));
     }
-    remarks.extend(short_runs(used));
-    remarks.extend(metric_choice(design, used));
-    let baseline = running_median(logs);
-    let residuals: Vec<f64> = logs.iter().zip(&baseline).map(|(x, m)| x - m).collect();
-    remarks.extend(outliers(used, &residuals));
-    remarks.extend(carry_over(design, used, &residuals));
+    if runs.used.is_empty() {
+        return remarks;
+    }
+    remarks.extend(short_runs(&runs.used));
+    remarks.extend(metric_choice(runs));
+    remarks.extend(outliers(runs));
+    remarks.extend(carry_over(runs));
     remarks
+}
+
+/// The runs without the slow course of the machine: ln minus the running median.
+fn residuals(runs: &Runs) -> Vec<f64> {
+    let baseline = running_median(&runs.logs);
+    runs.logs.iter().zip(&baseline).map(|(x, m)| x - m).collect()
 }
 
 fn median_of(used: &[&Run], value: impl Fn(&Run) -> f64) -> f64 {
@@ -30,8 +38,9 @@ fn short_runs(used: &[&Run]) -> Option<String> {
     (wall_ms < 20.0).then(|| format!("a run takes only {wall_ms:.1} ms: {text}"))
 }
 
-fn metric_choice(design: &Design, used: &[&Run]) -> Option<String> {
-    if design.metric != Metric::Cpu {
+fn metric_choice(runs: &Runs) -> Option<String> {
+    let used = &runs.used[..];
+    if runs.metric.source != Source::Cpu {
         return None;
     }
     let cpu = |run: &Run| (run.user_ns + run.system_ns) as f64;
@@ -51,38 +60,61 @@ fn metric_choice(design: &Design, used: &[&Run]) -> Option<String> {
     })
 }
 
-/// Runs more than ten median absolute deviations away. They stay in: the statistic is robust, and deleting by hand
-/// is how results are bent.
-fn outliers(used: &[&Run], residuals: &[f64]) -> Option<String> {
-    let mut values = residuals.to_vec();
+/// Positions of runs more than ten median absolute deviations away from the course of the machine.
+pub(super) fn far_out(runs: &Runs) -> Vec<usize> {
+    let residuals = residuals(runs);
+    let mut values = residuals.clone();
     let middle = median(&mut values);
     let mut away: Vec<f64> = residuals.iter().map(|r| (r - middle).abs()).collect();
     let limit = 10.0 * 1.4826 * median(&mut away);
     if limit <= 0.0 {
-        return None;
+        return Vec::new();
     }
-    let far: Vec<&&Run> =
-        used.iter().zip(residuals).filter(|(_, r)| (*r - middle).abs() > limit).map(|(run, _)| run).collect();
+    (0..residuals.len()).filter(|&at| (residuals[at] - middle).abs() > limit).collect()
+}
+
+/// What the kernel knows about a run that lies far out.
+pub(super) fn cause(run: &Run) -> &'static str {
+    if run.steal_ticks > 0 {
+        "the hypervisor took CPU time"
+    } else if run.major_faults > 0 {
+        "it read from disk"
+    } else if run.involuntary_switches > 20 {
+        "others took the CPU"
+    } else {
+        "no cause known"
+    }
+}
+
+/// They stay in: the statistic is robust, and deleting by hand is how results are bent.
+fn outliers(runs: &Runs) -> Option<String> {
+    let far: Vec<&Run> = far_out(runs).into_iter().filter_map(|at| runs.used.get(at).copied()).collect();
     if far.is_empty() {
         return None;
     }
     let rounds: Vec<String> = far.iter().take(8).map(|run| run.round.to_string()).collect();
-    let stolen = far.iter().filter(|run| run.steal_ticks > 0).count();
+    let mut causes = std::collections::BTreeMap::<&str, usize>::new();
+    for run in &far {
+        *causes.entry(cause(run)).or_default() += 1;
+    }
+    let causes: Vec<String> = causes.into_iter().map(|(cause, n)| format!("{n} × {cause}")).collect();
     let more = if far.len() > 8 { ", …" } else { "" };
     Some(format!(
-        "{} of {} runs lie far out (rounds {}{more}; {stolen} of them while the hypervisor took CPU time); \
-         they are kept, the statistic is robust",
+        "{} of {} runs lie far out (rounds {}{more}; {}); they are kept, the statistic is robust",
         far.len(),
-        used.len(),
-        rounds.join(", ")
+        runs.used.len(),
+        rounds.join(", "),
+        causes.join(", ")
     ))
 }
 
 /// Does a run depend on which program ran before it? Then the test is no longer exact.
-fn carry_over(design: &Design, used: &[&Run], residuals: &[f64]) -> Option<String> {
-    if design.variants.len() != 2 {
+fn carry_over(runs: &Runs) -> Option<String> {
+    let (design, used) = (runs.design, &runs.used[..]);
+    if design.variants.len() != 2 || design.layout_count() > 0 {
         return None;
     }
+    let residuals = residuals(runs);
     for variant in 0..2 {
         let after = |other: usize| -> Vec<f64> {
             let pairs = used.windows(2).zip(residuals.iter().skip(1));
