@@ -15,7 +15,7 @@ const MOST_RATIO: u64 = 4_000;
 const SLACK_BYTES: u64 = 64 << 20;
 /// No recording has this many bytes of records.
 const MOST_BYTES: u64 = 1 << 44;
-/// Payload of the records in which perf 6.16 and newer splits one push (PERF_SAMPLE_MAX_SIZE − header − 1).
+/// Payload of the records in which perf 6.16 splits one push (PERF_SAMPLE_MAX_SIZE − header − 1).
 const SPLIT_PAYLOAD: u64 = 65_536 - 16 - 1;
 /// Largest push believed of a COMPRESSED2 record with a wrong size, in bytes.
 const MOST_PUSH_BYTES: u64 = 256 << 20;
@@ -97,9 +97,11 @@ pub(crate) enum Misplaced {
 
 /// Finds the payload of the compressed record at `offset`. `read` gives the 16 bytes at a place in the file.
 ///
-/// perf 6.16 and newer compresses a whole push into several records one behind the other, and then stores the sum of
-/// them in the first one's `data_size` and, cut to 16 bits, in its `size`. The payload of such a first record is full,
-/// and the headers of the others lie between the payloads.
+/// perf 6.16 compresses a whole push into several records one behind the other, and then stores the sum of them in the
+/// first one's `data_size` and, cut to 16 bits, in its `size`. The payload of such a first record is full, and the
+/// headers of the others lie between the payloads. perf 7.3 gives each record its own right sizes (65,512 bytes of
+/// payload in a full one); but it does not flush what zstd still holds after the last one, so that a recording may end
+/// within a record, which counts as truncated.
 pub(crate) fn place(
     offset: u64,
     end: u64,

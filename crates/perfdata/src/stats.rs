@@ -24,7 +24,7 @@ pub struct ReadStats {
     pub compressed_records: u64,
     /// Their payload, in bytes.
     pub compressed_bytes: u64,
-    /// COMPRESSED2 records whose 16-bit size was wrong (perf 6.16 and newer) and was taken from the data size.
+    /// COMPRESSED2 records whose 16-bit size was wrong (perf 6.16; right again by 7.3) and was taken from the data size.
     pub repaired_sizes: u64,
     /// Bytes at the end that are missing (the header promises them) or form no whole record.
     pub truncated_bytes: u64,

@@ -88,6 +88,50 @@ fn records_are_counted_by_kind_as_perf_counts_them() {
     }
 }
 
+/// Number, sum of addresses and sum of periods of the samples.
+fn sample_sums(input: &Input) -> (u64, u64, u64) {
+    let mut sums = (0, 0u64, 0);
+    for chunk in input.chunks().unwrap() {
+        let chunk = chunk.unwrap();
+        for raw in raw_records(&chunk.bytes, chunk.offset, input.endian()) {
+            if let Record::Sample(sample) = Record::parse(&raw, input.layouts()).unwrap().0 {
+                let ip = sample.ip.unwrap().0;
+                sums = (sums.0 + 1, sums.1.wrapping_add(ip), sums.2 + sample.period.unwrap());
+            }
+        }
+    }
+    sums
+}
+
+const SUMS: [(&str, (u64, u64, u64)); 2] = [
+    ("perfdata/zstd2.data", (112, 0x2a_9ff9_d598_c106, 49_024_672)),
+    ("perfdata/zstd2-threads.data", (68, 0x1c_5afa_96a8_b78f, 34_017_000)),
+];
+
+/// The installed perf may be too old to read COMPRESSED2, so the answers are those of the perf that recorded.
+#[test]
+fn recordings_with_compressed2_hold_what_the_perf_that_wrote_them_prints() {
+    let counted = |recording: &str| counts(&Input::open(&fixture(recording)).unwrap());
+    let expected = |counts: &[(u32, u64)]| counts.iter().copied().collect::<BTreeMap<u32, u64>>();
+    let (maps, cpus) = (kind::THREAD_MAP, kind::CPU_MAP);
+    let common = [(kind::COMM, 3), (kind::EXIT, 2), (kind::FORK, 1), (kind::MMAP2, 9), (maps, 1), (cpus, 1)];
+    let common = [&common[..], &[(kind::FINISHED_INIT, 1), (kind::ID_INDEX, 1)]].concat();
+    let of_file = [(kind::SAMPLE, 112), (kind::EVENT_UPDATE, 4), (kind::FINISHED_ROUND, 1)];
+    assert_eq!(counted("perfdata/zstd2.data"), expected(&[&common[..], &of_file].concat()));
+    let of_directory = [(kind::SAMPLE, 68), (kind::EVENT_UPDATE, 3)];
+    assert_eq!(counted("perfdata/zstd2-threads.data"), expected(&[&common[..], &of_directory].concat()));
+    for (recording, sums) in SUMS {
+        let input = Input::open(&fixture(recording)).unwrap();
+        assert_eq!(sample_sums(&input), sums, "{recording}");
+        let mut chunks = input.chunks().unwrap();
+        while chunks.next().is_some() {}
+        let stats = chunks.stats();
+        assert_eq!((stats.compressed_records, stats.repaired_sizes), (2, 0), "{recording}");
+        assert_eq!(input.features().perf_version.as_deref(), Some("7.3.4"), "{recording}");
+        assert_eq!(input.features().compressed.map(|c| c.algorithm), Some(1), "{recording}");
+    }
+}
+
 /// Process, thread, address and period of a sample.
 type Fields = (i32, i32, u64, u64);
 

@@ -1,6 +1,6 @@
 //! What a translation block's last instruction can do: where it may go, and what counts as a taken branch.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Guest architectures whose branches the plugin knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,19 @@ pub enum Ending {
     Indirect,
 }
 
+/// How the run came from one block to another that is not the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transfer {
+    /// By a branch.
+    Taken,
+    /// The straight line goes on: a repeated string instruction, which qemu runs as a loop of blocks; or an
+    /// instruction across a page's end, which qemu shows as the last of one block and runs as the first of the next.
+    /// Either way the first block counted it.
+    Straight,
+    /// A signal, a fault, a system call that does not return: no branch of the program.
+    Interrupted,
+}
+
 /// One translation block, as the callback before it gets it. One cache line each.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -40,8 +53,14 @@ pub struct Block {
     pub last: u64,
     /// Where a taken branch leads: an address, [`ANYWHERE`] or [`NOWHERE`].
     pub target: u64,
+    /// Address of the last instruction's last byte.
+    pub last_byte: u64,
     /// Instructions in the block.
     pub instructions: u32,
+    /// 1 when the block ends in a branch.
+    pub branches: u8,
+    /// 1 when it ends in a conditional branch.
+    pub conditionals: u8,
     /// The block is where a signal handler begins.
     pub handler: AtomicBool,
 }
@@ -52,7 +71,10 @@ pub static NO_BLOCK: Block = Block {
     next: NOWHERE,
     last: NOWHERE,
     target: NOWHERE,
+    last_byte: NOWHERE,
     instructions: 0,
+    branches: 0,
+    conditionals: 0,
     handler: AtomicBool::new(false),
 };
 
@@ -70,13 +92,43 @@ impl Block {
             Ending::Direct(target) => (NOWHERE, target),
             Ending::Indirect => (NOWHERE, ANYWHERE),
         };
-        Block { start, next, last, target, instructions, handler: AtomicBool::new(false) }
+        Block {
+            start,
+            next,
+            last,
+            target,
+            last_byte: end.wrapping_sub(1),
+            instructions,
+            branches: u8::from(ending != Ending::Sequential),
+            conditionals: u8::from(matches!(ending, Ending::Conditional(_))),
+            handler: AtomicBool::new(false),
+        }
+    }
+
+    /// How the run came from this block to one that does not begin at [`Block::next`].
+    #[inline(always)]
+    pub fn transfer_to(&self, block: &Block) -> Transfer {
+        if self.target == block.start || self.target == ANYWHERE && self.could_lead_to(block) {
+            Transfer::Taken
+        } else if block.start == self.last {
+            Transfer::Straight
+        } else {
+            Transfer::Interrupted
+        }
+    }
+
+    /// True when an indirect branch can have led from this block to the other, and not an interruption: a signal
+    /// handler entered, or the block broken off and resumed in its middle.
+    #[inline(always)]
+    fn could_lead_to(&self, block: &Block) -> bool {
+        let in_the_middle = self.start < block.start && block.start <= self.last;
+        !in_the_middle && !block.handler.load(Ordering::Relaxed)
     }
 
     /// True when both describe the same instructions, so that one description serves both.
     pub fn same(&self, other: &Block) -> bool {
-        (self.start, self.next, self.last, self.target, self.instructions)
-            == (other.start, other.next, other.last, other.target, other.instructions)
+        (self.start, self.next, self.last, self.target, self.last_byte, self.instructions)
+            == (other.start, other.next, other.last, other.target, other.last_byte, other.instructions)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::api::{self, Api, Insn, NO_REGISTERS, PluginId, QemuInfo, Tb};
 use crate::block::{Block, Guest};
 use crate::process::{self, Settings};
-use crate::{system, vcpu, watch};
+use crate::{metrics, system, vcpu, watch};
 use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::OnceLock;
@@ -56,6 +56,9 @@ fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u
         _ => return Err(format!("guest {target:?} is not supported; x86_64 and aarch64 are")),
     };
     let settings = parse(arguments)?;
+    if let Some(metrics) = settings.metrics {
+        return metrics::install(id, guest, machine.is_some(), metrics);
+    }
     if let Some(max_vcpus) = machine {
         return system::install(id, guest, max_vcpus, settings);
     }
@@ -85,6 +88,13 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
         let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         match name {
             b"spool" => settings.spool = OsString::from_vec(value.to_vec()).into(),
+            b"metrics" => {
+                let result = OsString::from_vec(value.to_vec()).into();
+                settings.metrics = Some(metrics::Settings { result, geometry: settings.geometry });
+            }
+            b"l1i" | b"l2" | b"itlb4k" | b"itlb2m" => {
+                settings.geometry.set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value))?;
+            }
             b"comm" => settings.comm = value.to_vec(),
             b"count" => settings.count_only = value == b"on",
             b"period" => {
@@ -95,6 +105,10 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
             }
             _ => return Err(format!("unknown argument {:?}", String::from_utf8_lossy(argument))),
         }
+    }
+    if let Some(metrics) = &mut settings.metrics {
+        metrics.geometry = settings.geometry;
+        return Ok(settings);
     }
     if !settings.spool.is_absolute() {
         return Err(
@@ -111,34 +125,45 @@ extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
     let Some(hooks) = HOOKS.get() else { return };
     let api = &hooks.api;
-    // SAFETY: `tb` is the block being translated, and its instructions live as long as this call; an instruction's
-    // bytes are `insn_len` long.
+    // SAFETY: `tb` is the block being translated.
+    let Some((block, host)) = (unsafe { describe(api, hooks.guest, tb) }) else { return };
+    if !hooks.count_only {
+        watch::translating(block.start, host);
+    }
+    let block: *const Block = watch::intern(block);
+    let callback = if hooks.count_only { vcpu::count_block } else { vcpu::before_block };
+    // SAFETY: as above; the callback gets the pointer to a description that lives forever.
+    unsafe { (api.on_block)(tb, callback, NO_REGISTERS, block.cast_mut().cast::<c_void>()) };
+}
+
+/// The block being translated, and where its first instruction lies in this process.
+///
+/// # Safety
+/// `tb` must be the block that qemu called a translation callback with, during that call.
+pub unsafe fn describe(api: &Api, guest: Guest, tb: *mut Tb) -> Option<(Block, Option<u64>)> {
+    // SAFETY: the contract of this function; the block's instructions live as long as the callback, and an
+    // instruction's bytes are `insn_len` long.
     unsafe {
         let count = (api.tb_instructions)(tb);
-        let Some(last_index) = count.checked_sub(1) else { return };
+        let last_index = count.checked_sub(1)?;
         let (first, last): (*mut Insn, *mut Insn) =
             ((api.tb_instruction)(tb, 0), (api.tb_instruction)(tb, last_index));
         let start = (api.tb_address)(tb);
         let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
-        let block = Block::new(hooks.guest, start, (api.insn_address)(last), bytes, count as u32);
-        if !hooks.count_only {
-            let host = (api.insn_host)(first);
-            watch::translating(start, if host.is_null() { None } else { Some(host as u64) });
-        }
-        let block: *const Block = watch::intern(block);
-        let callback = if hooks.count_only { vcpu::count_block } else { vcpu::before_block };
-        (api.on_block)(tb, callback, NO_REGISTERS, block.cast_mut().cast::<c_void>());
+        let block = Block::new(guest, start, (api.insn_address)(last), bytes, count as u32);
+        let host = (api.insn_host)(first);
+        Some((block, (!host.is_null()).then_some(host as u64)))
     }
 }
 
 /// Numbers of the system calls that matter, by guest.
-struct Numbers {
+pub struct Numbers {
     mmap: i64,
     munmap: i64,
     mprotect: i64,
-    rt_sigaction: i64,
-    execve: i64,
-    execveat: i64,
+    pub rt_sigaction: i64,
+    pub execve: i64,
+    pub execveat: i64,
 }
 
 const X86_64: Numbers =
@@ -146,7 +171,8 @@ const X86_64: Numbers =
 const AARCH64: Numbers =
     Numbers { mmap: 222, munmap: 215, mprotect: 226, rt_sigaction: 134, execve: 221, execveat: 281 };
 
-fn numbers(guest: Guest) -> &'static Numbers {
+/// The numbers of a guest's system calls.
+pub fn numbers(guest: Guest) -> &'static Numbers {
     match guest {
         Guest::X86_64 => &X86_64,
         Guest::Aarch64 => &AARCH64,
@@ -222,5 +248,8 @@ mod tests {
         assert!(parse(&[b"spool=relative"]).is_err());
         assert!(parse(&[b"spool=/a", b"period=0"]).is_err());
         assert!(parse(&[b"spool=/a", b"other=1"]).is_err());
+        let metrics = parse(&[b"metrics=/r", b"l1i=16K:4:64"]).unwrap().metrics.unwrap();
+        assert_eq!((metrics.result.to_str(), metrics.geometry.l1i.ways), (Some("/r"), 4));
+        assert!(parse(&[b"metrics=/r", b"l1i=17K"]).is_err());
     }
 }

@@ -6,18 +6,26 @@
 //! becomes a `PERF_RECORD_SAMPLE`, in the bytes that perf.data uses, in a spool file (see [`spool`]) that survives
 //! whatever ends the program. The crate `record` turns the spool into a perf.data.
 //!
+//! With `metrics=FILE` it records nothing, and runs a model of the instruction caches and translation buffers beside
+//! the program instead (see `metrics`); the crate `code-metrics` drives that.
+//!
 //! What is not recorded: a program that the guest starts with `execve` runs natively (its number is counted), and
 //! a signal handler's entry and return are no branches (they empty the stack).
 
 mod api;
 mod block;
 pub mod elf;
+pub mod geometry;
 mod hooks;
 mod lock;
+mod lru;
 pub mod maps;
+mod metrics;
 mod process;
 pub mod records;
 pub mod spool;
 mod system;
 mod vcpu;
 mod watch;
+
+pub use metrics::RESULT_BEGINS;

@@ -1,6 +1,8 @@
 //! Who is recorded: the settings, the process and its threads, and the records that tell of them.
 
+use crate::geometry::Geometry;
 use crate::lock::Lock;
+use crate::metrics;
 use crate::records::{self, Mapping, Stamp};
 use crate::spool::{self, EVENT_ID, SpoolFile, Stream};
 use crate::vcpu;
@@ -22,6 +24,10 @@ pub struct Settings {
     pub count_only: bool,
     /// A machine is emulated: there is no process to tell of.
     pub machine: bool,
+    /// Compute layout metrics, record nothing.
+    pub metrics: Option<metrics::Settings>,
+    /// The caches of the simulated cores.
+    pub geometry: Geometry,
 }
 
 struct Global {

@@ -1,6 +1,6 @@
 //! The hot path: what happens before every translation block, and how a branch stack becomes a sample.
 
-use crate::block::{ANYWHERE, Block, NO_BLOCK, NOWHERE};
+use crate::block::{Block, NO_BLOCK, NOWHERE, Transfer};
 use crate::process::{self, Thread};
 use crate::spool::{EVENT_ID, STACK_ENTRIES, Stream};
 use std::cell::UnsafeCell;
@@ -123,17 +123,16 @@ impl Vcpu {
     /// The block does not follow the one before: a taken branch, or something that is none.
     #[inline(always)]
     fn leave(&mut self, before: &Block, block: &Block, interval_over: IntervalOver) {
-        if before.target != block.start && !(before.target == ANYWHERE && could_lead(before, block)) {
-            if block.start == before.last {
-                // The straight line goes on: a repeated string instruction, which qemu runs as a loop of blocks; or
-                // an instruction across a page's end, which qemu shows as the last of one block and runs as the
-                // first of the next. Either way it was counted before.
+        match before.transfer_to(block) {
+            Transfer::Taken => {}
+            Transfer::Straight => {
                 self.instructions = self.instructions.wrapping_sub(1);
-            } else {
-                // A signal, a fault, a system call that does not return: no branch of the program.
-                self.emptied_at = self.taken;
+                return;
             }
-            return;
+            Transfer::Interrupted => {
+                self.emptied_at = self.taken;
+                return;
+            }
         }
         // The mask keeps the place inside the ring.
         self.ring[(self.taken & RING_MASK) as usize] = [before.last, block.start];
@@ -153,14 +152,6 @@ impl Vcpu {
         self.interval = period - half_width + self.random % (2 * half_width + 1);
         self.due = self.taken.wrapping_add(self.interval);
     }
-}
-
-/// True when an indirect branch can have led from one block to the other, and not an interruption: a signal handler
-/// entered, or the block broken off and resumed in its middle.
-#[inline(always)]
-fn could_lead(before: &Block, block: &Block) -> bool {
-    let in_the_middle = before.start < block.start && block.start <= before.last;
-    !in_the_middle && !block.handler.load(Ordering::Relaxed)
 }
 
 /// Adds what was counted since the last time to the spool's counters.

@@ -82,6 +82,13 @@ pub fn translating(address: u64, host: Option<u64>) {
     }
 }
 
+/// Learns where guest memory lies in this process from an instruction's place; without this, signal handlers are
+/// looked for at guest addresses.
+pub fn set_guest_base(address: u64, host: Option<u64>) {
+    let Some(host) = host else { return };
+    with_code(|code| code.guest_base = host.wrapping_sub(address));
+}
+
 /// The guest mapped something executable, or unmapped something.
 pub fn mappings_changed() {
     with_code(|code| code.stale = true);

@@ -10,14 +10,16 @@ use std::path::{Path, PathBuf};
 
 /// Architectures that the plugin knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Machine {
+pub enum Machine {
+    /// x86-64.
     X86_64,
+    /// AArch64, little-endian.
     Aarch64,
 }
 
 impl Machine {
     /// As uname and qemu name it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Machine::X86_64 => "x86_64",
             Machine::Aarch64 => "aarch64",
@@ -27,10 +29,12 @@ impl Machine {
 
 /// A program ready to be emulated.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
+    /// Its file; a script's is its interpreter.
     pub path: PathBuf,
     /// Its name for itself, then its arguments.
     pub argv: Vec<OsString>,
+    /// What it runs on.
     pub machine: Machine,
 }
 
@@ -91,7 +95,7 @@ fn why_not_here(start: &[u8]) -> Option<String> {
 }
 
 /// Finds the program that a command runs: a script's is its interpreter.
-pub(crate) fn program(argv: &[OsString], dir: Option<&Path>) -> Result<Program, Error> {
+pub fn program(argv: &[OsString], dir: Option<&Path>) -> Result<Program, Error> {
     let name = argv.first().ok_or(Error::NoCommand)?;
     let path = find(name, dir)?;
     let start = start_of(&path)?;

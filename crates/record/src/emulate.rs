@@ -126,7 +126,7 @@ fn run(
 }
 
 /// qemu separates options by commas, and reads two of them as one.
-pub(crate) fn escaped(text: &[u8]) -> Vec<u8> {
+pub fn escaped(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(text.len());
     for byte in text {
         escaped.push(*byte);

@@ -21,5 +21,7 @@ mod synthesize;
 mod sys;
 
 pub use child::{Stdout, Workload};
+pub use elf::{Machine, Program, program};
 pub use error::Error;
+pub use plugin::{emulator, plugin};
 pub use summary::{Counted, Ending, Summary};

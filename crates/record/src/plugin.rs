@@ -9,7 +9,7 @@ const NAME: &str = "libplanish_qemu_branches.so";
 
 /// The plugin: as named by the caller, else by PLANISH_QEMU_PLUGIN, else beside the running program, in
 /// `../lib/planish` of an installed one, or in cargo's `deps` of a built one.
-pub(crate) fn plugin(named: Option<&Path>) -> Result<PathBuf, Error> {
+pub fn plugin(named: Option<&Path>) -> Result<PathBuf, Error> {
     let named =
         named.map(PathBuf::from).or_else(|| std::env::var_os("PLANISH_QEMU_PLUGIN").map(PathBuf::from));
     let looked = match named {
@@ -28,8 +28,8 @@ pub(crate) fn plugin(named: Option<&Path>) -> Result<PathBuf, Error> {
     }
 }
 
-/// The emulator for a machine.
-pub(crate) fn emulator(machine: Machine) -> Result<PathBuf, Error> {
+/// The emulator for a machine's programs, qemu-user, looked for in PATH.
+pub fn emulator(machine: Machine) -> Result<PathBuf, Error> {
     let name = format!("qemu-{}", machine.name());
     elf::find(OsStr::new(&name), None)
         .or_else(|_| elf::find(OsStr::new(&format!("{name}-static")), None))

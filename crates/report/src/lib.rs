@@ -4,6 +4,7 @@
 //! the same value is rendered for a terminal or as Markdown. Rendering is a function of the value alone: no clock, no
 //! environment, no terminal is asked; the caller says whether colours are wanted.
 
+pub mod compare;
 mod measurement;
 mod numbers;
 mod optimization;

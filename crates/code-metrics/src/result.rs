@@ -1,0 +1,143 @@
+//! The plugin's result file: a line per process, added up.
+
+use crate::Error;
+use planish_qemu_branches::RESULT_BEGINS;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process's line.
+#[derive(Deserialize)]
+struct Process {
+    process: u64,
+    /// It was about to become another program.
+    starts_program: bool,
+    threads: u64,
+    instructions: u64,
+    branches: u64,
+    taken_branches: u64,
+    conditional_branches: u64,
+    conditional_taken: u64,
+    l1i_misses: u64,
+    l2_misses: u64,
+    itlb_4k_misses: u64,
+    itlb_2m_misses: u64,
+    interruptions: u64,
+    /// Runs of fetched lines: the first, and how many.
+    lines: Vec<(u64, u64)>,
+}
+
+/// The sums over all processes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub processes: u64,
+    pub native_programs: u64,
+    pub threads: u64,
+    pub instructions: u64,
+    pub branches: u64,
+    pub taken_branches: u64,
+    pub conditional_branches: u64,
+    pub conditional_taken: u64,
+    pub l1i_misses: u64,
+    pub l2_misses: u64,
+    pub itlb_4k_misses: u64,
+    pub itlb_2m_misses: u64,
+    pub interruptions: u64,
+    pub code_lines: u64,
+    pub code_pages_4k: u64,
+    pub code_pages_2m: u64,
+}
+
+/// Lines in one run beyond this are damage: it would be a gigabyte of code without a gap.
+const MAX_RUN: u64 = 1 << 24;
+
+/// True when the plugin began to write.
+pub(crate) fn begun(text: &str) -> bool {
+    text.starts_with(RESULT_BEGINS)
+}
+
+/// Adds the processes up; `line_bytes` is the size of a cache line.
+pub(crate) fn read(text: &str, line_bytes: u32) -> Result<Sums, Error> {
+    let mut last: BTreeMap<u64, Process> = BTreeMap::new();
+    for (index, line) in text.lines().enumerate().skip(1) {
+        let damaged = |found: String| Error::Result { line: index + 1, found };
+        let process: Process = serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
+        if let Some((first, count)) = process.lines.iter().find(|(_, count)| *count > MAX_RUN) {
+            return Err(damaged(format!("{count} lines from {first:#x}")));
+        }
+        // A process that tried to start a program and failed writes again; its last line tells it all.
+        last.insert(process.process, process);
+    }
+    let mut sums = Sums::default();
+    let mut lines = BTreeSet::new();
+    for process in last.values() {
+        sums.processes += 1;
+        sums.native_programs += u64::from(process.starts_program);
+        let parts = [
+            (&mut sums.threads, process.threads),
+            (&mut sums.instructions, process.instructions),
+            (&mut sums.branches, process.branches),
+            (&mut sums.taken_branches, process.taken_branches),
+            (&mut sums.conditional_branches, process.conditional_branches),
+            (&mut sums.conditional_taken, process.conditional_taken),
+            (&mut sums.l1i_misses, process.l1i_misses),
+            (&mut sums.l2_misses, process.l2_misses),
+            (&mut sums.itlb_4k_misses, process.itlb_4k_misses),
+            (&mut sums.itlb_2m_misses, process.itlb_2m_misses),
+            (&mut sums.interruptions, process.interruptions),
+        ];
+        for (sum, part) in parts {
+            *sum = sum.saturating_add(part);
+        }
+        for (first, count) in &process.lines {
+            lines.extend((0..*count).map(|at| first.wrapping_add(at)));
+        }
+    }
+    sums.code_lines = lines.len() as u64;
+    let pages = |bytes: u32| {
+        let lines_per_page = u64::from((bytes / line_bytes.max(1)).max(1));
+        lines.iter().map(|line| line / lines_per_page).collect::<BTreeSet<_>>().len() as u64
+    };
+    (sums.code_pages_4k, sums.code_pages_2m) = (pages(4 << 10), pages(2 << 20));
+    Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(process: u64, starts: bool, instructions: u64, lines: &str) -> String {
+        format!(
+            "{{\"starts_program\":{starts},\"process\":{process},\"threads\":1,\"instructions\":{instructions},\
+             \"branches\":5,\"taken_branches\":4,\"conditional_branches\":3,\"conditional_taken\":2,\
+             \"l1i_misses\":9,\"l2_misses\":8,\"itlb_4k_misses\":7,\"itlb_2m_misses\":1,\"interruptions\":0,\
+             \"lines\":{lines}}}\n"
+        )
+    }
+
+    #[test]
+    fn the_last_line_of_each_process_counts_and_lines_are_a_union() {
+        let text = [
+            RESULT_BEGINS.to_owned(),
+            line(7, true, 10, "[[64,1]]"),
+            line(8, true, 5, "[[64,2],[32768,1]]"),
+            line(7, false, 20, "[[64,1],[127,2]]"),
+        ]
+        .concat();
+        assert!(begun(&text));
+        let sums = read(&text, 64).unwrap();
+        assert_eq!((sums.processes, sums.native_programs, sums.threads), (2, 1, 2));
+        assert_eq!((sums.instructions, sums.branches, sums.l1i_misses), (25, 10, 18));
+        assert_eq!((sums.code_lines, sums.code_pages_4k, sums.code_pages_2m), (5, 3, 2));
+    }
+
+    #[test]
+    fn damage_is_named_with_its_line() {
+        for bad in ["{}", "{\"process\":1", "x"] {
+            let error = read(&format!("{RESULT_BEGINS}{bad}\n"), 64).unwrap_err().to_string();
+            assert!(error.contains("line 2"), "{error}");
+        }
+        let huge = RESULT_BEGINS.to_owned() + &line(1, false, 1, "[[0,18446744073709551615]]");
+        assert!(read(&huge, 64).is_err());
+        assert!(!begun(""));
+    }
+}

@@ -1,0 +1,243 @@
+//! One simulated core: what happens in it before every translation block.
+
+use crate::block::{Block, NO_BLOCK, NOWHERE, Transfer};
+use crate::geometry::Geometry;
+use crate::lru::Lru;
+use std::collections::BTreeSet;
+
+/// What a core counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counters {
+    pub instructions: u64,
+    pub branches: u64,
+    pub taken: u64,
+    pub conditionals: u64,
+    pub conditionals_taken: u64,
+    pub l1i_misses: u64,
+    pub l2_misses: u64,
+    pub itlb_4k_misses: u64,
+    pub itlb_2m_misses: u64,
+    pub interruptions: u64,
+}
+
+const ZERO: Counters = Counters {
+    instructions: 0,
+    branches: 0,
+    taken: 0,
+    conditionals: 0,
+    conditionals_taken: 0,
+    l1i_misses: 0,
+    l2_misses: 0,
+    itlb_4k_misses: 0,
+    itlb_2m_misses: 0,
+    interruptions: 0,
+};
+
+/// A core with its caches.
+#[repr(C, align(128))]
+pub struct Core {
+    /// Where the block after the running one begins if no branch is taken.
+    next: u64,
+    /// The running block.
+    block: *const Block,
+    /// The line fetched last. It is the most recently used one of its set, so fetching it again changes nothing.
+    line: u64,
+    /// The pages translated last, of 4 KiB and 2 MiB; the same holds for them.
+    page: u64,
+    large_page: u64,
+    /// Bits of an address within its line.
+    line_bits: u32,
+    l1i: Lru,
+    pub counters: Counters,
+    itlb_4k: Lru,
+    l2: Lru,
+    itlb_2m: Lru,
+    /// Every line that was ever fetched.
+    pub lines: BTreeSet<u64>,
+}
+
+const PAGE_BITS: u32 = 12;
+const LARGE_PAGE_BITS: u32 = 21;
+
+impl Core {
+    /// Before any thread ran on it.
+    pub const UNUSED: Core = Core {
+        next: NOWHERE,
+        block: &raw const NO_BLOCK,
+        line: NOWHERE,
+        page: NOWHERE,
+        large_page: NOWHERE,
+        line_bits: 6,
+        l1i: Lru::absent(),
+        counters: ZERO,
+        itlb_4k: Lru::absent(),
+        l2: Lru::absent(),
+        itlb_2m: Lru::absent(),
+        lines: BTreeSet::new(),
+    };
+
+    /// A (new) thread begins to run here. Its caches are as the thread before left them.
+    pub fn begin_thread(&mut self, geometry: &Geometry) -> Result<(), String> {
+        (self.next, self.block) = (NOWHERE, &raw const NO_BLOCK);
+        if self.l1i.is_absent() {
+            self.line_bits = geometry.l1i.line.trailing_zeros();
+            self.l1i = Lru::new(geometry.l1i.sets()?, geometry.l1i.ways);
+            self.l2 = Lru::new(geometry.l2.sets()?, geometry.l2.ways);
+            self.itlb_4k = Lru::new(geometry.itlb_4k.sets()?, geometry.itlb_4k.ways);
+            self.itlb_2m = Lru::new(geometry.itlb_2m.sets()?, geometry.itlb_2m.ways);
+        }
+        Ok(())
+    }
+
+    /// The process is a forked child now: what its parent counted is not its own. Caches stay warm, and so do the
+    /// lines known: the parent tells of them too.
+    pub fn begin_child(&mut self) {
+        self.counters = ZERO;
+    }
+
+    /// A block is about to run.
+    #[inline(always)]
+    pub fn enter(&mut self, block: &'static Block) {
+        let expected = std::mem::replace(&mut self.next, block.next);
+        let before = std::mem::replace(&mut self.block, block);
+        self.counters.instructions += u64::from(block.instructions);
+        self.counters.branches += u64::from(block.branches);
+        self.counters.conditionals += u64::from(block.conditionals);
+        if expected != block.start {
+            // SAFETY: `block` is only ever set to descriptions that live as long as the process.
+            self.leave(unsafe { &*before }, block);
+        }
+        let (first, last) = (block.start >> self.line_bits, block.last_byte >> self.line_bits);
+        if first != self.line || last != first {
+            self.fetch(first, last);
+        }
+    }
+
+    /// The block does not follow the one before.
+    #[inline(always)]
+    fn leave(&mut self, before: &Block, block: &Block) {
+        let counters = &mut self.counters;
+        match before.transfer_to(block) {
+            Transfer::Taken => {
+                counters.taken += 1;
+                counters.conditionals_taken += u64::from(before.conditionals);
+            }
+            // The block before counted the instruction with which this one begins; what it fetches is known as well.
+            Transfer::Straight => {
+                counters.instructions = counters.instructions.wrapping_sub(1);
+                counters.branches = counters.branches.wrapping_sub(u64::from(before.branches));
+                counters.conditionals = counters.conditionals.wrapping_sub(u64::from(before.conditionals));
+            }
+            Transfer::Interrupted => counters.interruptions += u64::from(before.start != NOWHERE),
+        }
+    }
+
+    #[inline(always)]
+    fn fetch(&mut self, first: u64, last: u64) {
+        for line in first..=last {
+            if line == self.line {
+                continue;
+            }
+            self.line = line;
+            if !self.l1i.access(line) {
+                self.miss(line);
+            }
+            let page = line >> PAGE_BITS.saturating_sub(self.line_bits);
+            if page != self.page {
+                self.translate(page);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn miss(&mut self, line: u64) {
+        self.counters.l1i_misses += 1;
+        if !self.l2.access(line) {
+            self.counters.l2_misses += 1;
+            // A line's first fetch misses everywhere, so this sees every line.
+            self.lines.insert(line);
+        }
+    }
+
+    #[inline(always)]
+    fn translate(&mut self, page: u64) {
+        self.page = page;
+        self.counters.itlb_4k_misses += u64::from(!self.itlb_4k.access(page));
+        let large_page = page >> (LARGE_PAGE_BITS - PAGE_BITS);
+        if large_page != self.large_page {
+            self.large_page = large_page;
+            self.counters.itlb_2m_misses += u64::from(!self.itlb_2m.access(large_page));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Guest;
+
+    fn block(start: u64, last: u64, bytes: &[u8], instructions: u32) -> &'static Block {
+        Box::leak(Box::new(Block::new(Guest::X86_64, start, last, bytes, instructions)))
+    }
+
+    fn core() -> Core {
+        let mut core = Core::UNUSED;
+        core.begin_thread(&Geometry::default()).unwrap();
+        core
+    }
+
+    #[test]
+    fn a_loop_counts_its_branches_and_misses_once() {
+        let mut core = core();
+        // Fifteen instructions over two lines, with a jne back; then a return that leaves by an unknown way.
+        let (body, end) = (block(0x1030, 0x104e, &[0x75, 0xe0], 15), block(0x1050, 0x1050, &[0xc3], 1));
+        for _ in 0..10 {
+            core.enter(body);
+        }
+        core.enter(end);
+        core.enter(block(0x5000, 0x5000, &[0x90], 1));
+        let expected = Counters {
+            instructions: 152,
+            branches: 11,
+            taken: 10,
+            conditionals: 10,
+            conditionals_taken: 9,
+            l1i_misses: 3,
+            l2_misses: 3,
+            itlb_4k_misses: 2,
+            itlb_2m_misses: 1,
+            interruptions: 0,
+        };
+        assert_eq!(core.counters, expected);
+        assert_eq!(core.lines.iter().copied().collect::<Vec<_>>(), [0x40, 0x41, 0x140]);
+    }
+
+    #[test]
+    fn nine_lines_of_one_set_miss_in_the_first_level_and_hit_in_the_second() {
+        let mut core = core();
+        // 4 KiB apart: one set of the 64; nine lines do not fit in its eight ways. The second level has 1024 sets, so
+        // they fall in nine of them. Nine pages fit in the translation buffer.
+        let cycle: Vec<_> = (0..9u64).map(|at| block(at << 12, at << 12, &[0xff, 0xe0], 1)).collect();
+        for at in 0..90 {
+            core.enter(cycle[at % 9]);
+        }
+        let counters = core.counters;
+        assert_eq!((counters.l1i_misses, counters.l2_misses), (90, 9));
+        assert_eq!((counters.itlb_4k_misses, counters.itlb_2m_misses), (9, 1));
+        assert_eq!((counters.branches, counters.taken), (90, 89));
+    }
+
+    #[test]
+    fn an_instruction_shown_twice_counts_once() {
+        let mut core = core();
+        // A jne across a page's end: qemu shows it as the last of one block and runs it as the first of the next.
+        core.enter(block(0x1ff0, 0x1fff, &[0x75, 0x10], 4));
+        core.enter(block(0x1fff, 0x1fff, &[0x75, 0x10], 1));
+        core.enter(block(0x2011, 0x2011, &[0x90], 1));
+        let counters = core.counters;
+        assert_eq!((counters.instructions, counters.branches, counters.taken), (5, 1, 1));
+        assert_eq!((counters.conditionals, counters.conditionals_taken), (1, 1));
+        assert_eq!((counters.l1i_misses, counters.itlb_4k_misses), (2, 2));
+    }
+}

@@ -1,0 +1,144 @@
+//! Columns on a terminal: aligned when there is room, one record per row when there is not.
+
+use crate::compare::screen::Screen;
+use crate::compare::words;
+use crate::style::Colour;
+use ::compare::result::{Measurement, Sizes};
+use std::collections::BTreeSet;
+
+/// A cell: text, where it stands, and its colour.
+#[derive(Clone)]
+pub(super) struct Entry {
+    text: String,
+    right: bool,
+    colour: Option<Colour>,
+}
+
+/// Text on the left of its column.
+pub(super) fn left(text: &str) -> Entry {
+    Entry { text: text.to_owned(), right: false, colour: None }
+}
+
+/// A number, on the right of its column.
+pub(super) fn right(text: &str) -> Entry {
+    Entry { text: text.to_owned(), right: true, colour: None }
+}
+
+impl Entry {
+    /// In this colour.
+    pub(super) fn coloured(mut self, colour: Colour) -> Entry {
+        self.colour = Some(colour);
+        self
+    }
+
+    fn padded(&self, screen: Screen, width: usize, last: bool) -> String {
+        let text = screen.text(&self.text);
+        let blanks = " ".repeat(width.saturating_sub(text.chars().count()));
+        let painted = self.colour.map_or(text.clone(), |c| screen.style.paint(c, &text));
+        match (self.right, last) {
+            (true, _) => blanks + &painted,
+            (false, true) => painted,
+            (false, false) => painted + &blanks,
+        }
+    }
+}
+
+/// Rows under a head, two blanks in; as records of `name: value` where they would be wider than the terminal.
+pub(super) fn table(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        let widest = cells.map(|e| screen.text(&e.text).chars().count()).max().unwrap_or(0);
+        widest.max(screen.text(head[column]).chars().count())
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    if widths.iter().sum::<usize>() + 2 * head.len() > screen.width {
+        return records(screen, head, rows);
+    }
+    let title = |(column, text): (usize, &&str)| {
+        let right = rows.first().and_then(|row| row.get(column)).is_some_and(|e| e.right);
+        let entry = Entry { text: (*text).to_owned(), right, colour: Some(Colour::Faint) };
+        entry.padded(screen, widths[column], column + 1 == head.len())
+    };
+    let mut lines = vec![format!("  {}", head.iter().enumerate().map(title).collect::<Vec<_>>().join("  "))];
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(i, (e, width))| e.padded(screen, *width, i + 1 == row.len()));
+        lines.push(format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned());
+    }
+    lines
+}
+
+fn records(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in rows {
+        for (index, (name, entry)) in head.iter().zip(row).enumerate() {
+            if entry.text.is_empty() {
+                continue;
+            }
+            let text = entry.padded(screen, 0, true);
+            if index == 0 {
+                lines.push(format!("  {text}"));
+            } else {
+                lines.push(format!("    {}: {text}", screen.text(name)));
+            }
+        }
+    }
+    lines
+}
+
+/// Section sizes of the variants that have them, against the first.
+pub(super) fn sizes(m: &Measurement, screen: Screen) -> Vec<String> {
+    let base = m.variants.first().and_then(|v| v.sizes);
+    let with_change = |bytes: u64, pick: fn(&Sizes) -> u64, first: bool| match base.map(|b| pick(&b)) {
+        Some(before) if !first && before > 0 => {
+            let share = bytes as f64 / before as f64 - 1.0;
+            format!("{} ({})", crate::numbers::count(bytes), words::change(share))
+        }
+        _ => crate::numbers::count(bytes),
+    };
+    let mut rows = Vec::new();
+    for (index, variant) in m.variants.iter().enumerate() {
+        let Some(s) = variant.sizes else { continue };
+        let cell = |bytes, pick| right(&with_change(bytes, pick, index == 0));
+        rows.push(vec![
+            left(&variant.name),
+            cell(s.text, |s| s.text),
+            cell(s.data, |s| s.data),
+            cell(s.bss, |s| s.bss),
+        ]);
+    }
+    if rows.is_empty() { Vec::new() } else { table(screen, &["size in bytes", "text", "data", "bss"], &rows) }
+}
+
+/// Deterministic metrics of the instruction stream.
+pub(super) fn code_metrics(m: &Measurement, screen: Screen) -> Vec<String> {
+    let mut keys = BTreeSet::new();
+    for variant in &m.variants {
+        for (benchmark, metrics) in &variant.code_metrics {
+            keys.extend(metrics.keys().map(|metric| (benchmark.as_str(), metric.as_str())));
+        }
+    }
+    if keys.is_empty() {
+        return Vec::new();
+    }
+    let of =
+        |v: &::compare::result::Variant, key: &(&str, &str)| v.code_metrics.get(key.0)?.get(key.1).copied();
+    let mut rows = Vec::new();
+    for key in &keys {
+        let base = m.variants.first().and_then(|v| of(v, key));
+        let mut row = vec![left(&format!("{}, {}", key.0, key.1))];
+        for (index, variant) in m.variants.iter().enumerate() {
+            row.push(right(&match (of(variant, key), base) {
+                (Some(value), Some(base)) if index > 0 && base > 0.0 => {
+                    format!("{} ({})", words::quantity(value, ""), words::change(value / base - 1.0))
+                }
+                (Some(value), _) => words::quantity(value, ""),
+                (None, _) => "-".into(),
+            }));
+        }
+        rows.push(row);
+    }
+    let mut head = vec!["code metric (exact)"];
+    head.extend(m.variants.iter().map(|v| v.name.as_str()));
+    table(screen, &head, &rows)
+}

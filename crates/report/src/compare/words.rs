@@ -1,0 +1,313 @@
+//! Verdicts, effects and what limits them, in words and signs.
+
+use crate::style::Colour;
+use ::compare::result::{Averaged, Compared, Effect, Index, Machine, Measurement, Needed, Variant, Verdict};
+
+/// Verdicts in the order in which they are told.
+pub(crate) const VERDICTS: [Verdict; 5] =
+    [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::LayoutLuck, Verdict::Undecided];
+
+/// A sign for the verdict, and its ASCII form. Hollow where the difference lies within the margin.
+pub(crate) fn glyph(verdict: Verdict, negligible: bool) -> (&'static str, &'static str) {
+    match (verdict, negligible) {
+        (Verdict::Faster, false) => ("▲", "++"),
+        (Verdict::Faster, true) => ("△", "+"),
+        (Verdict::Slower, false) => ("▼", "--"),
+        (Verdict::Slower, true) => ("▽", "-"),
+        (Verdict::Same, _) => ("=", "="),
+        (Verdict::LayoutLuck, _) => ("≈", "~"),
+        (Verdict::Undecided, _) => ("?", "?"),
+    }
+}
+
+/// One or two words for the verdict.
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Same => "same",
+        Verdict::LayoutLuck => "layout luck",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// The colour on a terminal: green and red only for what was shown after correction.
+pub(crate) fn colour(c: &Compared) -> Colour {
+    match c.verdict {
+        Verdict::Faster if is_shown(c) => Colour::Good,
+        Verdict::Slower if is_shown(c) => Colour::Bad,
+        Verdict::LayoutLuck | Verdict::Undecided => Colour::Care,
+        _ => Colour::Strong,
+    }
+}
+
+/// Is a difference shown after the correction for all rows?
+pub(crate) fn is_shown(c: &Compared) -> bool {
+    matches!(c.verdict, Verdict::Faster | Verdict::Slower) && c.p_corrected < 0.05
+}
+
+/// `0.964`.
+pub(crate) fn ratio(r: f64) -> String {
+    if r.is_finite() { format!("{r:.3}") } else { "none".into() }
+}
+
+/// `[0.958, 0.971]`.
+pub(crate) fn interval(i: Option<[f64; 2]>) -> String {
+    match i {
+        Some([low, high]) => format!("[{low:.3}, {high:.3}]"),
+        None => "[no interval]".into(),
+    }
+}
+
+/// `0.964 [0.958, 0.971]`.
+pub(crate) fn effect(e: &Effect) -> String {
+    format!("{} {}", ratio(e.ratio), interval(e.interval))
+}
+
+/// `0.964 (95 % interval 0.958 to 0.971)`: the quoted effect in a running sentence.
+pub fn ratio_words(c: &Compared) -> String {
+    match c.interval {
+        Some([low, high]) => format!("{} (95 % interval {low:.3} to {high:.3})", ratio(c.effect)),
+        None => format!("{} (too little for an interval)", ratio(c.effect)),
+    }
+}
+
+/// A share with its sign: `+1.6 %`, `−0.3 %`, `0 %`.
+pub(crate) fn change(share: f64) -> String {
+    let text = percent(share.abs());
+    match share {
+        _ if text.trim_start_matches(['0', '.', ' ']) == "%" => "0 %".into(),
+        s if s < 0.0 => format!("−{text}"),
+        _ => format!("+{text}"),
+    }
+}
+
+/// A share with two or three digits: `4.6 %`, `0.42 %`, `12 %`.
+pub(crate) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if !p.is_finite() => "none".into(),
+        p if p.abs() < 0.995 => format!("{p:.2} %"),
+        p if p.abs() < 9.95 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// `p < 0.001`, `p = 0.012`.
+pub(crate) fn p_value(p: f64) -> String {
+    match p {
+        p if !p.is_finite() => "p unknown".into(),
+        p if p < 0.001 => "p < 0.001".into(),
+        p => format!("p = {p:.3}"),
+    }
+}
+
+/// A value with four digits and its unit.
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    if !value.is_finite() {
+        return "none".into();
+    }
+    let (divisor, unit) = scale_of(value.abs(), unit);
+    let text = four_digits(value / divisor);
+    if unit.is_empty() { text } else { format!("{text} {unit}") }
+}
+
+/// What values of this size are divided by, and the unit they then have.
+pub(crate) fn scale_of(value: f64, unit: &str) -> (f64, &str) {
+    match unit {
+        "ns" if value >= 1e9 => (1e9, "s"),
+        "ns" if value >= 1e6 => (1e6, "ms"),
+        "ns" if value >= 1e3 => (1e3, "µs"),
+        "bytes" if value >= 1073741824.0 => (1073741824.0, "GiB"),
+        "bytes" if value >= 1048576.0 => (1048576.0, "MiB"),
+        "bytes" if value >= 1024.0 => (1024.0, "KiB"),
+        "bytes" => (1.0, "B"),
+        _ => (1.0, unit),
+    }
+}
+
+fn four_digits(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1e15 => format!("{value:.3e}"),
+        v if v >= 1e5 => crate::numbers::count(v.round() as u64),
+        v if v >= 999.95 || v == v.round() && v < 1000.0 => format!("{value:.0}"),
+        v if v >= 99.995 => format!("{value:.1}"),
+        v if v >= 9.9995 => format!("{value:.2}"),
+        v if v >= 0.01 => format!("{value:.3}"),
+        _ => format!("{value:.3e}"),
+    }
+}
+
+/// What calibration says about the machine.
+pub(crate) fn calibration(machine: &Machine) -> String {
+    let Some(c) = &machine.calibration else {
+        return "not calibrated: run planish compare --calibrate".into();
+    };
+    let [low, high] = c.interval.map(|share| share * 100.0);
+    let mut text =
+        format!("calibrated: {:.1} % [{low:.1}, {high:.1}] at α = 5 %", c.false_positive_rate * 100.0);
+    if let (Some(rate), Some([low, high])) = (c.relinked_rate, c.relinked_interval) {
+        text += &format!("; relinked {:.1} % [{:.1}, {:.1}]", rate * 100.0, low * 100.0, high * 100.0);
+    }
+    text + &format!(" ({} comparisons of {} rounds, {})", c.comparisons, c.rounds, c.date)
+}
+
+/// What the layouts of a comparison say, in one line.
+pub(crate) fn layouts(a: &Averaged, variant: Option<&Variant>) -> String {
+    let mut text = format!("{} {} layouts", a.count, if a.matched { "matched" } else { "independent" });
+    if let Some(share) = variant.and_then(|v| v.matched_share).filter(|_| a.matched) {
+        text += &format!(" ({} of the bytes at equal addresses)", percent(share));
+    }
+    text += &format!(", layout noise ±{}", percent(2.0 * a.layout_sd));
+    text += &format!(", one relink moves ±{}", percent(a.one_relink));
+    text += &format!(", luck of the link as built {}", effect(&a.luck));
+    if let Some(r) = a.correlation.filter(|_| a.matched) {
+        text += &format!(", correlation {r:.2}");
+    }
+    text
+}
+
+/// `needs 24 layouts`.
+pub(crate) fn needed(n: &Needed) -> Option<String> {
+    let part = |number: Option<usize>, what: &str| number.map(|n| format!("{n} {what}"));
+    let parts: Vec<String> =
+        [part(n.layouts, "layouts"), part(n.rounds, "rounds")].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("would be decided by about {} in all", parts.join(" or ")))
+}
+
+/// A row of the index.
+pub(crate) fn index(i: &Index) -> String {
+    let place = i.machine.as_deref().map_or("all machines".into(), |m| format!("machine {m}"));
+    let mut text = format!(
+        "{}, {place}: geometric mean {} {} over {} rows, lowest {}, highest {}",
+        i.variant,
+        ratio(i.mean),
+        interval(i.interval),
+        i.rows,
+        ratio(i.range[0]),
+        ratio(i.range[1])
+    );
+    if i.sample_interval.is_some() {
+        text += &format!("; taken as a sample of benchmarks {}", interval(i.sample_interval));
+    }
+    if let (Some(mean), Some(_)) = (i.random_effects, i.prediction) {
+        text += &format!("; random effects {}, another row within {}", ratio(mean), interval(i.prediction));
+    }
+    text
+}
+
+/// The result in plain words: the sentence of the only comparison, else how many of each verdict there are.
+pub fn headline(m: &Measurement) -> String {
+    match m.comparisons.as_slice() {
+        [] => "Nothing was compared.".into(),
+        [one] => sentence(one),
+        all => {
+            let total = all.len();
+            let mut parts = Vec::new();
+            for verdict in VERDICTS {
+                let number = all.iter().filter(|c| c.verdict == verdict).count();
+                if number == 0 {
+                    continue;
+                }
+                let margin = percent(m.margin);
+                parts.push(match verdict {
+                    Verdict::Same => format!("{number} the same within ±{margin}"),
+                    Verdict::LayoutLuck => format!("{number} nothing but layout luck"),
+                    other => format!("{number} {}", word(other)),
+                });
+            }
+            format!("Of {total} comparisons: {}.", parts.join(", "))
+        }
+    }
+}
+
+/// The verdict's sentence; when the file has none, the verdict.
+pub(crate) fn sentence(c: &Compared) -> String {
+    if !c.sentence.trim().is_empty() {
+        return c.sentence.clone();
+    }
+    let limit = if c.negligible { ", by less than the margin" } else { "" };
+    format!("{} against {}: {}{limit}.", c.variant, c.base, word(c.verdict))
+}
+
+/// What the numbers hold for, and what they do not.
+pub(crate) fn trust(m: &Measurement) -> Vec<String> {
+    let mut lines = Vec::new();
+    let counts: Vec<usize> = m.comparisons.iter().map(|c| c.layouts.map_or(0, |l| l.count)).collect();
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(0), Some(0)) => lines.push(
+            "Only the programs as built were measured. The verdicts are about these files: a relink of the same \
+             code can move them. Layouts (--layouts) tell the change from the link."
+                .into(),
+        ),
+        (Some(0), Some(_)) => {
+            lines.push("Some rows were measured without layouts; their verdicts are about the files as built.".into());
+        }
+        (Some(low), Some(high)) => {
+            let number = if low == high { low.to_string() } else { format!("{low} to {high}") };
+            lines.push(format!(
+                "Effects are averaged over {number} random layouts of each program, so they are about the change \
+                 and not about where one link put the functions."
+            ));
+        }
+        _ => {}
+    }
+    if m.comparisons.len() > 1 {
+        let rule = match m.correction.as_str() {
+            "bh" => "Benjamini and Hochberg: of the differences claimed, 5 % may be false",
+            "holm" => "Holm: 5 % chance of any false claim",
+            other => other,
+        };
+        lines.push(format!("Claims are corrected for {} rows ({rule}).", m.comparisons.len()));
+    }
+    let mut smallest: Vec<f64> = m.comparisons.iter().filter_map(|c| c.smallest_effect).collect();
+    smallest.sort_by(f64::total_cmp);
+    match smallest.as_slice() {
+        [] => {}
+        [one] => lines.push(format!("A difference of {} is found with 80 % power.", percent(*one))),
+        [low, .., high] => {
+            lines.push(format!(
+                "Differences of {} (quietest row) to {} (noisiest) are found with 80 % power.",
+                percent(*low),
+                percent(*high)
+            ));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_keep_four_digits() {
+        let shown = [498.23e6, 2.2345e6, 12.3456e9, 999.0].map(|ns| quantity(ns, "ns"));
+        assert_eq!(shown, ["498.2 ms", "2.235 ms", "12.35 s", "999 ns"]);
+        assert_eq!(quantity(123456.4, "rows/s"), "123,456 rows/s");
+        assert_eq!(quantity(3.0 * 1048576.0, "bytes"), "3 MiB");
+        assert_eq!(quantity(f64::NAN, ""), "none");
+    }
+
+    #[test]
+    fn changes_carry_a_sign_unless_nothing_changed() {
+        assert_eq!(
+            [0.0164, -0.0032, 0.0, 0.25, -1e-9].map(change),
+            ["+1.6 %", "−0.32 %", "0 %", "+25 %", "0 %"]
+        );
+    }
+
+    #[test]
+    fn calibration_is_quoted_or_asked_for() {
+        let mut machine = Machine::default();
+        assert_eq!(calibration(&machine), "not calibrated: run planish compare --calibrate");
+        machine.calibration = Some(::compare::result::Calibration {
+            false_positive_rate: 0.046,
+            interval: [0.031, 0.065],
+            comparisons: 200,
+            rounds: 30,
+            date: "2026-11-20".into(),
+            ..Default::default()
+        });
+        assert!(calibration(&machine).starts_with("calibrated: 4.6 % [3.1, 6.5] at α = 5 %"));
+    }
+}

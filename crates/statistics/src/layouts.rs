@@ -1,0 +1,256 @@
+//! How do two variants differ on average over random code layouts? Layout means, and the test and interval on them.
+//!
+//! A change of a program also moves code it does not touch, and where code lies costs or saves a percent or two. One
+//! pair of binaries therefore shows effect plus luck. Relinking both variants in L random orders turns luck into noise
+//! with L replicates:
+//!
+//! u(v,l) = μ(v) + λ(v,l) + ε, where λ has standard deviation σ_L and ε that of a mean over rounds.
+//!
+//! * **Independent** layouts: τ = mean u(B) − mean u(A); SE² = s²(A)/L(A) + s²(B)/L(B); interval t with Welch's degrees
+//!   of freedom; p from permuting the layout means between the variants (all when at most 200,000, else drawn).
+//! * **Matched** layouts (the same order for both): D(l) = u(B,l) − u(A,l); τ = mean D, SE = s(D)/√L, t with L − 1;
+//!   p from flipping the signs of D (all up to 2^20).
+//!
+//! Both tests are exact when both variants have the same law, whatever that law is. The layout is the unit: more rounds
+//! make each u sharper, only more layouts make τ certain. Intervals from resampling rounds alone would cover 17 to 66 %.
+
+use crate::distribution::t_quantile;
+use crate::robust::{mean, median, running_median, trimmed_mean, variance};
+use crate::{Observation, Random};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Share cut from each end of a binary's runs before its mean.
+pub const LAYOUT_TRIM: f64 = 0.2;
+/// Up to so many assignments of layouts to variants all are tried.
+const ALL: u64 = 200_000;
+
+/// The effect averaged over layouts, on the log scale: ln(B) − ln(A).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Averaged {
+    /// τ: mean difference.
+    pub estimate: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end of the 95 % interval.
+    pub high: f64,
+    /// Lower end of the 90 % interval, the one for equivalence.
+    pub low90: f64,
+    /// Upper end of the 90 % interval.
+    pub high90: f64,
+    /// Randomisation p-value at the level of layouts, two-sided.
+    pub p_value: f64,
+    /// Layouts per variant (the smaller number where they differ).
+    pub layouts: usize,
+    /// True when layout l of A and layout l of B have the same order.
+    pub matched: bool,
+    /// Standard error of the estimate.
+    pub standard_error: f64,
+    /// Degrees of freedom of the intervals.
+    pub df: f64,
+}
+
+/// The level of every binary, cleaned of what the machine did meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct LayoutMeans {
+    means: BTreeMap<(usize, u32), f64>,
+    cleaned: BTreeMap<(usize, u32), Vec<(u32, f64)>>,
+}
+
+impl LayoutMeans {
+    /// From observations in time order. Every binary is treated alike; which variant it is of plays no part.
+    ///
+    /// Each binary is first brought to a common level by its own median, so that neither the running median nor the
+    /// centre of a round depends on which binaries happened to be near; then both are taken from the runs as they were.
+    pub fn new(observations: &[Observation]) -> Self {
+        let mut raw = BTreeMap::<(usize, u32), Vec<f64>>::new();
+        for o in observations {
+            raw.entry((o.variant, o.layout)).or_default().push(o.log);
+        }
+        let level: BTreeMap<(usize, u32), f64> =
+            raw.into_iter().map(|(key, mut logs)| (key, median(&mut logs))).collect();
+        let level_of = |o: &Observation| level.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
+        let levelled: Vec<f64> = observations.iter().map(|o| o.log - level_of(o)).collect();
+        let baseline = running_median(&levelled);
+        let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
+        for (o, (x, b)) in observations.iter().zip(levelled.iter().zip(&baseline)) {
+            rounds.entry(o.round).or_default().push(x - b);
+        }
+        let centre: BTreeMap<u32, f64> =
+            rounds.into_iter().map(|(round, mut values)| (round, median(&mut values))).collect();
+        let mut cleaned = BTreeMap::<(usize, u32), Vec<(u32, f64)>>::new();
+        for (o, b) in observations.iter().zip(&baseline) {
+            let value = o.log - b - centre.get(&o.round).copied().unwrap_or(0.0);
+            cleaned.entry((o.variant, o.layout)).or_default().push((o.round, value));
+        }
+        let of = |runs: &Vec<(u32, f64)>| {
+            trimmed_mean(&mut runs.iter().map(|run| run.1).collect::<Vec<f64>>(), LAYOUT_TRIM)
+        };
+        LayoutMeans { means: cleaned.iter().map(|(&key, runs)| (key, of(runs))).collect(), cleaned }
+    }
+
+    /// Levels of one variant's layouts (the as-built binary is none): number and ln value.
+    pub fn of(&self, variant: usize) -> Vec<(u32, f64)> {
+        let range = self.means.range((variant, 1)..=(variant, u32::MAX));
+        range.map(|(&(_, layout), &u)| (layout, u)).collect()
+    }
+
+    /// The cleaned runs of each binary as (round, ln value): for pictures, and for the noise of the means.
+    pub fn cleaned(&self) -> &BTreeMap<(usize, u32), Vec<(u32, f64)>> {
+        &self.cleaned
+    }
+
+    /// Level of every binary, as (variant, layout).
+    pub fn levels(&self) -> BTreeMap<(usize, u32), f64> {
+        self.means.clone()
+    }
+
+    /// The runs in time order with each binary's level taken away: the machine's own course.
+    pub fn in_time(&self, observations: &[Observation]) -> Vec<f64> {
+        let level = |o: &Observation| self.means.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
+        observations.iter().map(|o| o.log - level(o)).collect()
+    }
+
+    /// Layouts that both variants have: number, ln level of A, ln level of B.
+    pub fn pairs(&self, a: usize, b: usize) -> Vec<(u32, f64, f64)> {
+        let of_b: BTreeMap<u32, f64> = self.of(b).into_iter().collect();
+        self.of(a).into_iter().filter_map(|(l, u)| of_b.get(&l).map(|&w| (l, u, w))).collect()
+    }
+
+    /// B against A averaged over layouts. `None` with fewer than two layouts of either.
+    ///
+    /// `draws` and `seed` serve where there are too many assignments to try all.
+    pub fn compare(&self, a: usize, b: usize, matched: bool, draws: usize, seed: u64) -> Option<Averaged> {
+        if matched {
+            let d: Vec<f64> = self.pairs(a, b).into_iter().map(|(_, x, y)| y - x).collect();
+            return (d.len() >= 2).then(|| matched_effect(&d, draws, seed));
+        }
+        let values = |v| self.of(v).into_iter().map(|(_, u)| u).collect::<Vec<f64>>();
+        let (x, y) = (values(a), values(b));
+        (x.len() >= 2 && y.len() >= 2).then(|| independent_effect(&x, &y, draws, seed))
+    }
+}
+
+/// Effect from the levels of independent layouts of A and of B (two each at least).
+pub fn independent_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Averaged {
+    let (na, nb) = (a.len() as f64, b.len() as f64);
+    let (va, vb) = (variance(a) / na, variance(b) / nb);
+    // Welch and Satterthwaite; equal to 2L − 2 where both spread alike.
+    let spread = va * va / (na - 1.0) + vb * vb / (nb - 1.0);
+    let df = if spread > 0.0 { (va + vb).powi(2) / spread } else { na + nb - 2.0 };
+    let p_value = permutation(a, b, draws, seed);
+    averaged(mean(b) - mean(a), (va + vb).sqrt(), df, p_value, a.len().min(b.len()), false)
+}
+
+/// Effect from the differences of matched layouts (two at least).
+pub fn matched_effect(differences: &[f64], draws: usize, seed: u64) -> Averaged {
+    let n = differences.len();
+    let error = (variance(differences) / n as f64).sqrt();
+    averaged(mean(differences), error, n as f64 - 1.0, sign_flips(differences, draws, seed), n, true)
+}
+
+fn averaged(estimate: f64, error: f64, df: f64, p_value: f64, layouts: usize, matched: bool) -> Averaged {
+    let (wide, narrow) = (t_quantile(0.975, df) * error, t_quantile(0.95, df) * error);
+    Averaged {
+        estimate,
+        low: estimate - wide,
+        high: estimate + wide,
+        low90: estimate - narrow,
+        high90: estimate + narrow,
+        p_value,
+        layouts,
+        matched,
+        standard_error: error,
+        df,
+    }
+}
+
+/// Whole numbers in place of fractions: sums in any order are equal then, and ties are ties.
+fn whole(values: &[f64]) -> Vec<i64> {
+    let centre = mean(values);
+    let largest = values.iter().fold(0.0f64, |m, v| m.max((v - centre).abs()));
+    let scale = if largest > 0.0 { (1u64 << 40) as f64 / largest } else { 0.0 };
+    values.iter().map(|v| ((v - centre) * scale).round() as i64).collect()
+}
+
+fn choose(n: u64, k: u64) -> u64 {
+    (1..=k.min(n - k)).fold(1u64, |c, i| c.saturating_mul(n - k.min(n - k) + i) / i)
+}
+
+/// How often does a random assignment of the levels to two groups of these sizes differ as much?
+fn permutation(a: &[f64], b: &[f64], draws: usize, seed: u64) -> f64 {
+    let mut values = whole(&a.iter().chain(b).copied().collect::<Vec<f64>>());
+    let (total, k) = (values.len(), a.len());
+    // With the sum S of all, mean(B) − mean(A) = (S − s)/|B| − s/|A| for the sum s of group A; times |A||B|.
+    let all: i64 = values.iter().sum();
+    let statistic = |s: i64| (all * k as i64 - s * total as i64).abs();
+    let observed = statistic(values[..k].iter().sum());
+    if total < 60 && choose(total as u64, k as u64) <= ALL {
+        let (mut extreme, mut tried) = (0u64, 0u64);
+        let mut mask: u64 = (1 << k) - 1;
+        while mask < 1 << total {
+            let (mut s, mut rest) = (0, mask);
+            while rest != 0 {
+                s += values[rest.trailing_zeros() as usize];
+                rest &= rest - 1;
+            }
+            extreme += u64::from(statistic(s) >= observed);
+            tried += 1;
+            // The next larger number with as many bits (Gosper).
+            let low = mask & mask.wrapping_neg();
+            let up = mask + low;
+            mask = up | (((mask ^ up) >> 2) / low);
+        }
+        return extreme as f64 / tried as f64;
+    }
+    let mut random = Random::new(seed);
+    let mut extreme = 0;
+    for _ in 0..draws {
+        for at in 0..k {
+            let other = at + random.below(total - at);
+            values.swap(at, other);
+        }
+        extreme += usize::from(statistic(values[..k].iter().sum()) >= observed);
+    }
+    (extreme + 1) as f64 / (draws + 1) as f64
+}
+
+/// How often do the differences, with random signs, add up to as much?
+fn sign_flips(differences: &[f64], draws: usize, seed: u64) -> f64 {
+    let largest = differences.iter().fold(0.0f64, |m, d| m.max(d.abs()));
+    let scale = if largest > 0.0 { (1u64 << 40) as f64 / largest } else { 0.0 };
+    let values: Vec<i64> = differences.iter().map(|d| (d * scale).round() as i64).collect();
+    let mut sum: i64 = values.iter().sum();
+    let observed = sum.abs();
+    let n = values.len();
+    let mut extreme = 0u64;
+    if n <= 20 {
+        // Gray code: from one pattern to the next one sign changes. The mirror images are counted by symmetry.
+        let patterns = 1u64 << (n - 1);
+        let mut flipped = vec![false; n];
+        for pattern in 0..patterns {
+            extreme += u64::from(sum.abs() >= observed);
+            let bit = (pattern + 1).trailing_zeros() as usize;
+            if let Some(f) = flipped.get_mut(bit) {
+                sum += if *f { 2 * values[bit] } else { -2 * values[bit] };
+                *f = !*f;
+            }
+        }
+        return extreme as f64 / patterns as f64;
+    }
+    let mut random = Random::new(seed);
+    for _ in 0..draws {
+        let mut sum = 0;
+        for chunk in values.chunks(64) {
+            let bits = random.next_bits();
+            sum +=
+                chunk.iter().enumerate().map(|(i, v)| if bits >> i & 1 == 1 { *v } else { -v }).sum::<i64>();
+        }
+        extreme += u64::from(sum.abs() >= observed);
+    }
+    (extreme + 1) as f64 / (draws + 1) as f64
+}
+
+#[cfg(test)]
+#[path = "layouts_tests.rs"]
+mod tests;

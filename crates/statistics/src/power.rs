@@ -1,0 +1,98 @@
+//! How small a difference would have been noticed, and how much more must be measured to see one of a given size?
+//!
+//! Detectable difference: (t(1−α/2) + t(power)) · SE, the usual approximation (Kalibera and Jones 2013 use the same for
+//! benchmarks). Needed replicates solve it for n, with the degrees of freedom that n gives.
+
+use crate::distribution::{normal_quantile, t_quantile};
+
+/// Two-sided error of the claims planned for.
+pub const ALPHA: f64 = 0.05;
+/// Chance to notice a difference that is there.
+pub const POWER: f64 = 0.8;
+/// Chance to show equivalence where there is no difference.
+pub const EQUIVALENCE_POWER: f64 = 0.9;
+const MOST: u32 = 100_000;
+
+/// The smallest difference (ln scale) that is noticed with probability `power` at two-sided `alpha`.
+pub fn detectable(standard_error: f64, df: f64, alpha: f64, power: f64) -> f64 {
+    (t_quantile(1.0 - alpha / 2.0, df) + t_quantile(power, df)) * standard_error
+}
+
+/// Layouts per variant that notice `effect` (ln scale) with 80 % power.
+///
+/// `deviation` is the standard deviation of one layout's level (independent) or of one matched difference. `None` when
+/// the effect is 0 or more than 100,000 are needed.
+pub fn layouts_for(effect: f64, deviation: f64, matched: bool) -> Option<u32> {
+    needed(effect, deviation, matched, |df| t_quantile(1.0 - ALPHA / 2.0, df) + t_quantile(POWER, df))
+}
+
+/// Layouts per variant that show equivalence within ±`margin` (ln scale) with 90 % chance where nothing differs.
+///
+/// Two one-sided tests at 5 % each: n = k·σ²·(t(0.95) + z(0.95))²/m², k = 2 independent, 1 matched. z(0.95), not
+/// z(0.9): with no difference either side can fail.
+pub fn layouts_for_equivalence(margin: f64, deviation: f64, matched: bool) -> Option<u32> {
+    let failing = (1.0 - EQUIVALENCE_POWER) / 2.0;
+    needed(margin, deviation, matched, |df| t_quantile(0.95, df) + normal_quantile(1.0 - failing))
+}
+
+fn needed(size: f64, deviation: f64, matched: bool, factor: impl Fn(f64) -> f64) -> Option<u32> {
+    let (samples, least) = if matched { (1.0, 6) } else { (2.0, 4) };
+    if size.is_nan() || size <= 0.0 || !deviation.is_finite() {
+        return None;
+    }
+    let enough = |n: u32| {
+        let df = samples * (f64::from(n) - 1.0);
+        factor(df) * deviation * (samples / f64::from(n)).sqrt() <= size
+    };
+    // Fewer than `least` layouts cannot reach p < 5 % by relabelling, however large the effect. The condition is
+    // monotone in n, so the smallest n lies between a power of two and its half.
+    let mut high = least;
+    while !enough(high) {
+        high *= 2;
+        if high > MOST {
+            return None;
+        }
+    }
+    let mut low = least;
+    while low < high {
+        let middle = (low + high) / 2;
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(high)
+}
+
+/// Rounds after which a difference of `margin` (ln scale) is told from none, given the standard error after `rounds`.
+///
+/// Two one-sided tests at 5 % with 90 % chance each: the error falls with the root of the rounds.
+pub fn rounds_for(margin: f64, standard_error: f64, rounds: usize) -> Option<u32> {
+    let factor = normal_quantile(0.95) + normal_quantile(0.95);
+    let n = rounds as f64 * (standard_error * factor / margin).powi(2);
+    (n.is_finite() && n < 1e9).then(|| n.ceil().max(6.0) as u32)
+}
+
+/// Rounds at which the present `layouts` settle `margin`, when more layouts are not wanted: solves
+/// k(σ_L² + σ_w²/R)/L = (m/f)². `None` when layouts alone are too noisy for that.
+pub fn rounds_with_layouts(
+    margin: f64,
+    layout_variance: f64,
+    run_variance: f64,
+    layouts: usize,
+    matched: bool,
+) -> Option<u32> {
+    let (samples, l) = (if matched { 1.0 } else { 2.0 }, layouts as f64);
+    let factor = t_quantile(0.95, samples * (l - 1.0)) + normal_quantile(0.95);
+    let room = l / samples * (margin / factor).powi(2) - layout_variance;
+    let n = run_variance / room;
+    (room > 0.0 && n < 1e9).then(|| n.ceil().max(1.0) as u32)
+}
+
+/// Rounds per layout that waste no machine time: √(cost of a relink / cost of a run · σ_w² / σ_L²), at least 4
+/// (Kalibera and Jones 2013, with one level).
+pub fn best_rounds(relink_cost: f64, run_cost: f64, run_variance: f64, layout_variance: f64) -> u32 {
+    let r = (relink_cost / run_cost * run_variance / layout_variance).sqrt();
+    if r.is_finite() { r.ceil().clamp(4.0, 1e6) as u32 } else { 4 }
+}
