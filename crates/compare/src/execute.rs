@@ -5,6 +5,7 @@ use crate::metric::{Counter, Source};
 use crate::process::{Outcome, Runner, problem};
 use crate::result::Stopped;
 use crate::runs::Recorded;
+use crate::watch::Watch;
 use crate::{Design, Error, Run, sys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +26,6 @@ pub trait Observer {
     fn run(&mut self, run: &Run, progress: Progress) -> Result<(), Error>;
     /// A variant was stopped; the others go on.
     fn stopped(&mut self, stopped: &Stopped) -> Result<(), Error>;
-    /// A round of a benchmark was finished: true when it needs no more of them.
-    fn decided(&mut self, benchmark: usize, round: u32, runs: &[Run]) -> bool {
-        let _ = (benchmark, round, runs);
-        false
-    }
 }
 
 /// Without a limit of the user's, a run may take this many times the longest good one so far…
@@ -57,8 +53,7 @@ pub fn run(
         sys::pin(cpu)?;
     }
     let counters = wanted_counters(design);
-    let (counters, missing) = sys::Counters::open(&counters);
-    if let Some(counter) = missing.first() {
+    if let (_, Some(counter)) = sys::Counters::open(&counters) {
         return Err(Error::NoCounter { name: counter.name() });
     }
     let mut session = Session {
@@ -67,6 +62,7 @@ pub fn run(
         found: Recorded { design: design.clone(), ..before },
         references: BTreeMap::new(),
         longest: Duration::ZERO,
+        watch: Watch::new(design),
         decided: BTreeSet::new(),
     };
     session.resume()?;
@@ -78,7 +74,7 @@ pub fn run(
             if !session.round(benchmark, round, observer)? {
                 return Ok(session.found);
             }
-            if round > 0 && observer.decided(benchmark, round, &session.found.runs) {
+            if round > 0 && session.is_decided(benchmark, round) {
                 session.decided.insert(benchmark);
             }
         }
@@ -103,6 +99,7 @@ struct Session<'a> {
     /// The first run of each benchmark with what it printed.
     references: BTreeMap<usize, (Run, Vec<u8>)>,
     longest: Duration,
+    watch: Watch<'a>,
     decided: BTreeSet<usize>,
 }
 
@@ -133,6 +130,17 @@ impl Session<'_> {
         let place = self.design.benchmarks.get(benchmark).map(|b| b.name.as_str());
         let same = |s: &Stopped| Some(s.variant.as_str()) == name(variant) && Some(s.benchmark.as_str()) == place;
         self.found.stopped.iter().any(same)
+    }
+
+    fn is_decided(&mut self, benchmark: usize, round: u32) -> bool {
+        let recent = self.found.runs.iter().rev().take_while(|run| run.round + 1 >= round);
+        let mut here: Vec<&Run> =
+            recent.filter(|run| run.round == round && run.benchmark == benchmark).collect();
+        here.reverse();
+        let variants: Vec<usize> =
+            (0..self.design.variants.len()).filter(|&v| !self.is_stopped(v, benchmark)).collect();
+        here.retain(|run| variants.contains(&run.variant));
+        self.watch.feed(benchmark, &here, &variants)
     }
 
     /// False when the user stopped it.

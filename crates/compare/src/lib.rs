@@ -20,6 +20,7 @@ mod process;
 pub mod result;
 pub mod runs;
 mod sys;
+mod watch;
 
 pub use analyse::{Analysis, Correction, Options, analyse};
 pub use design::{Aslr, Benchmark, Design, Layouts, Slot, Stopping, Variant, bind};

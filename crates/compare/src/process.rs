@@ -1,6 +1,7 @@
 //! One run of one binary: start it, wait, and read what it used and printed.
 
 use crate::design::Slot;
+use crate::metric::Counter;
 use crate::{Benchmark, Design, Error, Metric, Run, bind, sys};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -25,12 +26,12 @@ const KEPT_BYTES: usize = 1 << 20;
 pub(crate) struct Runner<'a> {
     pub(crate) design: &'a Design,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) counters: sys::Counters,
+    counters: Vec<Counter>,
     readers: Vec<Vec<(String, regex::bytes::Regex)>>,
 }
 
 impl<'a> Runner<'a> {
-    pub(crate) fn new(design: &'a Design, stop: &'a AtomicBool, counters: sys::Counters) -> Runner<'a> {
+    pub(crate) fn new(design: &'a Design, stop: &'a AtomicBool, counters: Vec<Counter>) -> Runner<'a> {
         let reader = |metric: &Metric| Some((metric.label(), metric.reader()?));
         let readers = design.benchmarks.iter().map(|b| b.metrics.iter().filter_map(reader).collect()).collect();
         Runner { design, stop, counters, readers }
@@ -61,7 +62,7 @@ impl<'a> Runner<'a> {
             .stdin(Stdio::null())
             .stdout(stdout.try_clone().map_err(system(copy))?)
             .stderr(stderr.try_clone().map_err(system(copy))?);
-        let counted_before = self.counters.read();
+        let (counters, _) = sys::Counters::open(&self.counters);
         let steal_before = steal_ticks();
         let start_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
         let start = Instant::now();
@@ -69,7 +70,7 @@ impl<'a> Runner<'a> {
         let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed))?;
         let wall_ns = ended.at.duration_since(start).as_nanos() as u64;
         let steal_ticks = steal_ticks().saturating_sub(steal_before);
-        let counters = counted(&counted_before, &self.counters.read());
+        let counters = counters.read().into_iter().map(|(c, n)| (c.name().to_owned(), n)).collect();
         drop(command);
 
         let read = system("reading the program's output");
@@ -111,17 +112,6 @@ impl<'a> Runner<'a> {
     fn binary(&self, slot: Slot) -> Option<&'a std::path::PathBuf> {
         self.design.variants.get(slot.variant)?.binaries.get(slot.layout as usize)
     }
-}
-
-fn counted(
-    before: &[(crate::metric::Counter, u64)],
-    after: &[(crate::metric::Counter, u64)],
-) -> BTreeMap<String, u64> {
-    let of = |&(counter, now): &(crate::metric::Counter, u64)| {
-        let then = before.iter().find(|(c, _)| *c == counter)?.1;
-        Some((counter.name().to_owned(), now.saturating_sub(then)))
-    };
-    after.iter().filter_map(of).collect()
 }
 
 struct Output {

@@ -141,24 +141,27 @@ pub(crate) fn pin(cpu: u32) -> Result<(), Error> {
     Err(Error::System { action: "pinning the programs to the CPU of --cpu", source })
 }
 
-/// Counters that follow every program started by this thread: they begin at its exec and count its children too.
+/// Counters that follow the one program that this thread starts next: they begin at its exec and count its children.
+///
+/// They serve once. Parent and child have equal sets of events, which the kernel may exchange between the two when it
+/// switches from one to the other, so that a counter kept for the next child may have been used up.
 pub(crate) struct Counters(Vec<(Counter, File)>);
 
 impl Counters {
-    /// Opens what the machine has of `wanted`; the others are the second result.
-    pub(crate) fn open(wanted: &[Counter]) -> (Counters, Vec<Counter>) {
+    /// Opens what the machine has of `wanted`; the first that it lacks is the second result.
+    pub(crate) fn open(wanted: &[Counter]) -> (Counters, Option<Counter>) {
         let mut open = Vec::new();
-        let mut missing = Vec::new();
+        let mut missing = None;
         for &counter in wanted {
             match open_counter(counter) {
                 Some(file) => open.push((counter, file)),
-                None => missing.push(counter),
+                None => missing = missing.or(Some(counter)),
             }
         }
         (Counters(open), missing)
     }
 
-    /// The sums over all children that have ended so far.
+    /// The counts, when the program and its children have ended.
     pub(crate) fn read(&self) -> Vec<(Counter, u64)> {
         let value = |file: &File| {
             let mut bytes = [0; 8];

@@ -2,9 +2,11 @@
 
 use super::{Options, seed, words};
 use crate::design::{Layouts, Stopping};
-use crate::result::{Averaged, Compared, Effect, Needed, OtherMetric};
+use crate::result::{Averaged, Compared, Effect, Needed, OtherMetric, Verdict};
 use crate::runs::Recorded;
+use crate::watch::Watch;
 use crate::{Benchmark, Design, Error, Metric, Run};
+use statistics::sequential::Step;
 use statistics::{Answer, Observation, Rule, median, spread};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,6 +99,8 @@ pub(super) struct Row {
     answer: Answer,
     rule: Rule,
     sign: f64,
+    /// What decided, when the measurement could end early.
+    watched: Option<Step>,
     compared: Compared,
 }
 
@@ -107,7 +111,6 @@ pub(super) fn rows(
     options: &Options,
 ) -> Result<Vec<Row>, Error> {
     let observations = runs.observations();
-    // Looking early costs: the p-value of a look is held against what the schedule of looks leaves for it.
     let rule = Rule { margin, alpha: 0.05 };
     let settings = statistics::Options {
         rule,
@@ -115,6 +118,8 @@ pub(super) fn rows(
         seed: seed(runs.design),
         matched: runs.design.layouts == Layouts::Matched,
     };
+    let watched = watched(runs);
+    let at = runs.design.benchmarks.iter().position(|b| b.name == runs.benchmark.name).unwrap_or(0);
     let mut rows = Vec::new();
     for &variant in runs.variants.iter().filter(|&&v| v > 0) {
         let Some(answer) = statistics::compare(&observations, 0, variant, settings) else {
@@ -128,10 +133,27 @@ pub(super) fn rows(
             answer,
             rule,
             sign: runs.metric.sign(),
+            watched: watched.as_ref().and_then(|watch| watch.step(at, variant)),
             compared,
         });
     }
     Ok(rows)
+}
+
+/// Feeds the rounds to the monitors once more: who may look early is bound by what the looks said.
+fn watched<'a>(runs: &Runs<'a>) -> Option<Watch<'a>> {
+    if runs.design.stopping == Stopping::Fixed {
+        return None;
+    }
+    let at = runs.design.benchmarks.iter().position(|b| b.name == runs.benchmark.name)?;
+    let mut watch = Watch::new(runs.design);
+    let mut from = 0;
+    while let Some(first) = runs.used.get(from) {
+        let count = runs.used[from..].iter().take_while(|run| run.round == first.round).count();
+        watch.feed(at, &runs.used[from..from + count], &runs.variants);
+        from += count;
+    }
+    Some(watch)
 }
 
 impl Row {
@@ -148,17 +170,13 @@ impl Row {
         statistics::many::Effect { estimate: self.sign * estimate, standard_error: error }
     }
 
-    pub(super) fn benchmark(&self) -> &str {
-        &self.compared.benchmark
-    }
-
     /// The row as it is told, judged by its corrected p-value.
     pub(super) fn told(self, corrected: f64, margin: f64, several: bool) -> Compared {
         let mut compared = self.compared;
         let answer = self.answer.with_corrected(corrected, self.rule);
         compared.p_corrected = corrected;
-        compared.verdict = answer.judgement.verdict;
-        compared.negligible = answer.judgement.negligible;
+        compared.verdict = bound(self.watched, answer.judgement.verdict, answer.judgement.negligible);
+        compared.negligible = answer.judgement.negligible && compared.verdict != Verdict::Same;
         compared.needed = answer
             .judgement
             .needed
@@ -166,6 +184,17 @@ impl Row {
         compared.sentence = words::sentence(&compared, &answer, self.sign);
         compared.warnings.extend(words::warnings(&compared, &answer, margin, several));
         compared
+    }
+}
+
+/// The verdict where the measurement could end early: a difference needs the monitor's word, since the p-value of the
+/// moment at which one stopped was picked from many.
+fn bound(watched: Option<Step>, verdict: Verdict, negligible: bool) -> Verdict {
+    match (watched, verdict) {
+        (None | Some(Step::Different), verdict) => verdict,
+        (Some(Step::Same), Verdict::Faster | Verdict::Slower) if negligible => Verdict::Same,
+        (Some(_), Verdict::Faster | Verdict::Slower) => Verdict::Undecided,
+        (Some(_), verdict) => verdict,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::cell::Runs;
 use crate::Run;
 use crate::metric::Source;
+use statistics::series::{self, Course};
 use statistics::{median, running_median};
 
 /// All remarks about the runs of a benchmark.
@@ -17,6 +18,8 @@ pub(super) fn of(runs: &Runs) -> Vec<String> {
     remarks.extend(short_runs(&runs.used));
     remarks.extend(metric_choice(runs));
     remarks.extend(outliers(runs));
+    remarks.extend(course(runs));
+    remarks.extend(two_modes(runs));
     remarks.extend(carry_over(runs));
     remarks
 }
@@ -110,38 +113,57 @@ fn outliers(runs: &Runs) -> Option<String> {
 
 /// Does a run depend on which program ran before it? Then the test is no longer exact.
 fn carry_over(runs: &Runs) -> Option<String> {
-    let (design, used) = (runs.design, &runs.used[..]);
-    if design.variants.len() != 2 || design.layout_count() > 0 {
-        return None;
-    }
-    let residuals = residuals(runs);
-    for variant in 0..2 {
-        let after = |other: usize| -> Vec<f64> {
-            let pairs = used.windows(2).zip(residuals.iter().skip(1));
-            pairs.filter(|(w, _)| w[1].variant == variant && w[0].variant == other).map(|(_, &r)| r).collect()
-        };
-        let (own, foreign) = (after(variant), after(1 - variant));
-        if own.len() < 6 || foreign.len() < 6 {
-            continue;
-        }
-        let (m1, v1) = mean_and_variance(&own);
-        let (m2, v2) = mean_and_variance(&foreign);
-        let error = (v1 / own.len() as f64 + v2 / foreign.len() as f64).sqrt();
-        // 2.9 rather than 2.58 (1 %): small groups, and both variants are looked at.
-        if error > 0.0 && ((m1 - m2) / error).abs() > 2.9 {
-            let name = &design.variants[variant].name;
-            let pct = ((m1 - m2).exp_m1() * 100.0).abs();
-            return Some(format!(
-                "{name} runs {pct:.1} % differently after itself than after the other program: \
-                 one run influences the next, the interval may be too narrow"
-            ));
-        }
-    }
-    None
+    let found = series::carry_over(&runs.observations())?;
+    let name = &runs.design.variants.get(found.variant)?.name;
+    let pct = (found.change.exp_m1() * 100.0).abs();
+    Some(format!(
+        "{name} runs {pct:.1} % differently after itself than after another program: one run influences the next, the \
+         interval may be too narrow"
+    ))
 }
 
-fn mean_and_variance(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    (mean, values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0))
+/// What the machine did over the rounds. The random order makes it harmless for the comparison, but it says how far
+/// the medians can be trusted.
+fn course(runs: &Runs) -> Option<String> {
+    let rounds: Vec<f64> = series::round_medians(&runs.observations()).into_iter().map(|(_, m)| m).collect();
+    let pct = |log: f64| format!("{:.1} %", (log.exp_m1() * 100.0).abs());
+    let harmless = "the random order keeps it out of the comparison";
+    match series::course(&rounds) {
+        Course::Flat => None,
+        Course::WarmUp { rounds, excess } => Some(format!(
+            "warm-up: the first {rounds} rounds were {} slower; {harmless}, and nothing was cut",
+            pct(excess)
+        )),
+        Course::Step { round, change } => Some(format!(
+            "step: all programs became {} {} after round {round}; {harmless}",
+            pct(change),
+            if change > 0.0 { "slower" } else { "faster" }
+        )),
+        Course::Drift { change } => Some(format!(
+            "drift: all programs became {} {} over the measurement; {harmless}",
+            pct(change),
+            if change > 0.0 { "slower" } else { "faster" }
+        )),
+        Course::Unsteady { changes } => {
+            Some(format!("unsteady: the speed of the machine changed {changes} times; {harmless}"))
+        }
+    }
+}
+
+/// Runs of one binary that fall into two groups.
+fn two_modes(runs: &Runs) -> Option<String> {
+    let residuals = residuals(runs);
+    for &variant in &runs.variants {
+        let own = runs.used.iter().zip(&residuals).filter(|(run, _)| run.variant == variant && run.layout == 0);
+        let values: Vec<f64> = own.map(|(_, r)| *r).collect();
+        let Some(modes) = series::two_modes(&values) else { continue };
+        let name = &runs.design.variants.get(variant)?.name;
+        let apart = ((modes.high - modes.low).exp_m1() * 100.0).abs();
+        let upper = modes.upper_share * 100.0;
+        return Some(format!(
+            "{name} has two speeds {apart:.1} % apart ({upper:.0} % of its runs are in the slower group); its median \
+             depends on which group is larger"
+        ));
+    }
+    None
 }
