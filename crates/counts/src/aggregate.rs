@@ -64,13 +64,14 @@ pub fn aggregate(
 ) -> Result<Aggregated, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = clock_of(input);
-    let sideband = read_sideband(input, clock).map_err(fault)?;
+    let sideband = read_sideband(input, options, clock).map_err(fault)?;
     if sideband.samples == 0 {
         return Err(Error::NoSamples { path: path.to_owned() });
     }
     let timeline = Timeline::build(sideband.changes);
     let bindings = Bindings::new(timeline.files(), images, listed_build_ids(input, &sideband.build_ids));
-    let shared = Shared { input, timeline: &timeline, bindings: &bindings, options, clock };
+    let shared =
+        Shared { input, timeline: &timeline, bindings: &bindings, options, clock, bases: &sideband.bases };
     let mut sums = count_samples(&shared, progress).map_err(fault)?;
     sums.ledger.lost = sideband.lost;
     sums.ledger.unknown_records = sideband.unknown;

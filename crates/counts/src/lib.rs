@@ -17,6 +17,7 @@ pub mod resolve;
 pub mod script;
 mod sideband;
 pub mod straight_line;
+mod streams;
 pub mod text;
 pub mod timeline;
 pub mod traces;

@@ -1,6 +1,7 @@
 //! The first pass over a recording: everything that is not a sample.
 
-use crate::aggregate::Clock;
+use crate::aggregate::{Clock, Options};
+use crate::streams::each_stream;
 use crate::timeline::{Change, KERNEL_PID, MappedFile};
 use perfdata::{CpuMode, Input, Record, raw_records};
 
@@ -13,12 +14,40 @@ pub(crate) struct Sideband {
     pub lost: u64,
     pub unknown: u64,
     pub truncated_bytes: u64,
+    /// Bytes of records, uncompressed, before each stream: where its positions begin.
+    pub bases: Vec<u64>,
 }
 
-/// Reads all records but samples.
-pub(crate) fn read_sideband(input: &Input, clock: Clock) -> Result<Sideband, perfdata::Error> {
+/// Reads all records but samples, the streams of a directory in parallel.
+pub(crate) fn read_sideband(
+    input: &Input,
+    options: Options,
+    clock: Clock,
+) -> Result<Sideband, perfdata::Error> {
+    let read = |stream| read_stream(input, stream, clock);
+    let parts = each_stream(input.stream_count(), options.threads, read)?;
+    let mut all = Sideband::default();
+    let mut base = 0u64;
+    // In the order of the streams, as if they had been read one after the other.
+    for (mut part, bytes) in parts {
+        let shift = if clock == Clock::Position { base } else { 0 };
+        part.changes.iter_mut().for_each(|(time, _)| *time = time.saturating_add(shift));
+        all.changes.append(&mut part.changes);
+        all.build_ids.append(&mut part.build_ids);
+        all.samples += part.samples;
+        all.lost = all.lost.saturating_add(part.lost);
+        all.unknown += part.unknown;
+        all.truncated_bytes = all.truncated_bytes.saturating_add(part.truncated_bytes);
+        all.bases.push(base);
+        base += bytes;
+    }
+    Ok(all)
+}
+
+/// The sideband of one stream, with positions counted from its begin, and its bytes of records.
+fn read_stream(input: &Input, stream: usize, clock: Clock) -> Result<(Sideband, u64), perfdata::Error> {
     let mut out = Sideband::default();
-    let mut chunks = input.chunks()?;
+    let mut chunks = input.stream_chunks(stream)?;
     let mut position = 0u64;
     while let Some(chunk) = chunks.next() {
         let chunk = chunk?;
@@ -41,7 +70,7 @@ pub(crate) fn read_sideband(input: &Input, clock: Clock) -> Result<Sideband, per
         chunks.recycle(chunk.bytes);
     }
     out.truncated_bytes = chunks.stats().truncated_bytes;
-    Ok(out)
+    Ok((out, position))
 }
 
 /// How far the kernel's own map reaches. perf ends it at `_etext` or `_edata`, and what runs during boot lies behind.

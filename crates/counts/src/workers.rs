@@ -7,8 +7,10 @@ use crate::aggregate::{Clock, Options};
 use crate::binding::Bindings;
 use crate::ledger::Reason;
 use crate::resolve::{Rules, Spaces, Sums};
+use crate::streams::each_stream;
 use crate::timeline::Timeline;
 use crate::traces::{Trace, TraceTable};
+use crossbeam_channel::{Receiver, Sender};
 use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};
 use rustc_hash::FxHashMap;
 
@@ -22,15 +24,19 @@ pub(crate) struct Shared<'t> {
     pub bindings: &'t Bindings<'t>,
     pub options: Options,
     pub clock: Clock,
+    /// Position at which each stream begins.
+    pub bases: &'t [u64],
 }
 
 /// Counts all samples; `progress` is told the bytes read.
+///
+/// One thread reads the one stream of a file; the streams of a directory are read by as many threads as there are
+/// workers, since expanding compressed records is what takes the time there.
 pub(crate) fn count_samples<'t>(
     shared: &Shared<'t>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Sums<'t>, perfdata::Error> {
     let threads = shared.options.threads.max(1);
-    let mut chunks = shared.input.chunks()?;
     let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
     let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
     std::thread::scope(|scope| {
@@ -41,7 +47,7 @@ pub(crate) fn count_samples<'t>(
                     let mut worker = Worker::new(shared);
                     for (position, chunk) in receive {
                         worker.count(position, &chunk);
-                        // The reader may have stopped already; then nobody needs the buffer.
+                        // The readers may have stopped already; then nobody needs the buffer.
                         let _ = give_back.send(chunk.bytes);
                     }
                     worker.finish()
@@ -49,24 +55,8 @@ pub(crate) fn count_samples<'t>(
             })
             .collect();
         drop(receive);
-        let mut position = 0u64;
-        let mut fault = None;
-        while let Some(chunk) = chunks.next() {
-            let chunk = match chunk {
-                Ok(chunk) => chunk,
-                Err(error) => {
-                    fault = Some(error);
-                    break;
-                }
-            };
-            let bytes = chunk.bytes.len() as u64;
-            if send.send((position, chunk)).is_err() {
-                break;
-            }
-            position += bytes;
-            progress(bytes);
-            used.try_iter().for_each(|buffer| chunks.recycle(buffer));
-        }
+        let read = |stream| read_stream(shared, stream, &send, &used, progress);
+        let ended = each_stream(shared.input.stream_count(), threads, read);
         drop(send);
         let mut total = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
         for worker in workers {
@@ -75,8 +65,31 @@ pub(crate) fn count_samples<'t>(
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        fault.map_or(Ok(total), Err)
+        ended.map(|_| total)
     })
+}
+
+/// Hands the chunks of one stream to the workers, each with its position in the recording.
+fn read_stream(
+    shared: &Shared<'_>,
+    stream: usize,
+    send: &Sender<(u64, Chunk)>,
+    used: &Receiver<Vec<u8>>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<(), perfdata::Error> {
+    let mut position = shared.bases.get(stream).copied().unwrap_or(0);
+    let mut chunks = shared.input.stream_chunks(stream)?;
+    while let Some(chunk) = chunks.next() {
+        let chunk = chunk?;
+        let bytes = chunk.bytes.len() as u64;
+        if send.send((position, chunk)).is_err() {
+            break;
+        }
+        position += bytes;
+        progress(bytes);
+        used.try_iter().for_each(|buffer| chunks.recycle(buffer));
+    }
+    Ok(())
 }
 
 /// Tables of one version of one address space.

@@ -142,3 +142,65 @@ fn a_damaged_artefact_is_refused_or_read_but_never_fatal() {
         assert!(artefact::read(file.path()).is_err(), "truncated at {at}");
     }
 }
+
+/// The recording as a directory of three files, cut after whole records.
+fn as_directory(directory: &Path) {
+    let whole = std::fs::read(fixture("autofdo/test.lbr")).expect("recording");
+    // The header says where the records are (perf.data-file-format.txt).
+    let word = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().expect("8 bytes")) as usize;
+    let (start, size) = (word(40), word(48));
+    let mut ends = Vec::new();
+    let mut at = start;
+    for share in 1..=3 {
+        while at < start + size * share / 3 {
+            let record = usize::from(u16::from_le_bytes([whole[at + 6], whole[at + 7]]));
+            assert!(record >= 8, "a record at {at}");
+            at += record;
+        }
+        ends.push(at);
+    }
+    let mut first = whole[..ends[0]].to_vec();
+    first[48..56].copy_from_slice(&((ends[0] - start) as u64).to_le_bytes());
+    // Which features lie behind the data: none.
+    first[72..104].fill(0);
+    for (name, bytes) in
+        [("data", &first[..]), ("data.0", &whole[ends[0]..ends[1]]), ("data.1", &whole[ends[1]..ends[2]])]
+    {
+        std::fs::write(directory.join(name), bytes).expect("piece");
+    }
+}
+
+#[test]
+fn the_streams_of_a_directory_count_as_one_recording_whatever_the_number_of_threads() {
+    let (whole, image) = count(Rules::Auto, 1);
+    let directory = tempfile::tempdir().expect("directory");
+    as_directory(directory.path());
+    let input = perfdata::Input::open(directory.path()).expect("directory form");
+    assert_eq!(input.stream_count(), 3);
+    for threads in [1, 2, 3, 8] {
+        let options = Options { rules: Rules::Auto, threads, pid: None };
+        let images = [Arc::clone(&image)];
+        let found = aggregate(directory.path(), &input, &images, options, &|_| {}).expect("counts");
+        assert_eq!(found.samples, whole.samples);
+        assert_eq!(found.counts.images, whole.counts.images, "{threads} threads");
+        assert_eq!(found.counts.ledger, whole.counts.ledger, "{threads} threads");
+    }
+}
+
+#[test]
+fn a_damaged_stream_gives_the_same_error_whatever_the_number_of_threads() {
+    let directory = tempfile::tempdir().expect("directory");
+    as_directory(directory.path());
+    for name in ["data.0", "data.1"] {
+        let mut bytes = std::fs::read(directory.path().join(name)).expect("piece");
+        bytes[6..8].fill(0);
+        std::fs::write(directory.path().join(name), bytes).expect("damaged piece");
+    }
+    let input = perfdata::Input::open(directory.path()).expect("directory form");
+    for threads in [1, 2, 8] {
+        let options = Options { rules: Rules::Auto, threads, pid: None };
+        let error = aggregate(directory.path(), &input, &[], options, &|_| {}).expect_err("damaged");
+        let said = std::error::Error::source(&error).expect("cause").to_string();
+        assert!(said.contains("data.0") && said.contains("record size of 0"), "{threads} threads: {said}");
+    }
+}

@@ -5,10 +5,24 @@ use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
 /// PERF_TYPE_HARDWARE and PERF_TYPE_SOFTWARE, and the configs used of them (`include/uapi/linux/perf_event.h`).
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
-pub(crate) const CPU_CYCLES: u64 = 0;
 pub(crate) const BRANCH_INSTRUCTIONS: u64 = 4;
-pub(crate) const CPU_CLOCK: u64 = 0;
 pub(crate) const CLOCK_MONOTONIC: i32 = 1;
+
+/// Bits of the attribute's bit field that the reader of perf.data has no use for.
+pub(crate) mod bit {
+    pub(crate) const PINNED: u64 = 1 << 2;
+    pub(crate) const EXCLUSIVE: u64 = 1 << 3;
+    pub(crate) const EXCLUDE_IDLE: u64 = 1 << 7;
+    pub(crate) const INHERIT_STAT: u64 = 1 << 11;
+    /// Two bits.
+    pub(crate) const PRECISE_AT: u32 = 15;
+    pub(crate) const MMAP_DATA: u64 = 1 << 17;
+    pub(crate) const EXCLUDE_HOST: u64 = 1 << 19;
+    pub(crate) const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
+    pub(crate) const NAMESPACES: u64 = 1 << 28;
+    pub(crate) const KSYMBOL: u64 = 1 << 29;
+    pub(crate) const BPF_EVENT: u64 = 1 << 30;
+}
 
 /// The fields that every sample has; the readers of fresh records in this crate rely on their places.
 pub(crate) const SAMPLE_FIELDS: u64 =

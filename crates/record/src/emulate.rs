@@ -143,7 +143,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
     let attr = attr::emulated(options.period, EVENT);
     // To the very end: a second Ctrl-C must not lose the file.
     let forward = ForwardSignals::to(0);
-    let mut file = Output::create(output, &attr)?;
+    let mut file = Output::create(output, std::slice::from_ref(&attr))?;
     let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let spool = Spool::create(dir)?;
     let ran = run(workload, options, &spool, &forward, false)?;
@@ -179,6 +179,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
         native_programs: count(&spool.header.native_programs),
         elapsed: start.elapsed(),
         ending: ran.ending,
+        notes: Vec::new(),
     })
 }
 

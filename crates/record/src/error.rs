@@ -119,6 +119,9 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// The text of an event names none that can be asked for.
+    #[error(transparent)]
+    Event(#[from] crate::event::Error),
     /// A process to record does not exist.
     #[error("there is no process {pid}")]
     NoProcess {

@@ -1,9 +1,13 @@
-//! Which event to ask the kernel for, what it lets us have, and what its refusals mean.
+//! Which events to ask the kernel for, what it lets us have, and what its refusals mean.
 
-use crate::Error;
-use crate::attr::{self, SAMPLE_FIELDS};
-use crate::sys::perf::{Event, Ring};
-use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
+use crate::attr::bit;
+use crate::event::{self, Event as Wanted, Machine};
+use crate::live::Options;
+use crate::plan::{Planned, Sampling, Scope, plan};
+use crate::settings::BranchFilter;
+use crate::sys::perf::Event;
+use crate::{Error, open};
+use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
 use std::io;
 
 /// What the samples carry.
@@ -27,213 +31,194 @@ pub enum Rate {
     Frequency(u64),
 }
 
-/// An event that can be opened here.
+/// Events that can be opened here.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    pub attr: EventAttr,
-    pub name: String,
+    pub events: Vec<Planned>,
+    /// `hardware` or `none`.
     pub branches: &'static str,
+    /// What was given up, in plain sentences.
+    pub notes: Vec<String>,
 }
 
-/// perf's own default rate.
-const DEFAULT_FREQUENCY: u64 = 4000;
+impl Choice {
+    /// The events' names, for people.
+    pub(crate) fn names(&self) -> String {
+        let names = self.events.iter().filter(|event| !event.is_tracker());
+        names.map(|event| event.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// AMD's first branch sampling takes no frequency; a prime lest it fall into step with a loop.
-const DEFAULT_PERIOD: u64 = 200_003;
-const TYPE_RAW: u32 = 4;
-/// Retired taken branches, the event that AMD's BRS works with.
-const AMD_TAKEN_BRANCHES: u64 = 0xc4;
+const AMD_PERIOD: u64 = 200_003;
+/// Events with branch stacks, in the order they are tried. The raw one, retired taken branches, is what AMD's BRS
+/// works with.
+const WITH_BRANCHES: [&str; 3] = ["cycles", "branches", "rc4"];
 
-/// Events with branch stacks, in the order they are tried; and whether they take a frequency.
-const WITH_BRANCHES: [(u32, u64, &str, bool); 3] = [
-    (attr::TYPE_HARDWARE, attr::CPU_CYCLES, "cycles", true),
-    (attr::TYPE_HARDWARE, attr::BRANCH_INSTRUCTIONS, "branches", true),
-    (TYPE_RAW, AMD_TAKEN_BRANCHES, "rc4", false),
-];
-
-fn base(kernel: bool, on_exec: bool) -> EventAttr {
-    let mut flags = flag::DISABLED
-        | flag::INHERIT
-        | flag::EXCLUDE_HV
-        | flag::EXCLUDE_GUEST
-        | flag::MMAP
-        | flag::MMAP2
-        | flag::COMM
-        | flag::COMM_EXEC
-        | flag::TASK
-        | flag::WATERMARK
-        | flag::SAMPLE_ID_ALL
-        | flag::USE_CLOCKID
-        | flag::BUILD_ID;
-    if !kernel {
-        flags |= flag::EXCLUDE_KERNEL;
+/// Finds events that the kernel opens.
+pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
+    if options.events.is_empty() {
+        return usual(options, scope, machine);
     }
-    if on_exec {
-        flags |= flag::ENABLE_ON_EXEC;
+    let mut sampling = options.sampling.clone();
+    if options.branches == Branches::Hardware {
+        sampling.branch_filter = sampling.branch_filter.or(Some(BranchFilter::ANY));
     }
-    EventAttr {
-        size_bytes: EventAttr::WRITTEN_BYTES,
-        sample_type: SAMPLE_FIELDS,
-        flags,
-        clockid: attr::CLOCK_MONOTONIC,
-        ..EventAttr::default()
+    let wanted = event::parse(&options.events, machine)?;
+    let mut choice =
+        Choice { events: plan(&wanted, &sampling, options.rate, scope), branches: "none", notes: Vec::new() };
+    let has_stack = |event: &Planned| event.attr.sample_type & sample_type::BRANCH_STACK != 0;
+    for event in &mut choice.events {
+        let cpu = open::cpus(&options.cpus, event)?.first().copied().unwrap_or(0);
+        if let Err(error) = probe(event, scope, cpu, &mut choice.notes) {
+            return Err(refused(&event.name, has_stack(event), &error, scope));
+        }
     }
+    let lbr_only = |event: &Planned| event.attr.branch_sample_type & branch_sample::CALL_STACK != 0;
+    if choice.events.iter().any(|event| has_stack(event) && !lbr_only(event)) {
+        choice.branches = "hardware";
+    }
+    Ok(choice)
 }
 
-fn with_rate(mut attr: EventAttr, rate: Option<Rate>, takes_frequency: bool) -> EventAttr {
-    match rate {
-        Some(Rate::Period(period)) => attr.period_or_freq = period,
-        Some(Rate::Frequency(frequency)) => {
-            attr.period_or_freq = frequency;
-            attr.flags |= flag::FREQ;
-        }
-        None if takes_frequency => {
-            attr.period_or_freq = DEFAULT_FREQUENCY;
-            attr.flags |= flag::FREQ;
-        }
-        None => attr.period_or_freq = DEFAULT_PERIOD,
-    }
-    attr
-}
-
-/// Finds an event that the kernel opens for this process's own thread; the events for the target are like it.
-pub(crate) fn choose(
-    branches: Branches,
-    rate: Option<Rate>,
-    kernel: bool,
-    on_exec: bool,
-) -> Result<Choice, Error> {
+/// The events that are recorded when none are named: with branch stacks if possible, else clock samples.
+fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
+    let kernel = scope == Scope::Cpus;
     let suffix = if kernel { "" } else { ":u" };
+    let asked = options.sampling.branch_filter;
     let mut refusal = None;
-    if branches != Branches::None {
-        for (kind, config, name, takes_frequency) in WITH_BRANCHES {
-            let mut attr = with_rate(base(kernel, on_exec), rate, takes_frequency);
-            (attr.kind, attr.config) = (kind, config);
-            attr.sample_type |= sample_type::BRANCH_STACK;
-            attr.branch_sample_type =
-                branch_sample::ANY | branch_sample::USER | if kernel { branch_sample::KERNEL } else { 0 };
-            match probe(&mut attr) {
-                Ok(()) => return Ok(Choice { attr, name: format!("{name}{suffix}"), branches: "hardware" }),
-                Err(error) => refusal = refusal.or(Some(error)),
+    if options.branches != Branches::None || asked.is_some() {
+        let levels = branch_sample::USER | if kernel { branch_sample::KERNEL } else { 0 };
+        let filter = asked.unwrap_or(BranchFilter(branch_sample::ANY | levels));
+        let sampling = Sampling { branch_filter: Some(filter), ..options.sampling.clone() };
+        for name in WITH_BRANCHES {
+            let usual_rate = (name == "rc4").then_some(Rate::Period(AMD_PERIOD));
+            let rate = options.rate.or(usual_rate);
+            let wanted = event::parse(&[format!("{name}{suffix}")], machine)?;
+            match opened(&wanted, &sampling, rate, scope, options) {
+                Ok(events) => return Ok(Choice { events, branches: "hardware", notes: Vec::new() }),
+                Err((_, error)) => refusal = refusal.or(Some(error)),
             }
         }
-        if branches == Branches::Hardware {
+        if options.branches == Branches::Hardware || asked.is_some() {
             let error = refusal.unwrap_or_else(|| io::Error::other("no event"));
-            return Err(refused("hardware branch stacks", &error));
+            return Err(refused("hardware branch stacks", true, &error, scope));
         }
     }
-    let mut attr = with_rate(base(kernel, on_exec), rate, true);
-    (attr.kind, attr.config) = (attr::TYPE_SOFTWARE, attr::CPU_CLOCK);
-    let name = format!("cpu-clock{suffix}");
-    match probe(&mut attr) {
-        Ok(()) => Ok(Choice { attr, name, branches: "none" }),
-        Err(error) => Err(refused(&name, &error)),
+    let wanted = event::parse(&[format!("cpu-clock{suffix}")], machine)?;
+    match opened(&wanted, &options.sampling, options.rate, scope, options) {
+        Ok(events) => Ok(Choice { events, branches: "none", notes: Vec::new() }),
+        Err((name, error)) => Err(refused(&name, false, &error, scope)),
     }
 }
 
-/// Tries an attribute, without build IDs where the kernel is older than 5.12.
-fn probe(attr: &mut EventAttr) -> io::Result<()> {
-    let first = Event::open(attr, 0, -1);
-    if first.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
-        let mut older = attr.clone();
-        older.flags &= !flag::BUILD_ID;
-        Event::open(&older, 0, -1)?;
-        *attr = older;
-        return Ok(());
+fn opened(
+    wanted: &[Wanted],
+    sampling: &Sampling,
+    rate: Option<Rate>,
+    scope: Scope,
+    options: &Options,
+) -> Result<Vec<Planned>, (String, io::Error)> {
+    let mut events = plan(wanted, sampling, rate, scope);
+    for event in &mut events {
+        let cpu = options.cpus.first().copied().unwrap_or(0);
+        // Nothing is given up silently where the user named no event.
+        let whole = event.name.clone();
+        let mut notes = Vec::new();
+        probe(event, scope, cpu, &mut notes).map_err(|error| (whole.clone(), error))?;
+        if !notes.is_empty() {
+            return Err((whole, io::Error::from_raw_os_error(libc::EACCES)));
+        }
     }
-    first.map(drop)
+    Ok(events)
+}
+
+/// Tries an event on this process's own thread, or on a CPU, and gives up what the kernel does not know or allow.
+fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -> io::Result<()> {
+    let (tid, cpu) = if scope == Scope::Cpus { (-1, cpu) } else { (0, -1) };
+    let try_open = |event: &Planned| Event::open(&event.attr, tid, cpu, None).map(drop);
+    let mut first = try_open(event);
+    let refused_as = |result: &io::Result<()>, codes: &[i32]| {
+        result.as_ref().is_err_and(|error| error.raw_os_error().is_some_and(|code| codes.contains(&code)))
+    };
+    while event.precise_max
+        && event.attr.flags >> bit::PRECISE_AT & 3 > 0
+        && refused_as(&first, &[libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT])
+    {
+        event.attr.flags -= 1 << bit::PRECISE_AT;
+        first = try_open(event);
+    }
+    if refused_as(&first, &[libc::EACCES, libc::EPERM])
+        && event.attr.flags & (flag::EXCLUDE_KERNEL | flag::EXCLUDE_USER) == 0
+        && event.tracepoint.is_none()
+    {
+        let mut user = event.clone();
+        user.attr.flags |= flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
+        // As perf names it.
+        let colon = if user.name.contains([':', '/']) { "" } else { ":" };
+        user.name = format!("{}{colon}u", user.name);
+        if try_open(&user).is_ok() {
+            notes.push(format!(
+                "{} is recorded as {}, without the kernel: kernel.perf_event_paranoid is {}",
+                event.name,
+                user.name,
+                paranoid()
+            ));
+            *event = user;
+            return Ok(());
+        }
+    }
+    if refused_as(&first, &[libc::EINVAL]) {
+        let mut older = event.clone();
+        // What Linux 6.0, 5.12, 5.1 and 5.0 brought.
+        older.attr.read_format &= !read_format::LOST;
+        for given_up in [0, flag::BUILD_ID, bit::BPF_EVENT, bit::KSYMBOL] {
+            older.attr.flags &= !given_up;
+            if try_open(&older).is_ok() {
+                *event = older;
+                return Ok(());
+            }
+        }
+    }
+    first
+}
+
+fn paranoid() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// Says what a refusal means and what would help.
-pub(crate) fn refused(event: &str, error: &io::Error) -> Error {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    let paranoid = paranoid.trim();
+pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope: Scope) -> Error {
     let reason = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => format!(
-            "the kernel does not allow it (kernel.perf_event_paranoid is {paranoid}); run as root, with CAP_PERFMON, \
-             or after `sysctl kernel.perf_event_paranoid=1` (-1 to record the whole system)"
+            "the kernel does not allow it (kernel.perf_event_paranoid is {}); run as root, with CAP_PERFMON, \
+             or after `sysctl kernel.perf_event_paranoid=1` (-1 to record the whole system)",
+            paranoid()
         ),
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-            "this CPU or virtual machine does not offer it; `--branches=emulated` gives branch stacks on any machine, \
-             `--branches=none` gives clock samples"
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) if branch_stack => {
+            "this CPU or virtual machine has no branch stacks for it; `--branches=emulated` gives branch stacks on any \
+             machine, `--branches=none` gives clock samples"
+                .into()
+        }
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => {
+            "this CPU or virtual machine has no counter for it; the clocks (-e cpu-clock, -e task-clock) work on any \
+             machine, and `planish doctor` tells what this one has"
                 .into()
         }
         Some(libc::ENOSYS) => "this kernel is built without perf events (CONFIG_PERF_EVENTS)".into(),
         Some(libc::EMFILE) => "too many events for the limit of open files; raise it with `ulimit -n`".into(),
-        Some(libc::EINVAL) => format!("the kernel refuses the settings ({error}); try another -c or -F"),
+        Some(libc::EINVAL) if scope != Scope::Cpus => format!(
+            "the kernel refuses the settings ({error}); an event that counts per CPU only needs -a, and not every event \
+             samples: try another -c or -F"
+        ),
+        Some(libc::EINVAL) => {
+            format!("the kernel refuses the settings ({error}): not every event samples; try another -c or -F")
+        }
         Some(libc::EBUSY) => "another recording holds the counters; end it first".into(),
         _ => error.to_string(),
     };
     Error::Refused { event: event.to_owned(), reason }
-}
-
-/// The open events and the rings they write into, one a CPU.
-pub(crate) struct Opened {
-    pub rings: Vec<Ring>,
-    /// The first event of each CPU, which the ring belongs to.
-    pub leaders: Vec<Event>,
-    pub followers: Vec<Event>,
-    pub ids: Vec<u64>,
-}
-
-/// Rings are as large as the kernel allows, from 4 MiB a CPU down.
-const RING_PAGES: [usize; 9] = [1024, 512, 256, 128, 64, 32, 16, 8, 1];
-
-/// Opens an event on every CPU for each thread (none: everything that runs there).
-pub(crate) fn open(choice: &Choice, tids: &[i32]) -> Result<Opened, Error> {
-    let fail = |error: io::Error| refused(&choice.name, &error);
-    let mut opened =
-        Opened { rings: Vec::new(), leaders: Vec::new(), followers: Vec::new(), ids: Vec::new() };
-    let everything = [-1];
-    let tids = if tids.is_empty() { &everything[..] } else { tids };
-    let mut pages = RING_PAGES.into_iter().peekable();
-    for cpu in online_cpus() {
-        let mut leader: Option<Event> = None;
-        for tid in tids {
-            let mut attr = choice.attr.clone();
-            attr.wakeup = (pages.peek().copied().unwrap_or(1) * 4096 / 4) as u32;
-            let event = match Event::open(&attr, *tid, cpu) {
-                Ok(event) => event,
-                // The thread ended meanwhile, or the CPU went away.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => continue,
-                Err(error) => return Err(fail(error)),
-            };
-            opened.ids.push(event.id().map_err(fail)?);
-            match &leader {
-                Some(leader) => {
-                    event.share_ring_of(leader).map_err(fail)?;
-                    opened.followers.push(event);
-                }
-                None => {
-                    let ring = loop {
-                        let size = *pages.peek().unwrap_or(&1);
-                        match Ring::map(&event, size) {
-                            Ok(ring) => break ring,
-                            Err(error) if size == 1 => return Err(fail(error)),
-                            Err(_) => _ = pages.next(),
-                        }
-                    };
-                    opened.rings.push(ring);
-                    leader = Some(event);
-                }
-            }
-        }
-        opened.leaders.extend(leader);
-    }
-    Ok(opened)
-}
-
-/// CPUs that can run something, from `/sys/devices/system/cpu/online` (`0-3,8`).
-fn online_cpus() -> Vec<i32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
-    parse_cpus(text.trim())
-}
-
-fn parse_cpus(text: &str) -> Vec<i32> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<i32>().ok()?..=last.parse::<i32>().ok()?)
-    };
-    text.split(',').filter_map(range).flatten().collect()
 }
 
 #[cfg(test)]
@@ -241,17 +226,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_cpus_are_read() {
-        assert_eq!(parse_cpus("0-2,5"), [0, 1, 2, 5]);
-        assert_eq!(parse_cpus("0"), [0]);
-        assert_eq!(parse_cpus(""), [0i32; 0]);
-    }
-
-    #[test]
     fn a_refusal_names_the_setting_that_would_help() {
-        let error = refused("cpu-clock", &io::Error::from_raw_os_error(libc::EACCES)).to_string();
-        assert!(error.contains("perf_event_paranoid"), "{error}");
-        let error = refused("x", &io::Error::from_raw_os_error(libc::EOPNOTSUPP)).to_string();
-        assert!(error.contains("--branches=emulated"), "{error}");
+        let said = |code, stack| {
+            refused("cpu-clock", stack, &io::Error::from_raw_os_error(code), Scope::Command).to_string()
+        };
+        assert!(said(libc::EACCES, false).contains("perf_event_paranoid"));
+        assert!(said(libc::EOPNOTSUPP, true).contains("--branches=emulated"));
+        assert!(said(libc::ENOENT, false).contains("-e cpu-clock"));
+        assert!(said(libc::EINVAL, false).contains("-a"));
     }
 }

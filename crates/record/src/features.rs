@@ -1,7 +1,11 @@
 //! What the feature sections behind the data say: where, with what and when the recording was made.
 
+use crate::event::Machine;
 use crate::merge::Merged;
-use perfdata::{BuildIdEntry, Features, SampleTime};
+use crate::plan::Planned;
+use crate::settings::Clock;
+use crate::tracing;
+use perfdata::{BuildIdEntry, Features, SampleTime, UnknownFeature};
 use std::ffi::OsString;
 
 /// A file by its build ID.
@@ -30,8 +34,9 @@ pub(crate) fn features(
     machine: Option<&str>,
     command: &[OsString],
     seen: &Merged,
-    kernel: Option<BuildId>,
+    kernel: impl IntoIterator<Item = BuildId>,
 ) -> Features {
+    let kernel: Vec<BuildId> = kernel.into_iter().collect();
     let host = crate::sys::host();
     Features {
         build_ids: seen.build_ids.iter().chain(&kernel).map(BuildId::entry).collect(),
@@ -45,4 +50,59 @@ pub(crate) fn features(
         clockid: Some(1),
         ..Features::default()
     }
+}
+
+const TRACING_DATA: u32 = 1;
+const GROUP_DESC: u32 = 17;
+/// The kernel's own PMUs have fixed numbers below this.
+const FIRST_DYNAMIC_TYPE: u32 = 6;
+
+/// What readers need to make sense of the events: their groups, PMUs, tracepoint formats, and clock.
+pub(crate) fn describe_events(
+    features: &mut Features,
+    events: &[Planned],
+    machine: &Machine,
+    clock: Option<Clock>,
+) {
+    let mut add = |number: u32, bytes: Vec<u8>| {
+        if !bytes.is_empty() {
+            let size_bytes = bytes.len() as u64;
+            features.unknown.push(UnknownFeature { number, offset: 0, size_bytes, bytes });
+        }
+    };
+    let tracepoints: Vec<_> = events.iter().filter_map(|event| event.tracepoint.clone()).collect();
+    if let Some(tracefs) = &machine.tracefs {
+        add(TRACING_DATA, tracing::section(tracefs, &tracepoints));
+    }
+    add(GROUP_DESC, group_desc(events));
+    features.branch_stack = events.iter().any(|event| event.attr.has_branch_stack());
+    if events.iter().any(|event| event.attr.kind >= FIRST_DYNAMIC_TYPE) {
+        features.pmu_mappings = machine.pmu_types();
+    }
+    if let Some(Clock(clock)) = clock {
+        // Both at one moment, so that times can be shown as the wall clock's.
+        features.clock_data = crate::sys::clock_ns(libc::CLOCK_REALTIME)
+            .zip(crate::sys::clock_ns(clock))
+            .map(|(wall, own)| (clock as u32, wall, own));
+    }
+}
+
+/// How many groups; then for each its name, the number of its first event, and how many it has.
+fn group_desc(events: &[Planned]) -> Vec<u8> {
+    let members = |leader: usize| events.iter().filter(|event| event.leader == leader).count() as u32;
+    let groups: Vec<usize> = (0..events.len()).filter(|index| members(*index) > 1).collect();
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = (groups.len() as u32).to_ne_bytes().to_vec();
+    // perf pads strings to 64 bytes and gives a nameless group this name.
+    let mut name = b"{anon_group}".to_vec();
+    name.resize(64, 0);
+    for leader in groups {
+        bytes.extend((name.len() as u32).to_ne_bytes());
+        bytes.extend(&name);
+        bytes.extend((leader as u32).to_ne_bytes());
+        bytes.extend(members(leader).to_ne_bytes());
+    }
+    bytes
 }

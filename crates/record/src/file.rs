@@ -24,7 +24,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// Refuses what must not be replaced, creates the file beside it, and writes the header.
-    pub(crate) fn create(path: &Path, attr: &EventAttr) -> Result<Output, Error> {
+    pub(crate) fn create(path: &Path, attrs: &[EventAttr]) -> Result<Output, Error> {
         check(path)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
@@ -39,7 +39,7 @@ impl Output {
             .map_err(|error| no_place(path, &error))?;
         let mut output = Output { writer: None, path: path.to_owned(), partial };
         let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let begun = FileWriter::new(buffered, std::slice::from_ref(attr));
+        let begun = FileWriter::new(buffered, attrs);
         output.writer = Some(begun.map_err(|error| failed(&output.partial, error))?);
         Ok(output)
     }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn an_output_without_a_directory_is_named_with_it() {
         let attr = crate::attr::emulated(1, "x");
-        let error = Output::create(Path::new("nodir/perf.data"), &attr).err().unwrap().to_string();
+        let error = Output::create(Path::new("nodir/perf.data"), &[attr]).err().unwrap().to_string();
         assert_eq!(error, "nodir/perf.data: directory nodir does not exist");
     }
 

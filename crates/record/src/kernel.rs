@@ -83,7 +83,7 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Summary, Error> {
     let start = Instant::now();
     let attr = attr::emulated_kernel(options.period, EVENT);
-    let mut file = Output::create(output, &attr)?;
+    let mut file = Output::create(output, std::slice::from_ref(&attr))?;
     let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let spool = Spool::create(dir)?;
     let (said, ending) = run(argv, options, &spool)?;
@@ -119,6 +119,7 @@ pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Sum
         native_programs: 0,
         elapsed: start.elapsed(),
         ending,
+        notes: Vec::new(),
     })
 }
 

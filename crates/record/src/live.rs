@@ -1,21 +1,27 @@
-//! Recording through perf_event_open: a command, processes, or the whole system.
+//! Recording through perf_event_open: a command, processes, threads, CPUs, or the whole system.
 
 use crate::child::Workload;
-use crate::events::{self, Choice, Opened};
-use crate::features::features;
+use crate::event::Machine;
+use crate::events::{self, Choice};
+use crate::features::{self, BuildId, features};
 use crate::file::Output;
-use crate::merge::Merged;
+use crate::follow::{Recorded, follow};
+use crate::modules::Places;
+use crate::open::{self, Opened, Place};
+use crate::plan::{Planned, Scope};
+use crate::settings::RingPages;
 use crate::synthesize::{self, Synthesizer};
-use crate::sys::perf::{Event, wait};
 use crate::sys::{ForwardSignals, launch};
-use crate::{Ending, Error, Summary};
-use perfdata::{EventAttr, sample_type};
+use crate::watch::Watch;
+use crate::{Error, Summary};
+use perfdata::{EventAttr, attr_flag};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Child;
 use std::time::Instant;
 
 pub use crate::events::{Branches, Rate};
+pub use crate::plan::Sampling;
 
 /// What to record.
 #[derive(Clone, Debug)]
@@ -24,8 +30,48 @@ pub enum Target {
     Command,
     /// Running processes, all their threads, and what they start; while the command runs, if there is one.
     Processes(Vec<i32>),
-    /// Everything; while the command runs, if there is one.
+    /// Running threads, and what they start; while the command runs, if there is one.
+    Threads(Vec<i32>),
+    /// Everything, on the CPUs of the options; while the command runs, if there is one.
     System,
+}
+
+impl Target {
+    /// The running processes of a user.
+    pub fn user(id: u32) -> Result<Target, Error> {
+        let pids = synthesize::processes_of(id);
+        if pids.is_empty() {
+            let reason = "it has no running process".to_owned();
+            return Err(Error::Refused { event: format!("user {id}"), reason });
+        }
+        Ok(Target::Processes(pids))
+    }
+
+    fn scope(&self) -> Scope {
+        match self {
+            Target::Command => Scope::Command,
+            Target::Processes(_) | Target::Threads(_) => Scope::Attached,
+            Target::System => Scope::Cpus,
+        }
+    }
+
+    /// The running threads that it names; none where it names none.
+    pub(crate) fn tids(&self) -> Vec<i32> {
+        match self {
+            Target::Processes(pids) => pids.iter().flat_map(|pid| synthesize::threads(*pid)).collect(),
+            Target::Threads(tids) => {
+                tids.iter().copied().filter(|tid| synthesize::process_of(*tid).is_some()).collect()
+            }
+            Target::Command | Target::System => Vec::new(),
+        }
+    }
+
+    fn named(&self) -> &[i32] {
+        match self {
+            Target::Processes(ids) | Target::Threads(ids) => ids,
+            Target::Command | Target::System => &[],
+        }
+    }
 }
 
 /// How to record.
@@ -35,10 +81,20 @@ pub struct Options {
     pub branches: Branches,
     /// How often; 4000 times a second when none.
     pub rate: Option<Rate>,
+    /// Texts of events by perf's syntax; the clock or what has branch stacks when there are none.
+    pub events: Vec<String>,
+    /// What the samples carry.
+    pub sampling: Sampling,
+    /// CPUs to record on; all when there are none.
+    pub cpus: Vec<i32>,
+    /// Size of each ring; as large as allowed, up to 4 MiB, when none.
+    pub ring: Option<RingPages>,
 }
 
-/// How long the reader sleeps at most, so that the end of the command is noticed soon.
-const TICK_MS: i32 = 100;
+/// Reads a list of CPUs: `0-3,8`.
+pub fn cpu_list(text: &str) -> Result<Vec<i32>, crate::settings::Wrong> {
+    open::cpu_list(text)
+}
 
 /// Records into `output` until the command ends, the processes end, or a signal asks to stop.
 pub fn record(
@@ -48,60 +104,69 @@ pub fn record(
     options: &Options,
 ) -> Result<Summary, Error> {
     let start = Instant::now();
-    let is_command = matches!(target, Target::Command);
-    let system = matches!(target, Target::System);
-    let choice = events::choose(options.branches, options.rate, system, is_command)?;
+    let machine = Machine::here();
+    let mut choice = events::choose(options, target.scope(), &machine)?;
     let forward = ForwardSignals::to(0);
     let paused = command.map(pause).transpose()?;
     crate::sys::perf::allow_many_files();
-    let pids: Vec<i32> = match target {
-        Target::Processes(pids) => pids.clone(),
-        _ => Vec::new(),
-    };
-    let mut opened =
-        open(target, &choice, &pids, paused.as_ref().map(|paused| paused.pid)).map_err(|error| {
-            foreign(&pids).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
-        })?;
-    let attr = EventAttr { ids: opened.ids.clone(), name: Some(choice.name.clone()), ..choice.attr.clone() };
-    let mut file = Output::create(output, &attr)?;
-    synthesize(target, &pids, &opened, &mut file)?;
+    let child = paused.as_ref().map(|paused| paused.pid);
+    let mut opened = open(target, &mut choice.events, options, child).map_err(|error| {
+        foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
+    })?;
+    let attrs = open::described(&choice.events, &opened);
+    let mut file = Output::create(output, &attrs)?;
+    let kernel = synthesize(target, &attrs, &mut file)?;
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);
     }
-    if !is_command {
-        for event in opened.leaders.iter().chain(&opened.followers) {
-            event.enable().map_err(|error| events::refused(&choice.name, &error))?;
-        }
+    let begin = options.sampling.delay;
+    if target.scope() != Scope::Command && begin.is_none() {
+        enable(&opened, &choice, target)?;
     }
     let mut child = paused.map(|paused| go(paused, command)).transpose()?;
-    let mut recording = Recording { choice: &choice, seen: Merged::default(), lost: 0 };
-    let ending = recording.follow(&mut opened, &mut file, child.as_mut(), &pids, &forward)?;
+    let mut recorded =
+        Recorded { watch: Watch::new(&attrs), target, begin: begin.map(|delay| Instant::now() + delay) };
+    let ending = follow(&mut recorded, &mut opened, &mut file, child.as_mut(), &forward)?;
     forward.ended();
-    if recording.seen.samples == 0 {
-        let reason = format!(
-            "not one {} sample came in {:.1} s; the program was asleep or too short for the rate (-F, -c)",
-            choice.name,
-            start.elapsed().as_secs_f64()
-        );
-        return Err(Error::Empty { reason });
+    let Watch { seen, lost, .. } = recorded.watch;
+    if seen.samples == 0 {
+        return Err(Error::Empty { reason: nothing(&choice, options, start) });
     }
     let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
-    let bytes = file.finish(&features(None, &argv, &recording.seen, None))?;
-    let seen = recording.seen;
+    let mut features = features(None, &argv, &seen, kernel);
+    features::describe_events(&mut features, &choice.events, &machine, options.sampling.clock);
+    let bytes = file.finish(&features)?;
     Ok(Summary {
         output: output.to_owned(),
         bytes,
         branches: choice.branches,
-        event: choice.name.clone(),
+        event: choice.names(),
         samples: seen.samples,
         branch_entries: seen.branch_entries,
-        lost_samples: recording.lost,
+        lost_samples: lost,
         taken_branches: None,
         processes: 0,
         native_programs: 0,
         elapsed: start.elapsed(),
         ending,
+        notes: choice.notes,
     })
+}
+
+/// Why there is not one sample.
+fn nothing(choice: &Choice, options: &Options, start: Instant) -> String {
+    let took = start.elapsed().as_secs_f64();
+    if let Some(delay) = options.sampling.delay.filter(|delay| delay.as_secs_f64() >= took) {
+        return format!(
+            "sampling was to begin after {} ms (-D), and all was over in {took:.1} s",
+            delay.as_millis()
+        );
+    }
+    format!(
+        "not one {} sample came in {took:.1} s; the program was asleep or too short for the rate (-F, -c), or does not \
+         do what the event counts",
+        choice.names()
+    )
 }
 
 fn pause(workload: &Workload) -> Result<launch::Paused, Error> {
@@ -127,34 +192,47 @@ fn start_failed(name: &OsString) -> impl FnOnce(std::io::Error) -> Error + use<>
 
 /// Opens the events of the target. Threads that appear while a process is opened are found by looking again; those
 /// that appear later are inherited.
-fn open(target: &Target, choice: &Choice, pids: &[i32], child: Option<i32>) -> Result<Opened, Error> {
+fn open(
+    target: &Target,
+    events: &mut [Planned],
+    options: &Options,
+    child: Option<i32>,
+) -> Result<Opened, Error> {
+    let scope = target.scope();
+    let mut at =
+        |tids: &[i32]| open::open(events, &Place { scope, tids, cpus: &options.cpus, ring: options.ring });
     match target {
-        Target::System => events::open(choice, &[]),
-        Target::Command => events::open(choice, &[child.ok_or(Error::NoCommand)?]),
-        Target::Processes(_) => {
-            let all = || -> Vec<i32> { pids.iter().flat_map(|pid| synthesize::threads(*pid)).collect() };
-            if let Some(gone) = pids.iter().find(|pid| synthesize::threads(**pid).is_empty()) {
+        Target::System => at(&[]),
+        Target::Command => at(&[child.ok_or(Error::NoCommand)?]),
+        Target::Processes(_) | Target::Threads(_) => {
+            if let Some(gone) = target.named().iter().find(|id| synthesize::process_of(**id).is_none()) {
                 return Err(Error::NoProcess { pid: *gone });
             }
-            let mut tids = all();
+            let mut tids = target.tids();
             for _ in 0..10 {
-                let opened = events::open(choice, &tids)?;
-                let now = all();
+                let opened = at(&tids)?;
+                let now = target.tids();
                 if now.iter().all(|tid| tids.contains(tid)) && !opened.leaders.is_empty() {
                     return Ok(opened);
                 }
                 tids = now;
             }
-            events::open(choice, &tids)
+            at(&tids)
         }
     }
 }
 
+/// Starts what was opened in a stopped state. Members of a group follow their leader.
+fn enable(opened: &Opened, choice: &Choice, target: &Target) -> Result<(), Error> {
+    let asked = |error: std::io::Error| events::refused(&choice.names(), false, &error, target.scope());
+    opened.all().try_for_each(|event| event.enable().map_err(asked))
+}
+
 /// A process of another user, which no setting of perf's makes recordable.
-fn foreign(pids: &[i32]) -> Option<Error> {
+fn foreign(target: &Target) -> Option<Error> {
     use std::os::unix::fs::MetadataExt;
     let own = crate::sys::effective_user();
-    pids.iter().find_map(|pid| {
+    target.named().iter().find_map(|pid| {
         let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
         (own != 0 && owner != own).then(|| Error::Refused {
             event: format!("process {pid}"),
@@ -166,108 +244,25 @@ fn foreign(pids: &[i32]) -> Option<Error> {
     })
 }
 
-fn synthesize(target: &Target, pids: &[i32], opened: &Opened, file: &mut Output) -> Result<(), Error> {
-    let id = opened.ids.first().copied().unwrap_or(0);
-    let mut synthesizer = Synthesizer::new(file, id);
+/// Describes what exists already. The result is the kernel's files by build ID.
+fn synthesize(target: &Target, attrs: &[EventAttr], file: &mut Output) -> Result<Vec<BuildId>, Error> {
+    let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
+    let Some(tracker) = attrs.iter().find(tracks).or(attrs.first()) else { return Ok(Vec::new()) };
+    let mut synthesizer = Synthesizer::new(file, tracker);
     match target {
         Target::Command => {}
-        Target::Processes(_) => pids.iter().try_for_each(|pid| synthesizer.process(*pid))?,
+        Target::Processes(pids) => pids.iter().try_for_each(|pid| synthesizer.process(*pid))?,
+        Target::Threads(tids) => {
+            let pids: std::collections::BTreeSet<i32> =
+                tids.iter().filter_map(|tid| synthesize::process_of(*tid)).collect();
+            pids.into_iter().try_for_each(|pid| synthesizer.process(pid))?;
+        }
         Target::System => {
-            synthesizer.kernel()?;
+            synthesizer.kernel(&Places::here())?;
             synthesize::processes().into_iter().try_for_each(|pid| synthesizer.process(pid))?;
         }
     }
-    file.finish_round()
-}
-
-struct Recording<'c> {
-    choice: &'c Choice,
-    seen: Merged,
-    lost: u64,
-}
-
-impl Recording<'_> {
-    /// Reads the rings until the end.
-    fn follow(
-        &mut self,
-        opened: &mut Opened,
-        file: &mut Output,
-        mut child: Option<&mut Child>,
-        pids: &[i32],
-        forward: &ForwardSignals,
-    ) -> Result<Ending, Error> {
-        loop {
-            let leaders: Vec<&Event> = opened.leaders.iter().collect();
-            wait(&leaders, TICK_MS);
-            let ended = match &mut child {
-                Some(child) => child.try_wait().ok().flatten().map(Ending::from),
-                None if forward.stopped() => Some(Ending::Unknown),
-                None if !pids.is_empty() && pids.iter().all(|pid| synthesize::threads(*pid).is_empty()) => {
-                    Some(Ending::Unknown)
-                }
-                None => None,
-            };
-            if ended.is_some() {
-                for event in opened.leaders.iter().chain(&opened.followers) {
-                    // A failure means that the event's task is gone, and it counts no more.
-                    let _ = event.disable();
-                }
-            }
-            self.round(opened, file)?;
-            if let Some(ending) = ended {
-                return Ok(ending);
-            }
-        }
-    }
-
-    /// Empties all rings once, which makes a finished round.
-    fn round(&mut self, opened: &mut Opened, file: &mut Output) -> Result<(), Error> {
-        let before = file.data_bytes();
-        for ring in &mut opened.rings {
-            ring.drain(|records| {
-                self.note(records);
-                file.records(records)
-            })?;
-        }
-        if file.data_bytes() == before {
-            return Ok(());
-        }
-        file.finish_round()?;
-        file.flush()
-    }
-
-    /// Counts what the kernel wrote.
-    fn note(&mut self, mut records: &[u8]) {
-        const LOST: u32 = 2;
-        const LOST_SAMPLES: u32 = 13;
-        const MIN_BYTES: usize = 8;
-        let word = |bytes: &[u8], at: usize| -> u64 {
-            bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
-        };
-        while let Some(record) = whole_record(records).filter(|record| record.len() >= MIN_BYTES) {
-            match word(record, 0) as u32 {
-                crate::merge::SAMPLE => {
-                    let time = word(record, 32);
-                    let seen = &mut self.seen;
-                    seen.samples += 1;
-                    // Rings of several CPUs interleave.
-                    seen.first_time = if seen.samples == 1 { time } else { seen.first_time.min(time) };
-                    seen.last_time = seen.last_time.max(time);
-                    if self.choice.attr.sample_type & sample_type::BRANCH_STACK != 0 {
-                        seen.branch_entries += word(record, 48);
-                    }
-                }
-                LOST => self.lost += word(record, 16),
-                LOST_SAMPLES => self.lost += word(record, 8),
-                _ => self.seen.build_ids.extend(crate::merge::mmap_build_id(record)),
-            }
-            records = &records[record.len()..];
-        }
-    }
-}
-
-/// The first record, as its header states its size.
-fn whole_record(bytes: &[u8]) -> Option<&[u8]> {
-    let size = u16::from_ne_bytes(bytes.get(6..8)?.try_into().ok()?);
-    bytes.get(..usize::from(size))
+    let kernel = std::mem::take(&mut synthesizer.kernel_files);
+    file.finish_round()?;
+    Ok(kernel)
 }

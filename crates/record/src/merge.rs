@@ -146,6 +146,8 @@ impl Merged {
 
 /// The path and build ID of a record, when it is an MMAP2 that has one.
 pub(crate) fn mmap_build_id(record: &[u8]) -> Option<BuildId> {
+    const MISC_MODE: u16 = 7;
+    const MISC_KERNEL: u16 = 1;
     let misc = u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?);
     if u32_at(record, 0)? != MMAP2 || misc & MISC_MMAP_BUILD_ID == 0 {
         return None;
@@ -154,5 +156,6 @@ pub(crate) fn mmap_build_id(record: &[u8]) -> Option<BuildId> {
     let id = record.get(44..44 + len)?.to_vec();
     let path = record.get(72..record.len().checked_sub(24)?)?;
     let path = path.split(|byte| *byte == 0).next()?.to_vec();
-    Some(BuildId { path, id, kernel: false })
+    let kernel = misc & MISC_MODE == MISC_KERNEL;
+    Some(BuildId { path, id, kernel })
 }

@@ -63,6 +63,8 @@ pub struct Summary {
     pub elapsed: Duration,
     /// How the program ended.
     pub ending: Ending,
+    /// What was asked for and given up, in plain sentences.
+    pub notes: Vec<String>,
 }
 
 /// What counting without recording gives.

@@ -1,7 +1,10 @@
 //! Records of what exists before a recording begins: processes, threads, mappings, the kernel's own text.
 
 use crate::Error;
+use crate::features::BuildId;
 use crate::file::Output;
+use crate::modules::Places;
+use perfdata::{EventAttr, sample_type};
 use planish_qemu_branches::records::{self, Mapping, Stamp};
 use planish_qemu_branches::{elf, maps};
 use std::collections::HashMap;
@@ -13,12 +16,30 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Synthesizer<'o> {
     output: &'o mut Output,
     id: u64,
+    /// The event's records say on which CPU they were made.
+    with_cpu: bool,
+    /// Files of the kernel, by their build IDs.
+    pub kernel_files: Vec<BuildId>,
     build_ids: HashMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 impl<'o> Synthesizer<'o> {
-    pub(crate) fn new(output: &'o mut Output, id: u64) -> Synthesizer<'o> {
-        Synthesizer { output, id, build_ids: HashMap::new() }
+    /// For the event that tracks processes.
+    pub(crate) fn new(output: &'o mut Output, event: &EventAttr) -> Synthesizer<'o> {
+        let id = event.ids.first().copied().unwrap_or(0);
+        let with_cpu = event.sample_type & sample_type::CPU != 0;
+        Synthesizer { output, id, with_cpu, kernel_files: Vec::new(), build_ids: HashMap::new() }
+    }
+
+    /// Writes a record; its trailer gets the CPU where the event has one.
+    fn write(&mut self, mut record: Vec<u8>) -> Result<(), Error> {
+        const IDENTIFIER_BYTES: usize = 8;
+        if let (true, Some(at)) = (self.with_cpu, record.len().checked_sub(IDENTIFIER_BYTES)) {
+            record.splice(at..at, [0; 8]);
+            let size = u16::try_from(record.len()).unwrap_or(u16::MAX).to_ne_bytes();
+            record.splice(6..8, size);
+        }
+        self.output.records(&record)
     }
 
     /// All threads and mappings of a process. One that ends meanwhile is left out, as far as it is gone.
@@ -26,10 +47,10 @@ impl<'o> Synthesizer<'o> {
         for tid in threads(pid) {
             let stamp = Stamp { pid, tid, time: 0, id: self.id };
             if tid != pid {
-                self.output.records(&records::fork(stamp, (pid, pid)))?;
+                self.write(records::fork(stamp, (pid, pid)))?;
             }
             if let Ok(name) = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")) {
-                self.output.records(&records::comm(stamp, name.trim_ascii_end(), false))?;
+                self.write(records::comm(stamp, name.trim_ascii_end(), false))?;
             }
         }
         let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else { return Ok(()) };
@@ -48,7 +69,7 @@ impl<'o> Synthesizer<'o> {
                 build_id: self.build_id(&path),
                 path,
             };
-            self.output.records(&records::mmap2(stamp, &mapping))?;
+            self.write(records::mmap2(stamp, &mapping))?;
         }
         Ok(())
     }
@@ -66,18 +87,43 @@ impl<'o> Synthesizer<'o> {
         self.build_ids.entry(path.to_vec()).or_insert_with(|| read(path)).clone()
     }
 
-    /// The kernel's text as perf names it, where kallsyms shows addresses (root, or kptr_restrict 0).
-    pub(crate) fn kernel(&mut self) -> Result<(), Error> {
-        let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        let Some((start, end)) = kernel_text(&text) else { return Ok(()) };
-        let record = records::kernel_mmap(
-            Stamp { pid: -1, tid: 0, time: 0, id: self.id },
-            start,
-            end - start,
-            b"[kernel.kallsyms]_text",
-        );
-        self.output.records(&record)
+    /// The kernel's text and its modules as perf names them, where addresses are shown (root, or kptr_restrict 0).
+    pub(crate) fn kernel(&mut self, places: &Places) -> Result<(), Error> {
+        /// Build IDs of the kernel stand in the features under this name.
+        const NAME: &[u8] = b"[kernel.kallsyms]";
+        let stamp = Stamp { pid: -1, tid: 0, time: 0, id: self.id };
+        let text = std::fs::read_to_string(&places.kallsyms).unwrap_or_default();
+        if let Some((start, end)) = kernel_text(&text) {
+            self.write(records::kernel_mmap(stamp, start, end - start, b"[kernel.kallsyms]_text"))?;
+            let id = places.kernel_build_id();
+            self.kernel_files.extend(id.map(|id| BuildId { path: NAME.to_vec(), id, kernel: true }));
+        }
+        for module in places.loaded() {
+            let path = module.path.into_bytes();
+            let mapping = Mapping {
+                start: module.start,
+                len: module.len,
+                file_offset: 0,
+                device: (0, 0),
+                inode: 0,
+                path: path.clone(),
+                build_id: module.build_id.clone(),
+            };
+            let mut record = records::mmap2(stamp, &mapping);
+            in_kernel(&mut record);
+            self.write(record)?;
+            self.kernel_files.extend(module.build_id.map(|id| BuildId { path, id, kernel: true }));
+        }
+        Ok(())
     }
+}
+
+/// Says of a record that it speaks of the kernel: the low three bits of `misc`.
+fn in_kernel(record: &mut [u8]) {
+    const MODE: u8 = 7;
+    const KERNEL: u8 = 1;
+    let low = if cfg!(target_endian = "little") { 4 } else { 5 };
+    record.get_mut(low).into_iter().for_each(|misc| *misc = *misc & !MODE | KERNEL);
 }
 
 /// Start and end of the kernel's text.
@@ -101,6 +147,19 @@ fn kernel_text(kallsyms: &str) -> Option<(u64, u64)> {
 /// Threads of a process, in order.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     numbers_in(Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// The process that a thread belongs to.
+pub(crate) fn process_of(tid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// Processes of a user, by the owner of their directories in /proc, in order.
+pub(crate) fn processes_of(user: u32) -> Vec<i32> {
+    use std::os::unix::fs::MetadataExt;
+    let owned = |pid: &i32| std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == user);
+    processes().into_iter().filter(owned).collect()
 }
 
 /// All processes, in order.

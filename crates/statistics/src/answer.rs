@@ -104,7 +104,7 @@ impl AsBuilt {
     }
 
     fn from_test(test: &PairTest, rounds: usize, blocks: usize) -> AsBuilt {
-        let (wide, narrow) = (test.interval(0.95), test.interval(0.90));
+        let [wide, narrow] = test.intervals([0.95, 0.90]);
         let finite = |x: f64| Some(x).filter(|x| x.is_finite());
         AsBuilt {
             estimate: wide.estimate,
@@ -171,7 +171,7 @@ impl Answer {
 /// as-built binaries never ran in one round.
 pub fn compare(observations: &[Observation], a: usize, b: usize, options: Options) -> Option<Answer> {
     let means = LayoutMeans::new(observations);
-    let components = variance::components(observations, &means, Some((a, b)), options.seed);
+    let components = variance::components(observations, &means, Some((a, b)));
     compare_with(observations, &means, components, a, b, options)
 }
 
@@ -179,7 +179,7 @@ pub fn compare(observations: &[Observation], a: usize, b: usize, options: Option
 pub fn compare_all(observations: &[Observation], variants: usize, options: Options) -> Vec<Option<Answer>> {
     let means = LayoutMeans::new(observations);
     let one = |b| {
-        let components = variance::components(observations, &means, Some((0, b)), options.seed);
+        let components = variance::components(observations, &means, Some((0, b)));
         compare_with(observations, &means, components, 0, b, options)
     };
     let answers: Vec<Option<Answer>> = (1..variants).map(one).collect();

@@ -154,7 +154,7 @@ pub fn relinked(
         let pair = one_pair(observations, chosen[0], chosen[1]);
         pairs += usize::from(PairTest::new(pair, draws.min(1999), random.next_bits()).p_value(0.0) < 0.05);
     }
-    let components = variance::components(observations, &means, None, seed)?;
+    let components = variance::components(observations, &means, None)?;
     let mut calibration = Calibration::from(p_values);
     let logs: Vec<f64> = means.in_time(observations);
     calibration.autocorrelation = series::autocorrelation(&logs);

@@ -48,6 +48,9 @@ pub struct Averaged {
     pub standard_error: f64,
     /// Degrees of freedom of the intervals.
     pub df: f64,
+    /// Half-width of the band in which 95 % of the differences between two links of the same code fall: t·s·√2 with the
+    /// pooled standard deviation s of the layout levels.
+    pub relink_band: f64,
 }
 
 /// The level of every binary, cleaned of what the machine did meanwhile.
@@ -122,8 +125,8 @@ impl LayoutMeans {
     /// `draws` and `seed` serve where there are too many assignments to try all.
     pub fn compare(&self, a: usize, b: usize, matched: bool, draws: usize, seed: u64) -> Option<Averaged> {
         if matched {
-            let d: Vec<f64> = self.pairs(a, b).into_iter().map(|(_, x, y)| y - x).collect();
-            return (d.len() >= 2).then(|| matched_effect(&d, draws, seed));
+            let (x, y): (Vec<f64>, Vec<f64>) = self.pairs(a, b).into_iter().map(|(_, x, y)| (x, y)).unzip();
+            return (x.len() >= 2).then(|| matched_effect(&x, &y, draws, seed));
         }
         let values = |v| self.of(v).into_iter().map(|(_, u)| u).collect::<Vec<f64>>();
         let (x, y) = (values(a), values(b));
@@ -138,18 +141,27 @@ pub fn independent_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Aver
     // Welch and Satterthwaite; equal to 2L − 2 where both spread alike.
     let spread = va * va / (na - 1.0) + vb * vb / (nb - 1.0);
     let df = if spread > 0.0 { (va + vb).powi(2) / spread } else { na + nb - 2.0 };
-    let p_value = permutation(a, b, draws, seed);
-    averaged(mean(b) - mean(a), (va + vb).sqrt(), df, p_value, a.len().min(b.len()), false)
+    Averaged {
+        p_value: permutation(a, b, draws, seed),
+        relink_band: relink_band(a, b),
+        ..around(mean(b) - mean(a), (va + vb).sqrt(), df, a.len().min(b.len()))
+    }
 }
 
-/// Effect from the differences of matched layouts (two at least).
-pub fn matched_effect(differences: &[f64], draws: usize, seed: u64) -> Averaged {
+/// Effect from the levels of matched layouts: `a[i]` and `b[i]` have the same order (two at least).
+pub fn matched_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Averaged {
+    let differences: Vec<f64> = a.iter().zip(b).map(|(x, y)| y - x).collect();
     let n = differences.len();
-    let error = (variance(differences) / n as f64).sqrt();
-    averaged(mean(differences), error, n as f64 - 1.0, sign_flips(differences, draws, seed), n, true)
+    let error = (variance(&differences) / n as f64).sqrt();
+    Averaged {
+        matched: true,
+        p_value: sign_flips(&differences, draws, seed),
+        relink_band: relink_band(a, b),
+        ..around(mean(&differences), error, n as f64 - 1.0, n)
+    }
 }
 
-fn averaged(estimate: f64, error: f64, df: f64, p_value: f64, layouts: usize, matched: bool) -> Averaged {
+fn around(estimate: f64, error: f64, df: f64, layouts: usize) -> Averaged {
     let (wide, narrow) = (t_quantile(0.975, df) * error, t_quantile(0.95, df) * error);
     Averaged {
         estimate,
@@ -157,12 +169,19 @@ fn averaged(estimate: f64, error: f64, df: f64, p_value: f64, layouts: usize, ma
         high: estimate + wide,
         low90: estimate - narrow,
         high90: estimate + narrow,
-        p_value,
+        p_value: 1.0,
         layouts,
-        matched,
+        matched: false,
         standard_error: error,
         df,
+        relink_band: 0.0,
     }
+}
+
+fn relink_band(a: &[f64], b: &[f64]) -> f64 {
+    let (fa, fb) = (a.len() as f64 - 1.0, b.len() as f64 - 1.0);
+    let pooled = (variance(a) * fa + variance(b) * fb) / (fa + fb).max(1.0);
+    t_quantile(0.975, fa + fb) * (2.0 * pooled).sqrt()
 }
 
 /// Whole numbers in place of fractions: sums in any order are equal then, and ties are ties.

@@ -45,7 +45,8 @@ pub use layouts::{Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, matche
 pub use luck::Luck;
 pub use random::Random;
 pub use robust::{
-    TRIM, WINDOW, mean, median, running_median, spread, trimmed_mean, variance as sample_variance,
+    TRIM, WINDOW, mean, median, running_median, spread, trimmed_mean, trimmed_mean_error,
+    variance as sample_variance,
 };
 pub use variance::Components;
 pub use verdict::{Judgement, Needed, Rule, Verdict, judge};

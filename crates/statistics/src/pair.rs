@@ -14,7 +14,7 @@
 //! about twelve tests. With very many rounds fewer patterns are drawn, never under 1,999: 10,000 runs take a second.
 
 use crate::distribution::{normal_quantile, t_quantile};
-use crate::robust::{TRIM, cut, median, running_median, spread, trimmed_mean};
+use crate::robust::{TRIM, cut, median, median_around, spread, trimmed_mean};
 use crate::swaps::Swaps;
 
 /// Whose run is it?
@@ -96,7 +96,6 @@ impl PairTest {
                 *log += common;
             }
         }
-        let baseline = running_median(&logs);
         let mut rounds = vec![[0.0; 2]; self.rounds];
         for (index, point) in self.points.iter().enumerate() {
             let side = match point.label {
@@ -105,7 +104,7 @@ impl PairTest {
                 Label::Other(_) => continue,
             };
             if let Some(round) = rounds.get_mut(point.round) {
-                round[side] = logs[index] - baseline[index];
+                round[side] = logs[index] - median_around(&logs, index);
             }
         }
         rounds
@@ -150,69 +149,112 @@ impl PairTest {
             }
             step *= 2.0;
         }
-        for _ in 0..50 {
-            let middle = (low + high) / 2.0;
-            match self.observed(middle) {
-                t if t > 0.0 => low = middle,
-                t if t < 0.0 => high = middle,
-                _ => return middle,
+        // Regula falsi (Illinois): the statistic falls nearly along a line of slope −1.
+        let (mut at_low, mut at_high) = (self.observed(low), self.observed(high));
+        let mut last = 0.0;
+        for _ in 0..60 {
+            if high - low < 1e-9 || at_low <= 0.0 || at_high >= 0.0 {
+                break;
             }
+            let middle = (low + (high - low) * at_low / (at_low - at_high)).clamp(low, high);
+            let value = self.observed(middle);
+            if value.abs() < 1e-10 {
+                return middle;
+            }
+            let side = value.signum();
+            if value > 0.0 {
+                (low, at_low) = (middle, value);
+                at_high /= if side == last { 2.0 } else { 1.0 };
+            } else {
+                (high, at_high) = (middle, value);
+                at_low /= if side == last { 2.0 } else { 1.0 };
+            }
+            last = side;
         }
-        (low + high) / 2.0
+        match (at_low <= 0.0, at_high >= 0.0) {
+            (true, true) => (low + high) / 2.0,
+            (true, false) => low,
+            (false, true) => high,
+            (false, false) => low + (high - low) * at_low / (at_low - at_high),
+        }
     }
 
     /// Estimate and interval at `level` (0.95): the shifts that are not rejected at 1 − `level`.
     pub fn interval(&self, level: f64) -> Interval {
+        self.intervals([level])[0]
+    }
+
+    /// Intervals at several levels, the widest first: each search begins with what the ones before have found.
+    pub fn intervals<const N: usize>(&self, levels: [f64; N]) -> [Interval; N] {
         let estimate = self.estimate();
         let d: Vec<f64> = self.residuals(estimate).iter().map(|r| r[1] - r[0]).collect();
         let error = spread(&d) / (self.rounds.max(1) as f64).sqrt();
-        let end = |direction| self.end(estimate, direction, 1.0 - level, error);
-        Interval {
-            estimate,
-            low: end(-1.0).unwrap_or(f64::NEG_INFINITY),
-            high: end(1.0).unwrap_or(f64::INFINITY),
-        }
+        let [low, high] = [-1.0, 1.0].map(|direction| {
+            let mut search = Search { test: self, estimate, direction, tried: vec![(0.0, 1.0)] };
+            levels.map(|level| search.end(1.0 - level, error).unwrap_or(f64::INFINITY * direction))
+        });
+        std::array::from_fn(|at| Interval { estimate, low: low[at], high: high[at] })
+    }
+}
+
+/// The search for one end of intervals.
+struct Search<'t> {
+    test: &'t PairTest,
+    estimate: f64,
+    direction: f64,
+    /// Distances from the estimate tried so far, with their p-values.
+    tried: Vec<(f64, f64)>,
+}
+
+impl Search<'_> {
+    fn p_value(&mut self, away: f64) -> f64 {
+        let p = self.test.p_value(self.estimate + self.direction * away);
+        self.tried.push((away, p));
+        p
     }
 
-    /// The farthest shift in one direction that is not rejected; `None` when none is. `error` is a first guess of the
-    /// standard error.
-    fn end(&self, estimate: f64, direction: f64, alpha: f64, error: f64) -> Option<f64> {
-        if self.rounds == 0 || 2.0 / 2f64.powi(self.rounds.min(1000) as i32) > alpha {
+    /// The nearest shift that is rejected, found to 0.2 %; `None` when none is. `error` is a first guess of the standard
+    /// error.
+    fn end(&mut self, alpha: f64, error: f64) -> Option<f64> {
+        let rounds = self.test.rounds;
+        if rounds == 0 || 2.0 / 2f64.powi(rounds.min(1000) as i32) > alpha {
             return None;
         }
         // On the scale of z the p-value falls nearly along a line, so a secant finds the end in a few steps.
         let z_of = |p: f64| normal_quantile(1.0 - p / 2.0);
-        let test = |away: f64| self.p_value(estimate + direction * away);
         let goal = z_of(alpha);
-        let (mut inside, mut z_inside) = (0.0, 0.0);
-        let mut outside = (error * (goal + 0.2)).max(1e-4);
-        let mut p = test(outside);
-        while p > alpha {
-            (inside, z_inside) = (outside, z_of(p));
-            outside *= 1.5;
-            if outside > 64.0 {
+        let mut next = (error * (goal + 0.2)).max(1e-4);
+        let (mut low, mut high) = loop {
+            let rejected =
+                self.tried.iter().filter(|t| t.1 <= alpha).min_by(|x, y| x.0.total_cmp(&y.0)).copied();
+            if let Some(high) = rejected {
+                let inside = self.tried.iter().filter(|t| t.1 > alpha && t.0 < high.0);
+                break (inside.max_by(|x, y| x.0.total_cmp(&y.0)).copied().unwrap_or((0.0, 1.0)), high);
+            }
+            if next > 64.0 {
                 return None;
             }
-            p = test(outside);
-        }
-        let mut z_outside = z_of(p);
+            self.p_value(next);
+            next *= 1.5;
+        };
         let mut side = 1.0;
-        while outside - inside > 2e-3 * outside && outside - inside > 1e-6 {
-            let width = outside - inside;
-            let share = ((goal - z_inside) / (z_outside - z_inside).max(1e-9)).clamp(0.0, 1.0);
+        while high.0 - low.0 > 2e-3 * high.0 && high.0 - low.0 > 1e-6 {
+            let width = high.0 - low.0;
+            let (z_low, z_high) = (z_of(low.1), z_of(high.1));
+            let share = ((goal - z_low) / (z_high - z_low).max(1e-9)).clamp(0.0, 1.0);
             // A little beyond the expected end, from alternating sides, so that both ends of the bracket close in.
             side = -side;
-            let aim = (inside + width * share + side * 8e-4 * outside)
-                .clamp(inside + 0.05 * width, outside - 0.05 * width);
-            p = test(aim);
+            let aim = low.0 + width * share + side * 8e-4 * high.0;
+            let aim = aim.clamp(low.0 + 0.05 * width, high.0 - 0.05 * width);
+            let p = self.p_value(aim);
             if p > alpha {
-                (inside, z_inside) = (aim, z_of(p));
+                low = (aim, p);
             } else {
-                (outside, z_outside) = (aim, z_of(p));
+                high = (aim, p);
             }
         }
         // The outer of the two: never narrower than what was tested.
-        Some(estimate + direction * outside)
+        Some(self.estimate + self.direction * high.0)
     }
 }
 

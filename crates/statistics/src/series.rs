@@ -4,7 +4,7 @@
 use crate::Observation;
 use crate::changes::changes;
 use crate::distribution::t_two_sided;
-use crate::robust::{cut, mean, median, spread, trimmed_mean};
+use crate::robust::{cut, mean, median, spread, trimmed_mean, trimmed_mean_error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -209,17 +209,10 @@ pub fn yuen(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
     if x.len() < 6 || y.len() < 6 {
         return None;
     }
-    // Squared standard error and degrees of freedom of one trimmed mean, from the Winsorised variance.
     let part = |values: &[f64]| {
-        let mut v = values.to_vec();
-        let centre = trimmed_mean(&mut v, 0.2);
-        let (n, g) = (v.len(), cut(v.len(), 0.2));
-        for at in 0..g {
-            v[at] = v[g];
-            v[n - 1 - at] = v[n - 1 - g];
-        }
-        let h = (n - 2 * g) as f64;
-        (centre, crate::robust::variance(&v) * (n as f64 - 1.0) / (h * (h - 1.0)), h - 1.0)
+        let centre = trimmed_mean(&mut values.to_vec(), 0.2);
+        let (squared_error, df) = trimmed_mean_error(values, 0.2);
+        (centre, squared_error, df)
     };
     let ((cx, dx, fx), (cy, dy, fy)) = (part(x), part(y));
     let error = (dx + dy).sqrt();

@@ -1,20 +1,18 @@
 //! What is the noise made of: single runs, code layouts, or the machine's drift?
 //!
 //! * σ_w², of one run around its binary's level, such that the level over R rounds has variance σ_w²/R: R times the
-//!   bootstrap variance (over rounds) of the trimmed means, times R/(R − 1).
+//!   squared standard error of the trimmed mean (Tukey and McLaughlin 1963), averaged over binaries. Resampling the
+//!   rounds gives the same number slower and with an error of its own.
 //! * σ_L², between layouts of one variant: max(0, s² − σ_w²/R), s² the variance of the layout levels pooled over variants
 //!   with ν = Σ(L − 1) degrees of freedom; its interval takes ν·s²/χ² minus σ_w²/R.
 //! * drift: variance of the round medians, minus what medians of that many runs scatter by themselves.
 
 use crate::distribution::{chi_squared_quantile, t_quantile};
 use crate::layouts::LAYOUT_TRIM;
-use crate::robust::{mean, median, trimmed_mean, variance};
-use crate::{LayoutMeans, Observation, Random};
+use crate::robust::{mean, median, trimmed_mean_error, variance};
+use crate::{LayoutMeans, Observation};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Resamplings of the rounds.
-const RESAMPLES: usize = 200;
 
 /// Variances on the log scale; 0.01² means about 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +50,6 @@ pub fn components(
     observations: &[Observation],
     means: &LayoutMeans,
     pair: Option<(usize, usize)>,
-    seed: u64,
 ) -> Option<Components> {
     let wanted = |variant: usize| pair.is_none_or(|(a, b)| variant == a || variant == b);
     let runs: Vec<&Vec<(u32, f64)>> =
@@ -66,7 +63,7 @@ pub fn components(
     if rounds.len() < 2 {
         return None;
     }
-    let run_variance = run_variance(&runs, rounds.len(), seed);
+    let run_variance = run_variance(&runs);
     let noise = run_variance / rounds.len() as f64;
     let mut variants: Vec<usize> = means.cleaned().keys().map(|key| key.0).filter(|&v| wanted(v)).collect();
     variants.dedup();
@@ -97,23 +94,14 @@ pub fn components(
     })
 }
 
-/// R × the variance of the binaries' trimmed means when the rounds are resampled; whole binaries are averaged.
-fn run_variance(runs: &[&Vec<(u32, f64)>], rounds: usize, seed: u64) -> f64 {
-    let mut random = Random::new(seed);
-    let of = |runs: &Vec<(u32, f64)>, random: &mut Random| {
-        let n = runs.len();
-        let mut sample = Vec::with_capacity(n);
-        let mut draws = Vec::with_capacity(RESAMPLES);
-        // A binary that runs twice per round has levels twice as sure; per run it is as noisy as the others.
-        for _ in 0..RESAMPLES {
-            sample.clear();
-            sample.extend((0..n).map(|_| runs[random.below(n)].1));
-            draws.push(trimmed_mean(&mut sample, LAYOUT_TRIM));
-        }
-        variance(&draws) * n as f64 * n as f64 / (n as f64 - 1.0).max(1.0)
+/// n × the squared standard error of the binaries' trimmed means, averaged: per run, so that a binary that runs twice
+/// per round counts like the others.
+fn run_variance(runs: &[&Vec<(u32, f64)>]) -> f64 {
+    let of = |runs: &&Vec<(u32, f64)>| {
+        let values: Vec<f64> = runs.iter().map(|run| run.1).collect();
+        trimmed_mean_error(&values, LAYOUT_TRIM).0 * values.len() as f64
     };
-    let each: Vec<f64> = runs.iter().filter(|r| r.len() >= 2).map(|r| of(r, &mut random)).collect();
-    if rounds < 2 { 0.0 } else { mean(&each) }
+    mean(&runs.iter().filter(|r| r.len() >= 2).map(of).collect::<Vec<f64>>())
 }
 
 fn drift(observations: &[Observation], means: &LayoutMeans, run_variance: f64) -> f64 {

@@ -1,68 +1,19 @@
 //! `planish record`: a program's run to perf.data, with branch stacks wherever they can be had.
 
+mod args;
+
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use anyhow::{Context as _, bail};
+pub use args::Args;
+use args::Branches;
 use indicatif::ProgressBar;
-use record::live::{self, Rate, Target};
+use record::live;
 use record::{Ending, Stdout, Summary, Workload, emulate};
 use serde_json::json;
-use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-
-/// Where branch stacks come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Branches {
-    /// Of the CPU where it has them, else none (with a note)
-    #[default]
-    Auto,
-    /// Of the CPU (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
-    Hardware,
-    /// Software branch stacks at native speed (not built yet)
-    Software,
-    /// Of an emulated CPU (qemu-user): any machine, 10 to 15 times slower
-    Emulated,
-    /// None: clock samples
-    None,
-}
-
-/// Record where a program spends its time, with branch stacks, into perf.data.
-///
-/// Everything that reads perf.data reads the result: planish, perf script and perf report, llvm-profgen, perf2bolt. An
-/// existing file is kept as perf.data.old. Ctrl-C ends the program and finishes the file; a second one within three
-/// seconds ends a program that ignores the first. Under emulation, programs
-/// that the program starts run natively and are not recorded; their number is told.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Where to write; `-`: to standard output, in pipe form
-    #[arg(short, long, default_value = "perf.data", value_name = "FILE")]
-    pub output: PathBuf,
-    /// Where branch stacks come from
-    #[arg(short, long, value_enum, default_value_t = Branches::Auto)]
-    pub branches: Branches,
-    /// Sample every so many events; emulated: taken branches [default: 1000], clock: nanoseconds
-    #[arg(short = 'c', long = "count", value_name = "PERIOD", conflicts_with = "frequency",
-          value_parser = clap::value_parser!(u64).range(1..1 << 40))]
-    pub period: Option<u64>,
-    /// Sample so many times a second; not under emulation [default: 4000]
-    #[arg(short = 'F', long = "freq", value_name = "HERTZ",
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub frequency: Option<u64>,
-    /// Record running processes, until they end, the command ends, or Ctrl-C
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "all_cpus")]
-    pub pid: Vec<i32>,
-    /// Record the whole system, until the command ends, or Ctrl-C
-    #[arg(short, long = "all-cpus")]
-    pub all_cpus: bool,
-    /// How to print the summary; json goes to standard output, and the program's own to standard error
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-    /// The program and its arguments, after `--`
-    #[arg(last = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
-}
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
@@ -81,7 +32,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         emulate::record(&workload, &output, &options)?
     } else {
         let command = (!args.command.is_empty()).then_some(&workload);
-        live::record(&target(&args), command, &output, &live_options(&args))?
+        live::record(&args.target()?, command, &output, &args.live_options()?)?
     };
     drop(spinner);
     if piped {
@@ -125,42 +76,31 @@ fn check(args: &Args) -> anyhow::Result<()> {
             bail!("a recording is not for terminals: pipe it into another command, or give a file (-o)");
         }
     }
-    let attached = args.all_cpus || !args.pid.is_empty();
+    let attached = args.attached();
+    let kernels = args.kernel_option();
     match args.branches {
         Branches::Software => {
             bail!("software branch stacks are not built yet; use --branches=emulated")
         }
         Branches::Emulated if attached => {
-            bail!("--branches=emulated starts the program itself: give it after `--`, without -p and -a")
+            bail!(
+                "--branches=emulated starts the program itself: give it after `--`, without -p, -t, -u, -C and -a"
+            )
+        }
+        Branches::Emulated if kernels.is_some() => {
+            bail!(
+                "{} is for recordings by the kernel; the emulator samples taken branches and nothing else",
+                kernels.unwrap_or_default()
+            )
         }
         Branches::Emulated if args.frequency.is_some() => {
             bail!("under emulation time means nothing: give a period in taken branches (-c), not a frequency")
         }
         _ if args.command.is_empty() && !attached => {
-            bail!("nothing to record: give a command after `--`, or -p PID, or -a")
+            bail!("nothing to record: give a command after `--`, or -p PID, -t TID, -u USER, -C CPU, or -a")
         }
         _ => Ok(()),
     }
-}
-
-fn target(args: &Args) -> Target {
-    if args.all_cpus {
-        Target::System
-    } else if args.pid.is_empty() {
-        Target::Command
-    } else {
-        Target::Processes(args.pid.clone())
-    }
-}
-
-fn live_options(args: &Args) -> live::Options {
-    let branches = match args.branches {
-        Branches::Hardware => live::Branches::Hardware,
-        Branches::None => live::Branches::None,
-        Branches::Auto | Branches::Software | Branches::Emulated => live::Branches::Auto,
-    };
-    let rate = args.period.map(Rate::Period).or(args.frequency.map(Rate::Frequency));
-    live::Options { branches, rate }
 }
 
 /// The summary for people.
@@ -189,7 +129,10 @@ fn tell(args: &Args, summary: &Summary) {
             counted(summary.native_programs, "other program", "other programs")
         );
     }
-    if args.branches == Branches::Auto && summary.branches == "none" {
+    for note in &summary.notes {
+        eprintln!("note: {note}");
+    }
+    if args.branches == Branches::Auto && summary.branches == "none" && args.events.is_empty() {
         eprintln!(
             "note: this machine has no hardware branch stacks, so these are clock samples; \
              --branches=emulated gives branch stacks"
@@ -219,6 +162,7 @@ fn to_json(summary: &Summary) -> serde_json::Value {
         "bytes": summary.bytes,
         "branches": summary.branches,
         "event": summary.event,
+        "notes": summary.notes,
         "samples": summary.samples,
         "branch_entries": summary.branch_entries,
         "lost_samples": summary.lost_samples,

@@ -65,6 +65,15 @@ fn now_ms() -> i64 {
     (time.tv_sec * 1000 + time.tv_nsec / 1_000_000).max(1)
 }
 
+/// What a clock shows, in nanoseconds.
+pub(crate) fn clock_ns(clock: i32) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes the time through a pointer to a local.
+    let done = unsafe { libc::clock_gettime(clock, &mut time) };
+    let seconds = u64::try_from(time.tv_sec).ok().filter(|_| done == 0)?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)
+}
+
 impl ForwardSignals {
     /// Begins to hand signals on to a child; `0` only notes them.
     pub(crate) fn to(child: u32) -> ForwardSignals {

@@ -20,13 +20,15 @@ const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 pub(crate) struct Event(OwnedFd);
 
 impl Event {
-    /// Opens an event for a thread (-1: all) on a CPU (-1: any).
-    pub(crate) fn open(attr: &EventAttr, tid: i32, cpu: i32) -> io::Result<Event> {
+    /// Opens an event for a thread (-1: all) on a CPU (-1: any), in the group of another where there is one.
+    pub(crate) fn open(attr: &EventAttr, tid: i32, cpu: i32, group: Option<&Event>) -> io::Result<Event> {
+        let group = group.map_or(-1, |leader| leader.0.as_raw_fd());
         let bytes = attr.to_kernel_bytes();
         // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their number, and returns
         // a new descriptor.
         unsafe {
-            let fd = libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), tid, cpu, -1, FLAG_FD_CLOEXEC);
+            let fd =
+                libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), tid, cpu, group, FLAG_FD_CLOEXEC);
             if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(Event(OwnedFd::from_raw_fd(fd as i32))) }
         }
     }

@@ -18,8 +18,11 @@ fn visible(text: &str) -> impl Iterator<Item = char> + '_ {
 
 /// For the content of an element and for quoted attributes, in HTML as well as in XML.
 pub(crate) fn html_into(out: &mut String, text: &str) {
-    for c in visible(text) {
+    let mut rest = visible(text).peekable();
+    while let Some(c) = rest.next() {
         match c {
+            // A number keeps its per cent sign at a line's end.
+            ' ' if rest.peek() == Some(&'%') => out.push('\u{a0}'),
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -67,6 +70,7 @@ pub(crate) fn terminal(text: &str, ascii: bool) -> String {
             '−' | '–' | '·' => out.push('-'),
             'µ' => out.push('u'),
             'Δ' => out.push('d'),
+            'α' => out.push_str("alpha"),
             '×' => out.push('x'),
             '…' => out.push_str("..."),
             '“' | '”' => out.push('"'),

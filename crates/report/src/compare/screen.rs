@@ -44,11 +44,17 @@ impl Screen {
 
     /// Lines no wider than the terminal, each after `indent` blanks.
     pub(crate) fn wrap(self, text: &str, indent: usize) -> Vec<String> {
-        let room = self.width.saturating_sub(indent).max(20);
+        let room = self.width.saturating_sub(indent + 2).max(20);
         let text = self.text(text);
         let mut lines = Vec::new();
         let mut line = String::new();
         for word in text.split_whitespace() {
+            // A number keeps its per cent sign.
+            if word.starts_with('%') && !line.is_empty() {
+                line.push(' ');
+                line.push_str(word);
+                continue;
+            }
             if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
                 lines.push(format!("{:indent$}{line}", ""));
                 line.clear();

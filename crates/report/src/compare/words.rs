@@ -197,27 +197,38 @@ pub(crate) fn index(i: &Index) -> String {
 
 /// The result in plain words: the sentence of the only comparison, else how many of each verdict there are.
 pub fn headline(m: &Measurement) -> String {
+    headlines(m).join(" ")
+}
+
+/// The same in parts that may stand on lines of their own: one per variant, unless there are many.
+pub(crate) fn headlines(m: &Measurement) -> Vec<String> {
+    let variants = super::find::others(m);
     match m.comparisons.as_slice() {
-        [] => "Nothing was compared.".into(),
-        [one] => sentence(one),
-        all => {
-            let total = all.len();
-            let mut parts = Vec::new();
-            for verdict in VERDICTS {
-                let number = all.iter().filter(|c| c.verdict == verdict).count();
-                if number == 0 {
-                    continue;
-                }
-                let margin = percent(m.margin);
-                parts.push(match verdict {
-                    Verdict::Same => format!("{number} the same within ±{margin}"),
-                    Verdict::LayoutLuck => format!("{number} nothing but layout luck"),
-                    other => format!("{number} {}", word(other)),
-                });
-            }
-            format!("Of {total} comparisons: {}.", parts.join(", "))
-        }
+        [] => vec!["Nothing was compared.".into()],
+        [one] => vec![sentence(one)],
+        _ if variants.len() > 3 => vec![format!("All variants: {}.", tally(m, &|_| true))],
+        _ => variants.iter().map(|name| format!("{name}: {}.", tally(m, &|c| c.variant == *name))).collect(),
     }
+}
+
+/// How many there are of each verdict.
+fn tally(m: &Measurement, wanted: &dyn Fn(&Compared) -> bool) -> String {
+    let all = m.comparisons.iter().filter(|c| wanted(c)).count();
+    let number = |verdict| m.comparisons.iter().filter(|c| wanted(c) && c.verdict == verdict).count();
+    let mut text = String::new();
+    for verdict in VERDICTS {
+        let found = number(verdict);
+        let what = match verdict {
+            _ if found == 0 => continue,
+            Verdict::Same => format!("the same within ±{}", percent(m.margin)),
+            Verdict::LayoutLuck => "only layout luck".into(),
+            other => word(other).into(),
+        };
+        // The first says of how many.
+        let of = if text.is_empty() { format!("{found} of {all}") } else { format!(", {found}") };
+        text += &format!("{of} {what}");
+    }
+    text
 }
 
 /// The verdict's sentence; when the file has none, the verdict.

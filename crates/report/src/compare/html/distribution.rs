@@ -73,6 +73,14 @@ fn axes(p: &mut Picture, x: &Scale, y: &Scale, divisor: f64, axis: &str) {
     p.text("tick", (RIGHT, BOTTOM + 31.0), Anchor::End, axis);
 }
 
+/// Bins as wide as Freedman and Diaconis say for the narrowest variant, within what can be told apart.
+fn bins(values: &[Values], span: f64) -> usize {
+    let width = |v: &Vec<f64>| 2.0 * (quantile(v, 0.75) - quantile(v, 0.25)) / (v.len() as f64).cbrt();
+    let widths = values.iter().map(|(_, v)| width(v)).filter(|w| *w > 0.0);
+    // A float beyond the range of usize becomes its largest value.
+    ((span / widths.fold(f64::INFINITY, f64::min)) as usize).clamp(8, 44)
+}
+
 #[allow(clippy::too_many_arguments)] // What both pictures share is computed once.
 fn histogram(
     id: &str,
@@ -85,8 +93,7 @@ fn histogram(
     beyond: usize,
 ) -> Markup {
     let [low, high] = x.range();
-    let most = values.iter().map(|(_, v)| v.len()).max().unwrap_or(0);
-    let number = ((most as f64).sqrt() * 1.6).clamp(8.0, 44.0) as usize;
+    let number = bins(values, high - low);
     let mut shares = Vec::new();
     for (variant, v) in values {
         let mut bins = vec![0usize; number];

@@ -32,6 +32,9 @@ pub fn html(m: &Measurement, evidence: &[Evidence]) -> String {
     if m.comparisons.len() > 1 {
         out.append(matrix::matrix(m));
     }
+    if let Some(table) = tables::indices(m) {
+        out.append(table);
+    }
     let alone = cells.len() == 1;
     if cells.len() > 1 {
         out.raw(
@@ -60,7 +63,12 @@ fn title(m: &Measurement) -> String {
 
 fn head(out: &mut Markup, m: &Measurement) {
     out.raw("<header><p class=\"brand\">planish compare</p>");
-    out.leaf("h1", &[], &words::headline(m));
+    out.raw("<h1>");
+    for line in words::headlines(m) {
+        out.leaf("span", &[], &line);
+        out.raw(" ");
+    }
+    out.raw("</h1>");
     if let [only] = m.comparisons.as_slice() {
         out.raw("<p class=\"hero\">");
         out.leaf("b", &[("class", &super::forest::verdict_class(only))], &words::change(only.effect - 1.0));
@@ -88,11 +96,6 @@ fn head(out: &mut Markup, m: &Measurement) {
             words::percent(m.margin)
         ),
     );
-    if !m.indices.is_empty() {
-        out.raw("<ul class=\"index\">");
-        m.indices.iter().for_each(|i| out.leaf("li", &[], &words::index(i)));
-        out.raw("</ul>");
-    }
     out.raw("</header>");
 }
 

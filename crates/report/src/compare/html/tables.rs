@@ -9,9 +9,10 @@ use ::compare::result::{Measurement, Sizes, Variant};
 use std::collections::BTreeSet;
 
 /// Opens a table that is moved sideways where it does not fit.
-fn open(out: &mut Markup, label: &str, head: &[(&str, bool)]) {
+fn open(out: &mut Markup, class: &'static str, label: &str, head: &[(&str, bool)]) {
     out.open("div", &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &label)]);
-    out.raw("<table><thead><tr>");
+    out.open("table", &[("class", &class)]);
+    out.raw("<thead><tr>");
     for (text, number) in head {
         out.leaf("th", &[("scope", &"col"), ("class", if *number { &"n" } else { &"" })], text);
     }
@@ -36,7 +37,7 @@ pub(super) fn results(m: &Measurement, cells: &[Cell]) -> Markup {
     }
     head.extend([("Median", true), ("Spread", true), ("Ratio", true), ("95 % interval", true)]);
     head.extend([("p", true), ("p corrected", true), ("n", true), ("Verdict", false)]);
-    open(&mut out, "Results, moves sideways", &head);
+    open(&mut out, "", "Results, moves sideways", &head);
     for cell in cells {
         let unit = cell.metric().unit;
         let mut bases: Vec<&str> = Vec::new();
@@ -93,7 +94,7 @@ pub(super) fn sizes(m: &Measurement) -> Option<Markup> {
         ("bss", true),
         ("Δ", true),
     ];
-    open(&mut out, "Sizes in bytes, moves sideways", &head);
+    open(&mut out, "fit", "Sizes in bytes, moves sideways", &head);
     let columns: [fn(&Sizes) -> u64; 3] = [|s| s.text, |s| s.data, |s| s.bss];
     for variant in &m.variants {
         let Some(s) = variant.sizes else { continue };
@@ -135,7 +136,7 @@ pub(super) fn code_metrics(m: &Measurement) -> Option<Markup> {
     out.raw("<section><h2>Metrics of the code</h2>");
     let mut head = vec![("Benchmark", false), ("Metric", false)];
     head.extend(m.variants.iter().map(|v| (v.name.as_str(), true)));
-    open(&mut out, "Metrics of the code, moves sideways", &head);
+    open(&mut out, "fit", "Metrics of the code, moves sideways", &head);
     for key in &keys {
         let base = m.variants.first().and_then(|v| of(v, key));
         out.raw("<tr>");
@@ -174,7 +175,7 @@ pub(super) fn other_metrics(cell: &Cell) -> Option<Markup> {
         ("Ratio", true),
         ("95 % interval", true),
     ];
-    open(&mut out, "Other metrics, moves sideways", &head);
+    open(&mut out, "fit", "Other metrics, moves sideways", &head);
     for c in cell.comparisons() {
         for other in &c.others {
             let info = find::metric(cell.benchmark(), Some(&other.name));
@@ -215,7 +216,7 @@ pub(super) fn alignment(m: &Measurement) -> Option<Markup> {
         ("text of variant", true),
         ("What remains", false),
     ];
-    open(&mut out, "Alignment probe, moves sideways", &head);
+    open(&mut out, "", "Alignment probe, moves sideways", &head);
     for a in &m.alignment {
         out.raw("<tr>");
         out.leaf("th", &[("scope", &"row")], &a.variant);
@@ -229,5 +230,43 @@ pub(super) fn alignment(m: &Measurement) -> Option<Markup> {
     }
     close(&mut out);
     out.raw("</section>");
+    Some(out)
+}
+
+/// Means over rows.
+pub(super) fn indices(m: &Measurement) -> Option<Markup> {
+    if m.indices.is_empty() {
+        return None;
+    }
+    let mut out = Markup::default();
+    out.raw("<section><h2>Geometric means</h2>");
+    let head = [
+        ("Variant", false),
+        ("Machine", false),
+        ("Rows", true),
+        ("Mean", true),
+        ("95 % interval", true),
+        ("As a sample", true),
+        ("Lowest – highest", true),
+        ("Random effects", true),
+        ("Another row", true),
+    ];
+    open(&mut out, "", "Geometric means, moves sideways", &head);
+    let range = |i: Option<[f64; 2]>| i.map_or("–".to_owned(), |[l, h]| format!("{l:.3} – {h:.3}"));
+    for i in &m.indices {
+        out.raw("<tr>");
+        out.leaf("th", &[("scope", &"row")], &i.variant);
+        out.leaf("td", &[], i.machine.as_deref().unwrap_or("all"));
+        number(&mut out, &i.rows.to_string());
+        out.leaf("td", &[("class", &"n strong")], &words::ratio(i.mean));
+        number(&mut out, &range(i.interval));
+        number(&mut out, &range(i.sample_interval));
+        number(&mut out, &range(Some(i.range)));
+        number(&mut out, &i.random_effects.map_or("–".to_owned(), words::ratio));
+        number(&mut out, &range(i.prediction));
+        out.raw("</tr>");
+    }
+    close(&mut out);
+    out.raw("<p class=\"small\">The first interval holds for just these benchmarks, “as a sample” for benchmarks like them; “another row” is where one more would lie.</p></section>");
     Some(out)
 }

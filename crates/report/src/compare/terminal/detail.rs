@@ -15,12 +15,17 @@ pub(super) fn lines(m: &Measurement, cell: &Cell, screen: Screen) -> Vec<String>
     let mut lines: Vec<String> =
         screen.wrap(&title, 0).iter().map(|line| screen.style.paint(Colour::Strong, line)).collect();
     lines.extend(summary(cell, screen, &metric.unit));
-    lines.extend(plot::effects(cell, m.margin, screen));
-    lines.extend(plot::runs(m, cell, screen));
     for c in cell.comparisons() {
         lines.extend(sentences(m, c, screen));
     }
-    lines.extend(other_metrics(cell, screen));
+    for part in
+        [plot::effects(cell, m.margin, screen), plot::runs(m, cell, screen), other_metrics(cell, screen)]
+    {
+        if !part.is_empty() {
+            lines.push(String::new());
+            lines.extend(part);
+        }
+    }
     lines
 }
 

@@ -8,22 +8,34 @@ use ::compare::result::{Measurement, Verdict};
 /// The matrix and what its signs mean.
 pub(super) fn lines(m: &Measurement, screen: Screen) -> Vec<String> {
     let variants = find::others(m);
-    let columns: Vec<(&str, &str)> =
-        m.machines.iter().flat_map(|machine| variants.iter().map(|v| (machine.name.as_str(), *v))).collect();
-    let name = |(machine, variant): &(&str, &str)| match m.machines.len() {
-        0 | 1 => (*variant).to_owned(),
-        _ => format!("{variant} @ {machine}"),
-    };
-    let mut rows = Vec::new();
-    for benchmark in &m.benchmarks {
-        let mut row = vec![left(&benchmark.name)];
-        row.extend(columns.iter().map(|column| entry(m, &benchmark.name, *column, screen)));
-        rows.push(row);
+    let names: Vec<&str> = m.machines.iter().map(|machine| machine.name.as_str()).collect();
+    // All machines side by side where they fit, else one below the other.
+    let group = if fits(m, &variants, names.len(), screen) { names.len().max(1) } else { 1 };
+    let mut lines = Vec::new();
+    for machines in names.chunks(group) {
+        let columns: Vec<(&str, &str)> =
+            machines.iter().flat_map(|machine| variants.iter().map(|v| (*machine, *v))).collect();
+        let mut rows = Vec::new();
+        for benchmark in &m.benchmarks {
+            let mut row = vec![left(&benchmark.name)];
+            row.extend(columns.iter().map(|column| entry(m, &benchmark.name, *column, screen)));
+            rows.push(row);
+        }
+        let (corner, heads) = match machines {
+            [one] if names.len() > 1 => {
+                (format!("benchmark on {one}"), variants.iter().map(|v| (*v).to_owned()).collect())
+            }
+            [_] => ("benchmark".to_owned(), variants.iter().map(|v| (*v).to_owned()).collect()),
+            _ => (
+                "benchmark".to_owned(),
+                columns.iter().map(|(on, v)| format!("{v} @ {on}")).collect::<Vec<_>>(),
+            ),
+        };
+        let mut head = vec![corner.as_str()];
+        head.extend(heads.iter().map(String::as_str));
+        lines.extend(table(screen, &head, &rows));
+        lines.push(String::new());
     }
-    let names: Vec<String> = columns.iter().map(name).collect();
-    let mut head = vec!["benchmark"];
-    head.extend(names.iter().map(String::as_str));
-    let mut lines = table(screen, &head, &rows);
     let legend: Vec<String> = words::VERDICTS
         .iter()
         .map(|v| {
@@ -42,6 +54,15 @@ pub(super) fn lines(m: &Measurement, screen: Screen) -> Vec<String> {
     // The signs are chosen for the terminal already; only the rest may need replacing.
     lines.extend(screen.wrap(&text, 2));
     lines
+}
+
+/// Is the table over all machines no wider than the terminal?
+fn fits(m: &Measurement, variants: &[&str], machines: usize, screen: Screen) -> bool {
+    let length = |text: &str| text.chars().count();
+    let first = m.benchmarks.iter().map(|b| length(&b.name)).max().unwrap_or(0).max(9);
+    let names: usize = variants.iter().map(|v| length(v) + 5).sum::<usize>() * machines;
+    let places: usize = m.machines.iter().map(|on| length(&on.name)).sum::<usize>() * variants.len();
+    first + 4 + names + places <= screen.width
 }
 
 fn entry(m: &Measurement, benchmark: &str, (machine, variant): (&str, &str), screen: Screen) -> Entry {

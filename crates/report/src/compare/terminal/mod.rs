@@ -41,6 +41,7 @@ pub fn terminal(m: &Measurement, evidence: &[Evidence], screen: impl Into<Screen
         lines.push(String::new());
     }
     lines.extend(whole(m, screen));
+    lines.dedup_by(|a, b| a.is_empty() && b.is_empty());
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
@@ -94,8 +95,7 @@ fn whole(m: &Measurement, screen: Screen) -> Vec<String> {
         lines.extend(note(screen, warning, Colour::Care));
     }
     for machine in &m.machines {
-        // α is no ASCII letter, and the terminal form has a word for it.
-        let text = format!("machine {}: {}", machine.name, words::calibration(machine).replace('α', "alpha"));
+        let text = format!("machine {}: {}", machine.name, words::calibration(machine));
         lines.extend(faint(screen, &text));
     }
     if !m.raw.is_empty() {

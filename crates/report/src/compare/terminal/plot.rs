@@ -41,9 +41,10 @@ pub(super) fn effects(cell: &Cell, margin: f64, screen: Screen) -> Vec<String> {
     let label = |ratio: f64| words::change(ratio - 1.0);
     let key = if cell.comparisons().any(|c| c.layouts.is_some()) {
         format!(
-            "{} averaged over layouts, {} as built, {} margin",
+            "{} averaged over layouts, {} as built, {} no difference, {} margin",
             screen.sign("━", "="),
             screen.sign("◆", "#"),
+            screen.sign("│", "!"),
             screen.sign("┊", ":")
         )
     } else {

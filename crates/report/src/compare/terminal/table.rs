@@ -90,7 +90,7 @@ fn records(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
 pub(super) fn sizes(m: &Measurement, screen: Screen) -> Vec<String> {
     let base = m.variants.first().and_then(|v| v.sizes);
     let with_change = |bytes: u64, pick: fn(&Sizes) -> u64, first: bool| match base.map(|b| pick(&b)) {
-        Some(before) if !first && before > 0 => {
+        Some(before) if !first && before > 0 && before != bytes => {
             let share = bytes as f64 / before as f64 - 1.0;
             format!("{} ({})", crate::numbers::count(bytes), words::change(share))
         }

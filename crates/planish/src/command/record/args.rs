@@ -1,0 +1,224 @@
+//! The options of `planish record`, with perf's spelling and meaning where perf has them.
+
+use crate::cli::Format;
+use record::live::{self, Rate, Sampling, Target};
+use record::settings::{BranchFilter, CallGraph, Clock, Registers, RingPages};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where branch stacks come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Branches {
+    /// Of the CPU where it has them, else none (with a note)
+    #[default]
+    Auto,
+    /// Of the CPU (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
+    Hardware,
+    /// Software branch stacks at native speed (not built yet)
+    Software,
+    /// Of an emulated CPU (qemu-user): any machine, 10 to 15 times slower
+    Emulated,
+    /// None: clock samples
+    None,
+}
+
+const EVENTS_HELP: &str = "\
+What to sample, by perf's syntax; repeatable. Without it: branch stacks where the CPU has them, else the clock.
+
+  cpu-clock, page-faults, cs …          software: on every machine
+  cycles, instructions, branch-misses   hardware, where there is a PMU
+  L1-icache-load-misses, dTLB-loads …   caches
+  sched:sched_switch, sched:*           tracepoints
+  r1a8, cpu/event=0x3c,umask=0/         by number; terms as in /sys/bus/event_source/devices/PMU/format
+  cycles/period=100003,name='a text'/   own period, freq, name, call-graph, stack-size, max-stack, inherit
+  {cycles,instructions}:S               a group, read together
+  cycles:u cycles:k cycles:ppp          modifiers: user, kernel, precise; also h G H I P S D e W";
+
+/// Record where a program spends its time, with branch stacks, into perf.data.
+///
+/// Everything that reads perf.data reads the result: planish, perf script and perf report, llvm-profgen, perf2bolt. An
+/// existing file is kept as perf.data.old. Ctrl-C ends the program and finishes the file; a second one within three
+/// seconds ends a program that ignores the first. Under emulation, programs
+/// that the program starts run natively and are not recorded; their number is told.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where to write; `-`: to standard output, in pipe form
+    #[arg(short, long, default_value = "perf.data", value_name = "FILE")]
+    pub output: PathBuf,
+    /// Where branch stacks come from
+    #[arg(long, value_enum, default_value_t = Branches::Auto)]
+    pub branches: Branches,
+    /// What to sample, by perf's syntax: -e cycles:u -e '{cpu-clock,page-faults}'; repeatable
+    #[arg(short = 'e', long = "event", value_name = "EVENT", long_help = EVENTS_HELP)]
+    pub events: Vec<String>,
+    /// Sample every so many events; emulated: taken branches [default: 1000], clock: nanoseconds
+    #[arg(short = 'c', long = "count", value_name = "PERIOD", conflicts_with = "frequency",
+          value_parser = clap::value_parser!(u64).range(1..1 << 40))]
+    pub period: Option<u64>,
+    /// Sample so many times a second, or `max`; not under emulation [default: 4000]
+    #[arg(short = 'F', long = "freq", value_name = "HERTZ", value_parser = frequency)]
+    pub frequency: Option<u64>,
+    /// Record running processes, until they end, the command ends, or Ctrl-C
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who")]
+    pub pid: Vec<i32>,
+    /// Record running threads and what they start
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who")]
+    pub tid: Vec<i32>,
+    /// Record the running processes of a user, by name or number
+    #[arg(short, long = "uid", value_name = "USER", group = "who", value_parser = user)]
+    pub uid: Option<u32>,
+    /// Record the whole system, until the command ends, or Ctrl-C
+    #[arg(short, long = "all-cpus", group = "who")]
+    pub all_cpus: bool,
+    /// Record everything on these CPUs: `0-3,8`
+    #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid", "uid"])]
+    pub cpus: Option<String>,
+    /// Record who called, by frame pointers; the same as --call-graph fp
+    #[arg(short = 'g', conflicts_with = "call_graph")]
+    pub frame_pointers: bool,
+    /// Record who called: `fp` by frame pointers, `dwarf[,SIZE]` with a copy of the stack to unwind later (8192
+    /// bytes), `lbr` by the CPU's branch records
+    #[arg(long, value_name = "HOW")]
+    pub call_graph: Option<CallGraph>,
+    /// Record user registers with each sample: `ax,bx,ip`
+    #[arg(long, value_name = "REGISTERS")]
+    pub user_regs: Option<Registers>,
+    /// Record all taken branches by the CPU; the same as --branch-filter any
+    #[arg(short = 'b', long = "branch-any", conflicts_with = "branch_filter")]
+    pub branch_any: bool,
+    /// Record branches of these kinds by the CPU: any, any_call, any_ret, ind_call, cond, call … and u, k, hv
+    #[arg(short = 'j', long, value_name = "KINDS")]
+    pub branch_filter: Option<BranchFilter>,
+    /// Record data addresses
+    #[arg(short = 'd', long)]
+    pub data: bool,
+    /// Children of the program or process are not recorded
+    #[arg(short = 'i', long)]
+    pub no_inherit: bool,
+    /// Record the counts of each thread, at its end
+    #[arg(short = 's', long)]
+    pub stat: bool,
+    /// Clock of the times: realtime, monotonic, monotonic_raw, boottime, tai [default: monotonic]
+    #[arg(short = 'k', long, value_name = "CLOCK")]
+    pub clockid: Option<Clock>,
+    /// Begin to sample so many milliseconds after the program has started
+    #[arg(short = 'D', long, value_name = "MS")]
+    pub delay: Option<u32>,
+    /// Record in which namespaces processes run
+    #[arg(long)]
+    pub namespaces: bool,
+    /// Record context switches
+    #[arg(long)]
+    pub switch_events: bool,
+    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M [default: 4M, less if not allowed]
+    #[arg(short = 'm', long, value_name = "PAGES")]
+    pub mmap_pages: Option<RingPages>,
+    /// How to print the summary; json goes to standard output, and the program's own to standard error
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// The program and its arguments, after `--`
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// A number, or the kernel's own limit.
+fn frequency(text: &str) -> Result<u64, String> {
+    const MOST: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+    if text == "max" {
+        let limit = std::fs::read_to_string(MOST).ok().and_then(|text| text.trim().parse().ok());
+        return limit.ok_or_else(|| format!("cannot read {MOST}; give a number"));
+    }
+    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "it is no number from 1 to 1000000, and not `max`".to_owned())
+}
+
+/// A user by number or by the name in /etc/passwd.
+fn user(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let number = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(text)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    });
+    number.ok_or_else(|| "it is no number, and /etc/passwd has no user of that name".to_owned())
+}
+
+impl Args {
+    /// Whether something is recorded that planish does not start.
+    pub fn attached(&self) -> bool {
+        self.all_cpus
+            || self.cpus.is_some()
+            || !self.pid.is_empty()
+            || !self.tid.is_empty()
+            || self.uid.is_some()
+    }
+
+    /// The first option given that only recordings by the kernel have.
+    pub fn kernel_option(&self) -> Option<&'static str> {
+        let given = [
+            (!self.events.is_empty(), "-e"),
+            (self.frame_pointers, "-g"),
+            (self.call_graph.is_some(), "--call-graph"),
+            (self.user_regs.is_some(), "--user-regs"),
+            (self.branch_any, "-b"),
+            (self.branch_filter.is_some(), "-j"),
+            (self.data, "-d"),
+            (self.no_inherit, "-i"),
+            (self.stat, "-s"),
+            (self.clockid.is_some(), "-k"),
+            (self.delay.is_some(), "-D"),
+            (self.namespaces, "--namespaces"),
+            (self.switch_events, "--switch-events"),
+            (self.mmap_pages.is_some(), "-m"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+    }
+
+    /// Who is to be recorded.
+    pub fn target(&self) -> anyhow::Result<Target> {
+        Ok(if self.all_cpus || self.cpus.is_some() {
+            Target::System
+        } else if let Some(user) = self.uid {
+            Target::user(user)?
+        } else if !self.tid.is_empty() {
+            Target::Threads(self.tid.clone())
+        } else if self.pid.is_empty() {
+            Target::Command
+        } else {
+            Target::Processes(self.pid.clone())
+        })
+    }
+
+    /// How.
+    pub fn live_options(&self) -> anyhow::Result<live::Options> {
+        let branches = match self.branches {
+            Branches::Hardware => live::Branches::Hardware,
+            Branches::None => live::Branches::None,
+            Branches::Auto | Branches::Software | Branches::Emulated => live::Branches::Auto,
+        };
+        let sampling = Sampling {
+            call_graph: self.call_graph.or(self.frame_pointers.then_some(CallGraph::FramePointers)),
+            user_registers: self.user_regs.unwrap_or_default(),
+            branch_filter: self.branch_filter.or(self.branch_any.then_some(BranchFilter::ANY)),
+            addresses: self.data,
+            no_inherit: self.no_inherit,
+            thread_counts: self.stat,
+            clock: self.clockid,
+            delay: self.delay.filter(|delay| *delay > 0).map(|delay| Duration::from_millis(delay.into())),
+            namespaces: self.namespaces,
+            switch_events: self.switch_events,
+        };
+        let cpus = self.cpus.as_deref().map(live::cpu_list).transpose()?.unwrap_or_default();
+        Ok(live::Options {
+            branches,
+            rate: self.period.map(Rate::Period).or(self.frequency.map(Rate::Frequency)),
+            events: self.events.clone(),
+            sampling,
+            cpus,
+            ring: self.mmap_pages,
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! Which attributes a recording opens: events and options to `perf_event_attr`, with perf 6.1's meaning of each option.
+//!
+//! What planish asks for beyond perf, so that its file needs nothing looked up afterwards: a period and an identifier
+//! in every sample, build IDs in the records of mappings, a clock that other programs can read, and a watermark.
+
+use crate::attr::{self, SAMPLE_FIELDS, bit};
+use crate::event::Event;
+use crate::events::Rate;
+use crate::settings::{BranchFilter, CallGraph, Clock, Registers};
+use perfdata::{EventAttr, attr_flag as flag, read_format, sample_type};
+use std::time::Duration;
+
+/// What is sampled besides the events themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Sampling {
+    /// How callers are found (`-g`, `--call-graph`).
+    pub call_graph: Option<CallGraph>,
+    /// User registers in each sample (`--user-regs`).
+    pub user_registers: Registers,
+    /// Which branches the CPU records (`-b`, `-j`).
+    pub branch_filter: Option<BranchFilter>,
+    /// Data addresses (`-d`).
+    pub addresses: bool,
+    /// Children of a recorded process are not recorded (`-i`).
+    pub no_inherit: bool,
+    /// Counts per thread, at its end (`-s`).
+    pub thread_counts: bool,
+    /// The clock of the times; CLOCK_MONOTONIC when none is given (`-k`).
+    pub clock: Option<Clock>,
+    /// Sampling begins so long after the program did (`-D`).
+    pub delay: Option<Duration>,
+    /// Records of namespaces (`--namespaces`).
+    pub namespaces: bool,
+    /// Records of context switches (`--switch-events`).
+    pub switch_events: bool,
+}
+
+/// Who is recorded, as far as it changes attributes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// A program that planish starts.
+    Command,
+    /// What runs already.
+    Attached,
+    /// CPUs, whatever runs there.
+    Cpus,
+}
+
+/// An event to open.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// What the kernel is asked for; name and ids are not set.
+    pub attr: EventAttr,
+    /// As perf calls it.
+    pub name: String,
+    /// Index of the leader of its group; its own when it has none.
+    pub leader: usize,
+    /// To be tried with less precision when the kernel refuses.
+    pub precise_max: bool,
+    /// To be opened alone when the kernel refuses the group.
+    pub weak: bool,
+    /// Opened before existing processes are described, and counting from then on.
+    pub immediate: bool,
+    /// System and name, of a tracepoint.
+    pub tracepoint: Option<(String, String)>,
+    /// Where it counts, when not everywhere.
+    pub cpus: Option<String>,
+}
+
+impl Planned {
+    /// Whether it only tells what happens to processes, and never samples.
+    pub fn is_tracker(&self) -> bool {
+        (self.attr.kind, self.attr.config) == (attr::TYPE_SOFTWARE, DUMMY)
+    }
+}
+
+const DUMMY: u64 = 9;
+const BPF_OUTPUT: u64 = 10;
+const TYPE_TRACEPOINT: u32 = 2;
+
+/// The flags by which the kernel tells what happens to processes. One event of a recording has them.
+fn tracking(sampling: &Sampling) -> u64 {
+    let mut flags = flag::MMAP
+        | flag::MMAP2
+        | flag::COMM
+        | flag::COMM_EXEC
+        | flag::TASK
+        | flag::BUILD_ID
+        | bit::KSYMBOL
+        | bit::BPF_EVENT;
+    for (on, bit) in [
+        (sampling.namespaces, bit::NAMESPACES),
+        (sampling.switch_events, flag::CONTEXT_SWITCH),
+        (sampling.addresses, bit::MMAP_DATA),
+    ] {
+        if on {
+            flags |= bit;
+        }
+    }
+    flags
+}
+
+/// The attributes of the events, in their order, and behind them one that only tracks where sampling begins late.
+pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> Vec<Planned> {
+    let late = sampling.delay.is_some() || scope == Scope::Cpus;
+    let mut planned: Vec<Planned> = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        let mut attr = one(event, sampling, rate, scope);
+        if event.leader == index {
+            attr.flags |= flag::DISABLED;
+            if scope == Scope::Command && sampling.delay.is_none() {
+                attr.flags |= flag::ENABLE_ON_EXEC;
+            }
+        }
+        if index == 0 && !late {
+            attr.flags |= tracking(sampling);
+        }
+        let members = events.iter().filter(|other| other.leader == event.leader).count();
+        if event.sample_read && members > 1 {
+            attr.read_format |= read_format::GROUP;
+            attr.flags &= !flag::INHERIT;
+            if let Some(leader) = planned.get(event.leader) {
+                follow(&mut attr, &leader.attr);
+            }
+        }
+        planned.push(Planned {
+            attr,
+            name: event.name.clone(),
+            leader: event.leader,
+            precise_max: event.precise_max,
+            weak: event.weak,
+            immediate: false,
+            tracepoint: event.tracepoint.clone(),
+            cpus: event.cpus.clone(),
+        });
+    }
+    if late {
+        planned.push(dummy(planned.len(), sampling, scope));
+    }
+    planned
+}
+
+/// A member of a group whose leader samples takes no samples of its own.
+fn follow(attr: &mut EventAttr, leader: &EventAttr) {
+    attr.flags &= !flag::FREQ;
+    attr.period_or_freq = 0;
+    attr.sample_type = leader.sample_type;
+}
+
+fn base(sampling: &Sampling, scope: Scope) -> EventAttr {
+    let mut flags = flag::SAMPLE_ID_ALL | flag::WATERMARK | flag::USE_CLOCKID;
+    if !sampling.no_inherit {
+        flags |= flag::INHERIT;
+    }
+    EventAttr {
+        size_bytes: EventAttr::WRITTEN_BYTES,
+        sample_type: SAMPLE_FIELDS | if scope == Scope::Cpus { sample_type::CPU } else { 0 },
+        read_format: read_format::ID | read_format::LOST,
+        flags,
+        clockid: sampling.clock.map_or(attr::CLOCK_MONOTONIC, |clock| clock.0),
+        ..EventAttr::default()
+    }
+}
+
+fn dummy(index: usize, sampling: &Sampling, scope: Scope) -> Planned {
+    let mut attr = base(sampling, scope);
+    (attr.kind, attr.config, attr.period_or_freq) = (attr::TYPE_SOFTWARE, DUMMY, 1);
+    attr.flags |= tracking(sampling);
+    let immediate = scope != Scope::Command;
+    if !immediate {
+        attr.flags |= flag::DISABLED | flag::ENABLE_ON_EXEC;
+    }
+    Planned {
+        attr,
+        name: "dummy:HG".to_owned(),
+        leader: index,
+        precise_max: false,
+        weak: false,
+        immediate,
+        tracepoint: None,
+        cpus: None,
+    }
+}
+
+fn one(event: &Event, sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> EventAttr {
+    let own = &event.settings;
+    let mut attr = base(sampling, scope);
+    (attr.kind, attr.config, attr.config1, attr.config2) =
+        (event.attr.kind, event.attr.config, event.attr.config1, event.attr.config2);
+    attr.flags |= event.attr.flags;
+    match own.inherit {
+        Some(true) => attr.flags |= flag::INHERIT,
+        Some(false) => attr.flags &= !flag::INHERIT,
+        None => {}
+    }
+    let records_data =
+        event.tracepoint.is_some() || (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, BPF_OUTPUT);
+    if records_data || attr.kind == TYPE_TRACEPOINT {
+        attr.sample_type |= sample_type::RAW | sample_type::CPU;
+    }
+    set_rate(&mut attr, event, rate, records_data);
+    if event.sample_read {
+        attr.sample_type |= sample_type::READ;
+    }
+    if event.precise_max {
+        attr.flags |= 3 << bit::PRECISE_AT;
+    }
+    let call_graph = own.call_graph.unwrap_or(sampling.call_graph);
+    let dwarf = matches!(call_graph, Some(CallGraph::Dwarf { .. }));
+    if sampling.addresses || dwarf {
+        attr.sample_type |= sample_type::ADDR | sample_type::DATA_SRC;
+    }
+    if sampling.user_registers != Registers::default() {
+        attr.sample_type |= sample_type::REGS_USER;
+        attr.sample_regs_user |= sampling.user_registers.0;
+    }
+    let filter = own.branch_filter.or(sampling.branch_filter);
+    if let Some(BranchFilter(mask)) = filter {
+        attr.sample_type |= sample_type::BRANCH_STACK;
+        attr.branch_sample_type = mask;
+    }
+    if let Some(how) = call_graph {
+        set_call_graph(&mut attr, how, own.stack_bytes, sampling);
+        attr.sample_max_stack = own.max_stack.unwrap_or(0);
+    }
+    if sampling.thread_counts {
+        attr.flags |= bit::INHERIT_STAT;
+        attr.read_format |= read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RUNNING;
+    }
+    attr
+}
+
+/// An event's own term, then the option, then 1 for what carries data of its own, then perf's 4000 a second.
+fn set_rate(attr: &mut EventAttr, event: &Event, rate: Option<Rate>, records_data: bool) {
+    /// perf's own default.
+    const FREQUENCY: u64 = 4000;
+    let own = &event.settings;
+    let own = own.period.map(Rate::Period).or(own.frequency.map(Rate::Frequency));
+    let usual = if records_data { Rate::Period(1) } else { Rate::Frequency(FREQUENCY) };
+    match own.or(rate).unwrap_or(usual) {
+        Rate::Period(period) => attr.period_or_freq = period,
+        Rate::Frequency(frequency) => {
+            attr.period_or_freq = frequency;
+            attr.flags |= flag::FREQ;
+        }
+    }
+}
+
+fn set_call_graph(attr: &mut EventAttr, how: CallGraph, own_bytes: Option<u32>, sampling: &Sampling) {
+    attr.sample_type |= sample_type::CALLCHAIN;
+    match how {
+        CallGraph::FramePointers => {}
+        CallGraph::BranchRecords => {
+            // The CPU has one set of branch records, and call stacks are the user's only.
+            if attr.sample_type & sample_type::BRANCH_STACK == 0 && attr.flags & flag::EXCLUDE_USER == 0 {
+                attr.sample_type |= sample_type::BRANCH_STACK;
+                attr.branch_sample_type = BranchFilter::CALL_STACK;
+            }
+        }
+        CallGraph::Dwarf { stack_bytes } => {
+            attr.sample_type |= sample_type::REGS_USER | sample_type::STACK_USER;
+            let chosen = sampling.user_registers != Registers::default();
+            attr.sample_regs_user |= if chosen { Registers::MINIMAL } else { Registers::ALL };
+            attr.sample_stack_user = own_bytes.unwrap_or(stack_bytes);
+            attr.flags |= bit::EXCLUDE_CALLCHAIN_USER;
+        }
+    }
+}

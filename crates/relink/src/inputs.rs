@@ -1,0 +1,393 @@
+//! What does a program consist of? Opens the archive of its link, unpacks it and looks at the objects.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+use crate::linker::{self, Linker};
+use crate::map::{self, LiveSections};
+use crate::pad::Target;
+use crate::response::Response;
+use crate::units::{self, LiveObject};
+use crate::{archive, relocatable, tar};
+
+/// Below this share of code in function sections a layout moves too little to be called random.
+const SHARE_WANTED: f64 = 0.80;
+
+/// Where toolchains keep their objects; code there is not the program's own.
+const SYSTEM: &[&str] = &["lib/", "lib32/", "lib64/", "usr/lib/", "usr/lib32/", "usr/lib64/", "usr/libexec/"];
+
+/// How much of a program can be moved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Survey {
+    /// Function sections in the program's own objects that are in the program.
+    pub function_sections: usize,
+    /// Bytes of code in these.
+    pub function_section_bytes: u64,
+    /// Bytes of code in all of the program's own objects; the toolchain's (`/usr/lib`) are moved as whole sections.
+    pub text_bytes: u64,
+    /// Objects that are in the program, the toolchain's included.
+    pub objects: usize,
+    /// Objects of LLVM bitcode, whose code is made anew in every link.
+    pub bitcode_objects: usize,
+    /// What a reader of the results should know, one sentence each.
+    pub remarks: Vec<String>,
+}
+
+impl Survey {
+    /// The share of the program's own code that is in function sections, 0 to 1 (0 without code).
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        if self.text_bytes == 0 { 0.0 } else { self.function_section_bytes as f64 / self.text_bytes as f64 }
+    }
+}
+
+/// The inputs of a program's link, unpacked and looked at.
+#[derive(Debug)]
+pub struct Inputs {
+    archive: PathBuf,
+    /// Holds everything of this archive: `root` (the unpacked files), `named` and directories of links under way.
+    pub(crate) home: PathBuf,
+    identity: String,
+    pub(crate) linker: Linker,
+    pub(crate) response: Response,
+    pub(crate) objects: Vec<LiveObject>,
+    /// The order of symbols that the link itself asks for; empty without one.
+    pub(crate) own_order: Vec<String>,
+    /// Where that order comes from.
+    pub(crate) own_order_from: Option<&'static str>,
+    pub(crate) target: Option<Target>,
+    /// Why the objects cannot be told apart, if so.
+    pub(crate) unreadable: Option<(String, String)>,
+    survey: Survey,
+}
+
+/// A directory of one link, removed in the end.
+pub(crate) struct Work(pub(crate) PathBuf);
+
+impl Work {
+    pub(crate) fn new(home: &Path) -> Result<Work, Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = home.join(format!("work-{}-{number}", std::process::id()));
+        // A process of the same number may have died here.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).map_err(Error::file(&path, "create"))?;
+        Ok(Work(path))
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).map_err(Error::file(&path, "write"))?;
+        Ok(path)
+    }
+
+    /// How a file in here is named from the root of the inputs. Relative, for `--chroot` changes absolute paths.
+    pub(crate) fn seen_from_root(&self, name: &str) -> String {
+        let own = self.0.file_name().unwrap_or_default().to_string_lossy();
+        format!("../{own}/{name}")
+    }
+
+    /// Moves a finished directory to its place; another process may have been faster, with the same content.
+    pub(crate) fn publish(self, name: &str, place: &Path) -> Result<(), Error> {
+        match fs::rename(self.0.join(name), place) {
+            Ok(()) => Ok(()),
+            Err(_) if place.is_dir() => Ok(()),
+            Err(source) => Err(Error::File { path: place.to_owned(), action: "move into place", source }),
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The bytes of a hash as text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Inputs {
+    /// Opens an archive that lld wrote with `--reproduce`, and unpacks it into a directory of its own below
+    /// `directory`; what is unpacked already is used again. Links once, to learn which sections the program has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Archive`] when the archive is damaged, cut off or holds paths that leave the directory;
+    /// [`Error::NoLinker`], [`Error::Relocatable`], [`Error::GccLinkTime`], [`Error::NoObjects`],
+    /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
+    pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
+        let linker = Linker::find()?;
+        let bytes = fs::read(archive).map_err(Error::file(archive, "read"))?;
+        let damaged = |damage: tar::Damage| Error::Archive {
+            path: archive.to_owned(),
+            offset: damage.offset,
+            found: damage.found,
+        };
+        let entries = tar::entries(&bytes).map_err(damaged)?;
+        let text = entries.iter().find(|entry| entry.path == Path::new("response.txt"));
+        let Some(text) = text.and_then(|entry| std::str::from_utf8(bytes.get(entry.bytes.clone())?).ok())
+        else {
+            let found = "it holds no response.txt, so lld did not write it".to_owned();
+            return Err(damaged(tar::Damage { offset: 0, found }));
+        };
+        let response = Response::parse(text);
+        if response.has(&["r", "relocatable"]) {
+            return Err(Error::Relocatable { path: archive.to_owned() });
+        }
+        let identity = hex(&Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize());
+        let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
+        let home = home.join(identity.get(..16).unwrap_or_default());
+        unpack(&bytes, &entries, &home)?;
+        let mut inputs = Inputs {
+            archive: archive.to_owned(),
+            home,
+            identity,
+            linker,
+            response,
+            objects: Vec::new(),
+            own_order: Vec::new(),
+            own_order_from: None,
+            target: None,
+            unreadable: None,
+            survey: Survey::default(),
+        };
+        inputs.look()?;
+        Ok(inputs)
+    }
+
+    /// Runs a link command (its program clang, gcc or ld, its output named by `-o`) once in `working_directory`, with
+    /// lld as linker, and opens what it links. The program itself is not written over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] when it is no such command, [`Error::Link`] when it fails; those of [`Inputs::open`].
+    pub fn from_command(
+        command: &[String],
+        working_directory: &Path,
+        directory: &Path,
+    ) -> Result<Inputs, Error> {
+        let linker = Linker::find()?;
+        fs::create_dir_all(directory).map_err(Error::file(directory, "create"))?;
+        let directory = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
+        let work = Work::new(&directory)?;
+        let archive = work.0.join("link.tar");
+        linker::reproduce(&linker, command, working_directory, &work.0, &archive)?;
+        let mut inputs = Inputs::open(&archive, &directory)?;
+        // Kept beside the unpacked files, so that the path in messages goes on to exist.
+        let kept = inputs.home.join("link.tar");
+        fs::rename(&archive, &kept).map_err(Error::file(&kept, "move into place"))?;
+        inputs.archive = kept;
+        Ok(inputs)
+    }
+
+    /// The archive of the link.
+    #[must_use]
+    pub fn archive(&self) -> &Path {
+        &self.archive
+    }
+
+    /// The program's file name, as the link names it.
+    #[must_use]
+    pub fn output_name(&self) -> &str {
+        self.response.output()
+    }
+
+    /// Stands for the inputs and the linker: equal exactly when both are, as hexadecimal digits.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// The lld that is used.
+    #[must_use]
+    pub fn linker(&self) -> &Linker {
+        &self.linker
+    }
+
+    /// How much of the program can be moved, with remarks.
+    #[must_use]
+    pub fn survey(&self) -> &Survey {
+        &self.survey
+    }
+
+    /// Does the link itself say in which order functions lie, so that this order is part of what is measured?
+    #[must_use]
+    pub fn has_own_order(&self) -> bool {
+        self.own_order_from.is_some()
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.home.join("root")
+    }
+
+    /// Links once as the archive says, reads the map of that and then the objects.
+    fn look(&mut self) -> Result<(), Error> {
+        let bitcode = self.direct_objects()?;
+        let (live, printed) = self.first_link()?;
+        self.find_own_order(&printed);
+        let made: Vec<&String> = live.keys().filter(|file| file.contains(".lto.")).collect();
+        self.survey.bitcode_objects = bitcode.max(made.len());
+        match units::read(&self.root(), &live, &self.response) {
+            Ok(objects) => self.objects = objects,
+            Err(Error::Object { object, found }) => self.unreadable = Some((object, found)),
+            Err(other) => return Err(other),
+        }
+        self.count();
+        self.check(live.len())
+    }
+
+    /// Looks at the objects that the command names, before they are linked; returns how many are bitcode.
+    fn direct_objects(&mut self) -> Result<usize, Error> {
+        let root = self.root();
+        let mut bitcode = 0;
+        let paths: Vec<String> = self.response.paths().map(str::to_owned).collect();
+        for name in paths {
+            let Ok(bytes) = fs::read(root.join(name.trim_start_matches('/'))) else { continue };
+            if relocatable::is_gcc_lto_only(&bytes) {
+                return Err(Error::GccLinkTime { path: self.archive.clone(), object: name });
+            }
+            bitcode += usize::from(relocatable::is_bitcode(&bytes));
+            if relocatable::is_object(&bytes) && self.target.is_none() {
+                self.target = Target::of(&bytes);
+            }
+        }
+        Ok(bitcode)
+    }
+
+    /// The sections that are in the program, and the order that lld made from a profile of calls.
+    fn first_link(&self) -> Result<(LiveSections, String), Error> {
+        let work = Work::new(&self.home)?;
+        let (map, order) = (self.home.join("link.map"), self.home.join("printed.order"));
+        if !(map.is_file() && order.is_file()) {
+            let options = [
+                format!("--Map={}", work.seen_from_root("map")),
+                format!("--print-symbol-order={}", work.seen_from_root("order")),
+                "-o".to_owned(),
+                work.seen_from_root("out"),
+            ];
+            let response = work.write("response.txt", self.response.render(&[], &options).as_bytes())?;
+            self.linker.link(&self.root(), &response)?;
+            if !work.0.join("order").is_file() {
+                work.write("order", b"")?;
+            }
+            for (from, to) in [("order", &order), ("map", &map)] {
+                fs::rename(work.0.join(from), to).map_err(Error::file(to, "move into place"))?;
+            }
+        }
+        let read = |path: &Path| {
+            let bytes = fs::read(path).map_err(Error::file(path, "read"))?;
+            Ok::<_, Error>(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        Ok((map::parse(&read(&map)?), read(&order)?))
+    }
+
+    fn find_own_order(&mut self, printed: &str) {
+        let file =
+            self.response.value("symbol-ordering-file").map(|file| file.trim_start_matches('/').to_owned());
+        let text = match file.map(|file| fs::read(self.root().join(file))) {
+            Some(Ok(bytes)) => {
+                self.own_order_from = Some("--symbol-ordering-file");
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+            _ => {
+                if !printed.trim().is_empty() {
+                    self.own_order_from = Some("the call profile in the objects");
+                }
+                printed.to_owned()
+            }
+        };
+        let names = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        self.own_order = names.map(str::to_owned).collect();
+    }
+
+    /// Adds up code and function sections, of the program's own objects if there are such.
+    fn count(&mut self) {
+        let own = |object: &&LiveObject| !SYSTEM.iter().any(|system| object.file.starts_with(system));
+        let survey = &mut self.survey;
+        let mut bytes: BTreeMap<bool, u64> = BTreeMap::new();
+        for object in self.objects.iter().filter(own) {
+            for section in object.object.sections.iter().filter(|section| section.executable) {
+                let function = section.name.starts_with(".text.") || section.name.starts_with(".ltext.");
+                *bytes.entry(function).or_default() += section.size;
+                survey.function_sections += usize::from(function);
+            }
+        }
+        survey.function_section_bytes = bytes.get(&true).copied().unwrap_or(0);
+        survey.text_bytes = bytes.values().sum();
+    }
+
+    /// Refuses what cannot be moved and remarks on what can only partly be.
+    fn check(&mut self, files: usize) -> Result<(), Error> {
+        let path = self.archive.clone();
+        let survey = &mut self.survey;
+        survey.objects = files;
+        if self.response.strips() {
+            let remark =
+                "the link strips symbols; relinks keep them, which are not loaded and so move nothing";
+            survey.remarks.push(remark.to_owned());
+        }
+        if survey.bitcode_objects > 0 {
+            let remark = format!(
+                "{} objects hold LLVM bitcode: every layout repeats link-time optimisation, which makes the same code",
+                survey.bitcode_objects
+            );
+            survey.remarks.push(remark);
+        } else if let Some((object, found)) = &self.unreadable {
+            survey.remarks.push(format!("{object}: {found}; layouts cannot be matched"));
+        } else if survey.text_bytes == 0 {
+            return Err(Error::NoObjects { path });
+        } else if survey.function_sections == 0 {
+            let objects = self.objects.iter().filter(|object| !object.object.sections.is_empty()).count();
+            return Err(Error::NoFunctionSections { path, text_bytes: survey.text_bytes, objects });
+        } else if survey.share() < SHARE_WANTED {
+            let remark = format!(
+                "only {:.0} % of the code ({} of {} bytes) is in function sections, the rest moves as whole files; \
+                 compile everything with -ffunction-sections",
+                100.0 * survey.share(),
+                survey.function_section_bytes,
+                survey.text_bytes
+            );
+            survey.remarks.push(remark);
+        }
+        Ok(())
+    }
+}
+
+/// Writes the files of an archive below `home/root`, unless they are there.
+fn unpack(archive: &[u8], entries: &[tar::Entry], home: &Path) -> Result<(), Error> {
+    let root = home.join("root");
+    if root.is_dir() {
+        return Ok(());
+    }
+    let work = Work::new(home)?;
+    let base = work.0.join("root");
+    fs::create_dir_all(&base).map_err(Error::file(&base, "create"))?;
+    for entry in entries {
+        let path = base.join(&entry.path);
+        let directory = path.parent().unwrap_or(&base);
+        fs::create_dir_all(directory).map_err(Error::file(directory, "create"))?;
+        let bytes = archive.get(entry.bytes.clone()).unwrap_or_default();
+        fs::write(&path, bytes).map_err(Error::file(&path, "write"))?;
+    }
+    work.publish("root", &root)
+}
+
+/// Reads a library or object of the link; none for what is neither.
+pub(crate) fn read_members(path: &Path) -> Result<Option<Vec<archive::Member>>, Error> {
+    let bytes = fs::read(path).map_err(Error::file(path, "read"))?;
+    if archive::is_archive(&bytes) {
+        return archive::members(path, &bytes).map(Some);
+    }
+    if relocatable::is_object(&bytes) {
+        return Ok(Some(vec![archive::Member { name: String::new(), bytes }]));
+    }
+    Ok(None)
+}

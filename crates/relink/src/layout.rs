@@ -1,0 +1,271 @@
+//! In which layout is a program linked? Runs the link of a program again with its sections elsewhere.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+use crate::inputs::{Inputs, Work, hex};
+use crate::pad::{self, Pad};
+use crate::plan::{MatchPlan, PAD_SYMBOL};
+use crate::random::Random;
+
+/// Which parts of a program are shuffled in independent layouts.
+const SHUFFLED: [&str; 4] = [".text*", ".rodata*", ".data*", ".bss*"];
+
+/// Padding is this much at most, in bytes: a page.
+const PAGE: u64 = 4096;
+
+/// Functions are aligned to this many bytes, and so is padding.
+const STEP: u64 = 16;
+
+/// A layout of a program.
+#[derive(Debug, Clone, Copy)]
+pub enum Layout<'p> {
+    /// As the build has it.
+    AsBuilt,
+    /// In a random order, which has nothing to do with that of any other variant.
+    Independent {
+        /// Gives the order.
+        seed: u64,
+    },
+    /// In a random order that all variants share, with what differs between them last.
+    Matched {
+        /// Gives the order.
+        seed: u64,
+        /// What the variants share.
+        plan: &'p MatchPlan,
+        /// Which variant this is: its place, from 0, among the inputs that the plan was made of.
+        variant: usize,
+    },
+}
+
+/// What a layout leaves to chance and what it keeps, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Freedom {
+    /// What is random.
+    pub randomised: Vec<String>,
+    /// What is as the build has it, with the reason.
+    pub kept: Vec<String>,
+}
+
+impl fmt::Display for Freedom {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.randomised.as_slice() {
+            [] => write!(out, "nothing random")?,
+            parts => write!(out, "random: {}", parts.join(", "))?,
+        }
+        if self.kept.is_empty() { Ok(()) } else { write!(out, "; kept: {}", self.kept.join(", ")) }
+    }
+}
+
+/// A program that was linked again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relinked {
+    /// The program.
+    pub path: PathBuf,
+    /// What was random in it.
+    pub freedom: Freedom,
+    /// Was it there already? Then nothing was run.
+    pub cached: bool,
+}
+
+/// A link as it is to be run, complete but for its output.
+struct Job {
+    root: PathBuf,
+    options: Vec<String>,
+    order: Option<String>,
+    pads: Vec<Pad>,
+    unstripped: bool,
+    freedom: Freedom,
+}
+
+/// Links the program in a layout, to `out`. The same inputs, layout and seed give the same bytes.
+///
+/// # Errors
+///
+/// [`Error::Link`] when lld refuses, [`Error::Variant`] when the layout is another program's, [`Error::File`].
+pub fn relink(inputs: &Inputs, layout: &Layout<'_>, out: &Path) -> Result<Relinked, Error> {
+    let job = job(inputs, layout)?;
+    run(inputs, &job, out)?;
+    Ok(Relinked { path: out.to_owned(), freedom: job.freedom, cached: false })
+}
+
+/// As [`relink`], into a directory, to a name that stands for inputs and layout; what is there already is not linked
+/// again.
+///
+/// # Errors
+///
+/// Those of [`relink`].
+pub fn relink_in(inputs: &Inputs, layout: &Layout<'_>, directory: &Path) -> Result<Relinked, Error> {
+    let job = job(inputs, layout)?;
+    let word = match layout {
+        Layout::AsBuilt => "as-built".to_owned(),
+        Layout::Independent { seed } => format!("independent-{seed}"),
+        Layout::Matched { seed, .. } => format!("matched-{seed}"),
+    };
+    let digest = job.digest(inputs);
+    let name = format!("{}-{word}-{}", inputs.output_name(), digest.get(..16).unwrap_or_default());
+    let path = directory.join(name);
+    let cached = path.is_file();
+    if !cached {
+        fs::create_dir_all(directory).map_err(Error::file(directory, "create"))?;
+        run(inputs, &job, &path)?;
+    }
+    Ok(Relinked { path, freedom: job.freedom, cached })
+}
+
+impl Job {
+    /// Stands for everything that the output depends on.
+    fn digest(&self, inputs: &Inputs) -> String {
+        let mut hash = Sha256::new();
+        hash.update(inputs.identity());
+        hash.update(format!("{:?} {:?} {:?} {}", self.options, self.order, self.pads, self.unstripped));
+        // The objects with other names are made from the same inputs, but are other files.
+        hash.update(if self.root == inputs.root() { "root" } else { "named" });
+        hex(&hash.finalize())
+    }
+}
+
+fn padding(random: &mut Random) -> u64 {
+    random.below(PAGE / STEP) * STEP
+}
+
+/// Sections of their own that come before the program's, so that these start at random places.
+fn start_pads(random: &mut Random) -> Vec<Pad> {
+    let mut pad = |section, executable, writable| Pad {
+        section,
+        symbol: section,
+        bytes: padding(random),
+        executable,
+        writable,
+    };
+    vec![
+        pad(".planish.rodata", false, false),
+        pad(".planish.text", true, false),
+        pad(".planish.data", false, true),
+    ]
+}
+
+fn job(inputs: &Inputs, layout: &Layout<'_>) -> Result<Job, Error> {
+    match *layout {
+        Layout::AsBuilt => Ok(Job {
+            root: inputs.root(),
+            options: Vec::new(),
+            order: None,
+            pads: Vec::new(),
+            unstripped: false,
+            freedom: Freedom { randomised: Vec::new(), kept: vec!["everything".to_owned()] },
+        }),
+        Layout::Independent { seed } => Ok(independent(inputs, seed)),
+        Layout::Matched { seed, plan, variant } => matched(inputs, seed, plan, variant),
+    }
+}
+
+/// What a link keeps of its own accord.
+fn kept(inputs: &Inputs) -> Vec<String> {
+    let mut kept = Vec::new();
+    if let Some(from) = inputs.own_order_from {
+        kept.push(format!("the order of {} symbols by {from}", inputs.own_order.len()));
+    }
+    if inputs.response.has(&["T", "script"]) {
+        kept.push("what the linker script places".to_owned());
+    }
+    if inputs
+        .response
+        .z("keep-text-section-prefix", &["keep-text-section-prefix", "nokeep-text-section-prefix"])
+    {
+        kept.push("hot, cold and startup code apart (-z keep-text-section-prefix)".to_owned());
+    }
+    kept
+}
+
+fn independent(inputs: &Inputs, seed: u64) -> Job {
+    let mut random = Random::new(seed, "independent");
+    // lld takes 0 for a seed of the moment and -1 for the reverse order.
+    let mut shuffle = |glob: &str| format!("--shuffle-sections={glob}={}", 1 + random.below(0x7fff_fffe));
+    let options = SHUFFLED.map(&mut shuffle).to_vec();
+    let mut kept = kept(inputs);
+    let order =
+        if inputs.has_own_order() { "order of the functions without a place" } else { "order of functions" };
+    let mut randomised =
+        vec![order.to_owned(), "order of constants".to_owned(), "order of variables".to_owned()];
+    let pads = if inputs.target.is_some() { start_pads(&mut random) } else { Vec::new() };
+    if pads.is_empty() {
+        kept.push("start of code and data (not 64-bit ELF)".to_owned());
+    } else {
+        randomised.push("start of code, constants and variables".to_owned());
+    }
+    let freedom = Freedom { randomised, kept };
+    Job { root: inputs.root(), options, order: None, pads, unstripped: true, freedom }
+}
+
+fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Result<Job, Error> {
+    let root = plan.root(variant, inputs)?;
+    let mut random = Random::new(seed, "matched");
+    let changed = Pad {
+        section: ".text.planish",
+        symbol: PAD_SYMBOL,
+        bytes: padding(&mut random),
+        executable: true,
+        writable: false,
+    };
+    let mut pads = vec![changed];
+    let mut kept = kept(inputs);
+    let mut randomised = vec![
+        "order of functions, constants and variables (the same in all variants)".to_owned(),
+        format!("start of what differs (after {} bytes of padding)", pads.first().map_or(0, |pad| pad.bytes)),
+    ];
+    if plan.has_own_order() {
+        // With an order that must be kept, where it starts is what is left; the same place in all variants.
+        pads.extend(start_pads(&mut random));
+        randomised.push("start of code, constants and variables".to_owned());
+        if let Some(first) = randomised.first_mut().filter(|_| inputs.has_own_order()) {
+            *first = "order of the functions without a place, of constants and variables".to_owned();
+        }
+    } else {
+        kept.push("start of code and data, at a page".to_owned());
+    }
+    // Every segment starts at a page: code so that functions lie alike, data so that variables do.
+    let options =
+        ["-z", "separate-loadable-segments", "--no-warn-symbol-ordering"].map(str::to_owned).to_vec();
+    let order = Some(plan.order(variant, seed));
+    Ok(Job { root, options, order, pads, unstripped: true, freedom: Freedom { randomised, kept } })
+}
+
+/// Runs a link in a directory of its own and moves the program to its place.
+fn run(inputs: &Inputs, job: &Job, out: &Path) -> Result<(), Error> {
+    let work = Work::new(&inputs.home)?;
+    let mut first = Vec::new();
+    if let Some(target) = inputs.target.filter(|_| !job.pads.is_empty()) {
+        // Before all other inputs, so that its sections come first.
+        work.write("pad.o", &pad::object(target, &job.pads))?;
+        first.push(work.seen_from_root("pad.o"));
+    }
+    let mut last = job.options.clone();
+    if let Some(order) = &job.order {
+        work.write("order", order.as_bytes())?;
+        last.push(format!("--symbol-ordering-file={}", work.seen_from_root("order")));
+    }
+    last.extend(["-o".to_owned(), work.seen_from_root("out")]);
+    let response = inputs.response.clone();
+    let response = if job.unstripped { response.unstripped() } else { response };
+    let response = if job.order.is_some() { response.without_profile_order() } else { response };
+    let response = work.write("response.txt", response.render(&first, &last).as_bytes())?;
+    inputs.linker.link(&job.root, &response)?;
+    place(&work.0.join("out"), out)
+}
+
+/// Moves a file to its place in one step, also from another file system.
+fn place(from: &Path, to: &Path) -> Result<(), Error> {
+    if fs::rename(from, to).is_ok() {
+        return Ok(());
+    }
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let beside = to.with_file_name(format!(".{name}.{}", std::process::id()));
+    fs::copy(from, &beside).map_err(Error::file(&beside, "write"))?;
+    fs::rename(&beside, to).map_err(Error::file(to, "move into place"))
+}

@@ -1,0 +1,45 @@
+//! How does a program behave when its functions fall elsewhere? Links the same objects again in other layouts.
+//!
+//! The inputs of a link come as the archive that lld writes with `--reproduce`, so that later links need no build
+//! tree. [`Layout::Independent`] puts sections in a random order; [`Layout::Matched`] gives several variants of a
+//! program one common random order, with what differs between them last, so that what is the same in all of them
+//! keeps its address modulo a page. [`share_at_equal_address`] says whether that worked.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), relink::Error> {
+//! use std::path::Path;
+//! use relink::{Inputs, Layout, MatchPlan};
+//! let a = Inputs::open(Path::new("a.tar"), Path::new("state/a"))?;
+//! let b = Inputs::open(Path::new("b.tar"), Path::new("state/b"))?;
+//! let plan = MatchPlan::new(&[&a, &b])?;
+//! for seed in 1..=16 {
+//!     let a = relink::relink_in(&a, &Layout::Matched { seed, plan: &plan, variant: 0 }, Path::new("links"))?;
+//!     let b = relink::relink_in(&b, &Layout::Matched { seed, plan: &plan, variant: 1 }, Path::new("links"))?;
+//!     let matched = relink::share_at_equal_address(&a.path, &b.path)?;
+//!     assert!(matched.share() >= relink::SHARE_NEEDED);
+//! }
+//! # Ok(()) }
+//! ```
+
+mod archive;
+mod error;
+mod inputs;
+mod layout;
+mod linker;
+mod map;
+mod measure;
+mod names;
+mod pad;
+mod plan;
+mod random;
+mod relocatable;
+mod response;
+mod tar;
+mod units;
+
+pub use error::Error;
+pub use inputs::{Inputs, Survey};
+pub use layout::{Freedom, Layout, Relinked, relink, relink_in};
+pub use linker::Linker;
+pub use measure::{Match, SHARE_NEEDED, Sizes, share_at_equal_address, sizes};
+pub use plan::MatchPlan;
