@@ -1,5 +1,6 @@
 //! What a translation block's last instruction can do: where it may go, and what counts as a taken branch.
 
+use crate::lru::Hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Guest architectures whose branches the plugin knows.
@@ -63,6 +64,9 @@ pub struct Block {
     pub conditionals: u8,
     /// The block is where a signal handler begins.
     pub handler: AtomicBool,
+    /// Where its first two lines and its page were in the caches that hold them (see [`crate::metrics`]).
+    pub line_hints: [Hint; 2],
+    pub page_hint: Hint,
 }
 
 /// The block before the first one.
@@ -76,6 +80,8 @@ pub static NO_BLOCK: Block = Block {
     branches: 0,
     conditionals: 0,
     handler: AtomicBool::new(false),
+    line_hints: [const { Hint::none() }; 2],
+    page_hint: Hint::none(),
 };
 
 impl Block {
@@ -102,6 +108,8 @@ impl Block {
             branches: u8::from(ending != Ending::Sequential),
             conditionals: u8::from(matches!(ending, Ending::Conditional(_))),
             handler: AtomicBool::new(false),
+            line_hints: [const { Hint::none() }; 2],
+            page_hint: Hint::none(),
         }
     }
 

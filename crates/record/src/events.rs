@@ -57,6 +57,7 @@ const WITH_BRANCHES: [&str; 3] = ["cycles", "branches", "rc4"];
 
 /// Finds events that the kernel opens.
 pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
+    open::check_cpus(&options.cpus)?;
     if options.events.is_empty() {
         return usual(options, scope, machine);
     }

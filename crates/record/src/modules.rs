@@ -43,6 +43,7 @@ impl Places {
         if found.is_empty() {
             return Vec::new();
         }
+        found.retain(|(start, ..)| *start != 0);
         found.sort_unstable();
         let files = module_files(&self.files);
         let ends = found.iter().skip(1).map(|(next, ..)| *next).chain([u64::MAX]).collect::<Vec<_>>();

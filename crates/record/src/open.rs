@@ -146,16 +146,19 @@ fn on_cpu(event: &Planned, cpu: i32) -> bool {
     event.cpus.as_ref().is_none_or(|cpus| parse_cpus(cpus).contains(&cpu))
 }
 
+/// Refuses CPUs that are not there.
+pub(crate) fn check_cpus(chosen: &[i32]) -> Result<(), Error> {
+    let online = online_cpus();
+    let Some(absent) = chosen.iter().find(|cpu| !online.contains(cpu)) else { return Ok(()) };
+    Err(Error::Refused {
+        event: format!("CPU {absent}"),
+        reason: format!("it is not online here; the CPUs are {}", online_text().trim()),
+    })
+}
+
 /// The CPUs that an event is opened on. It is an error when there are none.
 pub(crate) fn cpus(chosen: &[i32], event: &Planned) -> Result<Vec<i32>, Error> {
-    let online = online_cpus();
-    if let Some(absent) = chosen.iter().find(|cpu| !online.contains(cpu)) {
-        return Err(Error::Refused {
-            event: format!("CPU {absent}"),
-            reason: format!("it is not online here; the CPUs are {}", online_text().trim()),
-        });
-    }
-    let all = if chosen.is_empty() { online } else { chosen.to_vec() };
+    let all = if chosen.is_empty() { online_cpus() } else { chosen.to_vec() };
     let found: Vec<i32> = all.into_iter().filter(|cpu| on_cpu(event, *cpu)).collect();
     if found.is_empty() {
         let reason =

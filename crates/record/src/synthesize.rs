@@ -185,4 +185,44 @@ mod tests {
         assert_eq!(kernel_text("0000000000000000 T _text\n0000000000000000 T _etext\n"), None);
         assert_eq!(kernel_text(""), None);
     }
+    #[test]
+    fn perf_lists_the_build_ids_of_the_kernel_and_its_modules() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = crate::modules::tests::machine(dir.path());
+        std::fs::write(&places.kallsyms, "ffffffff81000000 T _text\nffffffff82000000 T _etext\n").unwrap();
+        for cpu in [0, sample_type::CPU] {
+            let attr = EventAttr { ids: vec![7], ..crate::attr::emulated_kernel(1, "x") };
+            let attr = EventAttr { sample_type: attr.sample_type & !sample_type::BRANCH_STACK | cpu, ..attr };
+            let path = dir.path().join("perf.data");
+            let mut file = Output::create(&path, std::slice::from_ref(&attr)).unwrap();
+            let mut synthesizer = Synthesizer::new(&mut file, &attr);
+            synthesizer.kernel(&places).unwrap();
+            let kernel = std::mem::take(&mut synthesizer.kernel_files);
+            assert_eq!(kernel.len(), 3);
+            let mut words: Vec<u64> = vec![7, 0xffff_ffff_c000_3010, 1 | 1 << 32, 5];
+            words.extend((cpu != 0).then_some(0));
+            words.push(1);
+            let header = 9u64 | 1 << 32 | ((words.len() as u64 + 1) * 8) << 48;
+            let sample: Vec<u8> = [header].iter().chain(&words).flat_map(|word| word.to_ne_bytes()).collect();
+            file.records(&sample).unwrap();
+            let seen = crate::merge::Merged::default();
+            file.finish(&crate::features::features(None, &[], &seen, kernel)).unwrap();
+            let perf = |words: &[&str]| {
+                let done =
+                    std::process::Command::new("perf").args(words).arg("-i").arg(&path).output().ok()?;
+                Some(String::from_utf8_lossy(&done.stdout).into_owned())
+            };
+            let Some(listed) = perf(&["buildid-list"]) else {
+                return eprintln!("skipped: perf is not installed");
+            };
+            assert!(listed.contains(&"ee".repeat(20)) && listed.contains("[kernel.kallsyms]"), "{listed}");
+            assert!(listed.contains(&"5d".repeat(20)) && listed.contains("snd-hda.ko"), "{listed}");
+            let script = perf(&["script", "-F", "ip,dso"]).unwrap();
+            assert!(script.contains("snd_hda") || script.contains("snd-hda.ko"), "{script}");
+            let maps = perf(&["script", "--show-mmap-events"]).unwrap();
+            assert!(maps.contains("fat.ko.xz") && maps.contains(&"fa".repeat(20)), "{maps}");
+            let report = perf(&["report", "--stdio", "--sort", "dso"]).unwrap();
+            assert!(report.contains("[snd_hda]") || report.contains("snd-hda"), "{report}");
+        }
+    }
 }

@@ -2,6 +2,8 @@
 //! other programs can print the fields.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// The section for these tracepoints (system, name), from the files of tracefs. Empty when there are none.
@@ -36,9 +38,11 @@ pub(crate) fn section(tracefs: &Path, tracepoints: &[(String, String)]) -> Vec<u
             sized(&mut bytes, &read(&tracefs.join("events").join(system).join(name).join("format")));
         }
     }
-    // Kernel symbols and printk formats, both left out, with 32-bit sizes; then the names of tasks.
+    // Kernel symbols, left out, and texts that the formats refer to, both with 32-bit sizes; then the names of tasks.
     bytes.extend(0u32.to_ne_bytes());
-    bytes.extend(0u32.to_ne_bytes());
+    let texts = read(&tracefs.join("printk_formats"));
+    bytes.extend((texts.len() as u32).to_ne_bytes());
+    bytes.extend(texts);
     sized(&mut bytes, b"");
     bytes
 }
@@ -49,9 +53,17 @@ fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-/// A file that cannot be read is described as empty: the samples themselves are whole without it.
+/// A file that cannot be read is described as empty: the samples themselves are whole without it. Some files of tracefs
+/// answer only one read, so the first must have room for all.
 fn read(path: &Path) -> Vec<u8> {
-    std::fs::read(path).unwrap_or_default()
+    const ROOM: usize = 1 << 16;
+    let mut found = Vec::new();
+    let Ok(mut file) = File::open(path) else { return found };
+    let mut part = vec![0; ROOM];
+    while let Ok(taken @ 1..) = file.read(&mut part) {
+        found.extend(part.iter().take(taken));
+    }
+    found
 }
 
 #[cfg(test)]

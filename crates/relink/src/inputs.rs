@@ -1,6 +1,7 @@
 //! What does a program consist of? Opens the archive of its link, unpacks it and looks at the objects.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +49,6 @@ impl Survey {
 }
 
 /// The inputs of a program's link, unpacked and looked at.
-#[derive(Debug)]
 pub struct Inputs {
     archive: PathBuf,
     /// Holds everything of this archive: `root` (the unpacked files), `named` and directories of links under way.
@@ -65,6 +65,14 @@ pub struct Inputs {
     /// Why the objects cannot be told apart, if so.
     pub(crate) unreadable: Option<(String, String)>,
     survey: Survey,
+}
+
+impl fmt::Debug for Inputs {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = out.debug_struct("Inputs");
+        parts.field("archive", &self.archive).field("identity", &self.identity);
+        parts.field("survey", &self.survey).finish_non_exhaustive()
+    }
 }
 
 /// A directory of one link, removed in the end.
@@ -315,7 +323,7 @@ impl Inputs {
         let mut bytes: BTreeMap<bool, u64> = BTreeMap::new();
         for object in self.objects.iter().filter(own) {
             for section in object.object.sections.iter().filter(|section| section.executable) {
-                let function = section.name.starts_with(".text.") || section.name.starts_with(".ltext.");
+                let function = is_function_section(&section.name);
                 *bytes.entry(function).or_default() += section.size;
                 survey.function_sections += usize::from(function);
             }
@@ -359,6 +367,14 @@ impl Inputs {
         }
         Ok(())
     }
+}
+
+/// Is this the section of one function? Compilers put `main` and cold code apart even without -ffunction-sections.
+fn is_function_section(name: &str) -> bool {
+    let shared =
+        [".text.startup", ".text.unlikely", ".text.hot", ".text.exit", ".text.unknown", ".text.split"];
+    (name.starts_with(".text.") || name.starts_with(".ltext."))
+        && !shared.contains(&name.trim_end_matches('.'))
 }
 
 /// Writes the files of an archive below `home/root`, unless they are there.

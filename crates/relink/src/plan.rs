@@ -1,6 +1,7 @@
 //! Which functions are the same in all variants of a program, and in which order do all of them lie?
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::error::Error;
@@ -22,7 +23,6 @@ struct Variant {
 }
 
 /// How the layouts of several variants match: what they have in common, and what differs.
-#[derive(Debug)]
 pub struct MatchPlan {
     variants: Vec<Variant>,
     common: Vec<String>,
@@ -30,6 +30,14 @@ pub struct MatchPlan {
     common_bytes: u64,
     text_bytes: u64,
     unnamed: usize,
+}
+
+impl fmt::Debug for MatchPlan {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = out.debug_struct("MatchPlan");
+        parts.field("common_bytes", &self.common_bytes).field("text_bytes", &self.text_bytes);
+        parts.field("changed", &self.changed).finish_non_exhaustive()
+    }
 }
 
 impl MatchPlan {

@@ -222,10 +222,10 @@ fn a_terminal_tells_verdict_layouts_calibration_and_plots() {
 #[test]
 fn a_narrow_or_ascii_terminal_is_respected() {
     let (m, e) = (sample::measurement(), sample::evidence(8));
-    for width in [40, 60, 80, 100] {
+    for width in [48, 60, 80, 100] {
         let told = terminal(&m, &e, Screen { width, ..Screen::default() });
         let widest = told.lines().map(|l| l.chars().count()).max();
-        assert!(widest <= Some(width.max(44)), "{widest:?} of {width}\n{told}");
+        assert!(widest <= Some(width), "{widest:?} of {width}\n{told}");
     }
     let (single, runs) = sample::single();
     for (m, e) in [(&m, &e), (&single, &runs)] {

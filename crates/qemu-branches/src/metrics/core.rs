@@ -2,7 +2,7 @@
 
 use crate::block::{Block, NO_BLOCK, NOWHERE, Transfer};
 use crate::geometry::Geometry;
-use crate::lru::Lru;
+use crate::lru::{Hint, Lru};
 use std::collections::BTreeSet;
 
 /// What a core counted.
@@ -108,8 +108,12 @@ impl Core {
             self.leave(unsafe { &*before }, block);
         }
         let (first, last) = (block.start >> self.line_bits, block.last_byte >> self.line_bits);
-        if first != self.line || last != first {
-            self.fetch(first, last);
+        let [first_hint, next_hint] = &block.line_hints;
+        if first != self.line {
+            self.fetch(first, first_hint, &block.page_hint);
+        }
+        if last != first {
+            self.fetch_rest(first, last, next_hint);
         }
     }
 
@@ -133,19 +137,23 @@ impl Core {
     }
 
     #[inline(always)]
-    fn fetch(&mut self, first: u64, last: u64) {
-        for line in first..=last {
-            if line == self.line {
-                continue;
-            }
-            self.line = line;
-            if !self.l1i.access(line) {
-                self.miss(line);
-            }
-            let page = line >> PAGE_BITS.saturating_sub(self.line_bits);
-            if page != self.page {
-                self.translate(page);
-            }
+    fn fetch(&mut self, line: u64, line_hint: &Hint, page_hint: &Hint) {
+        self.line = line;
+        if !self.l1i.access(line, line_hint) {
+            self.miss(line);
+        }
+        let page = line >> PAGE_BITS.saturating_sub(self.line_bits);
+        if page != self.page {
+            self.translate(page, page_hint);
+        }
+    }
+
+    /// The lines of a block after its first.
+    #[inline(always)]
+    fn fetch_rest(&mut self, first: u64, last: u64, next_hint: &Hint) {
+        self.fetch(first + 1, next_hint, &Hint::none());
+        for line in first + 2..=last {
+            self.fetch(line, &Hint::none(), &Hint::none());
         }
     }
 
@@ -153,7 +161,7 @@ impl Core {
     #[inline(never)]
     fn miss(&mut self, line: u64) {
         self.counters.l1i_misses += 1;
-        if !self.l2.access(line) {
+        if !self.l2.access(line, &Hint::none()) {
             self.counters.l2_misses += 1;
             // A line's first fetch misses everywhere, so this sees every line.
             self.lines.insert(line);
@@ -161,13 +169,13 @@ impl Core {
     }
 
     #[inline(always)]
-    fn translate(&mut self, page: u64) {
+    fn translate(&mut self, page: u64, hint: &Hint) {
         self.page = page;
-        self.counters.itlb_4k_misses += u64::from(!self.itlb_4k.access(page));
+        self.counters.itlb_4k_misses += u64::from(!self.itlb_4k.access(page, hint));
         let large_page = page >> (LARGE_PAGE_BITS - PAGE_BITS);
         if large_page != self.large_page {
             self.large_page = large_page;
-            self.counters.itlb_2m_misses += u64::from(!self.itlb_2m.access(large_page));
+            self.counters.itlb_2m_misses += u64::from(!self.itlb_2m.access(large_page, &Hint::none()));
         }
     }
 }

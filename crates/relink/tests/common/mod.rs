@@ -8,6 +8,10 @@ use std::process::Command;
 use object::{Object, ObjectSymbol, SymbolKind};
 use relink::{Error, Inputs, Linker};
 
+/// Says that a function is compiled without looking at others, so that an edit changes that function only.
+const ALONE: &str = "#ifdef __clang__\n#define ALONE __attribute__((noinline))\n#else\n\
+    #define ALONE __attribute__((noipa))\n#endif\n";
+
 /// A compiler of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compiler {
@@ -70,8 +74,8 @@ pub struct Sources {
 impl Sources {
     fn first(&self) -> String {
         let mut text =
-            "#include <stdio.h>\nextern unsigned second(unsigned);\nextern const char *name_of(int);\n\
-            static unsigned counter;\nstatic __attribute__((noinline)) unsigned helper(unsigned x)\n\
+            "#include <stdio.h>\n{ALONE}extern unsigned second(unsigned);\nextern const char *name_of(int);\n\
+            static unsigned counter;\nstatic ALONE unsigned helper(unsigned x)\n\
             { counter++; printf(\"first %u\\n\", x); return x * 3 + counter; }\n"
                 .to_owned();
         if self.added {
@@ -94,16 +98,11 @@ impl Sources {
                 ),
                 _ => format!("static unsigned seen; seen += x; x += seen % {};", number + 3),
             };
-            writeln!(
-                text,
-                "__attribute__((noinline)) unsigned work_{number}(unsigned x) {{ {body} {more} return x; }}"
-            )
-            .unwrap();
+            writeln!(text, "ALONE unsigned work_{number}(unsigned x) {{ {body} {more} return x; }}").unwrap();
         }
         text.push_str("int main(void) {\n  unsigned sum = helper(1);\n");
         for number in 0..60 {
-            let always = if self.longer == Some(number) { "/* a value of its own */ 0 * " } else { "" };
-            writeln!(text, "  sum += {always}work_{number}({number} + sum % 5);").unwrap();
+            writeln!(text, "  sum += work_{number}({number} + sum % 5);").unwrap();
         }
         text.push_str("  printf(\"sum %u %s\\n\", sum, name_of(sum % 3));\n  return 0;\n}\n");
         text
@@ -113,9 +112,9 @@ impl Sources {
         let more = if self.other_helper { "puts(\"more\"); x += 1; puts(\"and more\");" } else { "" };
         format!(
             "#include <stdio.h>\nstatic const char *const names[] = {{\"one\", \"two\", \"three\"}};\n\
-             static __attribute__((noinline)) unsigned helper(unsigned x) {{ {more} return x * 7 + 1; }}\n\
-             unsigned second(unsigned x) {{ return helper(x) + 2; }}\n\
-             const char *name_of(int x) {{ return names[x]; }}\n"
+             static ALONE unsigned helper(unsigned x) {{ {more} return x * 7 + 1; }}\n\
+             ALONE unsigned second(unsigned x) {{ return helper(x) + 2; }}\n\
+             ALONE const char *name_of(int x) {{ return names[x]; }}\n"
         )
     }
 }
@@ -145,8 +144,8 @@ impl Build {
     pub fn compile(&self, name: &str, sources: &Sources) -> Vec<String> {
         let directory = self.path(name);
         fs::create_dir_all(&directory).unwrap();
-        fs::write(directory.join("first.c"), sources.first()).unwrap();
-        fs::write(directory.join("second.c"), sources.second()).unwrap();
+        fs::write(directory.join("first.c"), ALONE.to_owned() + &sources.first()).unwrap();
+        fs::write(directory.join("second.c"), ALONE.to_owned() + &sources.second()).unwrap();
         let program = self.compiler.program().unwrap();
         for (file, own) in [("first.c", sources.more_flags), ("second.c", true)] {
             let mut arguments = vec!["-O2", "-w", "-c", file];

@@ -76,7 +76,7 @@ fn draw_row(p: &mut Picture, x: &Scale, c: &Compared, top: f64, machines: usize)
     let numbers = format!("{} {}", words::ratio(c.effect), words::interval(c.interval));
     let middle = top + 31.0;
     p.titled(&row_words(c, machines), |p| {
-        p.text("label", (LEFT, top + 13.0), Anchor::Start, &shorten(&name, 34));
+        p.text("label", (LEFT, top + 13.0), Anchor::Start, &shorten(&name, 30));
         let sign = words::glyph(c.verdict, c.negligible).0;
         p.text("number", (HALF - LEFT, top + 13.0), Anchor::End, &format!("{numbers} {sign}"));
         let class = verdict_class(c);

@@ -109,7 +109,7 @@ pub(super) fn ratio_labels(scale: &Scale, ticks: &[f64]) -> Vec<String> {
     let plain = labels(&changes, 1.0);
     let sign = |(text, change): (&String, &f64)| match text.strip_prefix('-') {
         Some(rest) => format!("−{rest} %"),
-        None if *change > 0.0 && text.trim_matches(['0', '.']) != "" => format!("+{text} %"),
+        None if *change > 0.0 && !text.trim_matches(['0', '.']).is_empty() => format!("+{text} %"),
         None => "0 %".into(),
     };
     plain.iter().zip(&changes).map(sign).collect()

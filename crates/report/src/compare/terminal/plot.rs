@@ -103,7 +103,8 @@ fn draw(
     let points: Vec<f64> = points.chain(grid.iter().map(|g| g.0)).filter(|x| x.is_finite()).collect();
     let low = points.iter().copied().fold(f64::INFINITY, f64::min);
     let high = points.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if !(high > low) {
+    // Also without any point, when they are infinite.
+    if high <= low || !(high - low).is_finite() {
         return Vec::new();
     }
     let at = |value: f64| {

@@ -79,7 +79,10 @@ fn records(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
             if index == 0 {
                 lines.push(format!("  {text}"));
             } else {
-                lines.push(format!("    {}: {text}", screen.text(name)));
+                let name = screen.text(name);
+                let long = name.chars().count() + 6 + screen.text(&entry.text).chars().count() > screen.width;
+                let between = if long { "\n      " } else { " " };
+                lines.push(format!("    {name}:{between}{text}"));
             }
         }
     }

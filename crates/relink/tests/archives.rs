@@ -1,0 +1,171 @@
+//! Is an archive refused that was damaged, cut off or made to do harm? And is one made from a link command?
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use common::{Build, Sources, said, tools};
+use proptest::prelude::*;
+use relink::{Error, Inputs, Layout, Linker, relink};
+
+/// One plain entry of a tar file.
+fn entry(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut header = vec![0_u8; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
+    header[156] = kind;
+    header[257..263].copy_from_slice(b"ustar\0");
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    header.extend_from_slice(bytes);
+    header.resize(header.len().next_multiple_of(512), 0);
+    header
+}
+
+fn tar(entries: &[(&str, u8, &[u8])]) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        entries.iter().flat_map(|&(name, kind, bytes)| entry(name, kind, bytes)).collect();
+    bytes.resize(bytes.len() + 1024, 0);
+    bytes
+}
+
+/// Opens bytes as an archive; what it says, and the files that it left outside of its directory.
+fn open(bytes: &[u8]) -> Result<(), Error> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("link.tar");
+    fs::write(&path, bytes).unwrap();
+    let opened = Inputs::open(&path, &directory.path().join("deep/state")).map(|_| ());
+    let left: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "link.tar" || name == "deep"), "{left:?}");
+    opened
+}
+
+fn has_lld() -> bool {
+    Linker::find().map_err(|error| eprintln!("skipped: {error}")).is_ok()
+}
+
+#[test]
+fn archives_that_reach_out_of_their_directory_are_refused() {
+    if !has_lld() {
+        return;
+    }
+    let hostile: [&[(&str, u8, &[u8])]; 9] = [
+        &[("link/response.txt", b'0', b"a.o"), ("link/../../../evil", b'0', b"x")],
+        &[("link/response.txt", b'0', b"a.o"), ("/tmp/evil", b'0', b"x")],
+        &[("link/response.txt", b'0', b"a.o"), ("../evil", b'0', b"x")],
+        &[("link/response.txt", b'0', b"a.o"), ("link/a.o", b'2', b"")],
+        &[("link/response.txt", b'0', b"a.o"), ("link/a.o", b'1', b"")],
+        &[("link/response.txt", b'0', b"a.o"), ("link/a.o", b'3', b"")],
+        &[("link/response.txt", b'0', b"a.o"), ("link/response.txt", b'0', b"b.o")],
+        &[("link/response.txt", b'0', b"a.o"), ("other/a.o", b'0', b"x")],
+        &[("link/response.txt", b'0', b"a.o"), ("link/./a.o/..", b'0', b"x")],
+    ];
+    for entries in hostile {
+        let error = open(&tar(entries)).unwrap_err();
+        assert!(matches!(error, Error::Archive { .. }), "{entries:?}: {error}");
+    }
+}
+
+#[test]
+fn archives_of_something_else_are_refused_with_the_reason() {
+    if !has_lld() {
+        return;
+    }
+    let error = open(&tar(&[("link/readme", b'0', b"hello")])).unwrap_err().to_string();
+    assert!(error.contains("response.txt"), "{error}");
+    let error = open(b"").unwrap_err().to_string();
+    assert!(error.contains("cut off"), "{error}");
+    let error = open(&tar(&[("link/response.txt", b'0', b"-r\na.o\n")])).unwrap_err();
+    assert!(matches!(error, Error::Relocatable { .. }), "{error}");
+    let error = open(&tar(&[("link/response.txt", b'0', b"--chroot .\nmissing.o\n")])).unwrap_err();
+    assert!(matches!(&error, Error::Link { said, .. } if said.contains("missing.o")), "{error}");
+}
+
+/// A whole archive of a small program, written once.
+fn whole() -> Option<&'static [u8]> {
+    static WHOLE: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let make = || {
+        let build = Build::new(*tools().first()?);
+        build.inputs("base", |_| ());
+        fs::read(build.path("base/link.tar")).ok()
+    };
+    WHOLE.get_or_init(make).as_deref()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_truncation_is_refused(share in 0.0..1.0_f64, from_end in 1_usize..1100, near_end: bool) {
+        let Some(bytes) = whole() else { return Ok(()) };
+        let length = if near_end { bytes.len() - from_end } else { (share * bytes.len() as f64) as usize };
+        let error = open(&bytes[..length]).unwrap_err();
+        prop_assert!(matches!(error, Error::Archive { .. }), "{length}: {error}");
+    }
+
+    #[test]
+    fn headers_of_any_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
+        if Linker::find().is_ok() {
+            prop_assert!(open(&bytes).is_err());
+        }
+    }
+}
+
+#[test]
+fn truncations_at_every_block_are_refused() {
+    let Some(bytes) = whole() else { return };
+    // Between two files nothing but the missing end mark gives the cut away.
+    let mut cuts: Vec<usize> =
+        (0..bytes.len()).step_by(512).filter(|&at| bytes[at..].get(257..262) == Some(b"ustar")).collect();
+    cuts.push(bytes.len() - 512);
+    cuts.push(bytes.len() - 1024);
+    assert!(cuts.len() > 10);
+    for cut in cuts {
+        assert!(matches!(open(&bytes[..cut]), Err(Error::Archive { .. })), "cut at {cut}");
+    }
+}
+
+#[test]
+fn link_commands_are_run_once_with_lld_and_leave_the_program_alone() {
+    for compiler in tools() {
+        let build = Build::new(compiler);
+        let command = build.compile("base", &Sources::default());
+        let inputs = Inputs::from_command(&command, &build.path("base"), &build.path("state")).unwrap();
+        assert!(!build.path("base/prog").exists());
+        assert_eq!(inputs.output_name(), "prog");
+        assert!(inputs.survey().share() > 0.95, "{:?}", inputs.survey());
+        assert!(inputs.archive().is_file());
+        let out = build.path("out");
+        relink(&inputs, &Layout::Independent { seed: 1 }, &out).unwrap();
+        assert!(said(&out).contains("sum"));
+    }
+}
+
+#[test]
+fn other_commands_are_refused_with_the_reason() {
+    if !has_lld() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let said = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        Inputs::from_command(&words, Path::new("."), directory.path()).unwrap_err().to_string()
+    };
+    for (words, reason) in [
+        (&["make", "-o", "x"][..], "neither clang, gcc nor ld"),
+        (&[], "empty"),
+        (&["gcc", "a.o"], "no output"),
+        (&["gcc", "-c", "a.c", "-o", "a.o"], "compiles only"),
+    ] {
+        let found = said(words);
+        assert!(found.contains(reason) && found.contains("--reproduce"), "{found}");
+    }
+    if !tools().is_empty() {
+        let found = said(&["gcc", "missing.o", "-o", "x"]);
+        assert!(found.contains("missing.o"), "{found}");
+    }
+}
