@@ -18,6 +18,7 @@ demo: setup ## record, profile, rebuild, measure and report SQLite (15 minutes t
 	@scripts/demo.sh
 
 test: setup ## every test, then a short fuzz run over the kept inputs
+	@scripts/setup.sh test
 	@scripts/test.sh
 
 bench: ## planish beside llvm-profgen, perf2bolt and create_llvm_prof; writes measurements/

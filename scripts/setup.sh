@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs from Debian or Ubuntu what building, testing and the demo need and the machine lacks.
 #
-#   scripts/setup.sh          everything `make demo` and `make test` use
+#   scripts/setup.sh          everything `make demo` uses
+#   scripts/setup.sh test     also what only `make test` needs
 #   scripts/setup.sh bench    also the tools `make bench` compares with
 #
 # It says what it installs and why, asks nothing, works as root or through sudo, and does nothing when nothing
@@ -35,6 +36,12 @@ llvm_missing "$llvm_wanted" && llvm=missing || llvm=present
 if [ "$llvm" = missing ] && has apt-cache && ! apt-cache policy "clang-$llvm_wanted" 2>/dev/null | grep -q 'Candidate: [0-9]'; then
   # A release without the wanted one is served by an older one, which may be there already.
   for number in 21 20 19 18 17; do llvm_missing "$number" || { llvm=present llvm_wanted=$number; break; }; done
+fi
+
+if [ "${1:-}" = test ]; then
+  # Where a release has no such package, the test says that it is skipped.
+  has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
+  has chromedriver || want chromium-driver "clicks in it"
 fi
 
 if [ "${1:-}" = bench ]; then

@@ -156,10 +156,10 @@ fn what_keeps_a_recording_from_starting_is_one_clear_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plain"), "x").unwrap();
     let cases: [(&[&str], &str); 3] = [
-        (&["record", "-b", "none", "--", "./absent"], "./absent"),
-        (&["record", "-b", "none", "--", "./plain"], "chmod +x"),
+        (&["record", "--branches=none", "--", "./absent"], "./absent"),
+        (&["record", "--branches=none", "--", "./plain"], "chmod +x"),
         (
-            &["record", "-b", "emulated", "-o", "nodir/perf.data", "--", "true"],
+            &["record", "--branches=emulated", "-o", "nodir/perf.data", "--", "true"],
             "directory nodir does not exist",
         ),
     ];

@@ -66,7 +66,7 @@ impl Recorded<'_> {
 
     /// Whether all threads that were to be recorded have ended.
     fn gone(&self) -> bool {
-        matches!(self.target, Target::Processes(_) | Target::Threads(_)) && self.target.tids().is_empty()
+        !matches!(self.target, Target::Command | Target::System) && self.target.tids().is_empty()
     }
 
     /// Empties all rings once, which makes a finished round.

@@ -8,7 +8,7 @@ use crate::file::Output;
 use crate::follow::{Recorded, follow};
 use crate::modules::Places;
 use crate::open::{self, Opened, Place};
-use crate::plan::{Planned, Scope};
+use crate::plan::{self, Planned, Scope};
 use crate::settings::RingPages;
 use crate::synthesize::{self, Synthesizer};
 use crate::sys::{ForwardSignals, launch};
@@ -30,27 +30,19 @@ pub enum Target {
     Command,
     /// Running processes, all their threads, and what they start; while the command runs, if there is one.
     Processes(Vec<i32>),
-    /// Running threads, and what they start; while the command runs, if there is one.
+    /// Running threads, and not what they start; while the command runs, if there is one.
     Threads(Vec<i32>),
+    /// The running processes of a user, by number, and what they start; while the command runs, if there is one.
+    User(u32),
     /// Everything, on the CPUs of the options; while the command runs, if there is one.
     System,
 }
 
 impl Target {
-    /// The running processes of a user.
-    pub fn user(id: u32) -> Result<Target, Error> {
-        let pids = synthesize::processes_of(id);
-        if pids.is_empty() {
-            let reason = "it has no running process".to_owned();
-            return Err(Error::Refused { event: format!("user {id}"), reason });
-        }
-        Ok(Target::Processes(pids))
-    }
-
     fn scope(&self) -> Scope {
         match self {
             Target::Command => Scope::Command,
-            Target::Processes(_) | Target::Threads(_) => Scope::Attached,
+            Target::Processes(_) | Target::Threads(_) | Target::User(_) => Scope::Attached,
             Target::System => Scope::Cpus,
         }
     }
@@ -62,6 +54,9 @@ impl Target {
             Target::Threads(tids) => {
                 tids.iter().copied().filter(|tid| synthesize::process_of(*tid).is_some()).collect()
             }
+            Target::User(user) => {
+                synthesize::processes_of(*user).into_iter().flat_map(synthesize::threads).collect()
+            }
             Target::Command | Target::System => Vec::new(),
         }
     }
@@ -69,7 +64,7 @@ impl Target {
     fn named(&self) -> &[i32] {
         match self {
             Target::Processes(ids) | Target::Threads(ids) => ids,
-            Target::Command | Target::System => &[],
+            Target::Command | Target::User(_) | Target::System => &[],
         }
     }
 }
@@ -104,6 +99,10 @@ pub fn record(
     options: &Options,
 ) -> Result<Summary, Error> {
     let start = Instant::now();
+    let mut options = options.clone();
+    // As perf: a thread is recorded alone.
+    options.sampling.no_inherit |= matches!(target, Target::Threads(_));
+    let options = &options;
     let machine = Machine::here();
     let mut choice = events::choose(options, target.scope(), &machine)?;
     let forward = ForwardSignals::to(0);
@@ -204,11 +203,15 @@ fn open(
     match target {
         Target::System => at(&[]),
         Target::Command => at(&[child.ok_or(Error::NoCommand)?]),
-        Target::Processes(_) | Target::Threads(_) => {
+        Target::Processes(_) | Target::Threads(_) | Target::User(_) => {
             if let Some(gone) = target.named().iter().find(|id| synthesize::process_of(**id).is_none()) {
                 return Err(Error::NoProcess { pid: *gone });
             }
             let mut tids = target.tids();
+            if let (true, Target::User(user)) = (tids.is_empty(), target) {
+                let reason = "it has no running process".to_owned();
+                return Err(Error::Refused { event: format!("user {user}"), reason });
+            }
             for _ in 0..10 {
                 let opened = at(&tids)?;
                 let now = target.tids();
@@ -249,6 +252,10 @@ fn synthesize(target: &Target, attrs: &[EventAttr], file: &mut Output) -> Result
     let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
     let Some(tracker) = attrs.iter().find(tracks).or(attrs.first()) else { return Ok(Vec::new()) };
     let mut synthesizer = Synthesizer::new(file, tracker);
+    let sees_kernel = |attr: &EventAttr| attr.flags & attr_flag::EXCLUDE_KERNEL == 0;
+    if attrs.iter().any(|attr| sees_kernel(attr) && !plan::is_tracker(attr)) {
+        synthesizer.kernel(&Places::here())?;
+    }
     match target {
         Target::Command => {}
         Target::Processes(pids) => pids.iter().try_for_each(|pid| synthesizer.process(*pid))?,
@@ -257,10 +264,10 @@ fn synthesize(target: &Target, attrs: &[EventAttr], file: &mut Output) -> Result
                 tids.iter().filter_map(|tid| synthesize::process_of(*tid)).collect();
             pids.into_iter().try_for_each(|pid| synthesizer.process(pid))?;
         }
-        Target::System => {
-            synthesizer.kernel(&Places::here())?;
-            synthesize::processes().into_iter().try_for_each(|pid| synthesizer.process(pid))?;
+        Target::User(user) => {
+            synthesize::processes_of(*user).into_iter().try_for_each(|pid| synthesizer.process(pid))?;
         }
+        Target::System => synthesize::processes().into_iter().try_for_each(|pid| synthesizer.process(pid))?,
     }
     let kernel = std::mem::take(&mut synthesizer.kernel_files);
     file.finish_round()?;

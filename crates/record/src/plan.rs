@@ -70,8 +70,13 @@ pub struct Planned {
 impl Planned {
     /// Whether it only tells what happens to processes, and never samples.
     pub fn is_tracker(&self) -> bool {
-        (self.attr.kind, self.attr.config) == (attr::TYPE_SOFTWARE, DUMMY)
+        is_tracker(&self.attr)
     }
+}
+
+/// Whether an event is the one that never counts.
+pub(crate) fn is_tracker(attr: &EventAttr) -> bool {
+    (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, DUMMY)
 }
 
 const DUMMY: u64 = 9;
@@ -79,7 +84,7 @@ const BPF_OUTPUT: u64 = 10;
 const TYPE_TRACEPOINT: u32 = 2;
 
 /// The flags by which the kernel tells what happens to processes. One event of a recording has them.
-fn tracking(sampling: &Sampling) -> u64 {
+fn tracking(sampling: &Sampling, addresses: bool) -> u64 {
     let mut flags = flag::MMAP
         | flag::MMAP2
         | flag::COMM
@@ -91,7 +96,7 @@ fn tracking(sampling: &Sampling) -> u64 {
     for (on, bit) in [
         (sampling.namespaces, bit::NAMESPACES),
         (sampling.switch_events, flag::CONTEXT_SWITCH),
-        (sampling.addresses, bit::MMAP_DATA),
+        (addresses, bit::MMAP_DATA),
     ] {
         if on {
             flags |= bit;
@@ -113,7 +118,8 @@ pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Sc
             }
         }
         if index == 0 && !late {
-            attr.flags |= tracking(sampling);
+            // Unwinding by DWARF may need what lies in data mappings.
+            attr.flags |= tracking(sampling, attr.sample_type & sample_type::ADDR != 0);
         }
         let members = events.iter().filter(|other| other.leader == event.leader).count();
         if event.sample_read && members > 1 {
@@ -135,7 +141,8 @@ pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Sc
         });
     }
     if late {
-        planned.push(dummy(planned.len(), sampling, scope));
+        let addresses = planned.iter().any(|event| event.attr.sample_type & sample_type::ADDR != 0);
+        planned.push(dummy(planned.len(), sampling, scope, addresses));
     }
     planned
 }
@@ -162,10 +169,10 @@ fn base(sampling: &Sampling, scope: Scope) -> EventAttr {
     }
 }
 
-fn dummy(index: usize, sampling: &Sampling, scope: Scope) -> Planned {
+fn dummy(index: usize, sampling: &Sampling, scope: Scope, addresses: bool) -> Planned {
     let mut attr = base(sampling, scope);
     (attr.kind, attr.config, attr.period_or_freq) = (attr::TYPE_SOFTWARE, DUMMY, 1);
-    attr.flags |= tracking(sampling);
+    attr.flags |= tracking(sampling, addresses);
     let immediate = scope != Scope::Command;
     if !immediate {
         attr.flags |= flag::DISABLED | flag::ENABLE_ON_EXEC;

@@ -7,7 +7,7 @@ use record::{Error, Stdout, Workload};
 use support::{check, compile, has, run};
 
 fn options() -> Options {
-    Options { branches: Branches::Auto, rate: Some(Rate::Period(100_000)) }
+    Options { branches: Branches::Auto, rate: Some(Rate::Period(100_000)), ..Options::default() }
 }
 
 #[test]

@@ -12,6 +12,15 @@ use crate::units::{self, Unit};
 /// The symbol of the padding between what is the same and what is not.
 pub(crate) const PAD_SYMBOL: &str = "planish.pad.changed";
 
+/// How a section differs between variants, in the order in which sections lie: the first kind moves nothing that
+/// comes after it (a line number that code holds is such a difference, and one edit changes hundreds of them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Difference {
+    Content,
+    Size,
+    Missing,
+}
+
 /// One variant of the program.
 #[derive(Debug)]
 struct Variant {
@@ -120,6 +129,17 @@ impl MatchPlan {
         found.map(|variant| variant.root.clone()).ok_or(wrong)
     }
 
+    fn difference(&self, key: &str) -> Difference {
+        let mut sizes = BTreeSet::new();
+        for variant in &self.variants {
+            match variant.units.get(key) {
+                Some(unit) => sizes.insert((unit.size, unit.align)),
+                None => return Difference::Missing,
+            };
+        }
+        if sizes.len() == 1 { Difference::Content } else { Difference::Size }
+    }
+
     /// The order of symbols of a variant: its own order if it has one, what is the same in all variants in the random
     /// order of the seed, the padding, and what differs.
     pub(crate) fn order(&self, variant: usize, seed: u64) -> String {
@@ -127,11 +147,10 @@ impl MatchPlan {
         let mut keys: Vec<&String> = self.common.iter().collect();
         Random::new(seed, "order").shuffle(&mut keys);
         let known: BTreeSet<&String> = self.common.iter().collect();
-        let mut rest: Vec<(bool, u64, &String)> = Vec::new();
+        let mut rest: Vec<(Difference, u64, &String)> = Vec::new();
         for key in variant.units.keys().filter(|key| !known.contains(key)) {
-            let missing = self.variants.iter().any(|variant| !variant.units.contains_key(key));
             // By the key and not by a shuffle: the place among the others is then the same in all variants.
-            rest.push((missing, Random::new(seed, key).next(), key));
+            rest.push((self.difference(key), Random::new(seed, key).next(), key));
         }
         rest.sort_unstable();
         let name = |key: &String| variant.units.get(key).and_then(|unit| unit.name.as_deref());

@@ -23,6 +23,7 @@ const MOVABLE: &[&str] = &[".text", ".ltext", ".rodata", ".data", ".data.rel.ro"
 pub(crate) struct Section {
     pub(crate) name: String,
     pub(crate) size: u64,
+    pub(crate) align: u64,
     pub(crate) executable: bool,
     /// Of content and relocations.
     pub(crate) hash: [u8; 32],
@@ -126,6 +127,7 @@ impl<'d> Reader<'d> {
             let fits = plain && flags.0 & elf::SHF_ALLOC.0 != 0 && flags.0 & avoided.0 == 0 && size > 0;
             if fits && is_movable(&name) && live.contains(&name) {
                 let section = Section {
+                    align: header.sh_addralign(self.endian),
                     size,
                     executable: flags.0 & elf::SHF_EXECINSTR.0 != 0,
                     hash: [0; 32],

@@ -32,6 +32,7 @@ pub(crate) struct Unit {
     /// Of content and relocations.
     pub(crate) hash: [u8; 32],
     pub(crate) size: u64,
+    pub(crate) align: u64,
     pub(crate) executable: bool,
     /// By which name lld finds it; none when by no name.
     pub(crate) name: Option<String>,
@@ -151,6 +152,7 @@ pub(crate) fn of(inputs: &Inputs) -> Result<(Vec<Unit>, PathBuf), Error> {
             key: numbered(&mut seen, unit_key(object_key, section)),
             hash: section.hash,
             size: section.size,
+            align: section.align,
             executable: section.executable,
             shown: first.map_or_else(|| format!("{object_key}:{}", section.name), Clone::clone),
             name,

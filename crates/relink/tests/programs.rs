@@ -162,6 +162,19 @@ fn unchanged_functions_keep_their_place_when_a_file_has_other_flags() {
 }
 
 #[test]
+fn functions_that_differ_in_a_number_only_keep_their_place_too() {
+    for compiler in tools() {
+        let build = Build::new(compiler);
+        let base = build.inputs("base", |_| ());
+        let changed = build.inputs("changed", |sources| sources.other_number = true);
+        let plan = MatchPlan::new(&[&base, &changed]).unwrap();
+        assert!(plan.changed().len() >= 20, "{compiler:?} {:?}", plan.changed());
+        let share = smallest_share(&base, &changed, &build.path("links"));
+        assert!(share >= 0.95, "{compiler:?}: {share}");
+    }
+}
+
+#[test]
 fn functions_of_the_same_name_are_placed_one_by_one() {
     for compiler in tools() {
         let build = Build::new(compiler);

@@ -53,7 +53,9 @@ fn sqlite_matches_when_its_driver_changes() {
     };
     compile(&source.join("sqlite3.c"), "sqlite3.o");
     let variant = |name: &str, edit: &str| {
-        let file = path(&format!("{name}.c"));
+        // The same file in another directory, as in two build trees.
+        std::fs::create_dir(path(name)).unwrap();
+        let file = path(&format!("{name}/driver.c"));
         std::fs::write(&file, DRIVER.replace("EDIT", edit)).unwrap();
         compile(&file, &format!("{name}.o"));
         let object = format!("{name}.o");

@@ -6,25 +6,25 @@
 //!
 //! u(v,l) = μ(v) + λ(v,l) + ε, where λ has standard deviation σ_L and ε that of a mean over rounds.
 //!
-//! * **Independent** layouts: τ = mean u(B) − mean u(A); SE² = s²(A)/L(A) + s²(B)/L(B); interval t with Welch's degrees
-//!   of freedom; p from permuting the layout means between the variants (all when at most 200,000, else drawn).
-//! * **Matched** layouts (the same order for both): D(l) = u(B,l) − u(A,l); τ = mean D, SE = s(D)/√L, t with L − 1;
-//!   p from flipping the signs of D (all up to 2^20).
+//! * **Independent** layouts: τ = mean u(B) − mean u(A); SE² = s²(A)/L(A) + s²(B)/L(B), Welch's degrees of freedom;
+//!   p from assigning the layout means to the variants anew (all ways when at most 200,000, else drawn).
+//! * **Matched** layouts (the same order for both): D(l) = u(B,l) − u(A,l); τ = mean D, SE = s(D)/√L, L − 1 degrees of
+//!   freedom; p from flipping the signs of D (all patterns up to L = 17).
 //!
-//! Both tests are exact when both variants have the same law, whatever that law is. The layout is the unit: more rounds
-//! make each u sharper, only more layouts make τ certain. Intervals from resampling rounds alone would cover 17 to 66 %.
+//! Both tests are exact when the variants have the same law, whatever that law is, and the intervals hold exactly the
+//! effects that the same test does not reject (`relabel`). Where layouts are too few for the test to reject anything
+//! (under 4 independent, under 6 matched), the interval is t's. The layout is the unit: more rounds make each u sharper,
+//! only more layouts make τ certain. Intervals from resampling rounds alone would cover 17 to 66 %.
 
+use crate::Observation;
 use crate::distribution::t_quantile;
+use crate::relabel::{self, Relabellings};
 use crate::robust::{mean, median, running_median, trimmed_mean, variance};
-use crate::{Observation, Random};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Share cut from each end of a binary's runs before its mean.
 pub const LAYOUT_TRIM: f64 = 0.2;
-/// Up to so many assignments of layouts to variants all are tried.
-const ALL: u64 = 200_000;
-
 /// The effect averaged over layouts, on the log scale: ln(B) − ln(A).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Averaged {
@@ -141,11 +141,9 @@ pub fn independent_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Aver
     // Welch and Satterthwaite; equal to 2L − 2 where both spread alike.
     let spread = va * va / (na - 1.0) + vb * vb / (nb - 1.0);
     let df = if spread > 0.0 { (va + vb).powi(2) / spread } else { na + nb - 2.0 };
-    Averaged {
-        p_value: permutation(a, b, draws, seed),
-        relink_band: relink_band(a, b),
-        ..around(mean(b) - mean(a), (va + vb).sqrt(), df, a.len().min(b.len()))
-    }
+    let labels = relabel::assignments(a, b, draws, seed);
+    let effect = around(mean(b) - mean(a), (va + vb).sqrt(), df, a.len().min(b.len()), labels);
+    Averaged { relink_band: relink_band(a, b), ..effect }
 }
 
 /// Effect from the levels of matched layouts: `a[i]` and `b[i]` have the same order (two at least).
@@ -153,23 +151,24 @@ pub fn matched_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Averaged
     let differences: Vec<f64> = a.iter().zip(b).map(|(x, y)| y - x).collect();
     let n = differences.len();
     let error = (variance(&differences) / n as f64).sqrt();
-    Averaged {
-        matched: true,
-        p_value: sign_flips(&differences, draws, seed),
-        relink_band: relink_band(a, b),
-        ..around(mean(&differences), error, n as f64 - 1.0, n)
-    }
+    let labels = relabel::signs(&differences, draws, seed);
+    let effect = around(mean(&differences), error, n as f64 - 1.0, n, labels);
+    Averaged { matched: true, relink_band: relink_band(a, b), ..effect }
 }
 
-fn around(estimate: f64, error: f64, df: f64, layouts: usize) -> Averaged {
-    let (wide, narrow) = (t_quantile(0.975, df) * error, t_quantile(0.95, df) * error);
+fn around(estimate: f64, error: f64, df: f64, layouts: usize, mut labels: Relabellings) -> Averaged {
+    let mut interval = |level: f64| {
+        let half = t_quantile((1.0 + level) / 2.0, df) * error;
+        labels.interval(1.0 - level).unwrap_or((estimate - half, estimate + half))
+    };
+    let ((low, high), (low90, high90)) = (interval(0.95), interval(0.90));
     Averaged {
         estimate,
-        low: estimate - wide,
-        high: estimate + wide,
-        low90: estimate - narrow,
-        high90: estimate + narrow,
-        p_value: 1.0,
+        low,
+        high,
+        low90,
+        high90,
+        p_value: labels.p_value(),
         layouts,
         matched: false,
         standard_error: error,
@@ -182,92 +181,6 @@ fn relink_band(a: &[f64], b: &[f64]) -> f64 {
     let (fa, fb) = (a.len() as f64 - 1.0, b.len() as f64 - 1.0);
     let pooled = (variance(a) * fa + variance(b) * fb) / (fa + fb).max(1.0);
     t_quantile(0.975, fa + fb) * (2.0 * pooled).sqrt()
-}
-
-/// Whole numbers in place of fractions: sums in any order are equal then, and ties are ties.
-fn whole(values: &[f64]) -> Vec<i64> {
-    let centre = mean(values);
-    let largest = values.iter().fold(0.0f64, |m, v| m.max((v - centre).abs()));
-    let scale = if largest > 0.0 { (1u64 << 40) as f64 / largest } else { 0.0 };
-    values.iter().map(|v| ((v - centre) * scale).round() as i64).collect()
-}
-
-fn choose(n: u64, k: u64) -> u64 {
-    (1..=k.min(n - k)).fold(1u64, |c, i| c.saturating_mul(n - k.min(n - k) + i) / i)
-}
-
-/// How often does a random assignment of the levels to two groups of these sizes differ as much?
-fn permutation(a: &[f64], b: &[f64], draws: usize, seed: u64) -> f64 {
-    let mut values = whole(&a.iter().chain(b).copied().collect::<Vec<f64>>());
-    let (total, k) = (values.len(), a.len());
-    // With the sum S of all, mean(B) − mean(A) = (S − s)/|B| − s/|A| for the sum s of group A; times |A||B|.
-    let all: i64 = values.iter().sum();
-    let statistic = |s: i64| (all * k as i64 - s * total as i64).abs();
-    let observed = statistic(values[..k].iter().sum());
-    if total < 60 && choose(total as u64, k as u64) <= ALL {
-        let (mut extreme, mut tried) = (0u64, 0u64);
-        let mut mask: u64 = (1 << k) - 1;
-        while mask < 1 << total {
-            let (mut s, mut rest) = (0, mask);
-            while rest != 0 {
-                s += values[rest.trailing_zeros() as usize];
-                rest &= rest - 1;
-            }
-            extreme += u64::from(statistic(s) >= observed);
-            tried += 1;
-            // The next larger number with as many bits (Gosper).
-            let low = mask & mask.wrapping_neg();
-            let up = mask + low;
-            mask = up | (((mask ^ up) >> 2) / low);
-        }
-        return extreme as f64 / tried as f64;
-    }
-    let mut random = Random::new(seed);
-    let mut extreme = 0;
-    for _ in 0..draws {
-        for at in 0..k {
-            let other = at + random.below(total - at);
-            values.swap(at, other);
-        }
-        extreme += usize::from(statistic(values[..k].iter().sum()) >= observed);
-    }
-    (extreme + 1) as f64 / (draws + 1) as f64
-}
-
-/// How often do the differences, with random signs, add up to as much?
-fn sign_flips(differences: &[f64], draws: usize, seed: u64) -> f64 {
-    let largest = differences.iter().fold(0.0f64, |m, d| m.max(d.abs()));
-    let scale = if largest > 0.0 { (1u64 << 40) as f64 / largest } else { 0.0 };
-    let values: Vec<i64> = differences.iter().map(|d| (d * scale).round() as i64).collect();
-    let mut sum: i64 = values.iter().sum();
-    let observed = sum.abs();
-    let n = values.len();
-    let mut extreme = 0u64;
-    if n <= 20 {
-        // Gray code: from one pattern to the next one sign changes. The mirror images are counted by symmetry.
-        let patterns = 1u64 << (n - 1);
-        let mut flipped = vec![false; n];
-        for pattern in 0..patterns {
-            extreme += u64::from(sum.abs() >= observed);
-            let bit = (pattern + 1).trailing_zeros() as usize;
-            if let Some(f) = flipped.get_mut(bit) {
-                sum += if *f { 2 * values[bit] } else { -2 * values[bit] };
-                *f = !*f;
-            }
-        }
-        return extreme as f64 / patterns as f64;
-    }
-    let mut random = Random::new(seed);
-    for _ in 0..draws {
-        let mut sum = 0;
-        for chunk in values.chunks(64) {
-            let bits = random.next_bits();
-            sum +=
-                chunk.iter().enumerate().map(|(i, v)| if bits >> i & 1 == 1 { *v } else { -v }).sum::<i64>();
-        }
-        extreme += u64::from(sum.abs() >= observed);
-    }
-    (extreme + 1) as f64 / (draws + 1) as f64
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub mod many;
 pub mod pair;
 pub mod power;
 mod random;
+mod relabel;
 mod robust;
 pub mod sequential;
 pub mod series;

@@ -140,3 +140,53 @@ pub fn one_sidedness(effects: &[f64]) -> f64 {
     let down = effects.iter().filter(|&&e| e < 0.0).count() as u64;
     sign_test(up, up + down)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corrections_are_those_counted_by_hand() {
+        let p = [0.01, 0.04, 0.03, 0.005];
+        let close = |x: &[f64], y: &[f64]| x.iter().zip(y).all(|(a, b)| (a - b).abs() < 1e-12);
+        assert!(close(&holm(&p), &[0.03, 0.06, 0.06, 0.02]), "{:?}", holm(&p));
+        // scipy.stats.false_discovery_control
+        assert!(close(&benjamini_hochberg(&p), &[0.02, 0.04, 0.04, 0.02]));
+        assert!(holm(&[]).is_empty() && benjamini_hochberg(&[]).is_empty());
+    }
+
+    #[test]
+    fn cells_are_pooled_as_dersimonian_and_laird_do() {
+        let cell = |(estimate, standard_error): (f64, f64)| Effect { estimate, standard_error };
+        let cells: Vec<Effect> =
+            [(0.02, 0.01), (0.035, 0.008), (-0.005, 0.012), (0.05, 0.02)].map(cell).into();
+        let pooled = pool(&cells).unwrap();
+        assert!((pooled.estimate - 0.023065479312020683).abs() < 1e-12);
+        assert!((pooled.interval.0 - 0.0028747309191578772).abs() < 1e-9);
+        assert!((pooled.between - 0.0002776159147869675).abs() < 1e-12);
+        assert!((pooled.heterogeneity - 0.6868581172731854).abs() < 1e-9);
+        assert!((pooled.p_same - 0.02249204659508673).abs() < 1e-9);
+        assert!((pooled.prediction.unwrap().0 + 0.06122025928904973).abs() < 1e-8);
+        assert!(pool(&[]).is_none() && pool(&[cell((0.1, 0.0))]).is_none());
+    }
+
+    #[test]
+    fn an_index_knows_these_benchmarks_better_than_others() {
+        let rows: Vec<Effect> =
+            [0.01, 0.05, -0.02].map(|estimate| Effect { estimate, standard_error: 0.003 }).into();
+        let index = index(&rows).unwrap();
+        assert!((index.estimate - 0.04 / 3.0).abs() < 1e-12 && index.range == (-0.02, 0.05));
+        // 1.96 · 0.003 / √3 and t(2) · s / √3.
+        assert!((index.fixed.1 - index.estimate - 0.0033947572).abs() < 1e-8);
+        assert!((index.sample.unwrap().1 - index.estimate - 0.0872423).abs() < 1e-5, "{index:?}");
+    }
+
+    #[test]
+    fn eleven_of_twelve_on_one_side_are_suspicious() {
+        let mut effects = [0.01; 12];
+        effects[0] = -0.01;
+        assert!(
+            one_sidedness(&effects) < 0.01 && one_sidedness(&[]) == 1.0 && one_sidedness(&[0.0; 9]) == 1.0
+        );
+    }
+}

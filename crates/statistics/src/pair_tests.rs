@@ -52,3 +52,55 @@ fn a_third_binary_of_another_speed_changes_nothing() {
     assert!((interval.estimate - 0.1).abs() < 0.01, "{interval:?}");
     assert!(interval.low > 0.08 && interval.high < 0.12, "{interval:?}");
 }
+
+#[test]
+fn every_shift_inside_the_interval_is_accepted_and_every_one_outside_rejected() {
+    let mut random = Random::new(4);
+    let data: Vec<(f64, f64)> =
+        (0..25).map(|_| (0.02 * random.unit(), 0.01 + 0.02 * random.unit())).collect();
+    let test = PairTest::new(points(&data), 1999, 1);
+    let [wide, narrow] = test.intervals([0.95, 0.90]);
+    assert!(wide.low < narrow.low && narrow.high < wide.high);
+    let width = wide.high - wide.low;
+    for (inside, outside) in [(wide.low + 0.02 * width, wide.low), (wide.high - 0.02 * width, wide.high)] {
+        assert!(test.p_value(inside) > 0.05 && test.p_value(outside) <= 0.05);
+    }
+    assert!(test.excludes(0.1, 0.1) && !test.excludes(narrow.high - 0.01 * width, 0.1));
+}
+
+#[test]
+fn ten_thousand_runs_are_tested_quickly() {
+    let mut random = Random::new(8);
+    let data: Vec<(f64, f64)> = (0..5000).map(|_| (random.unit(), random.unit())).collect();
+    let started = std::time::Instant::now();
+    let interval = PairTest::new(points(&data), 9999, 1).interval(0.95);
+    assert!(interval.low < 0.0 && interval.high > 0.0 && interval.high - interval.low < 0.1, "{interval:?}");
+    // Optimised it takes about a second; tests are built without, on busy machines.
+    assert!(started.elapsed().as_secs() < 60);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(24))]
+
+    #[test]
+    fn swapping_the_names_mirrors_the_result(seed in proptest::num::u64::ANY, rounds in 6usize..40) {
+        let mut random = Random::new(seed);
+        let data: Vec<(f64, f64)> = (0..rounds).map(|_| (random.unit(), random.unit())).collect();
+        let one = points(&data);
+        let mut other = one.clone();
+        other.iter_mut().for_each(|p| p.label = if p.label == Label::A { Label::B } else { Label::A });
+        let (x, y) = (PairTest::new(one, 499, 1), PairTest::new(other, 499, 1));
+        proptest::prop_assert_eq!(x.p_value(0.0), y.p_value(0.0));
+        proptest::prop_assert!((x.estimate() + y.estimate()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_shift_of_one_program_shifts_the_estimate(seed in proptest::num::u64::ANY, shift in -1.0f64..1.0) {
+        let mut random = Random::new(seed);
+        let data: Vec<(f64, f64)> = (0..20).map(|_| (random.unit(), random.unit())).collect();
+        let moved: Vec<(f64, f64)> = data.iter().map(|(a, b)| (*a, b + shift)).collect();
+        let (x, y) = (PairTest::new(points(&data), 499, 1), PairTest::new(points(&moved), 499, 1));
+        proptest::prop_assert!((x.estimate() + shift - y.estimate()).abs() < 1e-6);
+        proptest::prop_assert!((x.p_value(0.01) - y.p_value(0.01 + shift)).abs() < 0.01);
+    }
+}

@@ -96,3 +96,39 @@ pub fn best_rounds(relink_cost: f64, run_cost: f64, run_variance: f64, layout_va
     let r = (relink_cost / run_cost * run_variance / layout_variance).sqrt();
     if r.is_finite() { r.ceil().clamp(4.0, 1e6) as u32 } else { 4 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needed_layouts_are_those_of_the_design_study() {
+        let layouts = |effect: f64, deviation: f64, matched| layouts_for(effect, deviation, matched).unwrap();
+        assert_eq!([layouts(0.01, 0.013, false), layouts(0.01, 0.015, false)], [28, 37]);
+        assert_eq!(layouts(0.01, 0.0085, true), 8);
+        assert_eq!(layouts(0.03, 0.015, false), 6);
+        // Six matched ones are the least that can reach 5 %.
+        assert_eq!(layouts(0.5, 0.001, true), 6);
+        assert!(layouts_for(0.0, 0.01, true).is_none() && layouts_for(1e-9, 0.01, true).is_none());
+    }
+
+    #[test]
+    fn what_is_needed_is_enough_and_one_less_is_not() {
+        let n = layouts_for_equivalence(0.01, 0.015, false).unwrap();
+        let half = |n: u32| {
+            (t_quantile(0.95, 2.0 * f64::from(n) - 2.0) + 1.6448536) * 0.015 * (2.0 / f64::from(n)).sqrt()
+        };
+        assert!(half(n) <= 0.01 && half(n - 1) > 0.01, "{n}");
+        let rounds = rounds_with_layouts(0.01, 1e-5, 1e-3, 16, true).unwrap();
+        let error = ((1e-5 + 1e-3 / f64::from(rounds)) / 16.0).sqrt();
+        assert!(error * (t_quantile(0.95, 15.0) + 1.6448536) <= 0.01 + 1e-12, "{rounds}");
+        assert!(rounds_with_layouts(0.01, 1e-3, 1e-3, 4, false).is_none());
+    }
+
+    #[test]
+    fn cheap_relinks_mean_few_rounds() {
+        assert_eq!(best_rounds(1.0, 1.0, 1e-4, 1e-4), 4);
+        assert_eq!(best_rounds(100.0, 1.0, 4e-4, 1e-4), 20);
+        assert_eq!(best_rounds(1.0, 1.0, 1e-4, 0.0), 4);
+    }
+}

@@ -72,7 +72,7 @@ pub enum Course {
         /// ln of the level after over the level before.
         change: f64,
     },
-    /// Several changes in one direction.
+    /// A steady slope, or several changes in one direction.
     Drift {
         /// ln of last level over first level.
         change: f64,
@@ -113,13 +113,32 @@ pub fn course(values: &[f64]) -> Course {
     };
     let falling = levels.windows(2).all(|w| w[1] < w[0]);
     let rising = levels.windows(2).all(|w| w[1] > w[0]);
+    let line = line(values);
+    let steps: f64 = segments
+        .iter()
+        .map(|&s| {
+            values.get(s.0..s.1).unwrap_or_default().iter().map(|v| (v - level(s)).powi(2)).sum::<f64>()
+        })
+        .sum();
     match levels.len() {
         0 | 1 => Course::Flat,
+        // A straight line fits better than the stairs.
+        _ if line.1 < steps => Course::Drift { change: line.0 },
         _ if falling && steady <= values.len() / 2 => Course::WarmUp { rounds: steady, excess: first - last },
         2 => Course::Step { round: steady, change: last - first },
         _ if falling || rising => Course::Drift { change: last - first },
         n => Course::Unsteady { changes: n - 1 },
     }
+}
+
+/// Least-squares line: its rise from the first value to the last, and the squared deviations from it.
+fn line(values: &[f64]) -> (f64, f64) {
+    let (centre, middle) = (mean(values), (values.len() as f64 - 1.0) / 2.0);
+    let places = || values.iter().enumerate().map(|(at, v)| (at as f64 - middle, v - centre));
+    let across: f64 = places().map(|(x, y)| x * y).sum();
+    let width: f64 = places().map(|(x, _)| x * x).sum();
+    let slope = if width > 0.0 { across / width } else { 0.0 };
+    (slope * 2.0 * middle, places().map(|(x, y)| (y - slope * x).powi(2)).sum())
 }
 
 /// Runs of one binary that fall into two groups (page colours, address randomisation, turbo states).
@@ -222,3 +241,7 @@ pub fn yuen(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
     let df = (dx + dy).powi(2) / (dx * dx / fx + dy * dy / fy);
     Some((cx - cy, t_two_sided((cx - cy) / error, df)))
 }
+
+#[cfg(test)]
+#[path = "series_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@
 //!
 //! | verdict | with layouts | without |
 //! |---|---|---|
-//! | faster, slower | p_τ < α and the 95 % interval of τ excludes 0 (against a contradicting pair: p_τ < α/5) | p₀ < α |
+//! | faster, slower | p_τ < α (against a contradicting pair: p_τ < α/5) | p₀ < α |
 //! | layout luck | p₀ < α, as-built beyond ±m, interval of Λ excludes 0; and τ is shown within ±m or over half of the as-built effect is proven luck | never |
 //! | same | 90 % interval of τ within ±m | 90 % interval of the pair within ±m |
 //! | undecided | else | else |
@@ -120,8 +120,7 @@ fn with_layouts(as_built: &AsBuilt, averaged: &Averaged, rule: Rule) -> Judgemen
     let apart = (as_built.estimate - averaged.estimate).abs() > averaged.relink_band;
     let contradicts = pair_shown && apart && as_built.estimate * averaged.estimate < 0.0;
     let alpha = if contradicts { rule.alpha / 5.0 } else { rule.alpha };
-    // Test and interval answer the same question in two ways; a claim needs both.
-    let shown = averaged.p_value < alpha && (averaged.low > 0.0 || averaged.high < 0.0);
+    let shown = averaged.p_value < alpha;
     let lucky = pair_shown && luck.is_some_and(|l| l.is_shown() && (same || l.explains(as_built.estimate)));
     let verdict = if shown {
         direction(averaged.estimate)

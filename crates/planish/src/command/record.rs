@@ -32,7 +32,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         emulate::record(&workload, &output, &options)?
     } else {
         let command = (!args.command.is_empty()).then_some(&workload);
-        live::record(&args.target()?, command, &output, &args.live_options()?)?
+        live::record(&args.target(), command, &output, &args.live_options()?)?
     };
     drop(spinner);
     if piped {
@@ -74,6 +74,15 @@ fn check(args: &Args) -> anyhow::Result<()> {
         }
         if std::io::stdout().is_terminal() {
             bail!("a recording is not for terminals: pipe it into another command, or give a file (-o)");
+        }
+    }
+    if args.output.as_os_str() == "-" {
+        let events = record::event::parse(&args.events, &record::event::Machine::here())?;
+        if let Some(event) = events.iter().find(|event| event.tracepoint.is_some()) {
+            bail!(
+                "{}: the formats of tracepoints have no place in the pipe form yet; write to a file (-o)",
+                event.name
+            );
         }
     }
     let attached = args.attached();

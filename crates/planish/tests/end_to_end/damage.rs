@@ -1,26 +1,42 @@
-//! Every truncation and single-byte change of small inputs, sampled, through all that the commands do with them: a result
-//! or an error, within seconds and bounded memory, and the ledger balances.
+//! Every truncation and single-byte change of small inputs, through all that the commands do with them: a result or an
+//! error, within seconds and bounded memory, and the ledger balances.
+//!
+//! The ordinary run tries a sample. All values of every byte of the small inputs, and twenty times the sample of the
+//! others, take the better part of an hour on two cores:
+//! `PLANISH_DAMAGE=all cargo test --release -p planish --test end_to_end damage -- --nocapture`
 
 use crate::bench::{Bench, fixture, has, text};
 use counts::aggregate::{Options, aggregate};
 use counts::resolve::Rules;
 use counts::{Counts, artefact};
-use image::Image;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
+use image::{Image, ImageAddr, blocks, code};
 use profile::attribute::{AttributeOptions, attribute};
-use profile::format::{Format, WriteOptions, write};
+use profile::format::{Format, WriteOptions, read, write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// No input of a few kilobytes may keep planish busy for longer, even on a busy machine and unoptimised.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// `PLANISH_DAMAGE=20` tries twenty times as many inputs.
+/// `PLANISH_DAMAGE=20` tries twenty times as many inputs, `PLANISH_DAMAGE=all` besides everything of small inputs.
 fn effort() -> usize {
-    std::env::var("PLANISH_DAMAGE").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+    std::env::var("PLANISH_DAMAGE").ok().and_then(|times| times.parse().ok()).unwrap_or(if all() {
+        20
+    } else {
+        1
+    })
 }
+
+fn all() -> bool {
+    std::env::var("PLANISH_DAMAGE").is_ok_and(|effort| effort == "all")
+}
+
+/// Inputs of which `PLANISH_DAMAGE=all` tries everything, in bytes.
+const SMALL: usize = 14_000;
 
 /// The same positions in every run.
 struct Positions(u64);
@@ -32,18 +48,20 @@ impl Positions {
     }
 }
 
-/// Runs `check` on damaged copies of `bytes`: `cuts` truncations and `changes` bytes, named in a failure.
-fn damaged(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &dyn Fn(&[u8])) {
+/// Runs `check` on one input, named in a failure.
+fn try_one(name: &str, what: &dyn Fn() -> String, bytes: &[u8], check: &(dyn Fn(&[u8]) + Sync)) {
+    let start = Instant::now();
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(bytes)));
+    assert!(ended.is_ok(), "{name}: panic with {}", what());
+    assert!(start.elapsed() < LONGEST, "{name}: {:?} with {}", start.elapsed(), what());
+}
+
+/// Runs `check` on damaged copies of `bytes`: `cuts` truncations and `changes` bytes.
+fn damaged(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &(dyn Fn(&[u8]) + Sync)) {
     let mut at = Positions(bytes.len() as u64);
     let (cuts, changes) = (cuts * effort(), changes * effort());
-    let try_one = |what: String, bytes: &[u8]| {
-        let start = Instant::now();
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(bytes)));
-        assert!(ended.is_ok(), "{name}: panic with {what}");
-        assert!(start.elapsed() < LONGEST, "{name}: {:?} with {what}", start.elapsed());
-    };
     for cut in (0..bytes.len()).step_by((bytes.len() / cuts.max(1)).max(1)) {
-        try_one(format!("{cut} bytes left"), &bytes[..cut]);
+        try_one(name, &|| format!("{cut} bytes left"), &bytes[..cut], check);
     }
     for _ in 0..changes {
         // Headers decide most, so half of the changes fall there.
@@ -51,8 +69,44 @@ fn damaged(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &dyn Fn
         let value = [0, 0xff, 0x80, 1, bytes[position] ^ 0x10, bytes[position].wrapping_add(1)][at.below(6)];
         let mut changed = bytes.to_vec();
         changed[position] = value;
-        try_one(format!("byte {position:#x} set to {value:#x}"), &changed);
+        try_one(name, &|| format!("byte {position:#x} set to {value:#x}"), &changed, check);
     }
+}
+
+/// As [`damaged`]; of small inputs, where that is asked for, every truncation and all values of every byte.
+fn damaged_small(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &(dyn Fn(&[u8]) + Sync)) {
+    if !all() || bytes.len() > SMALL {
+        return damaged(name, bytes, cuts, changes, check);
+    }
+    let (began, next) = (Instant::now(), AtomicUsize::new(0));
+    let work = || {
+        let mut changed = bytes.to_vec();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&old) = bytes.get(at) else { return };
+            try_one(name, &|| format!("{at} bytes left"), &bytes[..at], check);
+            for difference in 1..=255 {
+                changed[at] = old ^ difference;
+                try_one(name, &|| format!("byte {at:#x} set to {:#x}", old ^ difference), &changed, check);
+            }
+            changed[at] = old;
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let peak = peak_memory_kib();
+    println!("{name}: {} inputs, {:?}, {peak} KiB", bytes.len() * 256, began.elapsed());
+    assert!(peak < MOST_MEMORY_KIB, "{name}: {peak} KiB");
+}
+
+/// More memory than all of these tests at once may take.
+const MOST_MEMORY_KIB: u64 = 1 << 20;
+
+/// The most memory that this process has had, where the system tells.
+fn peak_memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.map_or(0, |peak| peak.trim().trim_end_matches(" kB").parse().unwrap())
 }
 
 fn options() -> Options {
@@ -74,9 +128,9 @@ fn counted(bytes: &[u8], images: &[Arc<Image>]) -> Option<Counts> {
 #[test]
 fn damaged_recordings_are_counted_or_refused() {
     let image = Arc::new(Image::from_bytes("test.binary", binary()).unwrap());
-    for name in ["events.data", "zstd.data", "rich.data", "pipe.data"] {
+    for name in ["events.data", "zstd.data", "zstd2.data", "rich.data", "pipe.data"] {
         let bytes = std::fs::read(fixture("perfdata").join(name)).unwrap();
-        damaged(name, &bytes, 300, 1500, &|bytes| {
+        damaged_small(name, &bytes, 300, 1200, &|bytes| {
             counted(bytes, &[]);
         });
     }
@@ -97,7 +151,7 @@ fn damaged_images_and_debug_information_give_a_profile_or_an_error() {
     let counts = counted(&lbr[..400_000], &[image]).unwrap();
     let counts = &counts.images[0];
     let search = DebugSearch { roots: Vec::new(), ..DebugSearch::default() };
-    let profiled = std::cell::Cell::new(0u32);
+    let profiled = AtomicUsize::new(0);
     damaged("test.binary", &whole, 100, 1000, &|bytes| {
         let Ok(image) = Image::from_bytes("damaged", bytes.to_vec()) else { return };
         let Ok(debug) = DebugInfo::load(&image, &search) else { return };
@@ -106,10 +160,84 @@ fn damaged_images_and_debug_information_give_a_profile_or_an_error() {
             for format in [Format::Text, Format::ExtBinary, Format::Gcov, Format::Pprof] {
                 let _ = write(&profile, format, &WriteOptions::default());
             }
-            profiled.set(profiled.get() + 1);
+            profiled.fetch_add(1, Ordering::Relaxed);
         }
     });
-    assert!(profiled.get() > 100, "most single bytes matter little: {}", profiled.get());
+    let profiled = profiled.into_inner();
+    assert!(profiled > 100, "most single bytes matter little: {profiled}");
+}
+
+/// Small files of the fuzz corpus and of the fixtures, by their paths from the root.
+fn small_files(folders: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let root = fixture("..");
+    let mut files: Vec<_> = folders
+        .iter()
+        .flat_map(|folder| {
+            let path = root.join(folder);
+            if path.is_file() {
+                return vec![path];
+            }
+            let entries = std::fs::read_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            entries.map(|entry| entry.unwrap().path()).collect()
+        })
+        .collect();
+    files.sort();
+    files.into_iter().map(|file| (file.display().to_string(), std::fs::read(&file).unwrap())).collect()
+}
+
+/// All that is asked of an image and its debug information.
+fn look_at_image(bytes: &[u8]) {
+    let Ok(image) = Image::from_bytes("damaged", bytes.to_vec()) else { return };
+    let starts: Vec<_> = image.code_ranges().map(|range| range.start).take(32).collect();
+    for start in starts {
+        let walked: usize = code::instructions(&image, start).map(|one| usize::from(one.len)).sum();
+        assert!(walked <= bytes.len());
+    }
+    assert!(image.functions().iter().map(|function| function.address).is_sorted());
+    if let Ok(maps) = blocks::read(&image) {
+        assert!(maps.iter().all(|function| !function.ranges.is_empty()));
+    }
+    let search = DebugSearch { roots: Vec::new(), ..DebugSearch::default() };
+    let Ok(debug) = DebugInfo::load(&image, &search) else { return };
+    let mut addresses: Vec<ImageAddr> = image
+        .code_ranges()
+        .flat_map(|range| (range.start.0..range.end.0).step_by(13).take(64))
+        .map(ImageAddr)
+        .take(1024)
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    if let Ok(resolved) = debug.resolve(&addresses, 1) {
+        assert_eq!(resolved.stacks.len(), addresses.len());
+    }
+    debug.all_function_names(1);
+}
+
+#[test]
+fn damaged_small_images_are_described_or_refused() {
+    for (name, bytes) in
+        small_files(&["fuzz/corpus/image", "fuzz/corpus/dwarf", "fixtures/autofdo/propeller_sample.bin"])
+    {
+        damaged_small(&name, &bytes, 100, 400, &look_at_image);
+    }
+}
+
+#[test]
+fn damaged_profiles_are_read_or_refused() {
+    let golden =
+        ["fixtures/autofdo/llvm_autoprof.golden.binprof", "fixtures/autofdo/llvm_autoprof.golden.textprof"];
+    let files = [&golden[..], &["fixtures/peers/test.profgen.textprof", "fuzz/corpus/profile"]].concat();
+    for (name, bytes) in small_files(&files) {
+        damaged_small(&name, &bytes, 200, 1000, &|bytes| {
+            let Ok(first) = read(bytes) else { return };
+            for format in [Format::Text, Format::Binary, Format::ExtBinary] {
+                let Ok(written) = write(&first, format, &WriteOptions::default()) else { continue };
+                // The text of no function is an empty file, which is no profile.
+                let again = read(&written).map_or(0, |again| again.functions.len());
+                assert_eq!(first.functions.len(), again, "what we write is readable");
+            }
+        });
+    }
 }
 
 #[test]

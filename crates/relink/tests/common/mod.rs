@@ -1,5 +1,7 @@
 //! A program of some sixty functions in two files, built by every compiler that is installed.
 
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,8 @@ pub struct Sources {
     pub added: bool,
     /// The static `helper` of the second file does more.
     pub other_helper: bool,
+    /// Every third function holds another number of the same length, as line numbers do.
+    pub other_number: bool,
     /// Flags of the second file, and with `more_flags` of the first.
     pub flags: &'static [&'static str],
     pub more_flags: bool,
@@ -74,7 +78,7 @@ pub struct Sources {
 impl Sources {
     fn first(&self) -> String {
         let mut text =
-            "#include <stdio.h>\n{ALONE}extern unsigned second(unsigned);\nextern const char *name_of(int);\n\
+            "#include <stdio.h>\nextern unsigned second(unsigned);\nextern const char *name_of(int);\n\
             static unsigned counter;\nstatic ALONE unsigned helper(unsigned x)\n\
             { counter++; printf(\"first %u\\n\", x); return x * 3 + counter; }\n"
                 .to_owned();
@@ -87,10 +91,11 @@ impl Sources {
             } else {
                 ""
             };
+            let line = number + if self.other_number { 2000 } else { 1000 };
             let body = match number % 3 {
                 0 => format!(
                     "switch (x % 7) {{ case 0: x += 3; break; case 1: x *= 5; break; case 2: x ^= 9; break; \
-                    case 3: x -= {number}; break; case 4: x = ~x; break; default: x += second(x); }}"
+                    case 3: x -= {line}; break; case 4: x = ~x; break; default: x += second(x); }}"
                 ),
                 1 => format!(
                     "for (unsigned i = 0; i < {}; i++) x = x * 31 + i; puts(\"work {number}\");",

@@ -66,6 +66,12 @@ pub(crate) fn metric(benchmark: &Benchmark, name: Option<&str>) -> MetricInfo {
     named.or(benchmark.metrics.first()).cloned().unwrap_or_else(unknown)
 }
 
+/// The deciding metric of a comparison in words.
+pub fn metric_words(m: &Measurement, c: &Compared) -> String {
+    let benchmark = m.benchmarks.iter().find(|b| b.name == c.benchmark);
+    benchmark.map_or(c.metric.clone(), |b| metric(b, Some(&c.metric)).words)
+}
+
 /// The variant of that name.
 pub(crate) fn variant<'a>(m: &'a Measurement, name: &str) -> Option<&'a Variant> {
     m.variants.iter().find(|v| v.name == name)

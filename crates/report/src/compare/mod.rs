@@ -13,6 +13,7 @@ mod screen;
 mod terminal;
 mod words;
 
+pub use find::metric_words;
 pub use html::html;
 pub use markdown::markdown;
 pub use screen::Screen;

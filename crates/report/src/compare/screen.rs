@@ -44,17 +44,19 @@ impl Screen {
 
     /// Lines no wider than the terminal, each after `indent` blanks.
     pub(crate) fn wrap(self, text: &str, indent: usize) -> Vec<String> {
-        let room = self.width.saturating_sub(indent + 2).max(20);
+        let room = self.width.saturating_sub(indent).max(20);
         let text = self.text(text);
+        // A number keeps its per cent sign.
+        let mut words: Vec<String> = Vec::new();
+        for word in text.split_whitespace() {
+            match words.last_mut().filter(|_| word.starts_with('%')) {
+                Some(number) => *number += &format!(" {word}"),
+                None => words.push(word.to_owned()),
+            }
+        }
         let mut lines = Vec::new();
         let mut line = String::new();
-        for word in text.split_whitespace() {
-            // A number keeps its per cent sign.
-            if word.starts_with('%') && !line.is_empty() {
-                line.push(' ');
-                line.push_str(word);
-                continue;
-            }
+        for word in &words {
             if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
                 lines.push(format!("{:indent$}{line}", ""));
                 line.clear();

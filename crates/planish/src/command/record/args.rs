@@ -62,7 +62,7 @@ pub struct Args {
     /// Record running processes, until they end, the command ends, or Ctrl-C
     #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who")]
     pub pid: Vec<i32>,
-    /// Record running threads and what they start
+    /// Record these threads alone, without what they start
     #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who")]
     pub tid: Vec<i32>,
     /// Record the running processes of a user, by name or number
@@ -178,18 +178,18 @@ impl Args {
     }
 
     /// Who is to be recorded.
-    pub fn target(&self) -> anyhow::Result<Target> {
-        Ok(if self.all_cpus || self.cpus.is_some() {
+    pub fn target(&self) -> Target {
+        if self.all_cpus || self.cpus.is_some() {
             Target::System
         } else if let Some(user) = self.uid {
-            Target::user(user)?
+            Target::User(user)
         } else if !self.tid.is_empty() {
             Target::Threads(self.tid.clone())
         } else if self.pid.is_empty() {
             Target::Command
         } else {
             Target::Processes(self.pid.clone())
-        })
+        }
     }
 
     /// How.
