@@ -15,7 +15,7 @@ use crate::map::{self, LiveSections};
 use crate::pad::Target;
 use crate::response::Response;
 use crate::units::{self, LiveObject};
-use crate::{archive, relocatable, tar};
+use crate::{relocatable, tar};
 
 /// Below this share of code in function sections a layout moves too little to be called random.
 const SHARE_WANTED: f64 = 0.80;
@@ -394,16 +394,4 @@ fn unpack(archive: &[u8], entries: &[tar::Entry], home: &Path) -> Result<(), Err
         fs::write(&path, bytes).map_err(Error::file(&path, "write"))?;
     }
     work.publish("root", &root)
-}
-
-/// Reads a library or object of the link; none for what is neither.
-pub(crate) fn read_members(path: &Path) -> Result<Option<Vec<archive::Member>>, Error> {
-    let bytes = fs::read(path).map_err(Error::file(path, "read"))?;
-    if archive::is_archive(&bytes) {
-        return archive::members(path, &bytes).map(Some);
-    }
-    if relocatable::is_object(&bytes) {
-        return Ok(Some(vec![archive::Member { name: String::new(), bytes }]));
-    }
-    Ok(None)
 }

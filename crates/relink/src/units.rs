@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::archive;
 use crate::error::Error;
-use crate::inputs::{Inputs, Work, read_members};
+use crate::inputs::{Inputs, Work};
 use crate::map::LiveSections;
 use crate::names::{self, Handle};
 use crate::relocatable::{self, Object, Section, settled};
@@ -208,4 +208,16 @@ fn link_tree(from: &Path, to: &Path, but: &BTreeSet<&str>, below: &str) -> Resul
         }
     }
     Ok(())
+}
+
+/// Reads a library or object of the link; none for what is neither.
+fn read_members(path: &Path) -> Result<Option<Vec<archive::Member>>, Error> {
+    let bytes = fs::read(path).map_err(Error::file(path, "read"))?;
+    if archive::is_archive(&bytes) {
+        return archive::members(path, &bytes).map(Some);
+    }
+    if relocatable::is_object(&bytes) {
+        return Ok(Some(vec![archive::Member { name: String::new(), bytes }]));
+    }
+    Ok(None)
 }

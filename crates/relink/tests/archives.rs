@@ -1,5 +1,7 @@
 //! Is an archive refused that was damaged, cut off or made to do harm? And is one made from a link command?
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod common;
 
 use std::fs;

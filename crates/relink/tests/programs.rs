@@ -1,5 +1,7 @@
 //! Do real programs, linked again in other layouts, do the same, lie elsewhere, and match where they should?
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod common;
 
 use std::collections::BTreeSet;

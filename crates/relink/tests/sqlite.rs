@@ -1,5 +1,7 @@
 //! Does a program of a thousand functions match when its driver changes?
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod common;
 
 use std::path::{Path, PathBuf};

@@ -100,7 +100,7 @@ fn damaged_small(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &
 }
 
 /// More memory than all of these tests at once may take.
-const MOST_MEMORY_KIB: u64 = 1 << 20;
+const MOST_MEMORY_KIB: u64 = 256 << 10;
 
 /// The most memory that this process has had, where the system tells.
 fn peak_memory_kib() -> u64 {

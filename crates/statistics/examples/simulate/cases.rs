@@ -155,6 +155,15 @@ impl Case {
         format!("{effect}, {}{relinked}, n = {rounds}, {layouts}{stopping}", machine.name())
     }
 
+    /// How many of `most` comparisons this case needs: an error rate near its target needs all of them.
+    pub fn comparisons(&self, most: usize) -> usize {
+        match self.watch {
+            Watch::Calibration | Watch::Coverage | Watch::Luck(_) => most,
+            _ if most >= 4000 => most / 4,
+            _ => most.min(1000),
+        }
+    }
+
     /// One comparison.
     pub fn run(&self, seed: u64, index: u64) -> Outcome {
         let name = self.name().bytes().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
