@@ -58,7 +58,13 @@ pub fn variant_step(
         let linker = if own.compiler == Compiler::Gcc { "-fuse-ld=lld " } else { "" };
         let keep = format!("{linker}-Wl,--reproduce={}", directory.join(&made).display());
         add("PLANISH_LDFLAGS", &keep);
-        add("PLANISH_RUSTFLAGS", &format!("-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--reproduce={}", directory.join(&made).display()));
+        add(
+            "PLANISH_RUSTFLAGS",
+            &format!(
+                "-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--reproduce={}",
+                directory.join(&made).display()
+            ),
+        );
         step.collect.push((made, link.clone()));
         step.outputs.push(link);
     }
@@ -68,10 +74,14 @@ pub fn variant_step(
 /// A file name for a variant: what is no letter, digit, dot or dash becomes `_`, and a digest tells names apart that
 /// would then be equal.
 fn slug(name: &str, align: Option<u32>) -> String {
-    let plain: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' }).take(60).collect();
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' })
+        .take(60)
+        .collect();
     let changed = plain != name || plain.starts_with(['.', '-']);
-    let digest = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let digest =
+        name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     let suffix = align.map_or_else(String::new, |n| format!(".align{n}"));
     let plain = plain.trim_start_matches(['.', '-']);
     if changed { format!("{plain}.{:08x}{suffix}", digest as u32) } else { format!("{plain}{suffix}") }
@@ -84,8 +94,7 @@ mod tests {
 
     fn step(text: &str, relinkable: bool) -> (Step, BuiltFiles) {
         let config = CompareConfig::parse(text, Path::new("planish.toml")).unwrap();
-        let tools =
-            Toolchain { cc: "gcc".into(), cxx: "g++".into(), ld: "ld".into(), nightly_rust: false };
+        let tools = Toolchain { cc: "gcc".into(), cxx: "g++".into(), ld: "ld".into(), nightly_rust: false };
         let build = config.build.unwrap();
         variant_step(&build, &tools, Path::new("/src"), &config.variants[0], relinkable, Some(32)).unwrap()
     }
@@ -99,7 +108,10 @@ mod tests {
         let flags = &step.environment["PLANISH_CFLAGS"];
         assert!(flags.ends_with("-DA -fno-ipa-cp -falign-functions=32 -ffunction-sections"), "{flags}");
         let link = &step.environment["PLANISH_LDFLAGS"];
-        assert!(link.contains("-fuse-ld=lld -Wl,--reproduce=/src/.planish/build/planish.repro.tar"), "{link}");
+        assert!(
+            link.contains("-fuse-ld=lld -Wl,--reproduce=/src/.planish/build/planish.repro.tar"),
+            "{link}"
+        );
         let tar = files.link.unwrap();
         assert!(step.outputs.contains(&tar) && step.outputs.contains(&files.binary), "{tar:?}");
         let name = files.binary.file_name().unwrap().to_string_lossy().into_owned();

@@ -160,7 +160,10 @@ impl CompareConfig {
                 ));
             }
             if variant.binary.is_none() && self.build.is_none() {
-                return Err(format!("[[variant]] {:?} has no binary, and no [build] says how to make one", variant.name));
+                return Err(format!(
+                    "[[variant]] {:?} has no binary, and no [build] says how to make one",
+                    variant.name
+                ));
             }
         }
         self.cells().map(|_| ())
@@ -190,10 +193,11 @@ impl CompareConfig {
         let Some(matrix) = self.matrix.as_ref().filter(|m| !m.flags.is_empty()) else {
             return Err("--matrix needs a table [matrix] with flags = [\"-fno-…\", …]".into());
         };
-        let base = self.variants.first().cloned().unwrap_or_else(|| VariantConfig {
-            name: "base".into(),
-            ..VariantConfig::default()
-        });
+        let base = self
+            .variants
+            .first()
+            .cloned()
+            .unwrap_or_else(|| VariantConfig { name: "base".into(), ..VariantConfig::default() });
         if base.binary.is_some() {
             return Err("--matrix builds one variant for each flag; its base cannot be a ready binary".into());
         }
@@ -248,7 +252,9 @@ fn cell(benchmark: &BenchmarkConfig, parameters: BTreeMap<String, String>) -> Re
     }
     let words = split_words(&benchmark.command).map_err(|e| format!("{place}: {e}"))?;
     let fill = |word: &String| {
-        parameters.iter().fold(word.clone(), |word, (name, value)| word.replace(&format!("{{{name}}}"), value))
+        parameters
+            .iter()
+            .fold(word.clone(), |word, (name, value)| word.replace(&format!("{{{name}}}"), value))
     };
     let command: Vec<String> = words.iter().map(fill).collect();
     if !command.iter().any(|word| word.contains("{bin}")) {

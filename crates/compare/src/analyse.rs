@@ -89,7 +89,8 @@ pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Err
             };
             warnings.extend(remarks::of(&runs).into_iter().map(|remark| format!("{place}{remark}")));
             let name = benchmarks.iter().position(|b| b.name == benchmark.name).unwrap_or(0);
-            let indices = |variant: &str| variants.iter().position(|v: &Variant| v.name == variant).unwrap_or(0);
+            let indices =
+                |variant: &str| variants.iter().position(|v: &Variant| v.name == variant).unwrap_or(0);
             evidence.push(evidence::of(&runs, machine, name, indices));
             rows.extend(cell::rows(&runs, machine, margin, options)?);
         }
@@ -141,7 +142,9 @@ fn machines(recorded: &[Recorded]) -> Result<Vec<Machine>, Error> {
 fn nothing_left(recorded: &[Recorded]) -> Error {
     match recorded.iter().flat_map(|file| &file.stopped).next() {
         Some(stopped) => Error::TooFew(format!("every variant was stopped; the first: {}", stopped.reason)),
-        None => Error::TooFew("no round was finished after the warm-up, so there is nothing to compare".into()),
+        None => {
+            Error::TooFew("no round was finished after the warm-up, so there is nothing to compare".into())
+        }
     }
 }
 

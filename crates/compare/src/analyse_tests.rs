@@ -8,7 +8,8 @@ use statistics::Random;
 
 fn design(rounds: u32, seed: u64, names: &[&str], layouts: u32) -> Design {
     let binaries = |name: &str| (0..=layouts).map(|l| format!("/{name}.{l}").into()).collect();
-    let variant = |name: &&str| Variant { name: name.to_string(), binaries: binaries(name), ..Variant::default() };
+    let variant =
+        |name: &&str| Variant { name: name.to_string(), binaries: binaries(name), ..Variant::default() };
     Design {
         variants: names.iter().map(variant).collect(),
         benchmarks: vec![Benchmark {

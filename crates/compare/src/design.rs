@@ -144,7 +144,9 @@ impl Design {
             return wrong("a comparison needs at least one round".into());
         }
         if self.benchmarks.is_empty() {
-            return wrong("there is no command to run; write for example: planish compare A B -- {bin} input".into());
+            return wrong(
+                "there is no command to run; write for example: planish compare A B -- {bin} input".into(),
+            );
         }
         for benchmark in &self.benchmarks {
             if benchmark.metrics.is_empty() {
@@ -154,7 +156,10 @@ impl Design {
             names.sort();
             if let Some(pair) = names.windows(2).find(|w| w[0] == w[1]) {
                 let hint = "give each a name of its own: NAME=output:PATTERN";
-                return wrong(format!("benchmark {}: two metrics are called {}; {hint}", benchmark.name, pair[0]));
+                return wrong(format!(
+                    "benchmark {}: two metrics are called {}; {hint}",
+                    benchmark.name, pair[0]
+                ));
             }
             if !benchmark.command.iter().any(|word| word.contains("{bin}")) {
                 return wrong(

@@ -106,7 +106,8 @@ struct Session<'a> {
 impl Session<'_> {
     /// The reference output of a resumed measurement was not kept, its hash was: the base runs once more.
     fn resume(&mut self) -> Result<(), Error> {
-        self.longest = self.found.runs.iter().map(|r| Duration::from_nanos(r.wall_ns)).max().unwrap_or_default();
+        self.longest =
+            self.found.runs.iter().map(|r| Duration::from_nanos(r.wall_ns)).max().unwrap_or_default();
         let started: BTreeSet<usize> = self.found.runs.iter().map(|run| run.benchmark).collect();
         for benchmark in started {
             let first = self.found.runs.iter().find(|run| run.benchmark == benchmark).cloned();
@@ -128,7 +129,8 @@ impl Session<'_> {
     fn is_stopped(&self, variant: usize, benchmark: usize) -> bool {
         let name = |index: usize| self.design.variants.get(index).map(|v| v.name.as_str());
         let place = self.design.benchmarks.get(benchmark).map(|b| b.name.as_str());
-        let same = |s: &Stopped| Some(s.variant.as_str()) == name(variant) && Some(s.benchmark.as_str()) == place;
+        let same =
+            |s: &Stopped| Some(s.variant.as_str()) == name(variant) && Some(s.benchmark.as_str()) == place;
         self.found.stopped.iter().any(same)
     }
 

@@ -155,7 +155,9 @@ impl Metric {
             Some((name, None)) => (Some(name.to_owned()), None),
         };
         if name.as_ref().is_some_and(|n| n.is_empty() || n.contains([':', '=', ']'])) {
-            return Err(wrong("a name stands before =, and a unit in [ ] behind it: rate[MB/s]=throughput:PATTERN"));
+            return Err(wrong(
+                "a name stands before =, and a unit in [ ] behind it: rate[MB/s]=throughput:PATTERN",
+            ));
         }
         let regex = Regex::new(pattern).map_err(|e| wrong(&e.to_string()))?;
         if regex.captures_len() != 2 {
@@ -288,7 +290,8 @@ mod tests {
 
     #[test]
     fn every_metric_survives_being_written_down() {
-        let own = [r"output:took (\d+)", r"throughput:([0-9.]+) ops", r"p99[us]=output:p99=(\d+)", r"x=output:(.)"];
+        let own =
+            [r"output:took (\d+)", r"throughput:([0-9.]+) ops", r"p99[us]=output:p99=(\d+)", r"x=output:(.)"];
         let fixed = ["cpu", "user", "system", "wall", "maxrss", "faults", "major-faults", "switches"];
         let counters = Counter::ALL.map(Counter::name);
         for given in own.iter().chain(&fixed).chain(&counters) {
@@ -300,7 +303,10 @@ mod tests {
     #[test]
     fn a_printed_number_has_the_users_name_unit_and_direction() {
         let info = Metric::parse(r"rate[MB/s]=throughput:([0-9.]+) MB/s").unwrap().info();
-        assert_eq!((info.name.as_str(), info.unit.as_str(), info.better), ("rate", "MB/s", Direction::Higher));
+        assert_eq!(
+            (info.name.as_str(), info.unit.as_str(), info.better),
+            ("rate", "MB/s", Direction::Higher)
+        );
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) struct Runner<'a> {
 impl<'a> Runner<'a> {
     pub(crate) fn new(design: &'a Design, stop: &'a AtomicBool, counters: Vec<Counter>) -> Runner<'a> {
         let reader = |metric: &Metric| Some((metric.label(), metric.reader()?));
-        let readers = design.benchmarks.iter().map(|b| b.metrics.iter().filter_map(reader).collect()).collect();
+        let readers =
+            design.benchmarks.iter().map(|b| b.metrics.iter().filter_map(reader).collect()).collect();
         Runner { design, stop, counters, readers }
     }
 
@@ -166,7 +167,11 @@ fn hash_output(file: &mut File, readers: &[(String, regex::bytes::Regex)]) -> st
 }
 
 /// Why a run cannot be compared: it ended otherwise than the reference, or printed something else, or no number.
-pub(crate) fn problem(design: &Design, outcome: &Outcome, reference: Option<&(Run, Vec<u8>)>) -> Option<Error> {
+pub(crate) fn problem(
+    design: &Design,
+    outcome: &Outcome,
+    reference: Option<&(Run, Vec<u8>)>,
+) -> Option<Error> {
     let run = &outcome.run;
     let benchmark = design.benchmarks.get(run.benchmark)?;
     let variant = design.variants.get(run.variant)?;

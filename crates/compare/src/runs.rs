@@ -1,8 +1,8 @@
 //! The raw record of a measurement: one JSON object per line, the design first, then every run.
 
-use crate::{Design, Error};
 use crate::design::Slot;
 use crate::result::Stopped;
+use crate::{Design, Error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -134,7 +134,8 @@ pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
         reader.read_line(&mut text).map_err(|e| fail(number, e.to_string()))?;
         if !text.ends_with('\n') {
             if number == 1 {
-                let problem = if text.is_empty() { "the file is empty" } else { "the first line is not whole" };
+                let problem =
+                    if text.is_empty() { "the file is empty" } else { "the first line is not whole" };
                 return Err(fail(1, problem.into()));
             }
             break;

@@ -23,7 +23,11 @@ pub(crate) struct Ended {
 ///
 /// Nothing of planish runs meanwhile: it sleeps in poll on the child's descriptor. `wait4` rather than
 /// `getrusage(RUSAGE_CHILDREN)`: the latter sums over all children so far and has no maximum for the last one.
-pub(crate) fn wait(pid: u32, limit: Option<Duration>, interrupted: impl Fn() -> bool) -> Result<Ended, Error> {
+pub(crate) fn wait(
+    pid: u32,
+    limit: Option<Duration>,
+    interrupted: impl Fn() -> bool,
+) -> Result<Ended, Error> {
     let pid = pid as libc::pid_t;
     let start = Instant::now();
     let ended = process_descriptor(pid);
@@ -32,7 +36,8 @@ pub(crate) fn wait(pid: u32, limit: Option<Duration>, interrupted: impl Fn() -> 
         loop {
             let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
             // Rounded up, so that the last sleep does not end before the limit.
-            let wait_ms = left.map_or(-1, |left| left.as_millis().saturating_add(1).min(i32::MAX as u128) as i32);
+            let wait_ms =
+                left.map_or(-1, |left| left.as_millis().saturating_add(1).min(i32::MAX as u128) as i32);
             let mut poll = libc::pollfd { fd: ended.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: poll is one live, writable pollfd.
             let got = unsafe { libc::poll(&mut poll, 1, wait_ms) };
@@ -195,7 +200,14 @@ fn open_counter(counter: Counter) -> Option<File> {
         attr[40..48].copy_from_slice(&flags.to_ne_bytes());
         // SAFETY: attr is a valid perf_event_attr of 64 bytes that lives through the call; the rest are integers.
         let fd = unsafe {
-            libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, 8 /* PERF_FLAG_FD_CLOEXEC */)
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                attr.as_ptr(),
+                0,
+                -1,
+                -1,
+                8, /* PERF_FLAG_FD_CLOEXEC */
+            )
         };
         if fd >= 0 {
             // SAFETY: fd is valid, open and owned by nobody else.

@@ -33,7 +33,13 @@ impl<'a> Watch<'a> {
         let one = |run: &&Run| {
             let value = metric.value(run).filter(|v| v.is_finite() && *v >= 0.0)?;
             let log = metric.sign() * value.max(metric.floor()).ln();
-            Some(Observation { round: run.round, variant: run.variant, layout: run.layout, copy: run.copy, log })
+            Some(Observation {
+                round: run.round,
+                variant: run.variant,
+                layout: run.layout,
+                copy: run.copy,
+                log,
+            })
         };
         let observations: Option<Vec<Observation>> = round.iter().map(one).collect();
         let Some(observations) = observations else { return false };

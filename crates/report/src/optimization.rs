@@ -1,9 +1,9 @@
 //! What `planish optimize` did and gained, and how it is told.
 
 use crate::compare::{self, ratio_words};
-use ::compare::result::Measurement;
 use crate::numbers::{bytes, count, pct};
 use crate::style::{Colour, Style};
+use ::compare::result::Measurement;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 

@@ -37,7 +37,8 @@ impl<'a> Runs<'a> {
             file.stopped.iter().any(|s| Some(s.variant.as_str()) == name && s.benchmark == benchmark.name)
         };
         let variants: Vec<usize> = (0..design.variants.len()).filter(|v| !stopped(v)).collect();
-        let here = || file.runs.iter().filter(|run| run.benchmark == index && variants.contains(&run.variant));
+        let here =
+            || file.runs.iter().filter(|run| run.benchmark == index && variants.contains(&run.variant));
         let wanted: BTreeSet<_> =
             design.slots().into_iter().filter(|slot| variants.contains(&slot.variant)).collect();
         let mut seen = BTreeMap::<u32, BTreeSet<_>>::new();
@@ -104,12 +105,7 @@ pub(super) struct Row {
     compared: Compared,
 }
 
-pub(super) fn rows(
-    runs: &Runs,
-    machine: usize,
-    margin: f64,
-    options: &Options,
-) -> Result<Vec<Row>, Error> {
+pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) -> Result<Vec<Row>, Error> {
     let observations = runs.observations();
     let rule = Rule { margin, alpha: 0.05 };
     let settings = statistics::Options {
@@ -123,7 +119,10 @@ pub(super) fn rows(
     let mut rows = Vec::new();
     for &variant in runs.variants.iter().filter(|&&v| v > 0) {
         let Some(answer) = statistics::compare(&observations, 0, variant, settings) else {
-            return Err(Error::TooFew(format!("{}: the base and {variant} never ran in one round", runs.benchmark.name)));
+            return Err(Error::TooFew(format!(
+                "{}: the base and {variant} never ran in one round",
+                runs.benchmark.name
+            )));
         };
         let mut compared = describe(runs, variant, &answer);
         compared.others = others(runs, variant, settings);
@@ -165,7 +164,9 @@ impl Row {
     pub(super) fn effect(&self) -> statistics::many::Effect {
         let (estimate, error) = match &self.answer.averaged {
             Some(averaged) => (averaged.estimate, averaged.standard_error),
-            None => (self.answer.as_built.estimate, self.answer.as_built.standard_error.unwrap_or(f64::INFINITY)),
+            None => {
+                (self.answer.as_built.estimate, self.answer.as_built.standard_error.unwrap_or(f64::INFINITY))
+            }
         };
         statistics::many::Effect { estimate: self.sign * estimate, standard_error: error }
     }
@@ -182,7 +183,7 @@ impl Row {
             .needed
             .map(|n| Needed { rounds: n.rounds.map(|r| r as usize), layouts: n.layouts.map(|l| l as usize) });
         compared.sentence = words::sentence(&compared, &answer, self.sign);
-        compared.warnings.extend(words::warnings(&compared, &answer, margin, several));
+        compared.warnings.extend(words::warnings(&compared, margin, several));
         compared
     }
 }
@@ -229,7 +230,8 @@ fn describe(runs: &Runs, variant: usize, answer: &Answer) -> Compared {
     }
     if runs.design.stopping == Stopping::UntilDecided {
         warnings.push(
-            "the measurement ended as soon as it was decided; the interval is that of the rounds used".to_owned(),
+            "the measurement ended as soon as it was decided; the interval is that of the rounds used"
+                .to_owned(),
         );
     }
     Compared {
@@ -276,7 +278,9 @@ fn layouts(runs: &Runs, answer: &Answer, averaged: Effect, sign: f64) -> Average
         within_sd: components.map_or(0.0, |c| c.run_variance.sqrt()),
         drift_sd: components.map_or(0.0, |c| c.drift_variance.sqrt()),
         one_relink: components.and_then(|c| c.relink_band).map_or(0.0, f64::exp_m1),
-        correlation: components.and_then(|c| c.matched_correlation).filter(|_| runs.design.layouts == Layouts::Matched),
+        correlation: components
+            .and_then(|c| c.matched_correlation)
+            .filter(|_| runs.design.layouts == Layouts::Matched),
     }
 }
 

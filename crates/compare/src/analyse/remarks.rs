@@ -154,7 +154,8 @@ fn course(runs: &Runs) -> Option<String> {
 fn two_modes(runs: &Runs) -> Option<String> {
     let residuals = residuals(runs);
     for &variant in &runs.variants {
-        let own = runs.used.iter().zip(&residuals).filter(|(run, _)| run.variant == variant && run.layout == 0);
+        let own =
+            runs.used.iter().zip(&residuals).filter(|(run, _)| run.variant == variant && run.layout == 0);
         let values: Vec<f64> = own.map(|(_, r)| *r).collect();
         let Some(modes) = series::two_modes(&values) else { continue };
         let name = &runs.design.variants.get(variant)?.name;

@@ -34,7 +34,8 @@ pub(super) fn sentence(c: &Compared, answer: &Answer, sign: f64) -> String {
             }
         };
     };
-    let over = format!("averaged over {} {}layouts", layouts.count, if layouts.matched { "matched " } else { "" });
+    let over =
+        format!("averaged over {} {}layouts", layouts.count, if layouts.matched { "matched " } else { "" });
     let as_built = percent(c.as_built.ratio);
     let off = match answer.judgement.as_built_off {
         None => String::new(),
@@ -61,7 +62,9 @@ pub(super) fn sentence(c: &Compared, answer: &Answer, sign: f64) -> String {
 fn needed(c: &Compared) -> String {
     let Some(needed) = &c.needed else { return String::new() };
     match (needed.layouts, needed.rounds) {
-        (Some(layouts), Some(rounds)) => format!("; about {layouts} layouts or {rounds} rounds in all would decide"),
+        (Some(layouts), Some(rounds)) => {
+            format!("; about {layouts} layouts or {rounds} rounds in all would decide")
+        }
         (Some(layouts), None) => format!("; about {layouts} layouts in all would decide"),
         (None, Some(rounds)) => format!("; about {rounds} rounds in all would decide"),
         (None, None) => String::new(),
@@ -69,7 +72,7 @@ fn needed(c: &Compared) -> String {
 }
 
 /// What a reader of the row must know.
-pub(super) fn warnings(c: &Compared, answer: &Answer, margin: f64, several: bool) -> Vec<String> {
+pub(super) fn warnings(c: &Compared, margin: f64, several: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let margin = margin * 100.0;
     if c.negligible {
@@ -82,7 +85,8 @@ pub(super) fn warnings(c: &Compared, answer: &Answer, margin: f64, several: bool
         }
         let lost = c.p_value < 0.05 && several;
         if lost {
-            let p = format!("p = {:.3} alone, {:.3} corrected for the number of rows", c.p_value, c.p_corrected);
+            let p =
+                format!("p = {:.3} alone, {:.3} corrected for the number of rows", c.p_value, c.p_corrected);
             warnings.push(format!("not shown among so many comparisons: {p}"));
         }
     }
@@ -97,15 +101,11 @@ pub(super) fn warnings(c: &Compared, answer: &Answer, margin: f64, several: bool
             layouts.count,
             least(layouts.matched)
         )),
-        Some(layouts) => {
-            if layouts.matched && layouts.correlation.is_some_and(|r| r < 0.3) && answer.averaged.is_some() {
-                warnings.push(
-                    "the layouts are matched, but the variants do not follow them together; the gain of matching is lost"
-                        .into(),
-                );
-            }
-        }
-        None => {}
+        Some(layouts) if layouts.matched && layouts.correlation.is_some_and(|r| r < 0.3) => warnings.push(
+            "the layouts are matched, but the variants do not follow them together; the gain of matching is lost"
+                .into(),
+        ),
+        _ => {}
     }
     warnings
 }

@@ -80,9 +80,7 @@ pub fn execute_in(plan: &Plan, directory: &Path, again: bool, global: &Global) -
     let place = Place { directory, planish: &planish, terminal: std::io::stderr().is_terminal() };
     let stop = stop_flag()?;
     let mut display = Display::new(global);
-    let ran = execute::run(plan, place, &stop, &mut |index, total, event| {
-        display.show(index, total, event)
-    });
+    let ran = execute::run(plan, place, &stop, &mut |index, total, event| display.show(index, total, event));
     drop(display);
     match ran {
         Err(error @ build::Error::Interrupted { .. }) => {

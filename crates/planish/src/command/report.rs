@@ -9,9 +9,7 @@ use build::config::Command;
 use build::plan::{self, Files, STATE_DIRECTORY};
 use build::state::State;
 use compare::result::Measurement;
-use report::{
-    Branches, Build, Machine, Matched, Optimization, Profile, Program, Recording, Stage,
-};
+use report::{Branches, Build, Machine, Matched, Optimization, Profile, Program, Recording, Stage};
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -89,7 +89,11 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let list = git(&project.directory, &["rev-list", "--first-parent", "--reverse", &range])?;
     let commits: Vec<String> = list.lines().map(str::to_owned).collect();
     let Some(bad) = commits.last().cloned() else {
-        bail!("{}..{}: there is no commit between them; GOOD must be an ancestor of BAD", args.good, args.bad);
+        bail!(
+            "{}..{}: there is no commit between them; GOOD must be an ancestor of BAD",
+            args.good,
+            args.bad
+        );
     };
     let mut walk = Walk { project: &project, args: &args, global, steps: Vec::new() };
     let Some(whole) = walk.measure(&good, &bad, 0)? else { return Ok(super::INTERRUPTED) };
@@ -215,16 +219,20 @@ impl Walk<'_> {
         let mut what = with_settings(&what, self.project);
         what.how.rounds = Some(what.how.rounds.unwrap_or(30) << again);
         let raw = format!("bisect-{}-{}.jsonl", short(base), short(commit));
-        what.how.raw = Some(self.project.directory.join(build::plan::STATE_DIRECTORY).join("compare").join(raw));
+        what.how.raw =
+            Some(self.project.directory.join(build::plan::STATE_DIRECTORY).join("compare").join(raw));
         // More rounds of a pair are added to those that were measured.
         what.how.resume = again > 0;
         let variants = [variant(base), variant(commit)];
-        let Some(told) = measure_variants(self.project, &variants, &what, self.global)? else { return Ok(None) };
+        let Some(told) = measure_variants(self.project, &variants, &what, self.global)? else {
+            return Ok(None);
+        };
         if told.analysis.measurement.interrupted {
             return Ok(None);
         }
         ensure!(!told.analysis.measurement.comparisons.is_empty(), "{commit}: nothing was measured");
-        let worst = told.analysis.measurement.comparisons.into_iter().max_by(|a, b| a.effect.total_cmp(&b.effect));
+        let worst =
+            told.analysis.measurement.comparisons.into_iter().max_by(|a, b| a.effect.total_cmp(&b.effect));
         Ok(worst)
     }
 }
@@ -256,7 +264,10 @@ fn tell(found: &Found, format: Format) -> anyhow::Result<u8> {
             writeln!(out, "  slowdown of the whole range: {}", pct(found.slowdown.effect))?;
         }
         None => {
-            writeln!(out, "the first slow commit is one of these; more --rounds or --layouts would tell them apart:")?;
+            writeln!(
+                out,
+                "the first slow commit is one of these; more --rounds or --layouts would tell them apart:"
+            )?;
             for commit in &found.undecided {
                 writeln!(out, "  {}", short(commit))?;
             }

@@ -21,7 +21,9 @@ const DRAWS: usize = 999;
 /// Measures, prints and stores the calibration of this machine.
 pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
     let [program] = what.binaries.as_slice() else {
-        bail!("--calibrate takes one program, which is compared with itself: planish compare APP --calibrate -- {{bin}} input");
+        bail!(
+            "--calibrate takes one program, which is compared with itself: planish compare APP --calibrate -- {{bin}} input"
+        );
     };
     let rounds = what.how.rounds.unwrap_or(30) as usize;
     ensure!(rounds >= 6, "--rounds {rounds}: fewer than 6 cannot show anything at 5 %");
@@ -38,7 +40,8 @@ pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
         return Ok(super::INTERRUPTED);
     }
     let stream = logs(&found)?;
-    let Some(answer) = statistics::calibration::same_binary(&stream, rounds, COMPARISONS, DRAWS, found.design.seed)
+    let Some(answer) =
+        statistics::calibration::same_binary(&stream, rounds, COMPARISONS, DRAWS, found.design.seed)
     else {
         bail!("there are too few runs for a calibration");
     };
@@ -121,8 +124,13 @@ fn relinked(
         })
         .filter(|o| o.layout > 0)
         .collect();
-    let answer =
-        statistics::calibration::relinked(&observations, count as usize, COMPARISONS, DRAWS, found.design.seed);
+    let answer = statistics::calibration::relinked(
+        &observations,
+        count as usize,
+        COMPARISONS,
+        DRAWS,
+        found.design.seed,
+    );
     let Some(answer) = answer else { bail!("{count} layouts are too few for a calibration; 8 are usual") };
     calibration.layout_sd = answer.layout_deviation;
     calibration.relinked_rate = Some(answer.rate());
@@ -170,7 +178,8 @@ fn today() -> String {
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
-    let (month_day, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let (month_day, month) =
+        (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
     format!("{:04}-{month:02}-{month_day:02}", year + era * 400 + i64::from(month <= 2))
 }
 
@@ -185,7 +194,8 @@ fn tell(c: &Calibration, format: Format, path: &Path) -> anyhow::Result<u8> {
     let rate = pct(c.false_positive_rate);
     writeln!(out, "The program against itself, {} comparisons of {} rounds:", c.comparisons, c.rounds)?;
     writeln!(out, "  called different: {rate} (95 % interval {} to {}; 5 % is right)", pct(low), pct(high))?;
-    let resemble = if c.lag1 > 0.2 { "runs resemble their neighbours" } else { "runs do not resemble their neighbours" };
+    let resemble =
+        if c.lag1 > 0.2 { "runs resemble their neighbours" } else { "runs do not resemble their neighbours" };
     writeln!(out, "  correlation of a run with the next: {:.2} ({resemble})", c.lag1)?;
     writeln!(out, "  spread of single runs: {}", pct(c.within_sd))?;
     writeln!(out, "  smallest difference found with 80 % power: {}", pct(c.smallest_effect))?;

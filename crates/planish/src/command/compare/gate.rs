@@ -31,7 +31,8 @@ enum Section {
 pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
     let mut gates = Vec::new();
     for text in given.iter().flat_map(|given| given.split(',')).map(str::trim) {
-        let (word, limit) = text.split_once('>').map_or((text, None), |(word, limit)| (word.trim(), Some(limit.trim())));
+        let (word, limit) =
+            text.split_once('>').map_or((text, None), |(word, limit)| (word.trim(), Some(limit.trim())));
         let what = match word {
             "slower" => What::Verdict(Verdict::Slower),
             "faster" => What::Verdict(Verdict::Faster),

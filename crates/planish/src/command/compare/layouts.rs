@@ -40,7 +40,10 @@ pub fn add(
         LayoutMode::Matched => Some(MatchPlan::new(&inputs.iter().collect::<Vec<_>>())?),
         LayoutMode::Auto => match MatchPlan::new(&inputs.iter().collect::<Vec<_>>()) {
             Ok(plan) if plan.has_own_order() => {
-                note(global, "a variant's own link orders its functions; only what that leaves free is randomised");
+                note(
+                    global,
+                    "a variant's own link orders its functions; only what that leaves free is randomised",
+                );
                 Some(plan)
             }
             Ok(plan) => Some(plan),

@@ -111,7 +111,10 @@ impl Observer for Keeper {
     fn stopped(&mut self, stopped: &Stopped) -> Result<(), Error> {
         if !self.quiet {
             self.bar.suspend(|| {
-                eprintln!("planish: {} is stopped in {}: {}", stopped.variant, stopped.benchmark, stopped.reason);
+                eprintln!(
+                    "planish: {} is stopped in {}: {}",
+                    stopped.variant, stopped.benchmark, stopped.reason
+                );
             });
         }
         self.write(|file| runs::write_stopped(file, stopped))

@@ -250,13 +250,17 @@ fn check(what: &What) -> anyhow::Result<()> {
         bail!("--timeout {timeout}: give seconds above 0");
     }
     if !what.binaries.is_empty() && what.command.is_empty() {
-        bail!("there is no command: write it behind --, with {{bin}} for the program: planish compare A B -- {{bin}} input");
+        bail!(
+            "there is no command: write it behind --, with {{bin}} for the program: planish compare A B -- {{bin}} input"
+        );
     }
     if what.binaries.is_empty() && !what.command.is_empty() {
         bail!("the command is there but no program: planish compare A B -- {{bin}} input");
     }
     if !what.binaries.is_empty() && !what.how.probe_align.is_empty() {
-        bail!("--probe-align builds the program anew, so it needs variants of a planish.toml instead of binaries");
+        bail!(
+            "--probe-align builds the program anew, so it needs variants of a planish.toml instead of binaries"
+        );
     }
     if what.from.len() > 1 && what.how.layouts.is_some() {
         bail!("--layouts is decided when measuring; the files of --from have theirs");
@@ -315,7 +319,8 @@ fn knows(file: &Recorded, wanted: &Metric) -> anyhow::Result<()> {
 
 /// Measures a design and analyses what was measured.
 fn measured(design: compare::Design, what: &What, global: &Global) -> anyhow::Result<Told> {
-    let raw = what.how.raw.clone().or_else(|| what.output.html.as_ref().map(|html| html.with_extension("jsonl")));
+    let raw =
+        what.how.raw.clone().or_else(|| what.output.html.as_ref().map(|html| html.with_extension("jsonl")));
     let (recorded, interrupted) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
     let mut analysis = analyse(&[recorded], &options(what)?)?;
     analysis.measurement.interrupted = interrupted;

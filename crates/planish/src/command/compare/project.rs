@@ -42,7 +42,10 @@ pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
     let path = what.config.clone().unwrap_or_else(|| "planish.toml".into());
     let project = Project::open(&path)?;
     let variants = match what.matrix {
-        true => project.config.matrix_variants().map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?,
+        true => project
+            .config
+            .matrix_variants()
+            .map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?,
         false => project.config.variants.clone(),
     };
     ensure!(
@@ -54,7 +57,8 @@ pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
     let what = with_settings(what, &project);
     let Some(mut told) = measure_variants(&project, &variants, &what, global)? else { return Ok(None) };
     for &align in &what.how.probe_align {
-        let Some(found) = aligned(&project, &variants, &what, align, &told.analysis.measurement, global)? else {
+        let Some(found) = aligned(&project, &variants, &what, align, &told.analysis.measurement, global)?
+        else {
             return Ok(None);
         };
         told.analysis.measurement.alignment.extend(found);
@@ -74,7 +78,8 @@ pub fn with_settings(what: &What, project: &Project) -> What {
     how.timeout = how.timeout.or(settings.timeout);
     how.ignore_output |= settings.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
     if how.layout_mode.is_none() {
-        how.layout_mode = settings.layout_mode.as_deref().and_then(|mode| clap::ValueEnum::from_str(mode, true).ok());
+        how.layout_mode =
+            settings.layout_mode.as_deref().and_then(|mode| clap::ValueEnum::from_str(mode, true).ok());
     }
     if how.raw.is_none() {
         how.raw = Some(project.directory.join(STATE_DIRECTORY).join("compare").join("runs.jsonl"));
@@ -186,7 +191,12 @@ fn build_all(
     for variant in variants {
         if let Some(binary) = &variant.binary {
             let binary = project.directory.join(binary);
-            ensure!(binary.is_file(), "[[variant]] {:?}: there is no file {}", variant.name, binary.display());
+            ensure!(
+                binary.is_file(),
+                "[[variant]] {:?}: there is no file {}",
+                variant.name,
+                binary.display()
+            );
             ensure!(
                 align.is_none(),
                 "--probe-align builds the program anew, but [[variant]] {:?} is a ready binary",
@@ -222,18 +232,24 @@ fn build_all(
 pub fn checkout(directory: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     let prefix = git(directory, &["rev-parse", "--show-prefix"])?;
     let found = git(directory, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]);
-    let Ok(hash) = found else { bail!("commit {commit:?}: the repository of {} has none", directory.display()) };
+    let Ok(hash) = found else {
+        bail!("commit {commit:?}: the repository of {} has none", directory.display())
+    };
     let root = directory.join(STATE_DIRECTORY).join("commits").join(hash.get(..16).unwrap_or(&hash));
     if !root.is_dir() {
         git(directory, &["worktree", "prune"])?;
-        git(directory, &["worktree", "add", "--quiet", "--force", "--detach", &root.display().to_string(), &hash])?;
+        git(
+            directory,
+            &["worktree", "add", "--quiet", "--force", "--detach", &root.display().to_string(), &hash],
+        )?;
     }
     Ok(root.join(prefix))
 }
 
 /// What git prints.
 pub fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
-    let ran = Command::new("git").arg("-C").arg(directory).args(arguments).output().context("cannot start git")?;
+    let ran =
+        Command::new("git").arg("-C").arg(directory).args(arguments).output().context("cannot start git")?;
     if !ran.status.success() {
         let said = String::from_utf8_lossy(&ran.stderr);
         bail!("git {} in {}: {}", arguments.join(" "), directory.display(), said.trim());
@@ -256,7 +272,8 @@ fn aligned(
     let (recorded, _) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
     let found = analyse(&[recorded], &options(what)?)?.measurement;
     let one = |c: &compare::result::Compared| {
-        let as_built = before.comparisons.iter().find(|b| b.variant == c.variant && b.benchmark == c.benchmark);
+        let as_built =
+            before.comparisons.iter().find(|b| b.variant == c.variant && b.benchmark == c.benchmark);
         let index = found.variants.iter().position(|v| v.name == c.variant).unwrap_or(0);
         let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
         Alignment {
@@ -277,10 +294,20 @@ fn remains(before: &compare::result::Compared, aligned: &compare::result::Compar
     let was = before.as_built.p_value < 0.05;
     let (from, to) = (pct(before.as_built.ratio), pct(aligned.as_built.ratio));
     match (was, aligned.verdict) {
-        (false, v) if !differs(v) => format!("no difference was there ({from}), none is with aligned functions ({to})"),
-        (false, _) => format!("aligned functions show a difference ({to}) that is not there as built ({from})"),
-        (true, Verdict::Same) => format!("the difference as built ({from}) vanishes when functions are aligned ({to})"),
-        (true, v) if differs(v) => format!("the difference as built ({from}) stays when functions are aligned ({to})"),
-        (true, _) => format!("undecided whether the difference as built ({from}) stays when functions are aligned ({to})"),
+        (false, v) if !differs(v) => {
+            format!("no difference was there ({from}), none is with aligned functions ({to})")
+        }
+        (false, _) => {
+            format!("aligned functions show a difference ({to}) that is not there as built ({from})")
+        }
+        (true, Verdict::Same) => {
+            format!("the difference as built ({from}) vanishes when functions are aligned ({to})")
+        }
+        (true, v) if differs(v) => {
+            format!("the difference as built ({from}) stays when functions are aligned ({to})")
+        }
+        (true, _) => format!(
+            "undecided whether the difference as built ({from}) stays when functions are aligned ({to})"
+        ),
     }
 }

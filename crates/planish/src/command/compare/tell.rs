@@ -19,11 +19,15 @@ pub fn screen() -> Screen {
         None if std::io::stdout().is_terminal() => usize::from(console_width()),
         None => 100,
     };
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
-        std::env::var(name).ok().filter(|value| !value.is_empty())
-    });
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
     let ascii = locale.is_some_and(|l| !l.to_lowercase().replace('-', "").contains("utf8"));
-    Screen { style: terminal_style(), width: width.clamp(40, 160), ascii: ascii && std::io::stdout().is_terminal() }
+    Screen {
+        style: terminal_style(),
+        width: width.clamp(40, 160),
+        ascii: ascii && std::io::stdout().is_terminal(),
+    }
 }
 
 fn console_width() -> u16 {
