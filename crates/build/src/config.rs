@@ -17,6 +17,15 @@ pub struct Config {
     /// How it is recorded.
     #[serde(default)]
     pub record: Record,
+    /// Read by `planish compare` only ([`crate::variants`]), like the three below.
+    #[serde(default, skip_serializing)]
+    compare: Option<toml::Value>,
+    #[serde(default, skip_serializing)]
+    variant: Option<toml::Value>,
+    #[serde(default, skip_serializing)]
+    benchmark: Option<toml::Value>,
+    #[serde(default, skip_serializing)]
+    matrix: Option<toml::Value>,
 }
 
 /// `[build]`.

@@ -17,6 +17,8 @@ pub mod state;
 pub mod step;
 mod sys;
 pub mod toolchain;
+pub mod variant_plan;
+pub mod variants;
 pub mod verify;
 mod words;
 

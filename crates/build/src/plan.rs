@@ -1,6 +1,6 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
-use crate::config::{Branches, Command, Compiler, Config};
+use crate::config::{Branches, Build, Command, Compiler, Config};
 use crate::flags::{self, Phase};
 use crate::toolchain::Toolchain;
 use crate::{Error, Plan, Program, Step};
@@ -94,21 +94,31 @@ pub fn build_step(
     directory: &Path,
     target: Target,
 ) -> Result<Step, Error> {
-    let files = Files::of(config);
+    build_step_of(&config.build, tools, directory, target)
+}
+
+/// The same from the table `[build]` alone.
+pub fn build_step_of(
+    build: &Build,
+    tools: &Toolchain,
+    directory: &Path,
+    target: Target,
+) -> Result<Step, Error> {
+    let folder = Path::new(STATE_DIRECTORY).join("build");
     let profile = target.profile.map(|path| one_word(directory, path)).transpose()?;
     let phase = profile.as_deref().map_or(Phase::Baseline, Phase::Profiled);
-    let out = text(&directory.join(&files.out));
-    let words = match &config.build.command {
+    let out = text(&directory.join(&folder));
+    let words = match &build.command {
         Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
         Command::Words(words) => words.clone(),
     };
     let mut step = Step::new(target.name, Program::Named(words.first().cloned().unwrap_or_default()));
     step.arguments = words.into_iter().skip(1).collect();
-    step.environment = flags::variables(&config.build, tools, phase, &out);
-    step.inputs = config.build.sources.iter().map(PathBuf::from).collect();
+    step.environment = flags::variables(build, tools, phase, &out);
+    step.inputs = build.sources.iter().map(PathBuf::from).collect();
     step.inputs.extend(target.profile.map(Path::to_owned));
-    step.fresh_directory = Some(files.out.clone());
-    step.collect = vec![(files.out.join(&config.build.binary), target.kept.to_owned())];
+    step.collect = vec![(folder.join(&build.binary), target.kept.to_owned())];
+    step.fresh_directory = Some(folder);
     step.outputs = vec![target.kept.to_owned()];
     Ok(step)
 }

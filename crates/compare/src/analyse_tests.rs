@@ -1,141 +1,224 @@
-//! Is the analysis calibrated? Simulated machines with known truth.
+//! What the analysis makes of simulated machines with known truth.
 
 use super::*;
-use crate::{Metric, Random, Variant};
+use crate::design::{Benchmark, Layouts, Stopping};
+use crate::result::Verdict;
+use crate::{Run, Variant};
+use statistics::Random;
 
-fn design(rounds: u32, seed: u64, names: &[&str]) -> Design {
-    let variant = |name: &&str| Variant { name: name.to_string(), path: name.into() };
+fn design(rounds: u32, seed: u64, names: &[&str], layouts: u32) -> Design {
+    let binaries = |name: &str| (0..=layouts).map(|l| format!("/{name}.{l}").into()).collect();
+    let variant =
+        |name: &&str| Variant { name: name.to_string(), binaries: binaries(name), ..Variant::default() };
     Design {
         variants: names.iter().map(variant).collect(),
-        command: vec!["{bin}".into()],
+        benchmarks: vec![Benchmark {
+            name: "x".into(),
+            command: vec!["{bin}".into()],
+            metrics: vec![Metric::default()],
+            ..Benchmark::default()
+        }],
         rounds,
         seed,
-        metric: Metric::Cpu,
-        ignore_output: false,
+        margin: 0.01,
+        layouts: if layouts > 0 { Layouts::Matched } else { Layouts::None },
+        ..Design::default()
     }
 }
 
-/// A noisy machine: autocorrelated level, drift, and a tail of slow runs; `effects` on the log scale per variant.
-fn simulate(design: &Design, effects: &[f64], noise: f64) -> Vec<Run> {
+/// A noisy machine: autocorrelated level, drift, and a tail of slow runs. `effects` on the log scale per variant, `luck`
+/// per variant and layout.
+fn simulate(design: Design, effects: &[f64], noise: f64, luck: &dyn Fn(usize, u32) -> f64) -> Recorded {
     let mut random = Random::new(design.seed.wrapping_mul(77).wrapping_add(5));
     let mut level = 0.0;
     let mut runs = Vec::new();
-    for round in 0..=design.rounds {
-        for variant in design.order(round) {
-            let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
-            level = 0.6 * level + noise * normal;
-            let tail = if random.below(12) == 0 { 0.3 * random.unit() } else { 0.0 };
-            let drift = 0.001 * f64::from(round);
-            let own = noise * 0.5 * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0);
-            let seconds = (level + own + drift + tail + effects[variant]).exp();
-            let (user_ns, wall_ns) = ((seconds * 1e9) as u64, (seconds * 1.01e9) as u64);
-            let sequence = runs.len() as u64;
-            runs.push(Run { sequence, round, variant, user_ns, wall_ns, ..Run::default() });
+    for benchmark in 0..design.benchmarks.len() {
+        for round in 0..=design.rounds {
+            for slot in design.order(benchmark, round) {
+                let mut normal = || (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+                level = 0.6 * level + noise * normal();
+                let own = noise * 0.5 * normal();
+                let tail = if random.below(12) == 0 { 0.3 * random.unit() } else { 0.0 };
+                let drift = 0.001 * f64::from(round);
+                let shift = effects[slot.variant] + luck(slot.variant, slot.layout);
+                let seconds = (level + own + drift + tail + shift).exp();
+                runs.push(Run {
+                    sequence: runs.len() as u64,
+                    benchmark,
+                    round,
+                    variant: slot.variant,
+                    layout: slot.layout,
+                    copy: slot.copy,
+                    user_ns: (seconds * 1e9) as u64,
+                    wall_ns: (seconds * 1.01e9) as u64,
+                    ..Run::default()
+                });
+            }
         }
     }
-    runs
+    Recorded { design, runs, ..Recorded::default() }
 }
 
-const QUICK: Options = Options { margin: 0.01, draws: 399 };
+const NONE: &dyn Fn(usize, u32) -> f64 = &|_, _| 0.0;
 
-#[test]
-fn the_same_program_under_two_names_is_called_different_in_five_of_a_hundred_cases() {
-    let mut claims = 0;
-    for seed in 0..300 {
-        let design = design(12, seed, &["a", "b"]);
-        let runs = simulate(&design, &[0.0, 0.0], 0.02);
-        let points = complete_rounds(&design, &runs);
-        let used: Vec<&Run> = runs.iter().filter(|run| run.round > 0).collect();
-        let logs = logs(&design, &used).unwrap();
-        let label = |run: &Run| if run.variant == 0 { Label::A } else { Label::B };
-        let point =
-            |(run, &log): (&&Run, &f64)| Point { label: label(run), round: run.round as usize - 1, log };
-        assert_eq!(points.len(), 12);
-        let test = PairTest::new(used.iter().zip(&logs).map(point).collect(), 399, seed);
-        claims += usize::from(test.p_value(0.0) < 0.05);
-    }
-    // 300 draws at 5 %: 15 expected, 99 % of the time between 6 and 26.
-    assert!((6..=26).contains(&claims), "{claims} of 300");
+fn told(recorded: Recorded) -> Measurement {
+    let options = Options { draws: 999, ..Options::default() };
+    analyse(&[recorded], &options).unwrap().measurement
 }
 
-#[test]
-fn the_interval_holds_the_truth_in_about_nineteen_of_twenty_cases_and_finds_a_real_gain() {
-    let (mut covered, mut found) = (0, 0);
-    for seed in 0..120 {
-        let design = design(20, seed, &["a", "b"]);
-        let truth = -0.05;
-        let analysis = analyse(&design, &simulate(&design, &[0.0, truth], 0.02), QUICK).unwrap();
-        let c = &analysis.comparisons[0];
-        covered += usize::from(c.low.unwrap() <= truth.exp() && truth.exp() <= c.high.unwrap());
-        found += usize::from(c.verdict == Verdict::Faster);
-        assert_ne!(c.verdict, Verdict::Slower, "seed {seed}");
-    }
-    assert!((107..=120).contains(&covered), "{covered} of 120");
-    assert!(found >= 100, "{found} of 120");
+fn only(recorded: Recorded) -> Compared {
+    told(recorded).comparisons.remove(0)
 }
 
 #[test]
 fn quiet_equal_programs_are_called_the_same() {
-    let design = design(30, 4, &["a", "b"]);
-    let analysis = analyse(&design, &simulate(&design, &[0.0, 0.0], 0.002), Options::default()).unwrap();
-    assert_eq!(analysis.comparisons[0].verdict, Verdict::Same, "{analysis:?}");
+    let c = only(simulate(design(30, 4, &["a", "b"], 0), &[0.0, 0.0], 0.002, NONE));
+    assert_eq!(c.verdict, Verdict::Same, "{c:?}");
+}
+
+#[test]
+fn a_real_gain_without_layouts_is_said_of_the_binary_only() {
+    let c = only(simulate(design(30, 4, &["a", "b"], 0), &[0.0, -0.05], 0.004, NONE));
+    assert_eq!(c.verdict, Verdict::Faster);
+    assert!(c.sentence.starts_with("this binary is faster (4."), "{}", c.sentence);
+    assert!(c.warnings.iter().any(|w| w.contains("--layouts")), "{:?}", c.warnings);
+    let [low, high] = c.interval.unwrap();
+    assert!(low < c.effect && c.effect < high && high < 1.0);
 }
 
 #[test]
 fn a_tiny_but_certain_difference_is_called_negligible() {
-    let design = design(30, 4, &["a", "b"]);
-    let analysis = analyse(&design, &simulate(&design, &[0.0, 0.002], 0.001), Options::default()).unwrap();
-    let c = &analysis.comparisons[0];
+    let c = only(simulate(design(30, 4, &["a", "b"], 0), &[0.0, 0.002], 0.001, NONE));
     assert!(c.verdict == Verdict::Slower && c.negligible, "{c:?}");
 }
 
 #[test]
 fn noise_without_enough_rounds_is_undecided_and_says_how_many_are_needed() {
-    let design = design(8, 4, &["a", "b"]);
-    let analysis = analyse(&design, &simulate(&design, &[0.0, 0.0], 0.05), QUICK).unwrap();
-    let c = &analysis.comparisons[0];
+    let c = only(simulate(design(8, 4, &["a", "b"], 0), &[0.0, 0.0], 0.05, NONE));
     assert_eq!(c.verdict, Verdict::Undecided);
-    assert!(c.warnings.iter().any(|w| w.contains("rounds would settle")), "{:?}", c.warnings);
+    assert!(c.warnings.iter().any(|w| w.contains("rounds in all would decide")), "{:?}", c.warnings);
 }
 
 #[test]
 fn five_rounds_show_nothing_and_say_so() {
-    let design = design(5, 4, &["a", "b"]);
-    let analysis = analyse(&design, &simulate(&design, &[0.0, 1.0], 0.001), QUICK).unwrap();
-    let c = &analysis.comparisons[0];
-    assert_eq!((c.verdict, c.low), (Verdict::Undecided, None));
+    let c = only(simulate(design(5, 4, &["a", "b"], 0), &[0.0, 1.0], 0.001, NONE));
+    assert_eq!((c.verdict, c.interval), (Verdict::Undecided, None));
     assert!(c.warnings[0].contains("six are the least"));
+}
+
+/// Luck that both variants share in every layout, and a base that was unlucky as built.
+fn shared_luck(variant: usize, layout: u32) -> f64 {
+    match (variant, layout) {
+        (0, 0) => 0.04,
+        (_, 0) => 0.0,
+        (_, layout) => 0.015 * f64::from((layout * 7) % 5) - 0.03,
+    }
+}
+
+#[test]
+fn an_unlucky_link_of_the_base_is_layout_luck_and_not_a_faster_change() {
+    let c = only(simulate(design(20, 3, &["a", "b"], 8), &[0.0, 0.0], 0.002, &shared_luck));
+    assert_eq!(c.verdict, Verdict::LayoutLuck, "{c:?}");
+    assert!(c.sentence.contains("as built differ by 3."), "{}", c.sentence);
+    assert!(c.as_built.ratio < 0.97 && (c.effect - 1.0).abs() < 0.005, "{c:?}");
+    let layouts = c.layouts.unwrap();
+    assert!(layouts.count == 8 && layouts.matched && layouts.correlation.unwrap() > 0.9, "{layouts:?}");
+}
+
+#[test]
+fn a_real_change_under_layout_luck_is_quoted_by_its_average() {
+    let c = only(simulate(design(20, 3, &["a", "b"], 8), &[0.0, -0.02], 0.002, &shared_luck));
+    assert_eq!(c.verdict, Verdict::Faster);
+    assert!((c.effect - 0.98).abs() < 0.004 && c.as_built.ratio < 0.95, "{c:?}");
+    assert!(c.sentence.contains("overstates"), "{}", c.sentence);
 }
 
 #[test]
 fn three_programs_are_each_compared_with_the_first() {
-    let design = design(16, 4, &["a", "b", "c"]);
-    let analysis = analyse(&design, &simulate(&design, &[0.0, -0.2, 0.2], 0.005), QUICK).unwrap();
-    let verdicts: Vec<Verdict> = analysis.comparisons.iter().map(|c| c.verdict).collect();
+    let told = told(simulate(design(16, 4, &["a", "b", "c"], 0), &[0.0, -0.2, 0.2], 0.005, NONE));
+    let verdicts: Vec<Verdict> = told.comparisons.iter().map(|c| c.verdict).collect();
     assert_eq!(verdicts, [Verdict::Faster, Verdict::Slower]);
-    assert!((analysis.comparisons[0].ratio - (-0.2f64).exp()).abs() < 0.02);
+    assert!((told.comparisons[0].effect - (-0.2f64).exp()).abs() < 0.02);
+    assert!(told.comparisons[0].p_corrected > told.comparisons[0].p_value);
 }
 
 #[test]
 fn a_higher_throughput_is_faster_and_its_ratio_is_above_one() {
-    let mut design = design(10, 4, &["a", "b"]);
-    let mut runs = simulate(&design, &[0.0, 0.1], 0.005);
-    design.metric = Metric::parse("throughput:([0-9.]+)").unwrap();
-    runs.iter_mut().for_each(|run| run.printed = Some(run.user_ns as f64 / 1e6));
-    let analysis = analyse(&design, &runs, QUICK).unwrap();
-    let c = &analysis.comparisons[0];
+    let mut recorded = simulate(design(10, 4, &["a", "b"], 0), &[0.0, 0.1], 0.005, NONE);
+    recorded.design.benchmarks[0].metrics = vec![Metric::parse("ops=throughput:([0-9.]+)").unwrap()];
+    for run in &mut recorded.runs {
+        run.printed.insert("ops".into(), run.user_ns as f64 / 1e6);
+    }
+    let c = only(recorded);
     assert_eq!(c.verdict, Verdict::Faster);
-    assert!(c.ratio > 1.05 && c.low.unwrap() < c.ratio && c.ratio < c.high.unwrap(), "{c:?}");
+    let [low, high] = c.interval.unwrap();
+    assert!(c.effect > 1.05 && low < c.effect && c.effect < high, "{c:?}");
+    assert!(c.sentence.contains("higher"), "{}", c.sentence);
 }
 
 #[test]
 fn an_interrupted_round_is_left_out_and_the_warm_up_never_counts() {
-    let design = design(10, 4, &["a", "b"]);
-    let mut runs = simulate(&design, &[0.0, 0.0], 0.01);
-    runs.pop();
-    let analysis = analyse(&design, &runs, QUICK).unwrap();
-    assert_eq!(analysis.comparisons[0].rounds, 9);
+    let mut recorded = simulate(design(10, 4, &["a", "b"], 0), &[0.0, 0.0], 0.01, NONE);
+    recorded.runs.pop();
+    let analysis = told(recorded.clone());
+    assert_eq!(analysis.comparisons[0].n, 9);
     assert!(analysis.warnings.iter().any(|w| w.contains("unfinished")), "{:?}", analysis.warnings);
-    runs.truncate(2);
-    assert!(analyse(&design, &runs, QUICK).unwrap_err().to_string().contains("nothing to compare"));
+    recorded.runs.truncate(2);
+    let error = analyse(&[recorded], &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("nothing to compare"), "{error}");
+}
+
+#[test]
+fn benchmarks_and_machines_become_rows_with_means_over_them() {
+    let of = |machine: &str, seed: u64| {
+        let mut design = design(12, seed, &["a", "b"], 0);
+        design.machine.name = machine.into();
+        let mut second = design.benchmarks[0].clone();
+        second.name = "y".into();
+        design.benchmarks.push(second);
+        simulate(design, &[0.0, -0.1], 0.004, NONE)
+    };
+    let files = [of("one", 1), of("two", 2)];
+    let options = Options { draws: 999, ..Options::default() };
+    let told = analyse(&files, &options).unwrap();
+    assert_eq!((told.measurement.comparisons.len(), told.evidence.len()), (4, 4));
+    assert_eq!(told.measurement.indices.len(), 3);
+    let all = &told.measurement.indices[2];
+    assert!(all.machine.is_none() && all.rows == 4 && (all.mean - 0.905).abs() < 0.01, "{all:?}");
+    // One seed and one file give the same result in every byte.
+    let json = |m: &Measurement| serde_json::to_string(m).unwrap();
+    assert_eq!(json(&told.measurement), json(&analyse(&files, &options).unwrap().measurement));
+    let twice = [of("one", 1), of("one", 2)];
+    assert!(analyse(&twice, &options).unwrap_err().to_string().contains("--machine"));
+}
+
+#[test]
+fn a_measurement_that_may_stop_early_claims_no_more_than_its_monitor() {
+    let mut claims = 0;
+    for seed in 0..60 {
+        let mut design = design(40, seed, &["a", "b"], 0);
+        design.stopping = Stopping::UntilDecided;
+        let c = only(simulate(design, &[0.0, 0.0], 0.01, NONE));
+        claims += usize::from(matches!(c.verdict, Verdict::Faster | Verdict::Slower));
+    }
+    // At 5 %, 60 comparisons give more than 8 claims once in two hundred tries.
+    assert!(claims <= 8, "{claims} of 60");
+    let mut design = design(40, 1, &["a", "b"], 0);
+    design.stopping = Stopping::UntilDecided;
+    assert_eq!(only(simulate(design, &[0.0, 0.1], 0.01, NONE)).verdict, Verdict::Slower);
+}
+
+#[test]
+fn a_stopped_variant_is_left_out_and_the_rest_is_compared() {
+    let mut recorded = simulate(design(12, 4, &["a", "b", "c"], 0), &[0.0, 0.0, -0.1], 0.004, NONE);
+    recorded.runs.retain(|run| run.variant != 1 || run.round < 3);
+    recorded.stopped.push(crate::result::Stopped {
+        variant: "b".into(),
+        benchmark: "x".into(),
+        machine: String::new(),
+        reason: "b ended with signal 11".into(),
+    });
+    let told = told(recorded);
+    assert_eq!(told.comparisons.len(), 1);
+    assert_eq!((told.comparisons[0].variant.as_str(), told.comparisons[0].n), ("c", 12));
 }

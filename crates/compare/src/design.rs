@@ -1,60 +1,207 @@
 //! What will be run, in which order? A value that one seed repeats.
 
-use crate::{Error, Metric, Random};
+use crate::result::Machine;
+use crate::{Error, Metric};
 use serde::{Deserialize, Serialize};
+use statistics::Random;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// One of the programs under comparison.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     /// The name used in results.
     pub name: String,
-    /// The file that takes the place of `{bin}`.
-    pub path: PathBuf,
+    /// What it is, in words (file, flags, commit).
+    #[serde(default)]
+    pub description: String,
+    /// The files that take the place of `{bin}`: first the program as built, then one for each layout.
+    pub binaries: Vec<PathBuf>,
+    /// What the layouts leave to chance, in words.
+    #[serde(default)]
+    pub freedom: String,
+    /// Share of function bytes at an address equal to the base's modulo 4096, in matched layouts.
+    #[serde(default)]
+    pub matched_share: Option<f64>,
+    /// Section sizes of the program as built.
+    #[serde(default)]
+    pub sizes: Option<crate::result::Sizes>,
+    /// Deterministic metrics of the instruction stream, per benchmark.
+    #[serde(default)]
+    pub code_metrics: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+/// A command with its parameters filled in, and what is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Benchmark {
+    /// Unique name, with the parameters.
+    pub name: String,
+    /// Program and arguments; `{bin}` stands for the variant's path.
+    pub command: Vec<String>,
+    /// Values of the parameters.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// The numbers; the first decides.
+    pub metrics: Vec<Metric>,
+}
+
+/// How address-space layout randomisation is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aslr {
+    /// As the system has it.
+    #[default]
+    AsSet,
+    /// Off for the programs (personality ADDR_NO_RANDOMIZE).
+    Off,
+}
+
+/// What the layouts of the variants are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layouts {
+    /// Only the programs as built.
+    #[default]
+    None,
+    /// Every variant has random orders of its own.
+    Independent,
+    /// All variants are linked in the same random orders.
+    Matched,
+}
+
+/// When does a measurement end before its last round?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopping {
+    /// Never: the number of rounds is fixed.
+    #[default]
+    Fixed,
+    /// At scheduled looks, with the p-values that looking costs (group-sequential).
+    Looks,
+    /// As soon as the anytime-valid interval excludes no difference or lies within the margin.
+    UntilDecided,
 }
 
 /// A whole measurement before it is made. The first variant is the base.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Design {
     /// The programs; at least two.
     pub variants: Vec<Variant>,
-    /// Program and arguments; `{bin}` stands for the variant's path.
-    pub command: Vec<String>,
+    /// What they run.
+    pub benchmarks: Vec<Benchmark>,
     /// Rounds that count (a warm-up round is run before them).
     pub rounds: u32,
     /// Decides every run order and environment size.
     pub seed: u64,
-    /// The number that decides.
-    pub metric: Metric,
+    /// What the layouts are.
+    #[serde(default)]
+    pub layouts: Layouts,
+    /// When it ends.
+    #[serde(default)]
+    pub stopping: Stopping,
+    /// Differences within ± this share count as none.
+    pub margin: f64,
     /// Whether programs whose output differs are compared all the same.
+    #[serde(default)]
     pub ignore_output: bool,
+    /// A run that takes longer is killed and its variant stopped; seconds. Absent: 20 times the usual.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
+    /// Address-space layout randomisation.
+    #[serde(default)]
+    pub aslr: Aslr,
+    /// The CPU that everything runs on, when it is pinned.
+    #[serde(default)]
+    pub pinned_cpu: Option<u32>,
+    /// Where it is measured.
+    #[serde(default)]
+    pub machine: Machine,
+}
+
+/// One place in a round: which binary runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    /// Index into [`Design::variants`].
+    pub variant: usize,
+    /// Index into [`Variant::binaries`]; 0 is as built.
+    pub layout: u32,
+    /// 0, and 1 for the second run of an as-built binary.
+    pub copy: u8,
 }
 
 impl Design {
     /// Says why the design cannot be run, if it cannot.
     pub fn check(&self) -> Result<(), Error> {
-        let wrong = |message: &str| Err(Error::Design(message.to_owned()));
+        let wrong = |message: String| Err(Error::Design(message));
         if self.variants.len() < 2 {
-            return wrong("a comparison needs at least two programs");
+            return wrong(
+                "a comparison needs at least two programs; to see how noisy this machine is, give the same one \
+                 twice or use --calibrate"
+                    .into(),
+            );
         }
         if self.rounds == 0 {
-            return wrong("a comparison needs at least one round");
+            return wrong("a comparison needs at least one round".into());
         }
-        if !self.command.iter().any(|word| word.contains("{bin}")) {
+        if self.benchmarks.is_empty() {
             return wrong(
-                "the command does not mention {bin}, so every program under comparison would run the same; \
-                 write for example: planish compare A B -- {bin} --input data",
+                "there is no command to run; write for example: planish compare A B -- {bin} input".into(),
             );
+        }
+        for benchmark in &self.benchmarks {
+            if benchmark.metrics.is_empty() {
+                return wrong(format!("benchmark {}: there is no metric", benchmark.name));
+            }
+            let mut names: Vec<String> = benchmark.metrics.iter().map(Metric::label).collect();
+            names.sort();
+            if let Some(pair) = names.windows(2).find(|w| w[0] == w[1]) {
+                let hint = "give each a name of its own: NAME=output:PATTERN";
+                return wrong(format!(
+                    "benchmark {}: two metrics are called {}; {hint}",
+                    benchmark.name, pair[0]
+                ));
+            }
+            if !benchmark.command.iter().any(|word| word.contains("{bin}")) {
+                return wrong(
+                    "the command does not mention {bin}, so every program under comparison would run the same; \
+                     write for example: planish compare A B -- {bin} --input data"
+                        .into(),
+                );
+            }
         }
         Ok(())
     }
 
-    /// The variants in the order they run in `round`; every order is equally likely and independent of the others.
+    /// Layouts besides the programs as built (equal for all variants).
+    pub fn layout_count(&self) -> u32 {
+        match self.layouts {
+            Layouts::None => 0,
+            _ => self.variants.iter().map(|v| v.binaries.len().saturating_sub(1) as u32).min().unwrap_or(0),
+        }
+    }
+
+    /// What runs in every round, in a fixed order. With layouts the programs as built run twice: they stand beside many
+    /// layouts and would else be known less well.
+    pub fn slots(&self) -> Vec<Slot> {
+        let layouts = self.layout_count();
+        let copies = if layouts > 0 { 2 } else { 1 };
+        let of_variant = |variant| {
+            let built = (0..copies).map(move |copy| Slot { variant, layout: 0, copy });
+            built.chain((1..=layouts).map(move |layout| Slot { variant, layout, copy: 0 }))
+        };
+        (0..self.variants.len()).flat_map(of_variant).collect()
+    }
+
+    /// The slots in the order they run in `round` of `benchmark`; every order is equally likely and independent of the
+    /// others.
     ///
     /// A fixed alternation would run in step with periodic disturbances; blocks would follow any drift.
-    pub fn order(&self, round: u32) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.variants.len()).collect();
-        self.random(round, 0).shuffle(&mut order);
+    pub fn order(&self, benchmark: usize, round: u32) -> Vec<Slot> {
+        let mut order = self.slots();
+        // The very first run is the base's, so that a broken variant is reported as differing from the base.
+        if round > 0 {
+            self.random(benchmark, round, 0).shuffle(&mut order);
+        }
         order
     }
 
@@ -63,20 +210,20 @@ impl Design {
     /// The environment lies above the stack; its size moves the stack and with it the alignment of everything on it,
     /// which alone can make a program several per cent faster or slower (Mytkowicz et al., "Producing wrong data
     /// without doing anything obviously wrong", 2009). A random size makes that luck part of the noise.
-    pub fn environment_bytes(&self, round: u32, position: usize) -> usize {
-        self.random(round, position as u64 + 1).below(4096)
+    pub fn environment_bytes(&self, benchmark: usize, round: u32, position: usize) -> usize {
+        self.random(benchmark, round, position as u64 + 1).below(4096)
     }
 
-    fn random(&self, round: u32, stream: u64) -> Random {
-        let mut outer =
-            Random::new(self.seed ^ (u64::from(round) << 20) ^ stream.wrapping_mul(0x5851_f42d_4c95_7f2d));
+    fn random(&self, benchmark: usize, round: u32, stream: u64) -> Random {
+        let place = (u64::from(round) << 20) ^ ((benchmark as u64) << 52);
+        let mut outer = Random::new(self.seed ^ place ^ stream.wrapping_mul(0x5851_f42d_4c95_7f2d));
         Random::new(outer.next_bits())
     }
 }
 
-/// The command of one variant: `{bin}` replaced by its path everywhere.
-pub fn bind(command: &[String], variant: &Variant) -> Vec<String> {
-    let path = variant.path.to_string_lossy();
+/// The command of one binary: `{bin}` replaced by its path everywhere.
+pub fn bind(command: &[String], binary: &std::path::Path) -> Vec<String> {
+    let path = binary.to_string_lossy();
     command.iter().map(|word| word.replace("{bin}", &path)).collect()
 }
 
@@ -85,14 +232,24 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn design(rounds: u32) -> Design {
-        let variant = |name: &str| Variant { name: name.into(), path: format!("/bin/{name}").into() };
+        let variant = |name: &str| Variant {
+            name: name.into(),
+            binaries: vec![format!("/bin/{name}").into()],
+            ..Variant::default()
+        };
+        let command = vec!["{bin}".into(), "x={bin}".into()];
         Design {
             variants: vec![variant("a"), variant("b")],
-            command: vec!["{bin}".into(), "x={bin}".into()],
+            benchmarks: vec![Benchmark {
+                name: "x".into(),
+                command,
+                metrics: vec![Metric::default()],
+                ..Benchmark::default()
+            }],
             rounds,
             seed: 1,
-            metric: Metric::Cpu,
-            ignore_output: false,
+            margin: 0.01,
+            ..Design::default()
         }
     }
 
@@ -100,7 +257,7 @@ pub(crate) mod tests {
     fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
         let one = design(64);
         let mut two = design(64);
-        let orders = |d: &Design| (0..64).map(|r| d.order(r)).collect::<Vec<_>>();
+        let orders = |d: &Design| (0..64).map(|r| d.order(0, r)).collect::<Vec<_>>();
         assert_eq!(orders(&one), orders(&two));
         two.seed = 2;
         assert_ne!(orders(&one), orders(&two));
@@ -109,20 +266,35 @@ pub(crate) mod tests {
     #[test]
     fn both_orders_of_two_are_about_equally_frequent() {
         let d = design(1000);
-        let first = (0..1000).filter(|&r| d.order(r)[0] == 0).count();
+        let first = (0..1000).filter(|&r| d.order(0, r)[0].variant == 0).count();
         assert!((440..560).contains(&first), "{first}");
+    }
+
+    #[test]
+    fn with_layouts_the_programs_as_built_run_twice_and_each_layout_once() {
+        let mut d = design(3);
+        d.layouts = Layouts::Matched;
+        for variant in &mut d.variants {
+            variant.binaries.extend(["/l1".into(), "/l2".into()]);
+        }
+        let mut order = d.order(0, 2);
+        order.sort();
+        assert_eq!(order, d.slots());
+        let of_base: Vec<(u32, u8)> =
+            order.iter().filter(|s| s.variant == 0).map(|s| (s.layout, s.copy)).collect();
+        assert_eq!(of_base, [(0, 0), (0, 1), (1, 0), (2, 0)]);
     }
 
     #[test]
     fn the_binary_is_put_wherever_the_command_names_it() {
         let d = design(1);
-        assert_eq!(bind(&d.command, &d.variants[1]), ["/bin/b", "x=/bin/b"]);
+        assert_eq!(bind(&d.benchmarks[0].command, &d.variants[1].binaries[0]), ["/bin/b", "x=/bin/b"]);
     }
 
     #[test]
     fn a_command_without_the_binary_is_refused() {
         let mut d = design(1);
-        d.command = vec!["true".into()];
+        d.benchmarks[0].command = vec!["true".into()];
         assert!(d.check().unwrap_err().to_string().contains("{bin}"));
     }
 }

@@ -52,6 +52,30 @@ pub enum Error {
         /// The first differing line of both.
         difference: String,
     },
+    /// A run took too long and was killed.
+    #[error(
+        "{variant} was killed in round {round} after {seconds:.1} s ({command}): it hangs, or the limit is too \
+         short; --timeout SECONDS sets another one"
+    )]
+    Hangs {
+        /// Name of the variant.
+        variant: String,
+        /// Round of the run.
+        round: u32,
+        /// How long it had run.
+        seconds: f64,
+        /// The command.
+        command: String,
+    },
+    /// The machine cannot count what a metric asks for.
+    #[error(
+        "this machine cannot count {name} (no PMU, or perf_event_paranoid forbids it; planish doctor says which). \
+         task-clock and the times of rusage work everywhere"
+    )]
+    NoCounter {
+        /// The counter.
+        name: &'static str,
+    },
     /// A metric name or pattern is not understood.
     #[error("metric {given:?}: {problem}")]
     Metric {

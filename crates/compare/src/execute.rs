@@ -1,12 +1,15 @@
 //! Runs a design: every binary once per round, in random order, one after the other.
 
-use crate::{Design, Error, Metric, Run, bind, sys};
-use regex::bytes::Regex;
-use sha2::{Digest, Sha256};
-use std::io::{Read, Seek};
-use std::process::{Command, Stdio};
+use crate::design::{Aslr, Slot};
+use crate::metric::{Counter, Source};
+use crate::process::{Outcome, Runner, problem};
+use crate::result::Stopped;
+use crate::runs::Recorded;
+use crate::watch::Watch;
+use crate::{Design, Error, Run, sys};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Where a measurement stands after a run.
 #[derive(Clone, Copy, Debug)]
@@ -17,199 +20,205 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Runs the whole design, handing every finished run to `observe`.
+/// Who is told what happens during a measurement.
+pub trait Observer {
+    /// A run was finished. An error ends the measurement.
+    fn run(&mut self, run: &Run, progress: Progress) -> Result<(), Error>;
+    /// A variant was stopped; the others go on.
+    fn stopped(&mut self, stopped: &Stopped) -> Result<(), Error>;
+}
+
+/// Without a limit of the user's, a run may take this many times the longest good one so far…
+const PATIENCE: u32 = 20;
+/// …and at least this long.
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a design, or what is left of it: `before` holds the runs that an earlier call finished.
 ///
 /// `stop` ends the measurement early: the run that was under way is thrown away, an unfinished round stays in the
-/// result (the analysis leaves it out). Every run must end and print as the first run of the base does.
+/// result (the analysis leaves it out). Every run must end and print as the first run of the base does; a variant
+/// whose run does not is stopped and the others go on. When only the base is left, or the base itself fails, that is
+/// the error.
 pub fn run(
     design: &Design,
     stop: &AtomicBool,
-    observe: &mut dyn FnMut(&Run, Progress) -> Result<(), Error>,
-) -> Result<Vec<Run>, Error> {
+    before: Recorded,
+    observer: &mut dyn Observer,
+) -> Result<Recorded, Error> {
     design.check()?;
-    let reader = design.metric.reader();
-    let total = (u64::from(design.rounds) + 1) * design.variants.len() as u64;
-    let mut reference: Option<(Run, Vec<u8>)> = None;
-    let mut runs: Vec<Run> = Vec::new();
+    if design.aslr == Aslr::Off {
+        sys::fix_addresses()?;
+    }
+    if let Some(cpu) = design.pinned_cpu {
+        sys::pin(cpu)?;
+    }
+    let counters = wanted_counters(design);
+    if let (_, Some(counter)) = sys::Counters::open(&counters) {
+        return Err(Error::NoCounter { name: counter.name() });
+    }
+    let mut session = Session {
+        runner: Runner::new(design, stop, counters),
+        design,
+        found: Recorded { design: design.clone(), ..before },
+        references: BTreeMap::new(),
+        longest: Duration::ZERO,
+        watch: Watch::new(design),
+        decided: BTreeSet::new(),
+    };
+    session.resume()?;
     for round in 0..=design.rounds {
-        // The very first run is the base's, so that a broken variant is reported as differing from the base.
-        let order = if round == 0 { (0..design.variants.len()).collect() } else { design.order(round) };
-        for (position, variant) in order.into_iter().enumerate() {
-            let bytes = design.environment_bytes(round, position);
-            let outcome = once(design, variant, bytes, reader.as_ref(), stop)?;
-            if stop.load(Ordering::Relaxed) {
-                return Ok(runs);
+        for benchmark in 0..design.benchmarks.len() {
+            if session.decided.contains(&benchmark) {
+                continue;
             }
-            let mut run = outcome.run;
-            run.sequence = runs.len() as u64;
-            run.round = round;
-            if let Some((first, printed)) = &reference {
-                check_end(design, &run, first.exit_code, &outcome.stderr)?;
-                check_output(design, &run, first, printed, &outcome.stdout)?;
-            } else {
-                check_end(design, &run, 0, &outcome.stderr)?;
-                reference = Some((run.clone(), outcome.stdout));
+            if !session.round(benchmark, round, observer)? {
+                return Ok(session.found);
             }
-            if let (Metric::Output { pattern, .. }, None) = (&design.metric, run.printed) {
-                let variant = design.variants[variant].name.clone();
-                return Err(Error::NoValue { variant, round, pattern: pattern.clone() });
+            if round > 0 && session.is_decided(benchmark, round) {
+                session.decided.insert(benchmark);
             }
-            observe(&run, Progress { done: runs.len() as u64 + 1, total })?;
-            runs.push(run);
         }
     }
-    Ok(runs)
+    Ok(session.found)
 }
 
-struct Outcome {
-    run: Run,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-}
-
-/// Enough output to show a difference; what is longer is only hashed.
-const KEPT_BYTES: usize = 1 << 20;
-
-fn once(
-    design: &Design,
-    variant: usize,
-    environment_bytes: usize,
-    reader: Option<&Regex>,
-    stop: &AtomicBool,
-) -> Result<Outcome, Error> {
-    let system = |action| move |source| Error::System { action, source };
-    let words = bind(&design.command, &design.variants[variant]);
-    let mut stdout = sys::memory_file()?;
-    let mut stderr = sys::memory_file()?;
-    let copy = "sharing the program's output file";
-    let mut command = Command::new(&words[0]);
-    command
-        .args(&words[1..])
-        .env("PLANISH_PADDING", "x".repeat(environment_bytes))
-        .stdin(Stdio::null())
-        .stdout(stdout.try_clone().map_err(system(copy))?)
-        .stderr(stderr.try_clone().map_err(system(copy))?);
-    let steal_before = steal_ticks();
-    let start_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
-    let start = Instant::now();
-    let child = command.spawn().map_err(|source| Error::Start { program: words[0].clone(), source })?;
-    let ended = sys::wait(child.id(), || stop.load(Ordering::Relaxed))?;
-    let wall_ns = start.elapsed().as_nanos() as u64;
-    let steal_ticks = steal_ticks().saturating_sub(steal_before);
-    drop(command);
-
-    let read = system("reading the program's output");
-    let (hash, output_bytes, kept, printed) = hash_output(&mut stdout, reader).map_err(read)?;
-    let mut complaint = Vec::new();
-    stderr
-        .rewind()
-        .and_then(|()| stderr.take(KEPT_BYTES as u64).read_to_end(&mut complaint))
-        .map_err(read)?;
-    let usage = ended.usage;
-    let count = |n: libc::c_long| n.max(0) as u64;
-    let run = Run {
-        variant,
-        start_unix_ns,
-        wall_ns,
-        user_ns: sys::nanoseconds(usage.ru_utime),
-        system_ns: sys::nanoseconds(usage.ru_stime),
-        max_rss_bytes: count(usage.ru_maxrss) * 1024,
-        minor_faults: count(usage.ru_minflt),
-        major_faults: count(usage.ru_majflt),
-        voluntary_switches: count(usage.ru_nvcsw),
-        involuntary_switches: count(usage.ru_nivcsw),
-        steal_ticks,
-        environment_bytes,
-        exit_code: ended.code,
-        output_bytes,
-        output_sha256: hash,
-        printed,
-        ..Run::default()
+fn wanted_counters(design: &Design) -> Vec<Counter> {
+    let metrics = design.benchmarks.iter().flat_map(|b| &b.metrics);
+    let counter = |source: &Source| match source {
+        Source::Counter(counter) => Some(*counter),
+        _ => None,
     };
-    Ok(Outcome { run, stdout: kept, stderr: complaint })
+    let all: BTreeSet<Counter> = metrics.filter_map(|m| counter(&m.source)).collect();
+    all.into_iter().collect()
 }
 
-type Hashed = (String, u64, Vec<u8>, Option<f64>);
+struct Session<'a> {
+    runner: Runner<'a>,
+    design: &'a Design,
+    found: Recorded,
+    /// The first run of each benchmark with what it printed.
+    references: BTreeMap<usize, (Run, Vec<u8>)>,
+    longest: Duration,
+    watch: Watch<'a>,
+    decided: BTreeSet<usize>,
+}
 
-/// Hashes the output; where the metric reads its number from the output, that number is cut out before.
-fn hash_output(file: &mut std::fs::File, reader: Option<&Regex>) -> std::io::Result<Hashed> {
-    file.rewind()?;
-    let mut hash = Sha256::new();
-    let mut bytes = 0u64;
-    let mut kept = Vec::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let got = file.read(&mut buffer)?;
-        if got == 0 {
-            break;
+impl Session<'_> {
+    /// The reference output of a resumed measurement was not kept, its hash was: the base runs once more.
+    fn resume(&mut self) -> Result<(), Error> {
+        self.longest =
+            self.found.runs.iter().map(|r| Duration::from_nanos(r.wall_ns)).max().unwrap_or_default();
+        let started: BTreeSet<usize> = self.found.runs.iter().map(|run| run.benchmark).collect();
+        for benchmark in started {
+            let first = self.found.runs.iter().find(|run| run.benchmark == benchmark).cloned();
+            let outcome = self.runner.once(benchmark, Slot { variant: 0, layout: 0, copy: 0 }, 0, None)?;
+            if let Some(first) = first {
+                if !self.design.ignore_output && outcome.run.output_sha256 != first.output_sha256 {
+                    return Err(Error::Design(
+                        "the base prints something else than when the measurement began; start a new one \
+                         without --resume"
+                            .into(),
+                    ));
+                }
+                self.references.insert(benchmark, (first, outcome.stdout));
+            }
         }
-        bytes += got as u64;
-        if reader.is_some() || kept.len() < KEPT_BYTES {
-            kept.extend_from_slice(&buffer[..got]);
+        Ok(())
+    }
+
+    fn is_stopped(&self, variant: usize, benchmark: usize) -> bool {
+        let name = |index: usize| self.design.variants.get(index).map(|v| v.name.as_str());
+        let place = self.design.benchmarks.get(benchmark).map(|b| b.name.as_str());
+        let same =
+            |s: &Stopped| Some(s.variant.as_str()) == name(variant) && Some(s.benchmark.as_str()) == place;
+        self.found.stopped.iter().any(same)
+    }
+
+    fn is_decided(&mut self, benchmark: usize, round: u32) -> bool {
+        let recent = self.found.runs.iter().rev().take_while(|run| run.round + 1 >= round);
+        let mut here: Vec<&Run> =
+            recent.filter(|run| run.round == round && run.benchmark == benchmark).collect();
+        here.reverse();
+        let variants: Vec<usize> =
+            (0..self.design.variants.len()).filter(|&v| !self.is_stopped(v, benchmark)).collect();
+        here.retain(|run| variants.contains(&run.variant));
+        self.watch.feed(benchmark, &here, &variants)
+    }
+
+    /// False when the user stopped it.
+    fn round(&mut self, benchmark: usize, round: u32, observer: &mut dyn Observer) -> Result<bool, Error> {
+        let done: BTreeSet<Slot> = {
+            let here = self.found.runs.iter().rev().take_while(|run| run.round + 1 >= round);
+            here.filter(|run| run.round == round && run.benchmark == benchmark).map(Run::slot).collect()
+        };
+        for (position, slot) in self.design.order(benchmark, round).into_iter().enumerate() {
+            if done.contains(&slot) || self.is_stopped(slot.variant, benchmark) {
+                continue;
+            }
+            let bytes = self.design.environment_bytes(benchmark, round, position);
+            let outcome = self.runner.once(benchmark, slot, bytes, self.limit(benchmark))?;
+            if self.runner.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            self.take(outcome, benchmark, round, observer)?;
         }
-        if reader.is_none() {
-            hash.update(&buffer[..got]);
+        Ok(true)
+    }
+
+    fn take(
+        &mut self,
+        mut outcome: Outcome,
+        benchmark: usize,
+        round: u32,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        outcome.run.sequence = self.found.runs.last().map_or(0, |run| run.sequence + 1);
+        outcome.run.round = round;
+        if let Some(error) = problem(self.design, &outcome, self.references.get(&benchmark)) {
+            return self.stop_variant(outcome.run.variant, benchmark, error, observer);
+        }
+        self.longest = self.longest.max(Duration::from_nanos(outcome.run.wall_ns));
+        let total = (u64::from(self.design.rounds) + 1)
+            * self.design.slots().len() as u64
+            * self.design.benchmarks.len() as u64;
+        observer.run(&outcome.run, Progress { done: self.found.runs.len() as u64 + 1, total })?;
+        self.references.entry(benchmark).or_insert_with(|| (outcome.run.clone(), outcome.stdout));
+        self.found.runs.push(outcome.run);
+        Ok(())
+    }
+
+    fn stop_variant(
+        &mut self,
+        variant: usize,
+        benchmark: usize,
+        error: Error,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let others = (1..self.design.variants.len())
+            .filter(|&v| v != variant && !self.is_stopped(v, benchmark))
+            .count();
+        if variant == 0 || (others == 0 && self.design.benchmarks.len() == 1) {
+            return Err(error);
+        }
+        let stopped = Stopped {
+            variant: self.design.variants.get(variant).map_or_else(String::new, |v| v.name.clone()),
+            benchmark: self.design.benchmarks.get(benchmark).map_or_else(String::new, |b| b.name.clone()),
+            machine: self.design.machine.name.clone(),
+            reason: error.to_string(),
+        };
+        observer.stopped(&stopped)?;
+        self.found.stopped.push(stopped);
+        Ok(())
+    }
+
+    /// How long a run may take. The first one of all has no limit unless the user gave one: nothing is known yet.
+    fn limit(&self, benchmark: usize) -> Option<Duration> {
+        match self.design.timeout_s {
+            Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            None if self.references.contains_key(&benchmark) => {
+                Some(self.longest.saturating_mul(PATIENCE).max(LEAST_PATIENCE))
+            }
+            None => None,
         }
     }
-    let mut printed = None;
-    if let Some(reader) = reader {
-        let number = reader.captures(&kept).and_then(|c| c.get(1));
-        printed = number.and_then(|n| std::str::from_utf8(n.as_bytes()).ok()?.trim().parse().ok());
-        let cut = number.map_or(0..0, |n| n.range());
-        kept.drain(cut);
-        hash.update(&kept);
-    }
-    Ok((hex(&hash.finalize()), bytes, kept, printed))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn check_end(design: &Design, run: &Run, expected: i32, stderr: &[u8]) -> Result<(), Error> {
-    if run.exit_code == expected {
-        return Ok(());
-    }
-    let words = |code: i32| {
-        if code > 128 { format!("signal {}", code - 128) } else { format!("exit code {code}") }
-    };
-    let text = String::from_utf8_lossy(stderr);
-    let last: Vec<&str> = text.lines().rev().take(5).collect();
-    let stderr: String = last.iter().rev().map(|line| format!("\n  {line}")).collect();
-    let variant = &design.variants[run.variant];
-    let (found, expected) = (words(run.exit_code), words(expected));
-    let command = bind(&design.command, variant).join(" ");
-    let found = format!("{found} instead of {expected} ({command}{stderr})");
-    Err(Error::Ended { variant: variant.name.clone(), round: run.round, found })
-}
-
-fn check_output(design: &Design, run: &Run, first: &Run, expected: &[u8], found: &[u8]) -> Result<(), Error> {
-    if design.ignore_output || run.output_sha256 == first.output_sha256 {
-        return Ok(());
-    }
-    let mut lines = 1usize;
-    let mut left = expected.split(|&b| b == b'\n');
-    let mut right = found.split(|&b| b == b'\n');
-    let difference = loop {
-        match (left.next(), right.next()) {
-            (None, None) => break "the difference lies beyond the first MiB".to_owned(),
-            (a, b) if a == b => lines += 1,
-            (a, b) => break format!("line {lines} is {} instead of {}", shown(b), shown(a)),
-        }
-    };
-    let name = |index: usize| design.variants[index].name.clone();
-    Err(Error::Output { variant: name(run.variant), base: name(first.variant), round: run.round, difference })
-}
-
-fn shown(line: Option<&[u8]>) -> String {
-    match line {
-        None => "missing".to_owned(),
-        Some(line) => format!("{:?}", String::from_utf8_lossy(line).chars().take(80).collect::<String>()),
-    }
-}
-
-/// Time taken by the hypervisor, from the first line of /proc/stat; 0 where there is none.
-fn steal_ticks() -> u64 {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok()).unwrap_or(0)
 }

@@ -1,9 +1,9 @@
 //! Design and run A/B measurements and say what they show.
 //!
-//! A [`Design`] is a value: which binaries, which command, how many rounds, which seed. [`run`] executes it: in every
+//! A [`Design`] is a value: which binaries, which commands, how many rounds, which seed. [`run`] executes it: in every
 //! round each binary runs once, in random order, under an environment of random size; round 0 warms up and is never
-//! used. [`analyse`] turns the recorded [`Run`]s into a [`Comparison`]: a ratio with its interval and a [`Verdict`].
-//! The runs are plain values that can be written as JSON lines and analysed again later ([`runs`]).
+//! used. [`analyse`] turns the recorded [`Run`]s into a [`result::Measurement`]: effects with intervals and verdicts.
+//! The runs are plain values that are written as JSON lines and can be analysed again later ([`runs`]).
 //!
 //! Why so: measured in blocks, the same binary differs from itself on a shared machine in a fifth to two fifths of
 //! all comparisons (runs that are neighbours in time resemble each other). The random order inside a round is what
@@ -14,15 +14,19 @@ mod analyse;
 mod design;
 mod error;
 mod execute;
+mod machine;
 mod metric;
+mod process;
 pub mod result;
 pub mod runs;
 mod sys;
+mod watch;
 
-pub use analyse::{Analysis, Comparison, Options, Summary, Verdict, analyse};
-pub use design::{Design, Variant, bind};
+pub use analyse::{Analysis, Correction, Options, analyse};
+pub use design::{Aslr, Benchmark, Design, Layouts, Slot, Stopping, Variant, bind};
 pub use error::Error;
-pub use execute::{Progress, run};
-pub use metric::Metric;
-pub use runs::Run;
-pub use statistics::Random;
+pub use execute::{Observer, Progress, run};
+pub use machine::this_machine;
+pub use metric::{Counter, Metric, Source};
+pub use result::Verdict;
+pub use runs::{Recorded, Run};

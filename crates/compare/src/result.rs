@@ -3,6 +3,8 @@
 //! Effects are ratios variant / base of the metric's value (0.92: 8 % less time). For a metric where more is better the
 //! ratio is still that of the printed numbers; `better` says which way is good.
 
+pub use statistics::Verdict;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -128,23 +130,6 @@ pub struct MetricInfo {
     pub unit: String,
     /// `lower` or `higher`.
     pub better: Direction,
-}
-
-/// The four answers and "not yet".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Better than the base; without layouts said of the binary only.
-    Faster,
-    /// Worse than the base.
-    Slower,
-    /// The same within the margin (two one-sided tests).
-    Same,
-    /// The programs as built differ, the code does not: the difference comes from where the link put it.
-    LayoutLuck,
-    /// None of these was shown.
-    #[default]
-    Undecided,
 }
 
 /// Which way is good?

@@ -1,19 +1,31 @@
 //! The raw record of a measurement: one JSON object per line, the design first, then every run.
 
+use crate::design::Slot;
+use crate::result::Stopped;
 use crate::{Design, Error};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-/// One execution of one variant. All times in nanoseconds.
+/// One execution of one binary. All times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Position in the whole measurement, from 0.
     pub sequence: u64,
     /// Round; 0 is the warm-up.
     pub round: u32,
+    /// Index into [`Design::benchmarks`].
+    #[serde(default)]
+    pub benchmark: usize,
     /// Index into [`Design::variants`].
     pub variant: usize,
+    /// Index into the variant's binaries; 0 is as built.
+    #[serde(default)]
+    pub layout: u32,
+    /// 1 for the second run of an as-built binary in a round.
+    #[serde(default)]
+    pub copy: u8,
     /// Start, nanoseconds since 1970.
     pub start_unix_ns: u64,
     /// Elapsed time.
@@ -40,11 +52,42 @@ pub struct Run {
     pub exit_code: i32,
     /// Bytes on standard output.
     pub output_bytes: u64,
-    /// SHA-256 of standard output (without the metric's number), hexadecimal.
+    /// SHA-256 of standard output (without the metrics' numbers), hexadecimal.
     pub output_sha256: String,
-    /// The number the metric's pattern found in the output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub printed: Option<f64>,
+    /// The numbers that the metrics' patterns found in the output, by the metrics' labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub printed: BTreeMap<String, f64>,
+    /// Counters of the CPU and the kernel, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl Run {
+    /// The place in the round that it filled.
+    pub fn slot(&self) -> Slot {
+        Slot { variant: self.variant, layout: self.layout, copy: self.copy }
+    }
+}
+
+/// Everything that a file of runs holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// The design.
+    pub design: Design,
+    /// The runs in time order.
+    pub runs: Vec<Run>,
+    /// Variants that were stopped.
+    pub stopped: Vec<Stopped>,
+    /// Bytes of the whole lines; what lies behind is a torn line.
+    pub whole_bytes: u64,
+}
+
+/// A line after the first.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Stopped { stopped: Stopped },
+    Run(Box<Run>),
 }
 
 /// The first line of a file of runs.
@@ -56,15 +99,21 @@ struct Head {
 }
 
 const FORMAT: &str = "planish-runs";
+const VERSION: u32 = 2;
 
 /// Writes the design, the first line of a file of runs.
 pub fn write_head(out: &mut impl Write, design: &Design) -> std::io::Result<()> {
-    write_line(out, &Head { format: FORMAT.into(), version: 1, design: design.clone() })
+    write_line(out, &Head { format: FORMAT.into(), version: VERSION, design: design.clone() })
 }
 
 /// Appends one run and hands it to the system, so that an interrupted measurement keeps what it had.
 pub fn write_run(out: &mut impl Write, run: &Run) -> std::io::Result<()> {
     write_line(out, run)
+}
+
+/// Appends that a variant was stopped.
+pub fn write_stopped(out: &mut impl Write, stopped: &Stopped) -> std::io::Result<()> {
+    write_line(out, &BTreeMap::from([("stopped", stopped)]))
 }
 
 fn write_line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
@@ -75,41 +124,69 @@ fn write_line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<(
 }
 
 /// Reads a file of runs. A last line without an end (the writer was killed) is left out.
-pub fn read(path: &Path, reader: impl BufRead) -> Result<(Design, Vec<Run>), Error> {
+pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
     let fail =
         |line: usize, problem: String| Error::File { path: path.to_owned(), line: Some(line), problem };
-    let mut reader = reader;
     let mut text = String::new();
-    let mut design = None;
-    let mut runs = Vec::new();
+    let mut found = Recorded::default();
     for number in 1.. {
         text.clear();
         reader.read_line(&mut text).map_err(|e| fail(number, e.to_string()))?;
         if !text.ends_with('\n') {
+            if number == 1 {
+                let problem =
+                    if text.is_empty() { "the file is empty" } else { "the first line is not whole" };
+                return Err(fail(1, problem.into()));
+            }
             break;
         }
-        let Some(known) = &design else {
-            let head: Head = serde_json::from_str(&text).map_err(|e| {
-                fail(number, format!("this is not a file of runs made by planish compare ({e})"))
-            })?;
-            if head.format != FORMAT || head.version != 1 {
-                let problem =
-                    format!("expected {FORMAT} version 1, found {} version {}", head.format, head.version);
-                return Err(fail(number, problem));
+        if number == 1 {
+            found.design = read_head(&text).map_err(|problem| fail(1, problem))?;
+        } else {
+            match serde_json::from_str(&text).map_err(|e| fail(number, e.to_string()))? {
+                Line::Stopped { stopped } => found.stopped.push(stopped),
+                Line::Run(run) => {
+                    check(&run, &found.design).map_err(|problem| fail(number, problem))?;
+                    found.runs.push(*run);
+                }
             }
-            design = Some(head.design);
-            continue;
-        };
-        let run: Run = serde_json::from_str(&text).map_err(|e| fail(number, e.to_string()))?;
-        if run.variant >= known.variants.len() {
-            return Err(fail(number, format!("variant {} is not in the design", run.variant)));
         }
-        runs.push(run);
+        found.whole_bytes += text.len() as u64;
     }
-    match design {
-        Some(design) => Ok((design, runs)),
-        None => Err(fail(1, "the file is empty".into())),
+    Ok(found)
+}
+
+fn read_head(text: &str) -> Result<Design, String> {
+    /// Read before the rest, so that a file of another version is named as such.
+    #[derive(Deserialize)]
+    struct Kind {
+        format: String,
+        version: u32,
     }
+    let foreign = |e| format!("this is not a file of runs made by planish compare ({e})");
+    let kind: Kind = serde_json::from_str(text).map_err(foreign)?;
+    if kind.format != FORMAT || kind.version != VERSION {
+        return Err(format!(
+            "expected {FORMAT} version {VERSION}, found {} version {}; measure again with this planish",
+            kind.format, kind.version
+        ));
+    }
+    let head: Head = serde_json::from_str(text).map_err(foreign)?;
+    head.design.check().map_err(|e| e.to_string())?;
+    Ok(head.design)
+}
+
+fn check(run: &Run, design: &Design) -> Result<(), String> {
+    let Some(variant) = design.variants.get(run.variant) else {
+        return Err(format!("variant {} is not in the design", run.variant));
+    };
+    if run.benchmark >= design.benchmarks.len() {
+        return Err(format!("benchmark {} is not in the design", run.benchmark));
+    }
+    if run.layout as usize >= variant.binaries.len() {
+        return Err(format!("layout {} of {} is not in the design", run.layout, variant.name));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -124,9 +201,10 @@ mod tests {
         let run = Run { round: 1, variant: 1, wall_ns: 5, ..Run::default() };
         write_run(&mut bytes, &run).unwrap();
         bytes.extend_from_slice(b"{\"sequence\":9,");
-        let (back, runs) = read(Path::new("r"), &bytes[..]).unwrap();
-        assert_eq!(back, design(3));
-        assert_eq!(runs, [run]);
+        let found = read(Path::new("r"), &bytes[..]).unwrap();
+        assert_eq!(found.design, design(3));
+        assert_eq!(found.runs, [run]);
+        assert_eq!(found.whole_bytes as usize, bytes.len() - "{\"sequence\":9,".len());
     }
 
     #[test]

@@ -1,22 +1,60 @@
-//! The system calls around one run: resource use of a child, memory-backed files for its output.
+//! The system calls around one run: waiting with a time limit, resource use, counters, memory-backed files, pinning.
 
 use crate::Error;
+use crate::metric::Counter;
 use std::fs::File;
-use std::os::fd::FromRawFd;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// How a child ended and what it used.
 pub(crate) struct Ended {
     /// Exit code, or 128 + the number of the signal that ended it.
     pub(crate) code: i32,
     pub(crate) usage: libc::rusage,
+    /// When its end was seen.
+    pub(crate) at: Instant,
+    /// It was killed since it ran too long.
+    pub(crate) timed_out: bool,
 }
 
-/// Waits for one child. `interrupted` is asked whenever a signal arrives; when it says yes the child is killed.
+/// Waits for one child, the leader of its own process group. When `interrupted` says yes after a signal, or `limit`
+/// has passed, the whole group is killed.
 ///
-/// `wait4` rather than `getrusage(RUSAGE_CHILDREN)`: the latter sums over all children so far and has no maximum of
-/// its own for the last one.
-pub(crate) fn wait(pid: u32, interrupted: impl Fn() -> bool) -> Result<Ended, Error> {
+/// Nothing of planish runs meanwhile: it sleeps in poll on the child's descriptor. `wait4` rather than
+/// `getrusage(RUSAGE_CHILDREN)`: the latter sums over all children so far and has no maximum for the last one.
+pub(crate) fn wait(
+    pid: u32,
+    limit: Option<Duration>,
+    interrupted: impl Fn() -> bool,
+) -> Result<Ended, Error> {
     let pid = pid as libc::pid_t;
+    let start = Instant::now();
+    let ended = process_descriptor(pid);
+    let mut timed_out = false;
+    if let Some(ended) = &ended {
+        loop {
+            let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+            // Rounded up, so that the last sleep does not end before the limit.
+            let wait_ms =
+                left.map_or(-1, |left| left.as_millis().saturating_add(1).min(i32::MAX as u128) as i32);
+            let mut poll = libc::pollfd { fd: ended.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: poll is one live, writable pollfd.
+            let got = unsafe { libc::poll(&mut poll, 1, wait_ms) };
+            if got > 0 {
+                break;
+            }
+            timed_out = got == 0;
+            if timed_out || (interrupted() && last_error_is_interrupt()) {
+                kill_group(pid);
+                break;
+            }
+            if !last_error_is_interrupt() {
+                break;
+            }
+        }
+    }
+    let at = Instant::now();
     let mut status = 0;
     // SAFETY: rusage is plain integers, for which all-zero bytes are a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -31,13 +69,33 @@ pub(crate) fn wait(pid: u32, interrupted: impl Fn() -> bool) -> Result<Ended, Er
             return Err(Error::System { action: "waiting for the program", source });
         }
         if interrupted() {
-            // SAFETY: kill has no memory effects; the pid is our own child, not yet waited for, hence not reused.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            kill_group(pid);
         }
     }
+    // What the program left running would disturb the next run.
+    kill_group(pid);
     let code =
         if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
-    Ok(Ended { code, usage })
+    let at = if ended.is_some() { at } else { Instant::now() };
+    Ok(Ended { code, usage, at, timed_out })
+}
+
+fn last_error_is_interrupt() -> bool {
+    std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+}
+
+fn kill_group(pid: libc::pid_t) {
+    // SAFETY: kill has no memory effects; the group is that of our own child, whose number no other group can take
+    // while a member lives, and which is gone (ESRCH) otherwise.
+    unsafe { libc::kill(-pid, libc::SIGKILL) };
+}
+
+/// A descriptor that becomes readable when the process ends; kernels before 5.3 have none.
+fn process_descriptor(pid: libc::pid_t) -> Option<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    // SAFETY: fd is valid, open and owned by nobody else.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// A file that lives in memory only.
@@ -57,4 +115,104 @@ pub(crate) fn memory_file() -> Result<File, Error> {
 
 pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     (time.tv_sec.max(0) as u64) * 1_000_000_000 + (time.tv_usec.max(0) as u64) * 1000
+}
+
+/// Programs started by this thread from now on get fixed addresses (they inherit the setting).
+pub(crate) fn fix_addresses() -> Result<(), Error> {
+    // SAFETY: personality takes an integer; 0xffffffff only asks.
+    let set = unsafe {
+        let now = libc::personality(0xffff_ffff);
+        now >= 0 && libc::personality(now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong) >= 0
+    };
+    let failed = || Error::System {
+        action: "switching address-space randomisation off (--aslr off)",
+        source: std::io::Error::last_os_error(),
+    };
+    if set { Ok(()) } else { Err(failed()) }
+}
+
+/// This thread, and what it starts, runs on one CPU from now on.
+pub(crate) fn pin(cpu: u32) -> Result<(), Error> {
+    // SAFETY: cpu_set_t is plain bits, for which zero is a valid value; CPU_SET checks its index.
+    let done = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set)
+    };
+    if done == 0 {
+        return Ok(());
+    }
+    let source = std::io::Error::last_os_error();
+    Err(Error::System { action: "pinning the programs to the CPU of --cpu", source })
+}
+
+/// Counters that follow the one program that this thread starts next: they begin at its exec and count its children.
+///
+/// They serve once. Parent and child have equal sets of events, which the kernel may exchange between the two when it
+/// switches from one to the other, so that a counter kept for the next child may have been used up.
+pub(crate) struct Counters(Vec<(Counter, File)>);
+
+impl Counters {
+    /// Opens what the machine has of `wanted`; the first that it lacks is the second result.
+    pub(crate) fn open(wanted: &[Counter]) -> (Counters, Option<Counter>) {
+        let mut open = Vec::new();
+        let mut missing = None;
+        for &counter in wanted {
+            match open_counter(counter) {
+                Some(file) => open.push((counter, file)),
+                None => missing = missing.or(Some(counter)),
+            }
+        }
+        (Counters(open), missing)
+    }
+
+    /// The counts, when the program and its children have ended.
+    pub(crate) fn read(&self) -> Vec<(Counter, u64)> {
+        let value = |file: &File| {
+            let mut bytes = [0; 8];
+            let mut file = file;
+            file.read_exact(&mut bytes).ok().map(|()| u64::from_ne_bytes(bytes))
+        };
+        self.0.iter().filter_map(|(counter, file)| Some((*counter, value(file)?))).collect()
+    }
+}
+
+fn open_counter(counter: Counter) -> Option<File> {
+    // perf_event_attr of linux/perf_event.h, version 0 (64 bytes): type, size, config, …, flags at byte 40.
+    let cache = |cache: u64| cache | (1 << 16);
+    let (kind, config): (u32, u64) = match counter {
+        Counter::TaskClock => (1, 1),
+        Counter::Cycles => (0, 0),
+        Counter::Instructions => (0, 1),
+        Counter::CacheMisses => (0, 3),
+        Counter::Branches => (0, 4),
+        Counter::BranchMisses => (0, 5),
+        Counter::L1iMisses => (3, cache(1)),
+        Counter::ItlbMisses => (3, cache(4)),
+    };
+    let mut attr = [0u8; 64];
+    attr[0..4].copy_from_slice(&kind.to_ne_bytes());
+    attr[4..8].copy_from_slice(&64u32.to_ne_bytes());
+    attr[8..16].copy_from_slice(&config.to_ne_bytes());
+    // disabled, inherit, exclude_hv, enable_on_exec: bits 0, 1, 6, 12.
+    let with_kernel: u64 = 1 | 1 << 1 | 1 << 6 | 1 << 12;
+    for flags in [with_kernel, with_kernel | 1 << 5] {
+        attr[40..48].copy_from_slice(&flags.to_ne_bytes());
+        // SAFETY: attr is a valid perf_event_attr of 64 bytes that lives through the call; the rest are integers.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                attr.as_ptr(),
+                0,
+                -1,
+                -1,
+                8, /* PERF_FLAG_FD_CLOEXEC */
+            )
+        };
+        if fd >= 0 {
+            // SAFETY: fd is valid, open and owned by nobody else.
+            return Some(unsafe { File::from_raw_fd(fd as i32) });
+        }
+    }
+    None
 }

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use compare::{Design, Error, Metric, Options, Run, Variant, analyse, run};
+use compare::result::Stopped;
+use compare::{
+    Benchmark, Design, Error, Metric, Observer, Options, Progress, Recorded, Run, Variant, analyse, run,
+};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +14,32 @@ fn script(directory: &Path, name: &str, body: &str) -> Variant {
     let path = directory.join(name);
     std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Variant { name: name.into(), path }
+    Variant { name: name.into(), binaries: vec![path], ..Variant::default() }
 }
 
 fn design(variants: Vec<Variant>, rounds: u32) -> Design {
     let command = vec!["{bin}".into(), "word".into()];
-    Design { variants, command, rounds, seed: 5, metric: Metric::Wall, ignore_output: false }
+    let metrics = vec![Metric::parse("wall").unwrap()];
+    let benchmarks = vec![Benchmark { name: "x".into(), command, metrics, ..Benchmark::default() }];
+    Design { variants, benchmarks, rounds, seed: 5, margin: 0.01, ..Design::default() }
+}
+
+/// Stops after so many runs.
+struct Until<'a>(u64, &'a AtomicBool);
+
+impl Observer for Until<'_> {
+    fn run(&mut self, _: &Run, progress: Progress) -> Result<(), Error> {
+        self.1.store(progress.done == self.0, Ordering::Relaxed);
+        Ok(())
+    }
+    fn stopped(&mut self, _: &Stopped) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 fn run_all(design: &Design) -> Result<Vec<Run>, Error> {
-    run(design, &AtomicBool::new(false), &mut |_, _| Ok(()))
+    let stop = AtomicBool::new(false);
+    run(design, &stop, Recorded::default(), &mut Until(u64::MAX, &stop)).map(|found| found.runs)
 }
 
 #[test]
@@ -37,8 +56,9 @@ fn every_binary_runs_once_per_round_and_all_numbers_are_kept() {
     }
     assert!(runs.iter().all(|r| r.output_bytes == 5 && r.exit_code == 0 && r.max_rss_bytes > 100_000));
     assert!(runs.iter().filter(|r| r.variant == 1).all(|r| r.wall_ns > 30_000_000));
-    let analysis = analyse(&design, &runs, Options::default()).unwrap();
-    assert_eq!(analysis.comparisons[0].verdict, compare::Verdict::Slower);
+    let recorded = Recorded { design, runs, ..Recorded::default() };
+    let analysis = analyse(&[recorded], &Options::default()).unwrap();
+    assert_eq!(analysis.measurement.comparisons[0].verdict, compare::Verdict::Slower);
 }
 
 #[test]
@@ -67,7 +87,11 @@ fn a_program_that_fails_is_reported_with_its_own_words() {
 
 #[test]
 fn a_missing_program_is_an_error_with_its_path() {
-    let variant = |name: &str| Variant { name: name.into(), path: "/no/such/program".into() };
+    let variant = |name: &str| Variant {
+        name: name.into(),
+        binaries: vec!["/no/such/program".into()],
+        ..Variant::default()
+    };
     let message = run_all(&design(vec![variant("a"), variant("b")], 1)).unwrap_err().to_string();
     assert!(message.contains("cannot start /no/such/program"), "{message}");
 }
@@ -78,21 +102,92 @@ fn a_printed_number_is_the_metric_and_no_difference_of_output() {
     let pair =
         vec![script(folder.path(), "a", "echo took 5 ms"), script(folder.path(), "b", "echo took 7 ms")];
     let mut design = design(pair, 2);
-    design.metric = Metric::parse(r"output:took (\d+)").unwrap();
+    design.benchmarks[0].metrics = vec![Metric::parse(r"ms=output:took (\d+)").unwrap()];
     let runs = run_all(&design).unwrap();
-    assert!(runs.iter().all(|r| r.printed == Some(if r.variant == 0 { 5.0 } else { 7.0 })));
-    design.metric = Metric::parse(r"output:used (\d+)").unwrap();
+    assert!(runs.iter().all(|r| r.printed["ms"] == if r.variant == 0 { 5.0 } else { 7.0 }));
+    design.benchmarks[0].metrics = vec![Metric::parse(r"output:used (\d+)").unwrap()];
     assert!(matches!(run_all(&design), Err(Error::NoValue { .. })));
 }
 
 #[test]
-fn stopping_keeps_what_was_measured() {
+fn stopping_keeps_what_was_measured_and_it_can_be_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let pair = vec![script(folder.path(), "a", "true"), script(folder.path(), "b", "true")];
     let stop = AtomicBool::new(false);
-    let runs = run(&design(pair, 50), &stop, &mut |_, progress| {
-        stop.store(progress.done == 5, Ordering::Relaxed);
-        Ok(())
-    });
-    assert_eq!(runs.unwrap().len(), 5);
+    let design = design(pair, 6);
+    let part = run(&design, &stop, Recorded::default(), &mut Until(5, &stop)).unwrap();
+    assert_eq!(part.runs.len(), 5);
+    stop.store(false, Ordering::Relaxed);
+    let whole = run(&design, &stop, part.clone(), &mut Until(u64::MAX, &stop)).unwrap();
+    assert_eq!(whole.runs.len(), 14);
+    assert_eq!(whole.runs[..5], part.runs[..]);
+    // The schedule is the one of an uninterrupted measurement.
+    let slots = |runs: &[Run]| runs.iter().map(|r| (r.round, r.slot())).collect::<Vec<_>>();
+    assert_eq!(slots(&whole.runs), slots(&run_all(&design).unwrap()));
+    assert!(whole.runs.windows(2).all(|w| w[1].sequence == w[0].sequence + 1));
+}
+
+#[test]
+fn a_variant_that_fails_is_stopped_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = vec![
+        script(folder.path(), "a", "echo x"),
+        script(folder.path(), "b", "echo y"),
+        script(folder.path(), "c", "echo x"),
+    ];
+    let stop = AtomicBool::new(false);
+    let found = run(&design(programs, 6), &stop, Recorded::default(), &mut Until(u64::MAX, &stop)).unwrap();
+    assert_eq!(found.stopped.len(), 1);
+    assert!(found.stopped[0].variant == "b" && found.stopped[0].reason.contains("printed something else"));
+    assert_eq!(found.runs.len(), 14);
+    let told = analyse(&[found], &Options::default()).unwrap().measurement;
+    assert_eq!((told.comparisons.len(), told.stopped.len()), (1, 1));
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_all_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs =
+        vec![script(folder.path(), "a", "true"), script(folder.path(), "b", "sleep 100 & sleep 100")];
+    let mut design = design(programs, 6);
+    design.timeout_s = Some(0.3);
+    let began = std::time::Instant::now();
+    let message = run_all(&design).unwrap_err().to_string();
+    assert!(message.contains("b was killed in round 0") && message.contains("--timeout"), "{message}");
+    assert!(began.elapsed().as_secs() < 20);
+}
+
+#[test]
+fn the_kernels_clock_counts_each_program_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let busy = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+    let pair = vec![script(folder.path(), "a", "true"), script(folder.path(), "b", busy)];
+    let mut design = design(pair, 6);
+    design.benchmarks[0].metrics = vec![Metric::parse("task-clock").unwrap()];
+    let runs = match run_all(&design) {
+        Err(error @ Error::NoCounter { .. }) => return eprintln!("skipped: {error}"),
+        other => other.unwrap(),
+    };
+    let clock = |variant: usize| {
+        let own = runs.iter().filter(|r| r.variant == variant);
+        own.map(|r| r.counters["task-clock"]).collect::<Vec<u64>>()
+    };
+    let (short, long) = (clock(0), clock(1));
+    assert!(short.iter().max() < long.iter().min(), "{short:?} {long:?}");
+    for run in runs.iter().filter(|r| r.variant == 1) {
+        let (clock, usage) = (run.counters["task-clock"] as f64, (run.user_ns + run.system_ns) as f64);
+        assert!((0.5..2.0).contains(&(clock / usage)), "{clock} {usage}");
+    }
+}
+
+#[test]
+fn a_counter_that_the_machine_lacks_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = vec![script(folder.path(), "a", "true"), script(folder.path(), "b", "true")];
+    let mut design = design(pair, 1);
+    design.benchmarks[0].metrics = vec![Metric::parse("instructions").unwrap()];
+    match run_all(&design) {
+        Ok(runs) => assert!(runs.iter().all(|r| r.counters["instructions"] > 1000)),
+        Err(error) => assert!(error.to_string().contains("cannot count instructions"), "{error}"),
+    }
 }

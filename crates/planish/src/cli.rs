@@ -87,7 +87,7 @@ enum Verb {
     /// Build a program as planish.toml says, with or without a profile
     Build(command::build::Args),
     /// Measure variants of a program, interleaved, and say whether they differ
-    Compare(command::compare::Args),
+    Compare(Box<command::compare::Args>),
     /// Build, record, profile, rebuild, measure and report, all from planish.toml
     Optimize(command::optimize::Args),
     /// Print the report of a finished run again
@@ -117,7 +117,7 @@ impl Cli {
             Verb::Profile(args) => command::profile::run(args, global),
             Verb::Init(args) => command::init::run(args, global),
             Verb::Build(args) => command::build::run(args, global),
-            Verb::Compare(args) => command::compare::run(args, global),
+            Verb::Compare(args) => command::compare::run(*args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
             Verb::Report(args) => command::report::run(args, global),
             Verb::Completions { shell } => {

@@ -197,10 +197,10 @@ fn compare_gives_json_raw_runs_and_the_same_verdict_from_them() {
     let from: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(from["comparisons"], json["comparisons"]);
 
-    assert_eq!(json["metric"], from["metric"]);
+    assert_eq!(json["benchmarks"], from["benchmarks"]);
     let other = project.planish(&["compare", "--from", "r.jsonl", "--format", "json", "--metric", "maxrss"]);
     let from: serde_json::Value = serde_json::from_slice(&other.stdout).unwrap();
-    assert_eq!(from["unit"], "bytes", "{}", text(&other.stderr));
+    assert_eq!(from["benchmarks"][0]["metrics"][0]["unit"], "bytes", "{}", text(&other.stderr));
     let unknown = project.planish(&["compare", "--from", "r.jsonl", "--metric", "output:t=(.*)"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("measure again"), "{}", text(&unknown.stderr));

@@ -1,16 +1,15 @@
 //! Plain result values to terminal, Markdown and JSON.
 //!
-//! The values ([`Measurement`], [`Optimization`]) are what `--format json` prints and what the report files hold;
+//! The values ([`Measurement`](::compare::result::Measurement), [`Optimization`]) are what `--format json` prints and what the report files hold;
 //! the same value is rendered for a terminal or as Markdown. Rendering is a function of the value alone: no clock, no
 //! environment, no terminal is asked; the caller says whether colours are wanted.
 
 pub mod compare;
-mod measurement;
 mod numbers;
 mod optimization;
 mod style;
 
-pub use measurement::{Compared, Measurement, Summary, Verdict};
+pub use compare::Screen;
 pub use numbers::{bytes, count, duration_ns, pct, value};
 pub use optimization::{Branches, Build, Machine, Matched, Optimization, Profile, Program, Recording, Stage};
 pub use style::{Colour, Style};

@@ -1,8 +1,9 @@
 //! What `planish optimize` did and gained, and how it is told.
 
-use crate::measurement::Measurement;
+use crate::compare::{self, ratio_words};
 use crate::numbers::{bytes, count, pct};
 use crate::style::{Colour, Style};
+use ::compare::result::Measurement;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -133,6 +134,12 @@ pub struct Stage {
     pub said: Vec<String>,
 }
 
+/// The deciding metric of the first benchmark, in words.
+fn metric_words(measurement: &Measurement) -> &str {
+    let first = measurement.benchmarks.first().and_then(|benchmark| benchmark.metrics.first());
+    first.map_or("", |metric| metric.words.as_str())
+}
+
 impl Matched {
     fn words(&self) -> String {
         let share = |part: u64, whole: u64| pct(part as f64 / whole.max(1) as f64);
@@ -150,8 +157,7 @@ impl Optimization {
     pub fn terminal(&self, style: Style) -> String {
         let mut text = String::new();
         for measurement in &self.measurements {
-            let _ = writeln!(text, "{}", style.paint(Colour::Faint, &measurement.command));
-            text.push_str(&measurement.terminal(style));
+            text.push_str(&compare::terminal(measurement, &[], style));
         }
         for b in &self.branches {
             let ratio = format!("{:.3}", b.opt as f64 / b.base.max(1) as f64);
@@ -174,7 +180,7 @@ impl Optimization {
         let _ = writeln!(text, "# {}\n", self.headline());
         let _ = writeln!(text, "## Measured\n");
         for measurement in &self.measurements {
-            let _ = writeln!(text, "{}", measurement.markdown());
+            let _ = writeln!(text, "{}", compare::markdown(measurement));
         }
         self.markdown_branches(&mut text);
         self.markdown_build(&mut text);
@@ -201,8 +207,8 @@ impl Optimization {
         format!(
             "{}, rebuilt with its profile: {} {}",
             name(&self.build.opt),
-            measurement.metric_words,
-            compared.ratio_words()
+            metric_words(measurement),
+            ratio_words(compared)
         )
     }
 
@@ -272,7 +278,48 @@ impl Optimization {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::tests::sample;
+    use ::compare::result::{Benchmark, Compared, Direction, MetricInfo, Verdict};
+
+    fn sample() -> Measurement {
+        let metric = MetricInfo {
+            name: "cpu".into(),
+            words: "CPU time (user + system)".into(),
+            unit: "ns".into(),
+            better: Direction::Lower,
+        };
+        let benchmark = Benchmark {
+            name: "eval".into(),
+            command: "{bin} eval 130".into(),
+            parameters: Default::default(),
+            metrics: vec![metric],
+        };
+        let json = serde_json::json!({
+            "schema": "planish-compare", "version": 2, "planish": "0.1.0", "seed": 1, "margin": 0.01,
+            "correction": "holm", "machines": [], "benchmarks": [], "variants": [], "comparisons": [],
+            "interrupted": false, "raw": [], "warnings": []
+        });
+        let mut sample: Measurement = serde_json::from_value(json).unwrap();
+        sample.benchmarks = vec![benchmark];
+        sample.comparisons = vec![Compared {
+            verdict: Verdict::Faster,
+            effect: 0.9204,
+            interval: Some([0.903, 0.934]),
+            ..compared()
+        }];
+        sample
+    }
+
+    fn compared() -> Compared {
+        serde_json::from_value(serde_json::json!({
+            "machine": "m", "benchmark": "eval", "metric": "cpu", "base": "app.base", "variant": "app.opt",
+            "verdict": "same", "negligible": false, "sentence": "this binary is faster", "effect": 1.0,
+            "interval": null, "p_value": 0.0001, "p_corrected": 0.0001, "n": 30,
+            "as_built": { "ratio": 0.9204, "interval": [0.903, 0.934], "p_value": 0.0001 },
+            "base_median": 5e8, "variant_median": 4.6e8, "spread": [0.01, 0.01], "smallest_effect": 0.01,
+            "warnings": []
+        }))
+        .unwrap()
+    }
 
     fn report() -> Optimization {
         let program =

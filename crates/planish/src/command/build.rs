@@ -4,7 +4,6 @@ use super::INTERRUPTED;
 use crate::cli::{FINE, Format, Global};
 use anyhow::{Context, bail};
 use build::config::Branches;
-use build::execute::Place;
 use build::plan::{Files, Target, build_step};
 use build::toolchain::Toolchain;
 use build::verify::{self, Matched, NameRule};
@@ -15,7 +14,7 @@ use profile::FunctionProfile;
 use profile::format::Format as ProfileFormat;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Build a program as planish.toml says, with or without a profile.
@@ -97,8 +96,6 @@ pub struct Project {
     pub file: String,
     /// The compilers it asks for.
     pub tools: Toolchain,
-    /// This executable.
-    pub planish: PathBuf,
 }
 
 impl Project {
@@ -126,17 +123,7 @@ impl Project {
             directory: directory.to_owned(),
             file: file.to_string_lossy().into_owned(),
             tools,
-            planish: std::env::current_exe().context("cannot find this executable")?,
         })
-    }
-
-    /// Where its steps run.
-    pub fn place(&self) -> Place<'_> {
-        Place {
-            directory: &self.directory,
-            planish: &self.planish,
-            terminal: std::io::stderr().is_terminal(),
-        }
     }
 }
 

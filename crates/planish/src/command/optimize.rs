@@ -5,14 +5,14 @@ use super::build::Project;
 use super::compare::{stop_flag, terminal_style};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use anyhow::Context;
-use build::execute::{self, Event};
+use build::execute::{self, Event, Place};
 use build::plan::{self, Files, STATE_DIRECTORY};
 use build::state::State;
 use build::{Lock, Outlook, Plan, Program, Step};
 use indicatif::{ProgressBar, ProgressStyle};
-use report::{Colour, Optimization, Style, Verdict};
+use report::{Colour, Optimization, Style};
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Build, record, profile, rebuild, measure and report, all from planish.toml.
@@ -67,15 +67,20 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Runs a plan, all of it where `again`, and shows how it goes. False when the user interrupted it.
 pub fn execute(plan: &Plan, project: &Project, again: bool, global: &Global) -> anyhow::Result<bool> {
-    let _lock = Lock::take(&project.directory)?;
+    execute_in(plan, &project.directory, again, global)
+}
+
+/// The same for a plan whose steps run in any directory.
+pub fn execute_in(plan: &Plan, directory: &Path, again: bool, global: &Global) -> anyhow::Result<bool> {
+    let _lock = Lock::take(directory)?;
     if again {
-        let _ = std::fs::remove_file(project.directory.join(STATE_DIRECTORY).join("state.json"));
+        let _ = std::fs::remove_file(directory.join(STATE_DIRECTORY).join("state.json"));
     }
+    let planish = std::env::current_exe().context("cannot find this executable")?;
+    let place = Place { directory, planish: &planish, terminal: std::io::stderr().is_terminal() };
     let stop = stop_flag()?;
     let mut display = Display::new(global);
-    let ran = execute::run(plan, project.place(), &stop, &mut |index, total, event| {
-        display.show(index, total, event)
-    });
+    let ran = execute::run(plan, place, &stop, &mut |index, total, event| display.show(index, total, event));
     drop(display);
     match ran {
         Err(error @ build::Error::Interrupted { .. }) => {
@@ -102,7 +107,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
         }
     }
     let mut compared = report.measurements.iter().flat_map(|m| &m.comparisons);
-    let slower = compared.any(|c| c.verdict == Verdict::Slower && !c.negligible);
+    let slower = compared.any(super::compare::is_slower);
     Ok(if slower { NEGATIVE } else { FINE })
 }
 

@@ -8,9 +8,8 @@ use anyhow::{Context, bail};
 use build::config::Command;
 use build::plan::{self, Files, STATE_DIRECTORY};
 use build::state::State;
-use report::{
-    Branches, Build, Machine, Matched, Measurement, Optimization, Profile, Program, Recording, Stage,
-};
+use compare::result::Measurement;
+use report::{Branches, Build, Machine, Matched, Optimization, Profile, Program, Recording, Stage};
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,6 +44,8 @@ pub enum Form {
     Markdown,
     /// One JSON object
     Json,
+    /// One page with tables and pictures (of a comparison; the pictures of runs need planish compare --from --html)
+    Html,
 }
 
 /// A file that can be told.
@@ -67,10 +68,15 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     let told = open(&args.path)?;
     let style = if args.output.is_none() { terminal_style() } else { report::Style::default() };
     let text = match (args.format, &told) {
-        (Form::Text, Told::Measurement(m)) => m.terminal(style),
+        (Form::Text, Told::Measurement(m)) => report::compare::terminal(m, &[], style),
         (Form::Text, Told::Optimization(o)) => o.terminal(style),
-        (Form::Markdown, Told::Measurement(m)) => m.markdown(),
+        (Form::Markdown, Told::Measurement(m)) => report::compare::markdown(m),
         (Form::Markdown, Told::Optimization(o)) => o.markdown(),
+        (Form::Html, Told::Measurement(m)) => report::compare::html(m, &[]),
+        (Form::Html, Told::Optimization(_)) => bail!(
+            "--format html: a whole run is told as text, Markdown or JSON; for a page with pictures of its measurement: \
+             planish compare --from .planish/runs-1.jsonl --html report.html"
+        ),
         (Form::Json, Told::Measurement(m)) => serde_json::to_string_pretty(m)? + "\n",
         (Form::Json, Told::Optimization(o)) => serde_json::to_string_pretty(o)? + "\n",
     };
@@ -124,7 +130,7 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
     for (n, command) in project.config.evaluate.command.all().iter().enumerate() {
         let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
         // While it was written the file had another name.
-        measurement.raw = Some(files.runs(n).display().to_string());
+        measurement.raw = vec![files.runs(n).display().to_string()];
         measurements.push(measurement);
         if project.config.record.count_branches {
             // The steps are optional: without an emulator there are no counts.

@@ -1,0 +1,314 @@
+//! One benchmark on one machine: every variant against the base.
+
+use super::{Options, seed, words};
+use crate::design::{Layouts, Stopping};
+use crate::result::{Averaged, Compared, Effect, Needed, OtherMetric, Verdict};
+use crate::runs::Recorded;
+use crate::watch::Watch;
+use crate::{Benchmark, Design, Error, Metric, Run};
+use statistics::sequential::Step;
+use statistics::{Answer, Observation, Rule, median, spread};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The runs of one benchmark that count.
+pub(super) struct Runs<'a> {
+    pub(super) design: &'a Design,
+    pub(super) benchmark: &'a Benchmark,
+    pub(super) metric: Metric,
+    /// Runs of complete rounds in time order, without stopped variants.
+    pub(super) used: Vec<&'a Run>,
+    /// ln of the deciding metric of each, turned so that less is better.
+    pub(super) logs: Vec<f64>,
+    /// Runs after the warm-up that an unfinished round holds.
+    pub(super) left_out: usize,
+    /// Variants that went through, the base first.
+    pub(super) variants: Vec<usize>,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn of(file: &'a Recorded, index: usize, metric: Option<&Metric>) -> Result<Runs<'a>, Error> {
+        let design = &file.design;
+        let Some(benchmark) = design.benchmarks.get(index) else {
+            return Err(Error::Design(format!("benchmark {index} is not in the design")));
+        };
+        let metric = metric.or(benchmark.metrics.first()).cloned().unwrap_or_default();
+        let stopped = |v: &usize| {
+            let name = design.variants.get(*v).map(|v| v.name.as_str());
+            file.stopped.iter().any(|s| Some(s.variant.as_str()) == name && s.benchmark == benchmark.name)
+        };
+        let variants: Vec<usize> = (0..design.variants.len()).filter(|v| !stopped(v)).collect();
+        let here =
+            || file.runs.iter().filter(|run| run.benchmark == index && variants.contains(&run.variant));
+        let wanted: BTreeSet<_> =
+            design.slots().into_iter().filter(|slot| variants.contains(&slot.variant)).collect();
+        let mut seen = BTreeMap::<u32, BTreeSet<_>>::new();
+        for run in here().filter(|run| run.round > 0) {
+            seen.entry(run.round).or_default().insert(run.slot());
+        }
+        let complete: BTreeSet<u32> =
+            seen.into_iter().filter(|(_, slots)| *slots == wanted).map(|(round, _)| round).collect();
+        let used: Vec<&Run> = here().filter(|run| complete.contains(&run.round)).collect();
+        let left_out = here().filter(|run| run.round > 0).count() - used.len();
+        if used.is_empty() && variants.len() > 1 {
+            return Err(Error::TooFew(format!(
+                "{}: no round was finished after the warm-up, so there is nothing to compare",
+                benchmark.name
+            )));
+        }
+        let logs = logs(design, &metric, &used)?;
+        Ok(Runs { design, benchmark, metric, used, logs, left_out, variants })
+    }
+
+    pub(super) fn observations(&self) -> Vec<Observation> {
+        observations(&self.used, &self.logs)
+    }
+
+    pub(super) fn rounds(&self) -> usize {
+        self.used.iter().map(|run| run.round).collect::<BTreeSet<u32>>().len()
+    }
+}
+
+pub(super) fn observations(used: &[&Run], logs: &[f64]) -> Vec<Observation> {
+    let one = |(run, &log): (&&Run, &f64)| Observation {
+        round: run.round,
+        variant: run.variant,
+        layout: run.layout,
+        copy: run.copy,
+        log,
+    };
+    used.iter().zip(logs).map(one).collect()
+}
+
+/// ln of every run's value, turned so that less is better. Zero has no logarithm: it takes the metric's smallest step.
+fn logs(design: &Design, metric: &Metric, used: &[&Run]) -> Result<Vec<f64>, Error> {
+    let one = |run: &&Run| {
+        let value = metric.value(run).filter(|v| v.is_finite() && *v >= 0.0);
+        let value = value.ok_or_else(|| {
+            let name = design.variants.get(run.variant).map_or("", |v| v.name.as_str());
+            let what = metric.label();
+            Error::TooFew(format!("{name}, round {}: there is no usable number for {what}", run.round))
+        })?;
+        Ok(metric.sign() * value.max(metric.floor()).ln())
+    };
+    used.iter().map(one).collect()
+}
+
+/// A variant against the base before the correction for the number of rows.
+pub(super) struct Row {
+    pub(super) machine: usize,
+    pub(super) variant: String,
+    answer: Answer,
+    rule: Rule,
+    sign: f64,
+    /// What decided, when the measurement could end early.
+    watched: Option<Step>,
+    compared: Compared,
+}
+
+pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) -> Result<Vec<Row>, Error> {
+    let observations = runs.observations();
+    let rule = Rule { margin, alpha: 0.05 };
+    let settings = statistics::Options {
+        rule,
+        draws: options.draws,
+        seed: seed(runs.design),
+        matched: runs.design.layouts == Layouts::Matched,
+    };
+    let watched = watched(runs);
+    let at = runs.design.benchmarks.iter().position(|b| b.name == runs.benchmark.name).unwrap_or(0);
+    let mut rows = Vec::new();
+    for &variant in runs.variants.iter().filter(|&&v| v > 0) {
+        let Some(answer) = statistics::compare(&observations, 0, variant, settings) else {
+            return Err(Error::TooFew(format!(
+                "{}: the base and {variant} never ran in one round",
+                runs.benchmark.name
+            )));
+        };
+        let mut compared = describe(runs, variant, &answer);
+        compared.others = others(runs, variant, settings);
+        rows.push(Row {
+            machine,
+            variant: compared.variant.clone(),
+            answer,
+            rule,
+            sign: runs.metric.sign(),
+            watched: watched.as_ref().and_then(|watch| watch.step(at, variant)),
+            compared,
+        });
+    }
+    Ok(rows)
+}
+
+/// Feeds the rounds to the monitors once more: who may look early is bound by what the looks said.
+fn watched<'a>(runs: &Runs<'a>) -> Option<Watch<'a>> {
+    if runs.design.stopping == Stopping::Fixed {
+        return None;
+    }
+    let at = runs.design.benchmarks.iter().position(|b| b.name == runs.benchmark.name)?;
+    let mut watch = Watch::new(runs.design);
+    let mut from = 0;
+    while let Some(first) = runs.used.get(from) {
+        let count = runs.used[from..].iter().take_while(|run| run.round == first.round).count();
+        watch.feed(at, &runs.used[from..from + count], &runs.variants);
+        from += count;
+    }
+    Some(watch)
+}
+
+impl Row {
+    pub(super) fn p_value(&self) -> f64 {
+        self.answer.p_value()
+    }
+
+    /// Effect and standard error on the log scale of the printed ratio.
+    pub(super) fn effect(&self) -> statistics::many::Effect {
+        let (estimate, error) = match &self.answer.averaged {
+            Some(averaged) => (averaged.estimate, averaged.standard_error),
+            None => {
+                (self.answer.as_built.estimate, self.answer.as_built.standard_error.unwrap_or(f64::INFINITY))
+            }
+        };
+        statistics::many::Effect { estimate: self.sign * estimate, standard_error: error }
+    }
+
+    /// The row as it is told, judged by its corrected p-value.
+    pub(super) fn told(self, corrected: f64, margin: f64, several: bool) -> Compared {
+        let mut compared = self.compared;
+        let answer = self.answer.with_corrected(corrected, self.rule);
+        compared.p_corrected = corrected;
+        compared.verdict = bound(self.watched, answer.judgement.verdict, answer.judgement.negligible);
+        compared.negligible = answer.judgement.negligible && compared.verdict != Verdict::Same;
+        compared.needed = answer
+            .judgement
+            .needed
+            .map(|n| Needed { rounds: n.rounds.map(|r| r as usize), layouts: n.layouts.map(|l| l as usize) });
+        compared.sentence = words::sentence(&compared, &answer, self.sign);
+        compared.warnings.extend(words::warnings(&compared, margin, several));
+        compared
+    }
+}
+
+/// The verdict where the measurement could end early: a difference needs the monitor's word, since the p-value of the
+/// moment at which one stopped was picked from many.
+fn bound(watched: Option<Step>, verdict: Verdict, negligible: bool) -> Verdict {
+    match (watched, verdict) {
+        (None | Some(Step::Different), verdict) => verdict,
+        (Some(Step::Same), Verdict::Faster | Verdict::Slower) if negligible => Verdict::Same,
+        (Some(_), Verdict::Faster | Verdict::Slower) => Verdict::Undecided,
+        (Some(_), verdict) => verdict,
+    }
+}
+
+/// Ratio and interval as printed, from the log scale on which less is better.
+fn effect(sign: f64, estimate: f64, low: Option<f64>, high: Option<f64>, p_value: f64) -> Effect {
+    let ends = low.zip(high).map(|(low, high)| {
+        let (a, b) = ((sign * low).exp(), (sign * high).exp());
+        [a.min(b), a.max(b)]
+    });
+    Effect { ratio: (sign * estimate).exp(), interval: ends, p_value }
+}
+
+fn of_answer(answer: &Answer, sign: f64) -> (Effect, Option<Effect>) {
+    let built = &answer.as_built;
+    let as_built = effect(sign, built.estimate, built.low, built.high, built.p_value);
+    let averaged =
+        answer.averaged.as_ref().map(|a| effect(sign, a.estimate, Some(a.low), Some(a.high), a.p_value));
+    (as_built, averaged)
+}
+
+fn describe(runs: &Runs, variant: usize, answer: &Answer) -> Compared {
+    let sign = runs.metric.sign();
+    let (as_built, averaged) = of_answer(answer, sign);
+    let quoted = averaged.unwrap_or(as_built);
+    let name = |v: usize| runs.design.variants.get(v).map_or_else(String::new, |v| v.name.clone());
+    let (base_median, base_spread) = typical(runs, &runs.metric, 0);
+    let (variant_median, variant_spread) = typical(runs, &runs.metric, variant);
+    let mut warnings = Vec::new();
+    let rounds = runs.rounds();
+    if answer.averaged.is_none() && rounds < 6 {
+        warnings.push(format!("{rounds} rounds cannot show anything at 5 %; six are the least"));
+    }
+    if runs.design.stopping == Stopping::UntilDecided {
+        warnings.push(
+            "the measurement ended as soon as it was decided; the interval is that of the rounds used"
+                .to_owned(),
+        );
+    }
+    Compared {
+        machine: runs.design.machine.name.clone(),
+        benchmark: runs.benchmark.name.clone(),
+        metric: runs.metric.label(),
+        base: name(0),
+        variant: name(variant),
+        verdict: answer.judgement.verdict,
+        negligible: answer.judgement.negligible,
+        sentence: String::new(),
+        effect: quoted.ratio,
+        interval: quoted.interval,
+        p_value: quoted.p_value,
+        p_corrected: quoted.p_value,
+        n: rounds,
+        as_built,
+        layouts: averaged.map(|effect| layouts(runs, answer, effect, sign)),
+        base_median,
+        variant_median,
+        spread: [base_spread, variant_spread],
+        smallest_effect: answer.detectable.map(f64::exp_m1),
+        needed: None,
+        others: Vec::new(),
+        warnings,
+    }
+}
+
+fn layouts(runs: &Runs, answer: &Answer, averaged: Effect, sign: f64) -> Averaged {
+    let luck = answer
+        .luck
+        .as_ref()
+        .map(|l| effect(sign, l.estimate, Some(l.low), Some(l.high), f64::NAN))
+        .map(|e| Effect { p_value: 0.0, ..e })
+        .unwrap_or_default();
+    let components = answer.components.as_ref();
+    Averaged {
+        count: answer.averaged.as_ref().map_or(0, |a| a.layouts),
+        matched: runs.design.layouts == Layouts::Matched,
+        effect: averaged,
+        luck,
+        layout_sd: components.map_or(0.0, |c| c.layout_variance.sqrt()),
+        layout_sd_interval: components.and_then(|c| c.layout_interval).map(|(low, high)| [low, high]),
+        within_sd: components.map_or(0.0, |c| c.run_variance.sqrt()),
+        drift_sd: components.map_or(0.0, |c| c.drift_variance.sqrt()),
+        one_relink: components.and_then(|c| c.relink_band).map_or(0.0, f64::exp_m1),
+        correlation: components
+            .and_then(|c| c.matched_correlation)
+            .filter(|_| runs.design.layouts == Layouts::Matched),
+    }
+}
+
+/// Median and robust relative spread of a variant as built.
+fn typical(runs: &Runs, metric: &Metric, variant: usize) -> (f64, f64) {
+    let own = runs.used.iter().filter(|run| run.variant == variant && run.layout == 0);
+    let mut values: Vec<f64> = own.filter_map(|run| metric.value(run)).collect();
+    let scatter = spread(&values);
+    let middle = median(&mut values);
+    (middle, if middle > 0.0 { scatter / middle } else { 0.0 })
+}
+
+/// Swaps drawn for a metric that does not decide.
+const FEWER_DRAWS: usize = 999;
+
+fn others(runs: &Runs, variant: usize, settings: statistics::Options) -> Vec<OtherMetric> {
+    let one = |metric: &Metric| {
+        // A number that is missing in some run (a counter, say) is left out rather than failing the comparison.
+        let logs = logs(runs.design, metric, &runs.used).ok()?;
+        let settings = statistics::Options { draws: FEWER_DRAWS, ..settings };
+        let answer = statistics::compare(&observations(&runs.used, &logs), 0, variant, settings)?;
+        let (as_built, averaged) = of_answer(&answer, metric.sign());
+        Some(OtherMetric {
+            name: metric.label(),
+            effect: averaged.unwrap_or(as_built),
+            base_median: typical(runs, metric, 0).0,
+            variant_median: typical(runs, metric, variant).0,
+        })
+    };
+    runs.benchmark.metrics.iter().filter(|m| **m != runs.metric).filter_map(one).collect()
+}

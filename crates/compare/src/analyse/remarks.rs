@@ -1,0 +1,170 @@
+//! What must a reader know about a measurement before believing it? Remarks; nothing is ever deleted for them.
+
+use super::cell::Runs;
+use crate::Run;
+use crate::metric::Source;
+use statistics::series::{self, Course};
+use statistics::{median, running_median};
+
+/// All remarks about the runs of a benchmark.
+pub(super) fn of(runs: &Runs) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if runs.left_out > 0 {
+        remarks.push(format!("{} runs of an unfinished round were left out", runs.left_out));
+    }
+    if runs.used.is_empty() {
+        return remarks;
+    }
+    remarks.extend(short_runs(&runs.used));
+    remarks.extend(metric_choice(runs));
+    remarks.extend(outliers(runs));
+    remarks.extend(course(runs));
+    remarks.extend(two_modes(runs));
+    remarks.extend(carry_over(runs));
+    remarks
+}
+
+/// The runs without the slow course of the machine: ln minus the running median.
+fn residuals(runs: &Runs) -> Vec<f64> {
+    let baseline = running_median(&runs.logs);
+    runs.logs.iter().zip(&baseline).map(|(x, m)| x - m).collect()
+}
+
+fn median_of(used: &[&Run], value: impl Fn(&Run) -> f64) -> f64 {
+    let mut values: Vec<f64> = used.iter().map(|run| value(run)).collect();
+    median(&mut values)
+}
+
+fn short_runs(used: &[&Run]) -> Option<String> {
+    let wall_ms = median_of(used, |run| run.wall_ns as f64) / 1e6;
+    let text = "starting the program is part of every run; give it more work";
+    (wall_ms < 20.0).then(|| format!("a run takes only {wall_ms:.1} ms: {text}"))
+}
+
+fn metric_choice(runs: &Runs) -> Option<String> {
+    let used = &runs.used[..];
+    if runs.metric.source != Source::Cpu {
+        return None;
+    }
+    let cpu = |run: &Run| (run.user_ns + run.system_ns) as f64;
+    let busy = median_of(used, |run| cpu(run) / (run.wall_ns.max(1)) as f64);
+    let waits = median_of(used, |run| run.voluntary_switches as f64);
+    if busy > 1.2 {
+        let text =
+            "several threads ran; CPU time does not tell how well they shared the work (see --metric wall)";
+        return Some(format!("on average {busy:.1} CPUs were busy: {text}"));
+    }
+    // Losing the CPU to others is no waiting; only a program that gives it away itself waits.
+    (busy < 0.8 && waits > 20.0).then(|| {
+        let share = (1.0 - busy) * 100.0;
+        format!(
+            "the program waits {share:.0} % of the time, which CPU time does not show (see --metric wall)"
+        )
+    })
+}
+
+/// Positions of runs more than ten median absolute deviations away from the course of the machine.
+pub(super) fn far_out(runs: &Runs) -> Vec<usize> {
+    let residuals = residuals(runs);
+    let mut values = residuals.clone();
+    let middle = median(&mut values);
+    let mut away: Vec<f64> = residuals.iter().map(|r| (r - middle).abs()).collect();
+    let limit = 10.0 * 1.4826 * median(&mut away);
+    if limit <= 0.0 {
+        return Vec::new();
+    }
+    (0..residuals.len()).filter(|&at| (residuals[at] - middle).abs() > limit).collect()
+}
+
+/// What the kernel knows about a run that lies far out.
+pub(super) fn cause(run: &Run) -> &'static str {
+    if run.steal_ticks > 0 {
+        "the hypervisor took CPU time"
+    } else if run.major_faults > 0 {
+        "it read from disk"
+    } else if run.involuntary_switches > 20 {
+        "others took the CPU"
+    } else {
+        "no cause known"
+    }
+}
+
+/// They stay in: the statistic is robust, and deleting by hand is how results are bent.
+fn outliers(runs: &Runs) -> Option<String> {
+    let far: Vec<&Run> = far_out(runs).into_iter().filter_map(|at| runs.used.get(at).copied()).collect();
+    if far.is_empty() {
+        return None;
+    }
+    let rounds: Vec<String> = far.iter().take(8).map(|run| run.round.to_string()).collect();
+    let mut causes = std::collections::BTreeMap::<&str, usize>::new();
+    for run in &far {
+        *causes.entry(cause(run)).or_default() += 1;
+    }
+    let causes: Vec<String> = causes.into_iter().map(|(cause, n)| format!("{n} × {cause}")).collect();
+    let more = if far.len() > 8 { ", …" } else { "" };
+    Some(format!(
+        "{} of {} runs lie far out (rounds {}{more}; {}); they are kept, the statistic is robust",
+        far.len(),
+        runs.used.len(),
+        rounds.join(", "),
+        causes.join(", ")
+    ))
+}
+
+/// Does a run depend on which program ran before it? Then the test is no longer exact.
+fn carry_over(runs: &Runs) -> Option<String> {
+    let found = series::carry_over(&runs.observations())?;
+    let name = &runs.design.variants.get(found.variant)?.name;
+    let pct = (found.change.exp_m1() * 100.0).abs();
+    Some(format!(
+        "{name} runs {pct:.1} % differently after itself than after another program: one run influences the next, the \
+         interval may be too narrow"
+    ))
+}
+
+/// What the machine did over the rounds. The random order makes it harmless for the comparison, but it says how far
+/// the medians can be trusted.
+fn course(runs: &Runs) -> Option<String> {
+    let rounds: Vec<f64> = series::round_medians(&runs.observations()).into_iter().map(|(_, m)| m).collect();
+    let pct = |log: f64| format!("{:.1} %", (log.exp_m1() * 100.0).abs());
+    let harmless = "the random order keeps it out of the comparison";
+    match series::course(&rounds) {
+        Course::Flat => None,
+        Course::WarmUp { rounds, excess } => Some(format!(
+            "warm-up: the first {rounds} rounds were {} slower; {harmless}, and nothing was cut",
+            pct(excess)
+        )),
+        Course::Step { round, change } => Some(format!(
+            "step: all programs became {} {} after round {round}; {harmless}",
+            pct(change),
+            if change > 0.0 { "slower" } else { "faster" }
+        )),
+        Course::Drift { change } => Some(format!(
+            "drift: all programs became {} {} over the measurement; {harmless}",
+            pct(change),
+            if change > 0.0 { "slower" } else { "faster" }
+        )),
+        Course::Unsteady { changes } => {
+            Some(format!("unsteady: the speed of the machine changed {changes} times; {harmless}"))
+        }
+    }
+}
+
+/// Runs of one binary that fall into two groups.
+fn two_modes(runs: &Runs) -> Option<String> {
+    let residuals = residuals(runs);
+    for &variant in &runs.variants {
+        let own =
+            runs.used.iter().zip(&residuals).filter(|(run, _)| run.variant == variant && run.layout == 0);
+        let values: Vec<f64> = own.map(|(_, r)| *r).collect();
+        let Some(modes) = series::two_modes(&values) else { continue };
+        let name = &runs.design.variants.get(variant)?.name;
+        let apart = ((modes.high - modes.low).exp_m1() * 100.0).abs();
+        let upper = modes.upper_share * 100.0;
+        return Some(format!(
+            "{name} has two speeds {apart:.1} % apart ({upper:.0} % of its runs are in the slower group); its median \
+             depends on which group is larger"
+        ));
+    }
+    None
+}

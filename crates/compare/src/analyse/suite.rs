@@ -1,0 +1,99 @@
+//! Several machines and benchmarks: what is common to the files, and the means over rows.
+
+use super::cell::Row;
+use crate::result::{Benchmark, Index, Machine, Variant};
+use crate::runs::Recorded;
+use crate::{Error, Metric};
+use statistics::many;
+
+/// All benchmarks of all files, by name.
+pub(super) fn benchmarks(recorded: &[Recorded], deciding: Option<&Metric>) -> Vec<Benchmark> {
+    let mut all: Vec<Benchmark> = Vec::new();
+    for benchmark in recorded.iter().flat_map(|file| &file.design.benchmarks) {
+        if all.iter().any(|known| known.name == benchmark.name) {
+            continue;
+        }
+        let others = benchmark.metrics.iter().filter(|m| Some(*m) != deciding);
+        all.push(Benchmark {
+            name: benchmark.name.clone(),
+            command: benchmark.command.join(" "),
+            parameters: benchmark.parameters.clone(),
+            metrics: deciding.into_iter().chain(others).map(Metric::info).collect(),
+        });
+    }
+    all
+}
+
+/// All variants of all files, by name; the base must be the same everywhere.
+pub(super) fn variants(recorded: &[Recorded]) -> Result<Vec<Variant>, Error> {
+    let mut all: Vec<Variant> = Vec::new();
+    for file in recorded {
+        let base = file.design.variants.first().map_or("", |v| v.name.as_str());
+        if let Some(first) = all.first().filter(|first| first.name != base) {
+            return Err(Error::Design(format!(
+                "the files compare with different bases ({:?} and {base:?}); their results cannot be merged",
+                first.name
+            )));
+        }
+        let layouts = file.design.layout_count();
+        for variant in &file.design.variants {
+            if all.iter().all(|known| known.name != variant.name) {
+                all.push(Variant {
+                    name: variant.name.clone(),
+                    description: variant.description.clone(),
+                    layouts,
+                    freedom: variant.freedom.clone(),
+                    matched_share: variant.matched_share,
+                    sizes: variant.sizes,
+                    code_metrics: variant.code_metrics.clone(),
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Geometric means of every variant: over each machine's benchmarks, and over all cells where there are several
+/// machines.
+pub(super) fn indices(rows: &[Row], machines: &[Machine]) -> Vec<Index> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.variant.as_str()) {
+            names.push(&row.variant);
+        }
+    }
+    let mut all = Vec::new();
+    for name in names {
+        for (index, machine) in machines.iter().enumerate() {
+            let here = rows.iter().filter(|row| row.variant == name && row.machine == index);
+            all.extend(mean_of(name, Some(machine.name.clone()), here));
+        }
+        if machines.len() > 1 {
+            all.extend(mean_of(name, None, rows.iter().filter(|row| row.variant == name)));
+        }
+    }
+    all
+}
+
+fn mean_of<'a>(variant: &str, machine: Option<String>, rows: impl Iterator<Item = &'a Row>) -> Option<Index> {
+    let effects: Vec<many::Effect> = rows.map(Row::effect).filter(|e| e.standard_error.is_finite()).collect();
+    if effects.len() < 2 {
+        return None;
+    }
+    let index = many::index(&effects)?;
+    let pooled = many::pool(&effects);
+    let estimates: Vec<f64> = effects.iter().map(|e| e.estimate).collect();
+    let ends = |(low, high): (f64, f64)| [low.exp(), high.exp()];
+    Some(Index {
+        variant: variant.to_owned(),
+        machine,
+        rows: effects.len(),
+        mean: index.estimate.exp(),
+        interval: Some(ends(index.fixed)),
+        sample_interval: index.sample.map(ends),
+        range: ends(index.range),
+        random_effects: pooled.as_ref().map(|p| p.estimate.exp()),
+        prediction: pooled.and_then(|p| p.prediction).map(ends),
+        signs_p: many::one_sidedness(&estimates),
+    })
+}

@@ -1,0 +1,245 @@
+//! One run of one binary: start it, wait, and read what it used and printed.
+
+use crate::design::Slot;
+use crate::metric::Counter;
+use crate::{Benchmark, Design, Error, Metric, Run, bind, sys};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub(crate) struct Outcome {
+    pub(crate) run: Run,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) timed_out: bool,
+}
+
+/// Enough output to show a difference; what is longer is only hashed.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// What every run of a benchmark has in common.
+pub(crate) struct Runner<'a> {
+    pub(crate) design: &'a Design,
+    pub(crate) stop: &'a AtomicBool,
+    counters: Vec<Counter>,
+    readers: Vec<Vec<(String, regex::bytes::Regex)>>,
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(design: &'a Design, stop: &'a AtomicBool, counters: Vec<Counter>) -> Runner<'a> {
+        let reader = |metric: &Metric| Some((metric.label(), metric.reader()?));
+        let readers =
+            design.benchmarks.iter().map(|b| b.metrics.iter().filter_map(reader).collect()).collect();
+        Runner { design, stop, counters, readers }
+    }
+
+    /// Runs one binary once.
+    pub(crate) fn once(
+        &self,
+        benchmark: usize,
+        slot: Slot,
+        environment_bytes: usize,
+        limit: Option<Duration>,
+    ) -> Result<Outcome, Error> {
+        let system = |action| move |source| Error::System { action, source };
+        let (Some(of), Some(binary)) = (self.design.benchmarks.get(benchmark), self.binary(slot)) else {
+            return Err(Error::Design("a run outside the design was asked for".into()));
+        };
+        let words = bind(&of.command, binary);
+        let mut stdout = sys::memory_file()?;
+        let mut stderr = sys::memory_file()?;
+        let copy = "sharing the program's output file";
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .env("PLANISH_PADDING", "x".repeat(environment_bytes))
+            // Its own group, so that what it leaves running can be ended with it.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(stdout.try_clone().map_err(system(copy))?)
+            .stderr(stderr.try_clone().map_err(system(copy))?);
+        let (counters, _) = sys::Counters::open(&self.counters);
+        let steal_before = steal_ticks();
+        let start_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+        let start = Instant::now();
+        let child = command.spawn().map_err(|source| Error::Start { program: words[0].clone(), source })?;
+        let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed))?;
+        let wall_ns = ended.at.duration_since(start).as_nanos() as u64;
+        let steal_ticks = steal_ticks().saturating_sub(steal_before);
+        let counters = counters.read().into_iter().map(|(c, n)| (c.name().to_owned(), n)).collect();
+        drop(command);
+
+        let read = system("reading the program's output");
+        let printed = self.readers.get(benchmark).map_or(&[][..], |r| r);
+        let output = hash_output(&mut stdout, printed).map_err(read)?;
+        let mut complaint = Vec::new();
+        stderr
+            .rewind()
+            .and_then(|()| stderr.take(KEPT_BYTES as u64).read_to_end(&mut complaint))
+            .map_err(read)?;
+        let usage = ended.usage;
+        let count = |n: libc::c_long| n.max(0) as u64;
+        let run = Run {
+            benchmark,
+            variant: slot.variant,
+            layout: slot.layout,
+            copy: slot.copy,
+            start_unix_ns,
+            wall_ns,
+            user_ns: sys::nanoseconds(usage.ru_utime),
+            system_ns: sys::nanoseconds(usage.ru_stime),
+            max_rss_bytes: count(usage.ru_maxrss) * 1024,
+            minor_faults: count(usage.ru_minflt),
+            major_faults: count(usage.ru_majflt),
+            voluntary_switches: count(usage.ru_nvcsw),
+            involuntary_switches: count(usage.ru_nivcsw),
+            steal_ticks,
+            environment_bytes,
+            exit_code: ended.code,
+            output_bytes: output.bytes,
+            output_sha256: output.hash,
+            printed: output.printed,
+            counters,
+            ..Run::default()
+        };
+        Ok(Outcome { run, stdout: output.kept, stderr: complaint, timed_out: ended.timed_out })
+    }
+
+    fn binary(&self, slot: Slot) -> Option<&'a std::path::PathBuf> {
+        self.design.variants.get(slot.variant)?.binaries.get(slot.layout as usize)
+    }
+}
+
+struct Output {
+    hash: String,
+    bytes: u64,
+    kept: Vec<u8>,
+    printed: BTreeMap<String, f64>,
+}
+
+/// Hashes the output; where metrics read their numbers from it, those numbers are cut out before.
+fn hash_output(file: &mut File, readers: &[(String, regex::bytes::Regex)]) -> std::io::Result<Output> {
+    file.rewind()?;
+    let mut hash = Sha256::new();
+    let mut bytes = 0u64;
+    let mut kept = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let got = file.read(&mut buffer)?;
+        if got == 0 {
+            break;
+        }
+        bytes += got as u64;
+        if !readers.is_empty() || kept.len() < KEPT_BYTES {
+            kept.extend_from_slice(&buffer[..got]);
+        }
+        if readers.is_empty() {
+            hash.update(&buffer[..got]);
+        }
+    }
+    let mut printed = BTreeMap::new();
+    if !readers.is_empty() {
+        let mut cuts = Vec::new();
+        for (label, reader) in readers {
+            let Some(number) = reader.captures(&kept).and_then(|c| c.get(1)) else { continue };
+            cuts.push(number.range());
+            let value = std::str::from_utf8(number.as_bytes()).ok().and_then(|n| n.trim().parse().ok());
+            printed.extend(value.map(|value: f64| (label.clone(), value)));
+        }
+        cuts.sort_by_key(|cut| (cut.start, cut.end));
+        let mut left = Vec::with_capacity(kept.len());
+        let mut at = 0;
+        for cut in cuts {
+            left.extend_from_slice(kept.get(at..cut.start).unwrap_or_default());
+            at = at.max(cut.end);
+        }
+        left.extend_from_slice(kept.get(at..).unwrap_or_default());
+        kept = left;
+        hash.update(&kept);
+    }
+    let hash = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    Ok(Output { hash, bytes, kept, printed })
+}
+
+/// Why a run cannot be compared: it ended otherwise than the reference, or printed something else, or no number.
+pub(crate) fn problem(
+    design: &Design,
+    outcome: &Outcome,
+    reference: Option<&(Run, Vec<u8>)>,
+) -> Option<Error> {
+    let run = &outcome.run;
+    let benchmark = design.benchmarks.get(run.benchmark)?;
+    let variant = design.variants.get(run.variant)?;
+    let (name, round) = (variant.name.clone(), run.round);
+    let command = bind(&benchmark.command, variant.binaries.get(run.layout as usize)?).join(" ");
+    if outcome.timed_out {
+        let seconds = run.wall_ns as f64 / 1e9;
+        return Some(Error::Hangs { variant: name, round, seconds, command });
+    }
+    let expected = reference.map_or(0, |(first, _)| first.exit_code);
+    if run.exit_code != expected {
+        let found = ended_words(run, expected, &command, &outcome.stderr);
+        return Some(Error::Ended { variant: name, round, found });
+    }
+    if let Some((first, printed)) = reference
+        && !design.ignore_output
+        && run.output_sha256 != first.output_sha256
+    {
+        let base = design.variants.get(first.variant)?.name.clone();
+        let difference = first_difference(printed, &outcome.stdout);
+        return Some(Error::Output { variant: name, base, round, difference });
+    }
+    missing_number(benchmark, run).map(|pattern| Error::NoValue { variant: name, round, pattern })
+}
+
+fn missing_number(benchmark: &Benchmark, run: &Run) -> Option<String> {
+    use crate::metric::Source;
+    let missing = |m: &&Metric| matches!(m.source, Source::Output { .. }) && m.value(run).is_none();
+    match &benchmark.metrics.iter().find(missing)?.source {
+        Source::Output { pattern, .. } => Some(pattern.clone()),
+        _ => None,
+    }
+}
+
+fn ended_words(run: &Run, expected: i32, command: &str, stderr: &[u8]) -> String {
+    let words = |code: i32| {
+        if code > 128 { format!("signal {}", code - 128) } else { format!("exit code {code}") }
+    };
+    let text = String::from_utf8_lossy(stderr);
+    let last: Vec<&str> = text.lines().rev().take(5).collect();
+    let stderr: String = last.iter().rev().map(|line| format!("\n  {line}")).collect();
+    format!("{} instead of {} ({command}{stderr})", words(run.exit_code), words(expected))
+}
+
+fn first_difference(expected: &[u8], found: &[u8]) -> String {
+    let mut lines = 1usize;
+    let mut left = expected.split(|&b| b == b'\n');
+    let mut right = found.split(|&b| b == b'\n');
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => break "the difference lies beyond the first MiB".to_owned(),
+            (a, b) if a == b => lines += 1,
+            (a, b) => break format!("line {lines} is {} instead of {}", shown(b), shown(a)),
+        }
+    }
+}
+
+fn shown(line: Option<&[u8]>) -> String {
+    match line {
+        None => "missing".to_owned(),
+        Some(line) => format!("{:?}", String::from_utf8_lossy(line).chars().take(80).collect::<String>()),
+    }
+}
+
+/// Time taken by the hypervisor, from the first line of /proc/stat; 0 where there is none.
+fn steal_ticks() -> u64 {
+    let mut bytes = [0u8; 256];
+    let got = File::open("/proc/stat").and_then(|mut file| file.read(&mut bytes)).unwrap_or(0);
+    let text = String::from_utf8_lossy(&bytes[..got]);
+    text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok()).unwrap_or(0)
+}

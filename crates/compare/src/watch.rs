@@ -1,0 +1,79 @@
+//! May the measurement end now? One monitor for each variant and benchmark, fed round by round.
+
+use crate::design::{Layouts, Stopping};
+use crate::{Design, Run};
+use statistics::sequential::{Monitor, Plan, Step};
+use statistics::{Observation, Options, Rule};
+use std::collections::BTreeMap;
+
+/// Scheduled looks of [`Stopping::Looks`].
+pub const LOOKS: usize = 4;
+/// Swaps drawn at a look; the final analysis draws its own.
+const DRAWS: usize = 4999;
+
+/// The monitors of a measurement.
+pub(crate) struct Watch<'a> {
+    design: &'a Design,
+    monitors: BTreeMap<(usize, usize), (Monitor, Step)>,
+}
+
+impl<'a> Watch<'a> {
+    pub(crate) fn new(design: &'a Design) -> Watch<'a> {
+        Watch { design, monitors: BTreeMap::new() }
+    }
+
+    /// Feeds the whole `round` of a benchmark; true when every variant that goes on is decided.
+    pub(crate) fn feed(&mut self, benchmark: usize, round: &[&Run], variants: &[usize]) -> bool {
+        if self.design.stopping == Stopping::Fixed {
+            return false;
+        }
+        let Some(metric) = self.design.benchmarks.get(benchmark).and_then(|b| b.metrics.first()) else {
+            return false;
+        };
+        let one = |run: &&Run| {
+            let value = metric.value(run).filter(|v| v.is_finite() && *v >= 0.0)?;
+            let log = metric.sign() * value.max(metric.floor()).ln();
+            Some(Observation {
+                round: run.round,
+                variant: run.variant,
+                layout: run.layout,
+                copy: run.copy,
+                log,
+            })
+        };
+        let observations: Option<Vec<Observation>> = round.iter().map(one).collect();
+        let Some(observations) = observations else { return false };
+        let mut all = true;
+        for &variant in variants.iter().filter(|&&v| v > 0) {
+            let entry = self
+                .monitors
+                .entry((benchmark, variant))
+                .or_insert_with(|| (monitor(self.design, variant), Step::Continue));
+            entry.1 = entry.0.feed(&observations);
+            all &= entry.1 != Step::Continue;
+        }
+        all
+    }
+
+    /// What a variant's monitor said last.
+    pub(crate) fn step(&self, benchmark: usize, variant: usize) -> Option<Step> {
+        self.monitors.get(&(benchmark, variant)).map(|(_, step)| *step)
+    }
+}
+
+/// The error rate is shared out among the variants and benchmarks, so that any number of them may be watched.
+fn monitor(design: &Design, variant: usize) -> Monitor {
+    let rows = (design.variants.len().saturating_sub(1) * design.benchmarks.len()).max(1);
+    let plan = match design.stopping {
+        Stopping::Fixed => Plan::Fixed,
+        Stopping::Looks => Plan::Looks(LOOKS),
+        Stopping::UntilDecided => Plan::UntilDecided,
+    };
+    let options = Options {
+        rule: Rule { margin: design.margin, alpha: 0.05 / rows as f64 },
+        draws: DRAWS,
+        seed: design.seed,
+        matched: design.layouts == Layouts::Matched,
+    };
+    Monitor::new(plan, (0, variant), design.rounds as usize, options)
+}

@@ -1,0 +1,134 @@
+//! Runs a design: progress, the file of runs, Ctrl-C, resuming.
+
+use crate::cli::Global;
+use anyhow::{Context, bail};
+use compare::result::Stopped;
+use compare::{Design, Error, Observer, Progress, Recorded, Run, runs};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::{BufReader, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A flag that Ctrl-C and a request to end set, instead of ending the process.
+pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    super::super::handle_interrupts();
+    Ok(stop)
+}
+
+/// Measures; the second result says whether the user ended it early. What was measured is in `raw` in any case.
+pub fn measure(
+    design: Design,
+    raw: Option<&Path>,
+    resume: bool,
+    global: &Global,
+) -> anyhow::Result<(Recorded, bool)> {
+    design.check()?;
+    let before = match raw.filter(|path| resume && path.exists()) {
+        Some(path) => resumed(path, &design)?,
+        None => Recorded::default(),
+    };
+    // Kept over an interruption, the design is the one that began, with as many rounds as are asked for now.
+    let stop = stop_flag()?;
+    let file = raw.map(|path| open(path, &design, &before)).transpose()?;
+    let bar = progress_bar(&design, before.runs.len() as u64, global);
+    let mut observer = Keeper { file, bar, quiet: global.quiet };
+    let found = compare::run(&design, &stop, before, &mut observer);
+    observer.bar.finish_and_clear();
+    Ok((found?, stop.load(Ordering::Relaxed)))
+}
+
+/// What an earlier call measured. It must have been the same measurement but for the number of rounds.
+fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let before = runs::read(path, BufReader::new(file))?;
+    let mut there = before.design.clone();
+    there.rounds = design.rounds;
+    there.machine = design.machine.clone();
+    if there != *design {
+        bail!(
+            "{}: holds another measurement (other programs, commands, metrics, layouts or seed), so it cannot be gone \
+             on with; give the arguments of then, or another file without --resume",
+            path.display()
+        );
+    }
+    if before.design.machine.name != design.machine.name {
+        bail!(
+            "{}: was measured on {:?}, this is {:?}; measure into another file and merge with --from",
+            path.display(),
+            before.design.machine.name,
+            design.machine.name
+        );
+    }
+    Ok(before)
+}
+
+fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(PathBuf, File)> {
+    let shown = || path.display().to_string();
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    // Written anew also when going on: a torn last line and another number of rounds are then right by construction.
+    let beside = path.with_extension("beginning");
+    let mut file = File::create(&beside).with_context(shown)?;
+    let write = |file: &mut File| -> std::io::Result<()> {
+        runs::write_head(file, design)?;
+        for run in &before.runs {
+            runs::write_run(file, run)?;
+        }
+        before.stopped.iter().try_for_each(|stopped| runs::write_stopped(file, stopped))
+    };
+    write(&mut file).with_context(shown)?;
+    std::fs::rename(&beside, path).with_context(shown)?;
+    Ok((path.to_owned(), file))
+}
+
+struct Keeper {
+    file: Option<(PathBuf, File)>,
+    bar: ProgressBar,
+    quiet: bool,
+}
+
+impl Keeper {
+    fn write(&mut self, what: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), Error> {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        what(file).map_err(|e| Error::File { path: path.clone(), line: None, problem: e.to_string() })
+    }
+}
+
+impl Observer for Keeper {
+    fn run(&mut self, run: &Run, progress: Progress) -> Result<(), Error> {
+        self.bar.set_position(progress.done);
+        self.write(|file| runs::write_run(file, run))
+    }
+
+    fn stopped(&mut self, stopped: &Stopped) -> Result<(), Error> {
+        if !self.quiet {
+            self.bar.suspend(|| {
+                eprintln!(
+                    "planish: {} is stopped in {}: {}",
+                    stopped.variant, stopped.benchmark, stopped.reason
+                );
+            });
+        }
+        self.write(|file| runs::write_stopped(file, stopped))
+    }
+}
+
+fn progress_bar(design: &Design, done: u64, global: &Global) -> ProgressBar {
+    if global.quiet || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let runs = (u64::from(design.rounds) + 1) * design.slots().len() as u64 * design.benchmarks.len() as u64;
+    let style = ProgressStyle::with_template("compare {wide_bar} {pos}/{len} runs, {eta} left");
+    let bar = ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_position(done);
+    bar.reset_eta();
+    bar
+}

@@ -1,0 +1,313 @@
+//! Variants and benchmarks of a planish.toml: built, linked in layouts, measured.
+
+use super::{Told, What, design, layouts, measure, measured, options};
+use crate::cli::Global;
+use crate::command::optimize;
+use anyhow::{Context, bail, ensure};
+use build::plan::STATE_DIRECTORY;
+use build::toolchain::Toolchain;
+use build::variant_plan::variant_step;
+use build::variants::{CompareConfig, VariantConfig};
+use build::{Plan, Step};
+use compare::result::{Alignment, Measurement, Sizes};
+use compare::{Benchmark, Design, Metric, Variant, Verdict, analyse};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A planish.toml and where it lies.
+pub struct Project {
+    /// What it says.
+    pub config: CompareConfig,
+    /// Its absolute directory.
+    pub directory: PathBuf,
+    tools: Option<Toolchain>,
+}
+
+impl Project {
+    /// Opens a file; a directory stands for the planish.toml in it.
+    pub fn open(path: &Path) -> anyhow::Result<Project> {
+        let path = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
+        let config = CompareConfig::read(&path)?;
+        let full = path.canonicalize().with_context(|| path.display().to_string())?;
+        let directory = full.parent().unwrap_or(Path::new("/")).to_owned();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let tools = config.build.as_ref().map(|build| Toolchain::find(build, &path)).transpose()?;
+        Ok(Project { config, directory, tools })
+    }
+}
+
+/// Builds and measures what the file says; `None` when the user interrupted a build.
+pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
+    let path = what.config.clone().unwrap_or_else(|| "planish.toml".into());
+    let project = Project::open(&path)?;
+    let variants = match what.matrix {
+        true => project
+            .config
+            .matrix_variants()
+            .map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?,
+        false => project.config.variants.clone(),
+    };
+    ensure!(
+        variants.len() >= 2,
+        "{}: a comparison needs at least two tables [[variant]] with name = …, or binaries on the command line: planish \
+         compare A B -- {{bin}} input",
+        path.display()
+    );
+    let what = with_settings(what, &project);
+    let Some(mut told) = measure_variants(&project, &variants, &what, global)? else { return Ok(None) };
+    for &align in &what.how.probe_align {
+        let Some(found) = aligned(&project, &variants, &what, align, &told.analysis.measurement, global)?
+        else {
+            return Ok(None);
+        };
+        told.analysis.measurement.alignment.extend(found);
+    }
+    Ok(Some(told))
+}
+
+/// The flags with what `[compare]` says where they say nothing.
+pub fn with_settings(what: &What, project: &Project) -> What {
+    let mut what = what.clone();
+    let (how, settings) = (&mut what.how, &project.config.compare);
+    let evaluate = project.config.evaluate.as_ref().filter(|_| project.config.benchmarks.is_empty());
+    how.rounds = how.rounds.or(settings.rounds).or(evaluate.map(|e| e.rounds));
+    how.seed = how.seed.or(settings.seed).or(evaluate.map(|e| e.seed));
+    how.layouts = how.layouts.or(settings.layouts);
+    how.margin = how.margin.or(settings.margin);
+    how.timeout = how.timeout.or(settings.timeout);
+    how.ignore_output |= settings.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
+    if how.layout_mode.is_none() {
+        how.layout_mode =
+            settings.layout_mode.as_deref().and_then(|mode| clap::ValueEnum::from_str(mode, true).ok());
+    }
+    if how.raw.is_none() {
+        how.raw = Some(project.directory.join(STATE_DIRECTORY).join("compare").join("runs.jsonl"));
+    }
+    what
+}
+
+/// Builds and measures these variants.
+pub fn measure_variants(
+    project: &Project,
+    variants: &[VariantConfig],
+    what: &What,
+    global: &Global,
+) -> anyhow::Result<Option<Told>> {
+    let Some(design) = prepared(project, variants, what, None, global)? else { return Ok(None) };
+    Ok(Some(measured(design, what, global)?))
+}
+
+/// The design with every variant built (with functions aligned, for the probe) and linked in its layouts.
+fn prepared(
+    project: &Project,
+    variants: &[VariantConfig],
+    what: &What,
+    align: Option<u32>,
+    global: &Global,
+) -> anyhow::Result<Option<Design>> {
+    let count = what.how.layouts.filter(|&count| count > 0 && align.is_none());
+    let Some(built) = build_all(project, variants, count.is_some(), align, global)? else { return Ok(None) };
+    let mut design = design::of(&what.how);
+    design.benchmarks = benchmarks(project, what)?;
+    let mut archives = Vec::new();
+    for (variant, (binary, archive)) in variants.iter().zip(built) {
+        archives.extend(archive);
+        design.variants.push(Variant {
+            name: variant.name.clone(),
+            description: describe(variant, align),
+            sizes: layouts::sizes(&binary),
+            binaries: vec![binary],
+            ..Variant::default()
+        });
+    }
+    design.check()?;
+    if let Some(count) = count {
+        let folder = project.directory.join(STATE_DIRECTORY).join("layouts");
+        layouts::add(&mut design, &archives, count, what.how.layout_mode, &folder, global)?;
+    }
+    if what.how.code_metrics && align.is_none() {
+        super::code_metrics::add(&mut design, global)?;
+    }
+    Ok(Some(design))
+}
+
+fn describe(variant: &VariantConfig, align: Option<u32>) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(variant.binary.clone());
+    parts.extend(variant.commit.as_ref().map(|commit| format!("commit {commit}")));
+    parts.extend(variant.optimize.clone());
+    if !variant.flags.is_empty() {
+        parts.push(variant.flags.clone());
+    }
+    parts.extend(align.map(|n| format!("-falign-functions={n}")));
+    if parts.is_empty() { "as [build] says".to_owned() } else { parts.join(" ") }
+}
+
+fn benchmarks(project: &Project, what: &What) -> anyhow::Result<Vec<Benchmark>> {
+    let cells = project.config.cells().map_err(|problem| anyhow::anyhow!("planish.toml: {problem}"))?;
+    ensure!(
+        !cells.is_empty(),
+        "planish.toml: there is no [[benchmark]] with name and command, and no [evaluate] command either"
+    );
+    let own = |given: &[String]| -> anyhow::Result<Vec<Metric>> {
+        if !what.how.metric.is_empty() {
+            return design::metrics(&what.how.metric);
+        }
+        match (given.is_empty(), &project.config.compare.metrics) {
+            (true, Some(common)) => design::metrics(common),
+            _ => design::metrics(given),
+        }
+    };
+    // Commands name files relative to planish.toml, but nobody changes the directory for a run.
+    let here = std::env::current_dir()?.canonicalize()?;
+    if here != project.directory {
+        std::env::set_current_dir(&project.directory)
+            .with_context(|| project.directory.display().to_string())?;
+    }
+    let benchmark = |cell: build::variants::Cell| {
+        Ok(Benchmark {
+            metrics: own(&cell.metrics)?,
+            name: cell.name,
+            command: cell.command,
+            parameters: cell.parameters,
+        })
+    };
+    cells.into_iter().map(benchmark).collect()
+}
+
+type Built = (PathBuf, Option<PathBuf>);
+
+/// Builds what is to be built, each commit in a work tree of its own.
+fn build_all(
+    project: &Project,
+    variants: &[VariantConfig],
+    relinkable: bool,
+    align: Option<u32>,
+    global: &Global,
+) -> anyhow::Result<Option<Vec<Built>>> {
+    let mut plans: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
+    let mut built = Vec::new();
+    for variant in variants {
+        if let Some(binary) = &variant.binary {
+            let binary = project.directory.join(binary);
+            ensure!(
+                binary.is_file(),
+                "[[variant]] {:?}: there is no file {}",
+                variant.name,
+                binary.display()
+            );
+            ensure!(
+                align.is_none(),
+                "--probe-align builds the program anew, but [[variant]] {:?} is a ready binary",
+                variant.name
+            );
+            let mut archive = binary.clone().into_os_string();
+            archive.push(".repro.tar");
+            built.push((binary, relinkable.then(|| PathBuf::from(archive))));
+            continue;
+        }
+        let (Some(build), Some(tools)) = (&project.config.build, &project.tools) else {
+            bail!("[[variant]] {:?}: there is no [build]", variant.name);
+        };
+        let directory = match &variant.commit {
+            Some(commit) => checkout(&project.directory, commit)?,
+            None => project.directory.clone(),
+        };
+        let (mut step, files) = variant_step(build, tools, &directory, variant, relinkable, align)?;
+        step.not_inputs.push("planish.toml".into());
+        std::fs::create_dir_all(directory.join(STATE_DIRECTORY).join("variants"))?;
+        built.push((directory.join(&files.binary), files.link.map(|link| directory.join(link))));
+        plans.entry(directory).or_default().push(step);
+    }
+    for (directory, steps) in plans {
+        if !optimize::execute_in(&Plan { steps }, &directory, false, global)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(built))
+}
+
+/// A work tree of a commit, below `.planish`; the directory in it that `directory` is in the repository.
+pub fn checkout(directory: &Path, commit: &str) -> anyhow::Result<PathBuf> {
+    let prefix = git(directory, &["rev-parse", "--show-prefix"])?;
+    let found = git(directory, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]);
+    let Ok(hash) = found else {
+        bail!("commit {commit:?}: the repository of {} has none", directory.display())
+    };
+    let root = directory.join(STATE_DIRECTORY).join("commits").join(hash.get(..16).unwrap_or(&hash));
+    if !root.is_dir() {
+        git(directory, &["worktree", "prune"])?;
+        git(
+            directory,
+            &["worktree", "add", "--quiet", "--force", "--detach", &root.display().to_string(), &hash],
+        )?;
+    }
+    Ok(root.join(prefix))
+}
+
+/// What git prints.
+pub fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let ran =
+        Command::new("git").arg("-C").arg(directory).args(arguments).output().context("cannot start git")?;
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        bail!("git {} in {}: {}", arguments.join(" "), directory.display(), said.trim());
+    }
+    Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_owned())
+}
+
+/// The same comparison with all functions aligned: what remains of the difference?
+fn aligned(
+    project: &Project,
+    variants: &[VariantConfig],
+    what: &What,
+    align: u32,
+    before: &Measurement,
+    global: &Global,
+) -> anyhow::Result<Option<Vec<Alignment>>> {
+    let Some(design) = prepared(project, variants, what, Some(align), global)? else { return Ok(None) };
+    let sizes: Vec<Sizes> = design.variants.iter().map(|v| v.sizes.unwrap_or_default()).collect();
+    let raw = what.how.raw.as_ref().map(|raw| raw.with_extension(format!("align{align}.jsonl")));
+    let (recorded, _) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
+    let found = analyse(&[recorded], &options(what)?)?.measurement;
+    let one = |c: &compare::result::Compared| {
+        let as_built =
+            before.comparisons.iter().find(|b| b.variant == c.variant && b.benchmark == c.benchmark);
+        let index = found.variants.iter().position(|v| v.name == c.variant).unwrap_or(0);
+        let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
+        Alignment {
+            align,
+            benchmark: c.benchmark.clone(),
+            variant: c.variant.clone(),
+            effect: c.as_built,
+            sentence: as_built.map_or_else(String::new, |b| remains(b, c)),
+            sizes: [size(0), size(index)],
+        }
+    };
+    Ok(Some(found.comparisons.iter().map(one).collect()))
+}
+
+fn remains(before: &compare::result::Compared, aligned: &compare::result::Compared) -> String {
+    let pct = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    let differs = |v: Verdict| matches!(v, Verdict::Faster | Verdict::Slower);
+    let was = before.as_built.p_value < 0.05;
+    let (from, to) = (pct(before.as_built.ratio), pct(aligned.as_built.ratio));
+    match (was, aligned.verdict) {
+        (false, v) if !differs(v) => {
+            format!("no difference was there ({from}), none is with aligned functions ({to})")
+        }
+        (false, _) => {
+            format!("aligned functions show a difference ({to}) that is not there as built ({from})")
+        }
+        (true, Verdict::Same) => {
+            format!("the difference as built ({from}) vanishes when functions are aligned ({to})")
+        }
+        (true, v) if differs(v) => {
+            format!("the difference as built ({from}) stays when functions are aligned ({to})")
+        }
+        (true, _) => format!(
+            "undecided whether the difference as built ({from}) stays when functions are aligned ({to})"
+        ),
+    }
+}
