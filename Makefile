@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench bench-kernel fuzz build fmt clippy msrv licences clean
+.PHONY: help setup demo demo-compare test bench bench-kernel fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -21,9 +21,13 @@ test: setup ## every test, then a short fuzz run over the kept inputs
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-bench: ## planish beside llvm-profgen, perf2bolt and create_llvm_prof; writes measurements/
+bench: ## planish beside its peers, and the error rates of compare; writes measurements/
 	@scripts/setup.sh bench
 	@scripts/bench.sh
+	@scripts/bench-compare.sh
+
+demo-compare: setup ## four comparisons of SQLite builds (20 minutes); writes docs/examples/
+	@scripts/demo-compare.sh
 
 bench-kernel: ## planish beside llvm-profgen on Debian's kernel (downloads 300 MB); writes measurements/
 	@scripts/setup.sh bench
