@@ -43,7 +43,7 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Layouts of each variant besides the program as built.
     pub layouts: Option<u32>,
-    /// `auto`, `matched`, `independent` or `none`.
+    /// `auto`, `matched` or `independent`.
     pub layout_mode: Option<String>,
     /// Per cent.
     pub margin: Option<f64>,
@@ -151,10 +151,11 @@ impl CompareConfig {
             let built = variant.commit.is_some()
                 || variant.command.is_some()
                 || variant.optimize.is_some()
+                || !variant.environment.is_empty()
                 || !variant.flags.is_empty();
             if variant.binary.is_some() && built {
                 return Err(format!(
-                    "[[variant]] {:?}: a binary is taken as it is; commit, command, flags and optimize are for \
+                    "[[variant]] {:?}: a binary is taken as it is; commit, command, flags, environment and optimize are for \
                      variants that planish builds",
                     variant.name
                 ));

@@ -62,7 +62,9 @@ fn main() {
         "hyperfine's words (1 outside ratio ± its deviation), runs in blocks as it measures",
         "hyperfine's words on runs in random order",
     ];
-    println!("{comparisons} comparisons of {rounds} rounds\n\n| rule | called different | share | 95 % interval |\n|---|---:|---:|---|");
+    println!(
+        "{comparisons} comparisons of {rounds} rounds\n\n| rule | called different | share | 95 % interval |\n|---|---:|---:|---|"
+    );
     for (row, count) in rows.into_iter().zip(counts) {
         let (low, high) = clopper_pearson(count, comparisons, 0.95);
         let share = 100.0 * count as f64 / comparisons as f64;
@@ -74,7 +76,15 @@ fn main() {
 /// continuity; for ten values on each side it is within 0.002 of the exact one near 5 %.
 fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len() as f64, b.len() as f64);
-    let score = |x: f64, y: f64| if x < y { 1.0 } else if x > y { 0.0 } else { 0.5 };
+    let score = |x: f64, y: f64| {
+        if x < y {
+            1.0
+        } else if x > y {
+            0.0
+        } else {
+            0.5
+        }
+    };
     let u: f64 = a.iter().map(|&x| b.iter().map(|&y| score(x, y)).sum::<f64>()).sum();
     let away = ((u - n * m / 2.0).abs() - 0.5).max(0.0);
     2.0 * normal_tail(away / (n * m * (n + m + 1.0) / 12.0).sqrt())

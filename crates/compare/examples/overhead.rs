@@ -27,11 +27,8 @@ fn own_cpu_seconds() -> f64 {
 }
 
 fn main() {
-    let variant = |name: &str| Variant {
-        name: name.into(),
-        binaries: vec!["/bin/sleep".into()],
-        ..Variant::default()
-    };
+    let variant =
+        |name: &str| Variant { name: name.into(), binaries: vec!["/bin/sleep".into()], ..Variant::default() };
     let benchmark = Benchmark {
         name: "sleep".into(),
         command: vec!["{bin}".into(), "0.1".into()],

@@ -36,7 +36,8 @@ fn main() {
             log: metric.value(run).unwrap().ln(),
         })
         .collect();
-    let answer = relinked(&observations, layouts, COMPARISONS, 1999, 1).expect("too few layouts were recorded");
+    let answer =
+        relinked(&observations, layouts, COMPARISONS, 1999, 1).expect("too few layouts were recorded");
     let pairs = answer.relinked_pairs_different.unwrap_or(0.0);
     let (low, high) = clopper_pearson((pairs * COMPARISONS as f64).round() as u64, COMPARISONS as u64, 0.95);
     println!("| comparison of unchanged code | called different | 95 % interval |\n|---|---:|---|");

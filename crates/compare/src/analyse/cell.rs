@@ -264,8 +264,10 @@ fn layouts(runs: &Runs, answer: &Answer, averaged: Effect, sign: f64) -> Average
     let luck = answer
         .luck
         .as_ref()
-        .map(|l| effect(sign, l.estimate, Some(l.low), Some(l.high), f64::NAN))
-        .map(|e| Effect { p_value: 0.0, ..e })
+        .map(|l| {
+            let p = 2.0 * statistics::distribution::normal_tail((l.estimate / l.standard_error).abs());
+            effect(sign, l.estimate, Some(l.low), Some(l.high), if p.is_finite() { p } else { 1.0 })
+        })
         .unwrap_or_default();
     let components = answer.components.as_ref();
     Averaged {

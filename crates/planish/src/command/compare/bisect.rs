@@ -216,7 +216,7 @@ impl Walk<'_> {
             output: Output::default(),
             command: Vec::new(),
         };
-        let mut what = with_settings(&what, self.project);
+        let mut what = with_settings(&what, self.project)?;
         what.how.rounds = Some(what.how.rounds.unwrap_or(30) << again);
         let raw = format!("bisect-{}-{}.jsonl", short(base), short(commit));
         what.how.raw =

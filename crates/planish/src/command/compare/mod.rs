@@ -15,7 +15,7 @@ pub use measure::stop_flag;
 pub use tell::terminal_style;
 
 use super::INTERRUPTED;
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE};
 use anyhow::{Context, bail};
 use compare::{Correction, Metric, Options, Recorded, Verdict, analyse, runs};
 use std::io::BufReader;
@@ -139,7 +139,7 @@ pub struct How {
     #[arg(long, value_name = "FILE")]
     pub raw: Option<PathBuf>,
     /// Go on with the measurement that the file of --raw holds
-    #[arg(long, requires = "raw")]
+    #[arg(long)]
     pub resume: bool,
 }
 
@@ -208,6 +208,7 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
         return calibrate::run(&what, global);
     }
     let gates = gate::parse(&what.output.fail_if)?;
+    let what = absolute(what)?;
     let mut told = if !what.from.is_empty() {
         again(&what)?
     } else if what.binaries.is_empty() {
@@ -222,6 +223,8 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
     told.analysis.measurement.raw = told.raw.iter().map(|path| shown_name(path)).collect();
     tell::tell(&told, &what.output)?;
     let interrupted = told.analysis.measurement.interrupted;
+    // The rest was compared and told, but a program that fails is no fine end.
+    let stopped = !told.analysis.measurement.stopped.is_empty() && what.from.is_empty();
     Ok(match gate::hit(&gates, &told.analysis.measurement) {
         _ if interrupted => INTERRUPTED,
         Some(reason) => {
@@ -230,6 +233,7 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
             }
             NEGATIVE
         }
+        None if stopped => BAD_INPUT,
         None => FINE,
     })
 }
@@ -254,6 +258,9 @@ fn check(what: &What) -> anyhow::Result<()> {
             "there is no command: write it behind --, with {{bin}} for the program: planish compare A B -- {{bin}} input"
         );
     }
+    if what.how.resume && what.how.raw.is_none() && !what.binaries.is_empty() {
+        bail!("--resume goes on with the measurement in the file of --raw: name it");
+    }
     if what.binaries.is_empty() && !what.command.is_empty() {
         bail!("the command is there but no program: planish compare A B -- {{bin}} input");
     }
@@ -266,6 +273,19 @@ fn check(what: &What) -> anyhow::Result<()> {
         bail!("--layouts is decided when measuring; the files of --from have theirs");
     }
     Ok(())
+}
+
+/// Commands of planish.toml run in its directory; files named on the command line lie where the user is.
+fn absolute(mut what: What) -> anyhow::Result<What> {
+    if !what.binaries.is_empty() || !what.from.is_empty() {
+        return Ok(what);
+    }
+    for path in [&mut what.how.raw, &mut what.output.html, &mut what.output.markdown].into_iter().flatten() {
+        if path.as_os_str() != "-" {
+            *path = std::path::absolute(&*path).with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(what)
 }
 
 /// How the runs are analysed; the margin is that of the design unless one was given.

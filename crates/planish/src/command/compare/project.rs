@@ -54,7 +54,7 @@ pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
          compare A B -- {{bin}} input",
         path.display()
     );
-    let what = with_settings(what, &project);
+    let what = with_settings(what, &project)?;
     let Some(mut told) = measure_variants(&project, &variants, &what, global)? else { return Ok(None) };
     for &align in &what.how.probe_align {
         let Some(found) = aligned(&project, &variants, &what, align, &told.analysis.measurement, global)?
@@ -67,7 +67,7 @@ pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
 }
 
 /// The flags with what `[compare]` says where they say nothing.
-pub fn with_settings(what: &What, project: &Project) -> What {
+pub fn with_settings(what: &What, project: &Project) -> anyhow::Result<What> {
     let mut what = what.clone();
     let (how, settings) = (&mut what.how, &project.config.compare);
     let evaluate = project.config.evaluate.as_ref().filter(|_| project.config.benchmarks.is_empty());
@@ -77,14 +77,17 @@ pub fn with_settings(what: &What, project: &Project) -> What {
     how.margin = how.margin.or(settings.margin);
     how.timeout = how.timeout.or(settings.timeout);
     how.ignore_output |= settings.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
-    if how.layout_mode.is_none() {
-        how.layout_mode =
-            settings.layout_mode.as_deref().and_then(|mode| clap::ValueEnum::from_str(mode, true).ok());
+    match settings.layout_mode.as_deref() {
+        Some(mode) if how.layout_mode.is_none() => match clap::ValueEnum::from_str(mode, true) {
+            Ok(mode) => how.layout_mode = Some(mode),
+            Err(_) => bail!("[compare] layout_mode = {mode:?}: known are auto, matched and independent"),
+        },
+        _ => {}
     }
     if how.raw.is_none() {
         how.raw = Some(project.directory.join(STATE_DIRECTORY).join("compare").join("runs.jsonl"));
     }
-    what
+    Ok(what)
 }
 
 /// Builds and measures these variants.
