@@ -245,6 +245,13 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
     refused(&["--config", "none.toml"], "none.toml");
     std::fs::write(project.at("planish.toml"), "[[variant]]\nname = 'x'\nbinary = 'a'\n").unwrap();
     refused(&[], "at least two tables [[variant]]");
+    std::fs::write(project.at("planish.toml"), format!("{BUILD}{TWO}[compare]\nlayout_mode = 'odd'\n"))
+        .unwrap();
+    refused(&[], "layout_mode");
+    script("c", "echo 2");
+    let (code, rest) = project.json(&["compare", "a", "b", "c", "--rounds", "6", "--", "{bin}"]);
+    assert_eq!((code, rest["comparisons"].as_array().unwrap().len()), (2, 1), "{rest}");
+    assert!(rest["stopped"][0]["reason"].as_str().unwrap().contains("printed something else"), "{rest}");
     let few = project.json(&["compare", "a", "b", "--rounds", "3", "--", "{bin}"]).1;
     let warnings = few["comparisons"][0]["warnings"].to_string();
     assert!(warnings.contains("six are the least"), "{warnings}");

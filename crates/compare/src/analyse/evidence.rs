@@ -3,7 +3,7 @@
 use super::cell::Runs;
 use super::remarks::{cause, far_out};
 use crate::result::{Dot, Evidence, Shown};
-use statistics::{LayoutMeans, distribution, mean, sample_variance};
+use statistics::{LayoutMeans, distribution, mean, spread};
 
 /// Clock ticks of /proc/stat in a second, as every Linux has it.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -32,18 +32,16 @@ fn dots(runs: &Runs, index: impl Fn(usize) -> usize) -> Vec<Dot> {
     let means = LayoutMeans::new(&runs.observations());
     let own: Vec<f64> = means.of(0).into_iter().map(|(_, level)| level).collect();
     let sign = runs.metric.sign();
+    // The level is the one that the analysis uses; the interval is that of a mean of runs with this robust spread.
+    let middle = means.levels();
     let levels: Vec<((usize, u32), f64, f64)> = means
         .cleaned()
         .iter()
         .map(|(&key, runs)| {
             let values: Vec<f64> = runs.iter().map(|run| run.1).collect();
             let n = values.len() as f64;
-            let half = if n > 1.0 {
-                distribution::t_quantile(0.975, n - 1.0) * (sample_variance(&values) / n).sqrt()
-            } else {
-                0.0
-            };
-            (key, mean(&values), half)
+            let quantile = if n > 1.0 { distribution::t_quantile(0.975, n - 1.0) } else { 0.0 };
+            (key, middle.get(&key).copied().unwrap_or(0.0), quantile * spread(&values) / n.sqrt())
         })
         .collect();
     let as_built = levels.iter().find(|(key, ..)| *key == (0, 0)).map_or(0.0, |level| level.1);

@@ -100,7 +100,7 @@ impl Links<'_> {
                 };
                 let made = relink::relink_in(inputs, &layout, &programs)?;
                 if let Some(variant) = self.design.variants.get_mut(index) {
-                    variant.freedom = made.freedom.to_string();
+                    variant.freedom = words(&made.freedom);
                     variant.binaries.push(made.path);
                 }
                 bar.inc(1);
@@ -126,6 +126,13 @@ impl Links<'_> {
         }
         Ok(least)
     }
+}
+
+/// What is random, and behind a semicolon what the link keeps and why.
+fn words(freedom: &relink::Freedom) -> String {
+    let kept =
+        if freedom.kept.is_empty() { String::new() } else { format!("; kept: {}", freedom.kept.join(", ")) };
+    format!("{}{kept}", freedom.randomised.join(", "))
 }
 
 fn note(global: &Global, text: &str) {
