@@ -26,7 +26,7 @@ if [ ! -x "$work/shop" ]; then
   echo "bench: building SQLite with the inputs of its link kept"
   cc=$(first_of clang-22 clang-23 clang-21 clang-20 clang-19 clang) || { echo "bench: no clang; run: make setup" >&2; exit 1; }
   PATH=$(dirname "$CARGO"):$PATH PLANISH_OUT=$work PLANISH_CC=$cc PLANISH_CFLAGS="-O2 -ffunction-sections" \
-    PLANISH_LDFLAGS="-fuse-ld=lld -Wl,--reproduce=$work/shop.repro.tar" demo/compare/build.sh
+    PLANISH_LDFLAGS="-fuse-ld=lld -Wl,--reproduce=$work/shop.repro.tar" demo/sqlite/build.sh
 fi
 
 out=measurements/$(date +%F)-$name.md

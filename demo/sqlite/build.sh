@@ -12,7 +12,9 @@ manifest=$(cargo metadata --locked --format-version 1 --manifest-path "$here/Car
 source=$(dirname "$manifest")/sqlite3
 
 mkdir -p "$PLANISH_OUT"
-cp "$source/sqlite3.c" "$source/sqlite3.h" "$here/driver.c" "$PLANISH_OUT"
+cp "$source/sqlite3.h" "$here/driver.c" "$PLANISH_OUT"
+# SHOP_EDIT is a sed script; the comparisons in demo/compare change the source with it.
+sed -e "${SHOP_EDIT:-}" "$source/sqlite3.c" >"$PLANISH_OUT/sqlite3.c"
 cd "$PLANISH_OUT"
 
 # Relative names: the names of static functions hold a hash of the path by which the compiler is given the file.
