@@ -6,6 +6,8 @@
 # FUZZ_SECONDS (default 5) is the time per fuzz target; 0 only replays the kept inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Nothing asks for input, and a compiler that is given some would read it.
+exec </dev/null
 . scripts/toolchain.sh
 need_rust
 

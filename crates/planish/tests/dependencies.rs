@@ -20,6 +20,8 @@ fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", host])
         .current_dir(ROOT)
+        // cargo asks `rustc -`, which reads what it is given.
+        .stdin(std::process::Stdio::null())
         .output()
         .expect("cargo runs, it started this test");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
