@@ -2,7 +2,7 @@
 
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
-use crate::{Error, Plan, Program, Step};
+use crate::{Error, Plan, Program, Step, sys};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -225,10 +225,21 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Ctrl-C reaches the children through the terminal; this is for the ones that ignore it.
+/// Ctrl-C reaches the children through the terminal, but a signal to this process alone must be handed on. A child that
+/// does not end is killed.
 fn end_if_asked(child: &mut Child, stop: &AtomicBool, asked: &mut Option<Instant>) {
-    if stop.load(Ordering::Relaxed) && asked.get_or_insert_with(Instant::now).elapsed() > GRACE / 2 {
-        let _ = child.kill();
+    if !stop.load(Ordering::Relaxed) {
+        return;
+    }
+    match asked {
+        None => {
+            *asked = Some(Instant::now());
+            sys::ask_to_end(child);
+        }
+        Some(since) if since.elapsed() > GRACE / 2 => {
+            let _ = child.kill();
+        }
+        Some(_) => {}
     }
 }
 

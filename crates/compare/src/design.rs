@@ -17,6 +17,9 @@ pub struct Variant {
     pub description: String,
     /// The files that take the place of `{bin}`: first the program as built, then one for each layout.
     pub binaries: Vec<PathBuf>,
+    /// SHA-256 of each binary, so that a measurement is not gone on with when one was built anew.
+    #[serde(default)]
+    pub digests: Vec<String>,
     /// What the layouts leave to chance, in words.
     #[serde(default)]
     pub freedom: String,
@@ -139,6 +142,9 @@ impl Design {
                  twice or use --calibrate"
                     .into(),
             );
+        }
+        if !(self.margin > 0.0 && self.margin < 1.0) {
+            return wrong(format!("a margin of {} % makes no sense; 1 % is usual", self.margin * 100.0));
         }
         if self.rounds == 0 {
             return wrong("a comparison needs at least one round".into());

@@ -82,12 +82,10 @@ pub struct Recorded {
     pub whole_bytes: u64,
 }
 
-/// A line after the first.
+/// A line that says that a variant was stopped.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Line {
-    Stopped { stopped: Stopped },
-    Run(Box<Run>),
+struct StoppedLine {
+    stopped: Stopped,
 }
 
 /// The first line of a file of runs.
@@ -98,6 +96,8 @@ struct Head {
     design: Design,
 }
 
+/// No run takes longer: a year.
+const LONGEST_NS: u64 = 366 * 86_400 * 1_000_000_000;
 const FORMAT: &str = "planish-runs";
 const VERSION: u32 = 2;
 
@@ -129,6 +129,7 @@ pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
         |line: usize, problem: String| Error::File { path: path.to_owned(), line: Some(line), problem };
     let mut text = String::new();
     let mut found = Recorded::default();
+    let mut seen = std::collections::BTreeSet::new();
     for number in 1.. {
         text.clear();
         reader.read_line(&mut text).map_err(|e| fail(number, e.to_string()))?;
@@ -143,12 +144,17 @@ pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
         if number == 1 {
             found.design = read_head(&text).map_err(|problem| fail(1, problem))?;
         } else {
-            match serde_json::from_str(&text).map_err(|e| fail(number, e.to_string()))? {
-                Line::Stopped { stopped } => found.stopped.push(stopped),
-                Line::Run(run) => {
-                    check(&run, &found.design).map_err(|problem| fail(number, problem))?;
-                    found.runs.push(*run);
+            let problem = |e: serde_json::Error| fail(number, e.to_string());
+            if text.starts_with("{\"stopped\"") {
+                let line: StoppedLine = serde_json::from_str(&text).map_err(problem)?;
+                found.stopped.push(line.stopped);
+            } else {
+                let run: Run = serde_json::from_str(&text).map_err(problem)?;
+                check(&run, &found.design).map_err(|problem| fail(number, problem))?;
+                if !seen.insert((run.benchmark, run.round, run.slot())) {
+                    return Err(fail(number, format!("a second run of this binary in round {}", run.round)));
                 }
+                found.runs.push(run);
             }
         }
         found.whole_bytes += text.len() as u64;
@@ -185,6 +191,16 @@ fn check(run: &Run, design: &Design) -> Result<(), String> {
     }
     if run.layout as usize >= variant.binaries.len() {
         return Err(format!("layout {} of {} is not in the design", run.layout, variant.name));
+    }
+    if run.exit_code != 0 {
+        return Err(format!(
+            "a run of {} ended with {}; such runs are never kept",
+            variant.name, run.exit_code
+        ));
+    }
+    let times = [run.wall_ns, run.user_ns, run.system_ns];
+    if let Some(long) = times.into_iter().find(|&time| time > LONGEST_NS) {
+        return Err(format!("a run of {} takes {long} ns, over a year", variant.name));
     }
     Ok(())
 }

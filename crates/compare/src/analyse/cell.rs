@@ -55,7 +55,7 @@ impl<'a> Runs<'a> {
                 benchmark.name
             )));
         }
-        let logs = logs(design, &metric, &used)?;
+        let logs = logs(design, &metric, &used, true)?;
         Ok(Runs { design, benchmark, metric, used, logs, left_out, variants })
     }
 
@@ -80,14 +80,22 @@ pub(super) fn observations(used: &[&Run], logs: &[f64]) -> Vec<Observation> {
 }
 
 /// ln of every run's value, turned so that less is better. Zero has no logarithm: it takes the metric's smallest step.
-fn logs(design: &Design, metric: &Metric, used: &[&Run]) -> Result<Vec<f64>, Error> {
+///
+/// The deciding metric must not be zero: an effect is a ratio, and there is none to nothing.
+fn logs(design: &Design, metric: &Metric, used: &[&Run], decides: bool) -> Result<Vec<f64>, Error> {
     let one = |run: &&Run| {
-        let value = metric.value(run).filter(|v| v.is_finite() && *v >= 0.0);
-        let value = value.ok_or_else(|| {
+        let value = metric.value(run);
+        let usable = |v: &f64| v.is_finite() && *v >= 0.0 && !(decides && *v == 0.0);
+        let Some(value) = value.filter(usable) else {
             let name = design.variants.get(run.variant).map_or("", |v| v.name.as_str());
-            let what = metric.label();
-            Error::TooFew(format!("{name}, round {}: there is no usable number for {what}", run.round))
-        })?;
+            let found = value.map_or("missing".to_owned(), |v| v.to_string());
+            return Err(Error::TooFew(format!(
+                "{name}, round {}: {} is {found}, but effects are ratios and need numbers above 0; judge by another \
+                 metric",
+                run.round,
+                metric.label()
+            )));
+        };
         Ok(metric.sign() * value.max(metric.floor()).ln())
     };
     used.iter().map(one).collect()
@@ -178,6 +186,11 @@ impl Row {
         compared.p_corrected = corrected;
         compared.verdict = bound(self.watched, answer.judgement.verdict, answer.judgement.negligible);
         compared.negligible = answer.judgement.negligible && compared.verdict != Verdict::Same;
+        let few = |l: &Averaged| l.count < words::least(l.matched);
+        if compared.layouts.as_ref().is_some_and(few) {
+            // Test and interval of so few layouts cannot agree.
+            compared.verdict = Verdict::Undecided;
+        }
         compared.needed = answer
             .judgement
             .needed
@@ -228,7 +241,7 @@ fn describe(runs: &Runs, variant: usize, answer: &Answer) -> Compared {
     if answer.averaged.is_none() && rounds < 6 {
         warnings.push(format!("{rounds} rounds cannot show anything at 5 %; six are the least"));
     }
-    if runs.design.stopping == Stopping::UntilDecided {
+    if runs.design.stopping == Stopping::UntilDecided && (rounds as u32) < runs.design.rounds {
         warnings.push(
             "the measurement ended as soon as it was decided; the interval is that of the rounds used"
                 .to_owned(),
@@ -301,7 +314,7 @@ const FEWER_DRAWS: usize = 999;
 fn others(runs: &Runs, variant: usize, settings: statistics::Options) -> Vec<OtherMetric> {
     let one = |metric: &Metric| {
         // A number that is missing in some run (a counter, say) is left out rather than failing the comparison.
-        let logs = logs(runs.design, metric, &runs.used).ok()?;
+        let logs = logs(runs.design, metric, &runs.used, false).ok()?;
         let settings = statistics::Options { draws: FEWER_DRAWS, ..settings };
         let answer = statistics::compare(&observations(&runs.used, &logs), 0, variant, settings)?;
         let (as_built, averaged) = of_answer(&answer, metric.sign());

@@ -5,6 +5,7 @@ use crate::Run;
 use crate::metric::Source;
 use statistics::series::{self, Course};
 use statistics::{median, running_median};
+use std::collections::BTreeMap;
 
 /// All remarks about the runs of a benchmark.
 pub(super) fn of(runs: &Runs) -> Vec<String> {
@@ -24,10 +25,18 @@ pub(super) fn of(runs: &Runs) -> Vec<String> {
     remarks
 }
 
-/// The runs without the slow course of the machine: ln minus the running median.
+/// The runs without the slow course of the machine: each binary around its own level, minus the running median.
 fn residuals(runs: &Runs) -> Vec<f64> {
-    let baseline = running_median(&runs.logs);
-    runs.logs.iter().zip(&baseline).map(|(x, m)| x - m).collect()
+    let mut own = BTreeMap::<(usize, u32), Vec<f64>>::new();
+    for (run, &log) in runs.used.iter().zip(&runs.logs) {
+        own.entry((run.variant, run.layout)).or_default().push(log);
+    }
+    let level: BTreeMap<(usize, u32), f64> =
+        own.into_iter().map(|(key, mut logs)| (key, median(&mut logs))).collect();
+    let of = |(run, log): (&&Run, &f64)| log - level.get(&(run.variant, run.layout)).copied().unwrap_or(0.0);
+    let levelled: Vec<f64> = runs.used.iter().zip(&runs.logs).map(of).collect();
+    let baseline = running_median(&levelled);
+    levelled.iter().zip(&baseline).map(|(x, m)| x - m).collect()
 }
 
 fn median_of(used: &[&Run], value: impl Fn(&Run) -> f64) -> f64 {
@@ -96,7 +105,7 @@ fn outliers(runs: &Runs) -> Option<String> {
         return None;
     }
     let rounds: Vec<String> = far.iter().take(8).map(|run| run.round.to_string()).collect();
-    let mut causes = std::collections::BTreeMap::<&str, usize>::new();
+    let mut causes = BTreeMap::<&str, usize>::new();
     for run in &far {
         *causes.entry(cause(run)).or_default() += 1;
     }
@@ -150,6 +159,9 @@ fn course(runs: &Runs) -> Option<String> {
     }
 }
 
+/// Fewer runs fall into two heaps by chance.
+const FEWEST_FOR_MODES: usize = 30;
+
 /// Runs of one binary that fall into two groups.
 fn two_modes(runs: &Runs) -> Option<String> {
     let residuals = residuals(runs);
@@ -157,6 +169,9 @@ fn two_modes(runs: &Runs) -> Option<String> {
         let own =
             runs.used.iter().zip(&residuals).filter(|(run, _)| run.variant == variant && run.layout == 0);
         let values: Vec<f64> = own.map(|(_, r)| *r).collect();
+        if values.len() < FEWEST_FOR_MODES {
+            continue;
+        }
         let Some(modes) = series::two_modes(&values) else { continue };
         let name = &runs.design.variants.get(variant)?.name;
         let apart = ((modes.high - modes.low).exp_m1() * 100.0).abs();

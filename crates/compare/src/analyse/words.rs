@@ -40,9 +40,14 @@ pub(super) fn sentence(c: &Compared, answer: &Answer, sign: f64) -> String {
     let off = match answer.judgement.as_built_off {
         None => String::new(),
         Some(off) => {
-            let same_way = off * answer.averaged.as_ref().map_or(0.0, |a| a.estimate) > 0.0;
-            let word = if same_way { "overstates" } else { "understates" };
-            format!("; the pair as built {word} it by {}", percent((sign * off).exp()))
+            let (built, mean) =
+                (answer.as_built.estimate, answer.averaged.as_ref().map_or(0.0, |a| a.estimate));
+            let by = percent((sign * off).exp());
+            match built * mean < 0.0 {
+                true => format!("; the pair as built says the opposite ({})", change(c.as_built.ratio, sign)),
+                false if off * mean > 0.0 => format!("; the pair as built overstates it by {by}"),
+                false => format!("; the pair as built understates it by {by}"),
+            }
         }
     };
     match c.verdict {
@@ -111,6 +116,6 @@ pub(super) fn warnings(c: &Compared, margin: f64, several: bool) -> Vec<String> 
 }
 
 /// Fewer layouts have no randomisation p-value under 5 %: C(2L, L) or 2^L assignments.
-fn least(matched: bool) -> usize {
+pub(super) fn least(matched: bool) -> usize {
     if matched { 6 } else { 4 }
 }
