@@ -100,7 +100,8 @@ fn describe(program: &Path) -> String {
 fn compiles(compiler: &Path, flags: &[&str]) -> bool {
     let child = Command::new(compiler)
         .args(flags)
-        .args(["-Werror", "-x", "c", "-c", "-o", "/dev/null", "-"])
+        // To standard output and not to /dev/null: a compiler that fails removes its output file, and root's does.
+        .args(["-Werror", "-x", "c", "-S", "-o", "-", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
