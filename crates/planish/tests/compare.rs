@@ -219,6 +219,57 @@ fn a_calibration_is_stored_and_quoted_by_later_reports() {
 }
 
 #[test]
+fn objects_of_another_build_are_refused() {
+    if !has_clang() {
+        return;
+    }
+    let project = Project::new(TWO);
+    let build = |name: &str, work: &str| {
+        let ran = Command::new("clang-22")
+            .args([
+                "-O2",
+                "-ffunction-sections",
+                "app.c",
+                "-fuse-ld=lld",
+                "-o",
+                name,
+                &format!("-DWORK={work}"),
+            ])
+            .arg(format!("-Wl,--reproduce={name}.repro.tar"))
+            .current_dir(project.folder.path())
+            .status();
+        assert!(ran.unwrap().success());
+    };
+    build("a", "100");
+    build("b", "200");
+    let quick = ["compare", "a", "b", "--layouts", "6", "--rounds", "2"];
+    let run = ["--", "{bin}", "10"];
+    let (_, told) = project.json(&[&quick[..], &run[..]].concat());
+    assert_eq!(told["comparisons"][0]["layouts"]["count"], 6);
+    let swapped = [&quick[..], &["--objects", "b.repro.tar", "a.repro.tar"], &run].concat();
+    assert!(project.refused(&swapped).contains("does not link to the code of"));
+
+    // A measurement is not gone on with when a program was built anew, and nothing but runs is written over.
+    let raw = ["compare", "a", "b", "--rounds", "6", "--raw", "r.jsonl"];
+    project.json(&[&raw[..], &run].concat());
+    build("b", "300");
+    let on = [&raw[..], &["--resume"], &run].concat();
+    assert!(project.refused(&on).contains("holds another measurement"));
+    let over = ["compare", "a", "b", "--rounds", "6", "--raw", "a", "--", "{bin}", "10"];
+    assert!(project.refused(&over).contains("--raw would destroy it"));
+    let same = ["compare", "--from", "r.jsonl", "--html", "r.jsonl"];
+    assert!(project.refused(&same).contains("another name"));
+    project.json(&[&raw[..], &run].concat());
+    assert!(project.at("r.jsonl.old").exists());
+
+    // A row that is there twice is no run that was made.
+    let text = std::fs::read_to_string(project.at("r.jsonl")).unwrap();
+    let last = text.lines().last().unwrap();
+    std::fs::write(project.at("twice.jsonl"), format!("{text}{last}\n")).unwrap();
+    assert!(project.refused(&["compare", "--from", "twice.jsonl"]).contains("a second run"));
+}
+
+#[test]
 fn what_cannot_be_compared_is_refused_with_the_next_step() {
     let project = Project::new(TWO);
     let script = |name: &str, body: &str| {

@@ -41,5 +41,5 @@ pub use error::Error;
 pub use inputs::{Inputs, Survey};
 pub use layout::{Freedom, Layout, Relinked, relink, relink_in};
 pub use linker::Linker;
-pub use measure::{Match, SHARE_NEEDED, Sizes, share_at_equal_address, sizes};
+pub use measure::{Match, SHARE_NEEDED, Sizes, same_code, share_at_equal_address, sizes};
 pub use plan::MatchPlan;

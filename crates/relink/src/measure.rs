@@ -133,6 +133,29 @@ pub fn share_at_equal_address(a: &Path, b: &Path) -> Result<Match, Error> {
     Ok(found)
 }
 
+/// Is the code of two programs the same, byte for byte? Executable sections by name and content.
+///
+/// A program and the link of the inputs it was made from are alike in this, unless another version of the linker made
+/// one of them, or one was changed afterwards.
+///
+/// # Errors
+///
+/// [`Error::File`] and [`Error::Program`].
+pub fn same_code(a: &Path, b: &Path) -> Result<bool, Error> {
+    let code = |file: &object::File<'_>| -> Vec<(Vec<u8>, Vec<u8>)> {
+        let executable = |section: &object::Section<'_, '_>| match section.flags() {
+            SectionFlags::Elf { sh_flags, .. } => sh_flags.0 & object::elf::SHF_EXECINSTR.0 != 0,
+            _ => false,
+        };
+        let sections = file.sections().filter(executable);
+        let bytes = |s: object::Section<'_, '_>| {
+            (s.name_bytes().unwrap_or_default().to_vec(), s.data().unwrap_or_default().to_vec())
+        };
+        sections.map(bytes).collect()
+    };
+    Ok(open(a, code)? == open(b, code)?)
+}
+
 /// The sizes of a program, from its sections.
 ///
 /// # Errors

@@ -157,8 +157,16 @@ pub(crate) fn layouts(a: &Averaged, variant: Option<&Variant>) -> String {
     if let Some(share) = variant.and_then(|v| v.matched_share).filter(|_| a.matched) {
         text += &format!(" ({} of the bytes at equal addresses)", percent(share));
     }
-    text += &format!(", layout noise ±{}", percent(2.0 * a.layout_sd));
-    text += &format!(", one relink moves ±{}", percent(a.one_relink));
+    match a.layout_sd_interval {
+        // The estimate is cut at 0 where the runs scatter more than the layouts.
+        Some([_, high]) if a.layout_sd < 1e-6 => {
+            text += &format!(", layout noise hidden by that of the runs (at most ±{})", percent(2.0 * high));
+        }
+        _ => {
+            text += &format!(", layout noise ±{}", percent(2.0 * a.layout_sd));
+            text += &format!(", one relink moves ±{}", percent(a.one_relink));
+        }
+    }
     text += &format!(", luck of the link as built {}", effect(&a.luck));
     if let Some(r) = a.correlation.filter(|_| a.matched) {
         text += &format!(", correlation {r:.2}");

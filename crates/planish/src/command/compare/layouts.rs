@@ -33,6 +33,9 @@ pub fn add(
         for remark in &opened.survey().remarks {
             note(global, &format!("{}: {remark}", variant.name));
         }
+        if let Some(binary) = variant.binaries.first() {
+            belongs(variant, binary, &opened, &folder.join("programs"))?;
+        }
         inputs.push(opened);
     }
     let plan = match mode.unwrap_or(LayoutMode::Auto) {
@@ -76,6 +79,28 @@ pub fn add(
     links.all(count, None)?;
     design.layouts = Layouts::Independent;
     Ok(())
+}
+
+/// Refuses objects that another program was linked from: of a build before, or of another variant.
+fn belongs(
+    variant: &compare::Variant,
+    binary: &Path,
+    inputs: &Inputs,
+    programs: &Path,
+) -> anyhow::Result<()> {
+    let again = relink::relink_in(inputs, &Layout::AsBuilt, programs)?;
+    if relink::same_code(binary, &again.path)? {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "{}: {} does not link to the code of {}: the archive is of another program or of an earlier build (or another \
+         version of the linker than {} made the program); link the program anew with -Wl,--reproduce={}",
+        variant.name,
+        inputs.archive().display(),
+        binary.display(),
+        inputs.linker().version(),
+        inputs.archive().display()
+    );
 }
 
 struct Links<'a> {

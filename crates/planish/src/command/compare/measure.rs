@@ -24,12 +24,18 @@ pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// Measures; the second result says whether the user ended it early. What was measured is in `raw` in any case.
 pub fn measure(
-    design: Design,
+    mut design: Design,
     raw: Option<&Path>,
     resume: bool,
     global: &Global,
 ) -> anyhow::Result<(Recorded, bool)> {
     design.check()?;
+    for variant in &mut design.variants {
+        variant.digests = variant.binaries.iter().map(|path| digest(path)).collect::<anyhow::Result<_>>()?;
+    }
+    if let Some(path) = raw {
+        replaceable(path, &design)?;
+    }
     let before = match raw.filter(|path| resume && path.exists()) {
         Some(path) => resumed(path, &design)?,
         None => Recorded::default(),
@@ -42,6 +48,33 @@ pub fn measure(
     let found = compare::run(&design, &stop, before, &mut observer);
     observer.bar.finish_and_clear();
     Ok((found?, stop.load(Ordering::Relaxed)))
+}
+
+fn digest(path: &Path) -> anyhow::Result<String> {
+    use sha2::{Digest, Sha256};
+    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    Ok(Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// Runs are written over nothing but runs, and those are kept once more under another name.
+fn replaceable(path: &Path, design: &Design) -> anyhow::Result<()> {
+    let own = design.variants.iter().flat_map(|v| &v.binaries).any(|b| same_file(b, path));
+    let Ok(mut file) = File::open(path) else { return Ok(()) };
+    let mut start = [0; 24];
+    let got = std::io::Read::read(&mut file, &mut start).unwrap_or(0);
+    let runs = start.starts_with(b"{\"format\":\"planish-runs\"") || got == 0;
+    if own || (!runs && path.is_file()) {
+        bail!("{}: is there and holds no runs of planish compare; --raw would destroy it", path.display());
+    }
+    Ok(())
+}
+
+/// Do two names lead to one file?
+pub fn same_file(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
 }
 
 /// What an earlier call measured. It must have been the same measurement but for the number of rounds.
@@ -71,9 +104,6 @@ fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
 
 fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(PathBuf, File)> {
     let shown = || path.display().to_string();
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
     // Written anew also when going on: a torn last line and another number of rounds are then right by construction.
     let beside = path.with_extension("beginning");
     let mut file = File::create(&beside).with_context(shown)?;
@@ -85,6 +115,12 @@ fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(Path
         before.stopped.iter().try_for_each(|stopped| runs::write_stopped(file, stopped))
     };
     write(&mut file).with_context(shown)?;
+    if before.runs.is_empty() && path.is_file() {
+        // As perf keeps perf.data.old.
+        let mut old = path.as_os_str().to_owned();
+        old.push(".old");
+        std::fs::rename(path, old).with_context(shown)?;
+    }
     std::fs::rename(&beside, path).with_context(shown)?;
     Ok((path.to_owned(), file))
 }

@@ -198,7 +198,13 @@ pub enum Correct {
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.tool {
         Some(Tool::Bisect(args)) => bisect::run(args, global),
-        None => compare(args.what, global),
+        None => match compare(args.what, global) {
+            Err(error) if error.is::<Interrupted>() => {
+                eprintln!("planish: {error}");
+                Ok(INTERRUPTED)
+            }
+            other => other,
+        },
     }
 }
 
@@ -224,7 +230,7 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
     tell::tell(&told, &what.output)?;
     let interrupted = told.analysis.measurement.interrupted;
     // The rest was compared and told, but a program that fails is no fine end.
-    let stopped = !told.analysis.measurement.stopped.is_empty() && what.from.is_empty();
+    let stopped = !told.analysis.measurement.stopped.is_empty();
     Ok(match gate::hit(&gates, &told.analysis.measurement) {
         _ if interrupted => INTERRUPTED,
         Some(reason) => {
@@ -268,6 +274,22 @@ fn check(what: &What) -> anyhow::Result<()> {
         bail!(
             "--probe-align builds the program anew, so it needs variants of a planish.toml instead of binaries"
         );
+    }
+    if what.how.layouts == Some(1) {
+        bail!(
+            "--layouts 1: one layout cannot be averaged; 6 matched or 4 independent ones are the least, 8 are usual"
+        );
+    }
+    let outputs = [&what.output.html, &what.output.markdown].into_iter().flatten();
+    let inputs = || what.from.iter().chain(&what.objects).chain(&what.how.raw);
+    for output in outputs {
+        let binaries = what.binaries.iter().map(Path::new);
+        if inputs().map(PathBuf::as_path).chain(binaries).any(|input| measure::same_file(input, output)) {
+            bail!(
+                "{}: is read or written as something else already; give the report another name",
+                output.display()
+            );
+        }
     }
     if what.from.len() > 1 && what.how.layouts.is_some() {
         bail!("--layouts is decided when measuring; the files of --from have theirs");
@@ -337,12 +359,20 @@ fn knows(file: &Recorded, wanted: &Metric) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The user stopped before there was anything to tell.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted: {0}")]
+struct Interrupted(String);
+
 /// Measures a design and analyses what was measured.
 fn measured(design: compare::Design, what: &What, global: &Global) -> anyhow::Result<Told> {
     let raw =
         what.how.raw.clone().or_else(|| what.output.html.as_ref().map(|html| html.with_extension("jsonl")));
     let (recorded, interrupted) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
-    let mut analysis = analyse(&[recorded], &options(what)?)?;
+    let mut analysis = match analyse(&[recorded], &options(what)?) {
+        Err(compare::Error::TooFew(reason)) if interrupted => return Err(Interrupted(reason).into()),
+        other => other?,
+    };
     analysis.measurement.interrupted = interrupted;
     Ok(Told { analysis, raw: raw.into_iter().collect() })
 }

@@ -85,7 +85,9 @@ pub fn with_settings(what: &What, project: &Project) -> anyhow::Result<What> {
         _ => {}
     }
     if how.raw.is_none() {
-        how.raw = Some(project.directory.join(STATE_DIRECTORY).join("compare").join("runs.jsonl"));
+        let folder = project.directory.join(STATE_DIRECTORY).join("compare");
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        how.raw = Some(folder.join("runs.jsonl"));
     }
     Ok(what)
 }
@@ -155,7 +157,15 @@ fn benchmarks(project: &Project, what: &What) -> anyhow::Result<Vec<Benchmark>> 
     );
     let own = |given: &[String]| -> anyhow::Result<Vec<Metric>> {
         if !what.how.metric.is_empty() {
-            return design::metrics(&what.how.metric);
+            // The file's patterns go on to say which numbers of the output may differ from run to run.
+            let mut metrics = design::metrics(&what.how.metric)?;
+            for metric in design::metrics(given)? {
+                let printed = matches!(metric.source, compare::Source::Output { .. });
+                if printed && metrics.iter().all(|known| known.label() != metric.label()) {
+                    metrics.push(metric);
+                }
+            }
+            return Ok(metrics);
         }
         match (given.is_empty(), &project.config.compare.metrics) {
             (true, Some(common)) => design::metrics(common),
@@ -291,26 +301,50 @@ fn aligned(
     Ok(Some(found.comparisons.iter().map(one).collect()))
 }
 
+/// What is known of a difference.
+#[derive(Clone, Copy, PartialEq)]
+enum Known {
+    There,
+    Absent,
+    Unclear,
+}
+
 fn remains(before: &compare::result::Compared, aligned: &compare::result::Compared) -> String {
     let pct = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
-    let differs = |v: Verdict| matches!(v, Verdict::Faster | Verdict::Slower);
-    let was = before.as_built.p_value < 0.05;
     let (from, to) = (pct(before.as_built.ratio), pct(aligned.as_built.ratio));
-    match (was, aligned.verdict) {
-        (false, v) if !differs(v) => {
-            format!("no difference was there ({from}), none is with aligned functions ({to})")
-        }
-        (false, _) => {
-            format!("aligned functions show a difference ({to}) that is not there as built ({from})")
-        }
-        (true, Verdict::Same) => {
-            format!("the difference as built ({from}) vanishes when functions are aligned ({to})")
-        }
-        (true, v) if differs(v) => {
+    let margin = 0.01;
+    let within = |[low, high]: [f64; 2]| low > 1.0 - margin && high < 1.0 + margin;
+    let was = match before.as_built.interval {
+        _ if before.as_built.p_value < 0.05 => Known::There,
+        Some(interval) if within(interval) => Known::Absent,
+        _ => Known::Unclear,
+    };
+    let is = match aligned.verdict {
+        Verdict::Faster | Verdict::Slower => Known::There,
+        Verdict::Same => Known::Absent,
+        Verdict::LayoutLuck | Verdict::Undecided => Known::Unclear,
+    };
+    match (was, is) {
+        (Known::There, Known::There) => {
             format!("the difference as built ({from}) stays when functions are aligned ({to})")
         }
-        (true, _) => format!(
-            "undecided whether the difference as built ({from}) stays when functions are aligned ({to})"
+        (Known::There, Known::Absent) => {
+            format!("the difference as built ({from}) vanishes when functions are aligned ({to})")
+        }
+        (Known::There, Known::Unclear) => {
+            format!(
+                "undecided whether the difference as built ({from}) stays when functions are aligned ({to})"
+            )
+        }
+        (_, Known::There) => {
+            format!("aligned functions show a difference ({to}) that is not shown as built ({from})")
+        }
+        (Known::Absent, Known::Absent) => {
+            format!("no difference as built ({from}), none with aligned functions ({to})")
+        }
+        _ => format!(
+            "undecided: neither as built ({from}) nor with aligned functions ({to}) is a difference shown, nor \
+                      ruled out in both"
         ),
     }
 }
