@@ -80,7 +80,7 @@ fn has_clang() -> bool {
 }
 
 const TWO: &str = "[[variant]]\nname = 'base'\n[[variant]]\nname = 'more'\nenvironment = { WORK = '200' }\n\
-    [[benchmark]]\nname = 'sum'\ncommand = '{bin} {n}'\nparameters = { n = [4000] }\nmetrics = ['user', 'wall']\n";
+    [[benchmark]]\nname = 'sum'\ncommand = '{bin} {n}'\nparameters = { n = [4000] }\nmetrics = ['cpu', 'wall']\n";
 
 #[test]
 fn variants_are_built_and_averaged_over_matched_layouts() {
@@ -183,7 +183,7 @@ fn bisect_finds_the_commit_that_added_work() {
         return;
     }
     let project = Project::new(TWO.split("[[variant]]\nname = 'more'").next().unwrap());
-    let toml = "[[benchmark]]\nname = 'sum'\ncommand = '{bin} 4000'\nmetrics = ['user']\n";
+    let toml = "[[benchmark]]\nname = 'sum'\ncommand = '{bin} 4000'\nmetrics = ['cpu']\n";
     std::fs::write(project.at("planish.toml"), format!("{BUILD}{toml}")).unwrap();
     std::fs::write(project.at(".gitignore"), ".planish\ndata\n").unwrap();
     project.git(&["init", "-q"]);
