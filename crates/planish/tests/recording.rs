@@ -131,6 +131,35 @@ fn a_killed_planish_leaves_no_emulator_and_the_next_recording_no_spool() {
 }
 
 #[test]
+fn a_killed_recording_by_the_kernel_leaves_nothing_to_the_next() {
+    if !works("none") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = start(dir.path(), "none", BUSY);
+    kill("-KILL", child.id());
+    child.wait().unwrap();
+    assert_eq!(names(dir.path()).len(), 1, "the part");
+    let script = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+    let words = ["record", "--branches=none", "-o", "other.data", "--", "sh", "-c", script];
+    let done = planish(dir.path(), &words).output().unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    assert_eq!(names(dir.path()), ["other.data"]);
+}
+
+#[test]
+fn an_output_without_a_place_is_noticed_before_the_program_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..20 {
+        let words = ["record", "--branches=none", "-o", "nodir/x.data", "--", "sh", "-c", "echo ran >ran"];
+        let done = planish(dir.path(), &words).output().unwrap();
+        assert_eq!(done.status.code(), Some(2));
+        assert_eq!(said(&done).lines().count(), 1, "{}", said(&done));
+        assert!(names(dir.path()).is_empty());
+    }
+}
+
+#[test]
 fn a_recording_to_standard_output_is_read_from_a_pipe() {
     if !works("emulated") {
         return;
@@ -155,12 +184,16 @@ fn a_recording_to_standard_output_is_read_from_a_pipe() {
 fn what_keeps_a_recording_from_starting_is_one_clear_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plain"), "x").unwrap();
-    let cases: [(&[&str], &str); 3] = [
+    let cases: [(&[&str], &str); 4] = [
         (&["record", "--branches=none", "--", "./absent"], "./absent"),
         (&["record", "--branches=none", "--", "./plain"], "chmod +x"),
         (
             &["record", "--branches=emulated", "-o", "nodir/perf.data", "--", "true"],
-            "directory nodir does not exist",
+            "there is no directory nodir",
+        ),
+        (
+            &["record", "--branches=none", "-o", "nodir/perf.data", "--", "true"],
+            "there is no directory nodir",
         ),
     ];
     for (words, expected) in cases {

@@ -4,7 +4,7 @@ use crate::child::{self, Workload};
 use crate::features::features;
 use crate::file::Output;
 use crate::sys::{self, ForwardSignals, Map};
-use crate::{Counted, Ending, Error, Summary, attr, elf, merge, plugin};
+use crate::{Counted, Ending, Error, Summary, attr, elf, leftovers, merge, plugin};
 use planish_qemu_branches::spool;
 use std::ffi::OsString;
 use std::fs::File;
@@ -47,7 +47,7 @@ impl Spool {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!(".planish-{}-{number}.spool", std::process::id()));
-        remove_stale(&dir);
+        leftovers::remove(&dir);
         let _ = std::fs::remove_file(&path);
         spool::create(&path).map_err(Error::io(&path, "create the spool"))?;
         let lock = File::open(&path).map_err(Error::io(&path, "open the spool"))?;
@@ -55,29 +55,6 @@ impl Spool {
         let header = spool::open(&path).map_err(Error::io(&path, "map the spool"))?;
         Ok(Spool { path, header, _lock: lock })
     }
-}
-
-/// Removes the spools that killed recorders left in a directory: their process is gone, and nobody holds the lock (a
-/// recorder in another container may have a number that is none here).
-fn remove_stale(dir: &Path) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(spool_owner) else { continue };
-        if Path::new("/proc").join(pid.to_string()).exists() {
-            continue;
-        }
-        if File::open(entry.path()).is_ok_and(|file| sys::lock(&file)) {
-            // It may be another user's; then it stays.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// The process in the name of a spool.
-fn spool_owner(name: &str) -> Option<u32> {
-    let (pid, number) = name.strip_prefix(".planish-")?.strip_suffix(".spool")?.split_once('-')?;
-    number.parse::<u32>().ok()?;
-    pid.parse().ok()
 }
 
 impl Drop for Spool {

@@ -3,7 +3,7 @@
 //! Until it is complete the header states no size, which readers take to mean "up to the end of the file", so that
 //! what a killed recorder leaves is readable.
 
-use crate::Error;
+use crate::{Error, leftovers};
 use perfdata::write::FileWriter;
 use perfdata::{EventAttr, Features};
 use std::fs::{File, OpenOptions};
@@ -22,14 +22,22 @@ pub(crate) struct Output {
     partial: PathBuf,
 }
 
-impl Output {
-    /// Refuses what must not be replaced, creates the file beside it, and writes the header.
-    pub(crate) fn create(path: &Path, attrs: &[EventAttr]) -> Result<Output, Error> {
+/// The empty file beside an output's place, made before the program starts: a place that cannot be written to is
+/// noticed before there is anything to lose.
+pub(crate) struct Reserved {
+    file: Option<File>,
+    path: PathBuf,
+    partial: PathBuf,
+}
+
+impl Reserved {
+    /// Refuses what must not be replaced, removes what killed recorders left, and creates the file.
+    pub(crate) fn at(path: &Path) -> Result<Reserved, Error> {
         check(path)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let partial = path.with_file_name(name);
-        remove_empty_parts(path);
+        leftovers::remove(directory(path));
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -37,11 +45,39 @@ impl Output {
             .mode(0o600)
             .open(&partial)
             .map_err(|error| no_place(path, &error))?;
-        let mut output = Output { writer: None, path: path.to_owned(), partial };
-        let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let begun = FileWriter::new(buffered, attrs);
-        output.writer = Some(begun.map_err(|error| failed(&output.partial, error))?);
+        // It tells the parts of killed recorders from those in use. Where files cannot be locked, the number has to do.
+        crate::sys::lock(&file);
+        Ok(Reserved { file: Some(file), path: path.to_owned(), partial })
+    }
+
+    /// Writes the header.
+    pub(crate) fn begin(mut self, attrs: &[EventAttr]) -> Result<Output, Error> {
+        let (path, partial) = (self.path.clone(), self.partial.clone());
+        let mut output = Output { writer: None, path, partial };
+        if let Some(file) = self.file.take() {
+            let begun = FileWriter::new(BufWriter::with_capacity(BUFFER_BYTES, file), attrs);
+            output.writer = Some(begun.map_err(|error| {
+                let _ = std::fs::remove_file(&output.partial);
+                failed(&output.partial, error)
+            })?);
+        }
         Ok(output)
+    }
+}
+
+impl Drop for Reserved {
+    /// A recording that never began leaves nothing behind.
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = std::fs::remove_file(&self.partial);
+        }
+    }
+}
+
+impl Output {
+    /// Reserves the place and begins at once.
+    pub(crate) fn create(path: &Path, attrs: &[EventAttr]) -> Result<Output, Error> {
+        Reserved::at(path)?.begin(attrs)
     }
 
     /// Adds whole records.
@@ -110,26 +146,11 @@ fn no_place(path: &Path, error: &std::io::Error) -> Error {
     let dir = directory(path);
     let shown = dir.display();
     let reason = match error.kind() {
-        std::io::ErrorKind::NotFound => format!("directory {shown} does not exist"),
+        std::io::ErrorKind::NotFound => format!("there is no directory {shown}"),
         std::io::ErrorKind::NotADirectory => format!("{shown} is not a directory"),
         _ => format!("cannot write to directory {shown}: {error}"),
     };
     Error::Place { path: path.to_owned(), reason }
-}
-
-/// Removes the parts that killed recorders of this output left without having written anything.
-fn remove_empty_parts(path: &Path) {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
-    for entry in std::fs::read_dir(directory(path)).into_iter().flatten().flatten() {
-        let file = entry.file_name();
-        let pid =
-            file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
-        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
-        let gone = !Path::new("/proc").join(pid.to_string()).exists();
-        if gone && entry.metadata().is_ok_and(|found| found.is_file() && found.len() == 0) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
 }
 
 fn failed(path: &Path, error: perfdata::Error) -> Error {
@@ -159,19 +180,16 @@ mod tests {
 
     #[test]
     fn an_output_without_a_directory_is_named_with_it() {
-        let attr = crate::attr::emulated(1, "x");
-        let error = Output::create(Path::new("nodir/perf.data"), &[attr]).err().unwrap().to_string();
-        assert_eq!(error, "nodir/perf.data: directory nodir does not exist");
+        let error = Reserved::at(Path::new("nodir/perf.data")).err().unwrap().to_string();
+        assert_eq!(error, "nodir/perf.data: there is no directory nodir");
     }
 
     #[test]
-    fn empty_parts_of_dead_recorders_go_and_others_stay() {
+    fn a_recording_that_never_began_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        for (name, text) in [("a.999999999.part", ""), ("a.999999998.part", "x"), ("b.999999999.part", "")] {
-            std::fs::write(dir.path().join(name), text).unwrap();
-        }
-        remove_empty_parts(&dir.path().join("a"));
-        assert!(!dir.path().join("a.999999999.part").exists());
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+        let reserved = Reserved::at(&dir.path().join("a")).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        drop(reserved);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -15,6 +15,7 @@ mod features;
 mod file;
 mod follow;
 pub mod kernel;
+mod leftovers;
 pub mod live;
 mod merge;
 mod modules;

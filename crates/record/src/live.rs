@@ -4,7 +4,7 @@ use crate::child::Workload;
 use crate::event::Machine;
 use crate::events::{self, Choice};
 use crate::features::{self, BuildId, features};
-use crate::file::Output;
+use crate::file::{Output, Reserved};
 use crate::follow::{Recorded, follow};
 use crate::modules::Places;
 use crate::open::{self, Opened, Place};
@@ -106,6 +106,8 @@ pub fn record(
     let machine = Machine::here();
     let mut choice = events::choose(options, target.scope(), &machine)?;
     let forward = ForwardSignals::to(0);
+    // Before the program, which must not start when its recording has no place.
+    let reserved = Reserved::at(output)?;
     let paused = command.map(pause).transpose()?;
     crate::sys::perf::allow_many_files();
     let child = paused.as_ref().map(|paused| paused.pid);
@@ -113,7 +115,7 @@ pub fn record(
         foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
     let attrs = open::described(&choice.events, &opened);
-    let mut file = Output::create(output, &attrs)?;
+    let mut file = reserved.begin(&attrs)?;
     let kernel = synthesize(target, &attrs, &mut file)?;
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);

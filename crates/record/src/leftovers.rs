@@ -1,0 +1,84 @@
+//! What killed recorders left in a directory: the spools of emulators and the parts of recordings, removed by the next.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What every perf.data begins with.
+const MAGIC: &[u8] = b"PERFILE2";
+
+/// Removes spools and parts whose recorder is gone: no process has the number, and nobody holds the lock (a recorder in
+/// another container may have a number that is none here).
+pub(crate) fn remove(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some((pid, magic)) = owner(&name) else { continue };
+        if Path::new("/proc").join(pid.to_string()).exists()
+            || !entry.file_type().is_ok_and(|kind| kind.is_file())
+        {
+            continue;
+        }
+        let Ok(mut file) = File::open(entry.path()) else { continue };
+        if begins_with(&mut file, magic) && crate::sys::lock(&file) {
+            // It may be another user's; then it stays.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process in the name of a spool or a part, and how the file begins.
+fn owner(name: &OsStr) -> Option<(u32, &'static [u8])> {
+    let bytes = name.as_bytes();
+    let spool = bytes.strip_prefix(b".planish-").and_then(|rest| rest.strip_suffix(b".spool"));
+    if let Some((pid, count)) = spool.and_then(|middle| std::str::from_utf8(middle).ok()?.split_once('-')) {
+        count.parse::<u32>().ok()?;
+        return Some((pid.parse().ok()?, b""));
+    }
+    let stem = bytes.strip_suffix(b".part")?;
+    let dot = stem.iter().rposition(|byte| *byte == b'.').filter(|dot| *dot > 0)?;
+    let pid = std::str::from_utf8(stem.get(dot + 1..)?).ok()?;
+    Some((pid.parse().ok()?, MAGIC))
+}
+
+/// An empty file begins with everything.
+fn begins_with(file: &mut File, magic: &[u8]) -> bool {
+    let mut begin = Vec::new();
+    let read = file.by_ref().take(magic.len() as u64).read_to_end(&mut begin);
+    read.is_ok() && (begin.is_empty() || begin == magic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_of_dead_recorders_go_and_all_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let alive = format!("a.{}.part", std::process::id());
+        let kept = [
+            (alive.as_str(), "PERFILE2"),
+            ("movie.999999996.part", "not a recording"),
+            ("a.part", ""),
+            (".999999995.part", ""),
+            ("a.x.part", ""),
+            (".planish-1.spool", ""),
+        ];
+        let gone = [
+            ("a.999999999.part", ""),
+            ("b.data.999999998.part", "PERFILE2 and more"),
+            (".planish-999999997-0.spool", "anything"),
+        ];
+        for (name, text) in kept.iter().chain(&gone) {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let in_use = File::create(dir.path().join("c.999999994.part")).unwrap();
+        assert!(crate::sys::lock(&in_use));
+        remove(dir.path());
+        for (name, _) in kept {
+            assert!(dir.path().join(name).exists(), "{name}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), kept.len() + 1);
+    }
+}
