@@ -110,7 +110,8 @@ fn perf_lists_the_events_by_the_names_and_settings_that_were_asked_for() {
 #[test]
 fn call_graphs_lead_back_to_the_beginning() {
     let dir = tempfile::tempdir().unwrap();
-    for how in [&["-g"][..], &["--call-graph", "fp"], &["--call-graph", "dwarf,4096"]] {
+    let both = ["-g", "--call-graph", "dwarf,4096"];
+    for how in [&["-g"][..], &["--call-graph", "fp"], &["--call-graph", "dwarf,4096"], &both] {
         let options = [&["-e", "cpu-clock:u"], how].concat();
         if recorded(dir.path(), &options, &BUSY).is_none() {
             return;
@@ -144,6 +145,17 @@ fn switches_namespaces_and_a_delay_are_in_the_file() {
     assert!(!script.contains("[unknown]"), "what was mapped during the delay is known: {script}");
     let late = planish(dir.path(), &["-e", "cpu-clock", "-D", "60000"], &["--", "true"]);
     assert!(text(&late.stderr).contains("-D"), "{}", text(&late.stderr));
+}
+
+#[test]
+fn a_command_needs_no_dashes_and_keeps_its_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "echo $0 $1 $2; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+    for dashes in [&["--"][..], &[]] {
+        let command = [dashes, &["sh", "-c", script, "name", "-g", "--"]].concat();
+        let Some(done) = recorded(dir.path(), &["-o", "x", "-e", "cpu-clock"], &command) else { return };
+        assert_eq!(text(&done.stdout), "name -g --\n", "{dashes:?}");
+    }
 }
 
 #[test]
@@ -182,14 +194,25 @@ fn cpus_threads_and_users_are_recorded() {
 #[test]
 fn what_cannot_be_recorded_is_one_clear_line() {
     let dir = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["-e", "cylces"], "did you mean cycles?"),
         (&["-e", "{cpu-clock"], "expected a comma or `}`"),
         (&["-e", "cpu-clock:z"], "'z' is none"),
         (&["-e", "cpu-clock/perid=3/"], "did you mean period?"),
         (&["-e", "nopmu/x=1/"], "there is no PMU"),
         (&["-C", "9999"], "not online"),
-        (&["-t", "1073741823"], "there is no process"),
+        (&["-t", "1073741823"], "there is no thread 1073741823"),
+        (&["-p", "1073741823"], "there is no process 1073741823"),
+        (&["-p", "abc"], "expected the number of a running process"),
+        (&["-p", "1,x"], "'x' for '--pid <PID>': expected the number of a running process"),
+        (&["-t", "0"], "expected the number of a running thread"),
+        (&["-D", "-1"], "give milliseconds"),
+        (&["-D", "soon"], "expected milliseconds"),
+        (&["-e", "mem:0x1000"], "breakpoints are not supported"),
+        (&["--branches=none", "-b"], "--branches=none and -b contradict each other"),
+        (&["--branches=none", "-j", "any"], "--branches=none and -j contradict each other"),
+        (&["-e", "cpu-clock:u", "--call-graph", "lbr"], "with --call-graph lbr: lbr needs"),
+        (&["--no-such-option"], "unexpected argument"),
         (&["--branches=emulated", "-g"], "-g is for recordings by the kernel"),
         (&["-u", "nobody-of-this-name"], "/etc/passwd"),
         (&["--call-graph", "dwarf,7"], "dwarf,SIZE"),

@@ -128,6 +128,12 @@ pub enum Error {
         /// Its number.
         pid: i32,
     },
+    /// A thread to record does not exist.
+    #[error("there is no thread {tid}")]
+    NoThread {
+        /// Its number.
+        tid: i32,
+    },
     /// A file could not be read or written.
     #[error("{}: {doing}: {source}", path.display())]
     Io {

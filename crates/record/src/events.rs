@@ -4,7 +4,7 @@ use crate::attr::bit;
 use crate::event::{self, Event as Wanted, Machine};
 use crate::live::Options;
 use crate::plan::{Planned, Sampling, Scope, plan};
-use crate::settings::BranchFilter;
+use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
 use crate::{Error, open};
 use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
@@ -72,7 +72,8 @@ pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Resu
     for event in &mut choice.events {
         let cpu = open::cpus(&options.cpus, event)?.first().copied().unwrap_or(0);
         if let Err(error) = probe(event, scope, cpu, &mut choice.notes) {
-            return Err(refused(&event.name, has_stack(event), &error, scope));
+            let why = || refused(&event.name, has_stack(event), &error, scope);
+            return Err(no_lbr(&event.name, &sampling, &error).unwrap_or_else(why));
         }
     }
     let lbr_only = |event: &Planned| event.attr.branch_sample_type & branch_sample::CALL_STACK != 0;
@@ -103,13 +104,17 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
         }
         if options.branches == Branches::Hardware || asked.is_some() {
             let error = refusal.unwrap_or_else(|| io::Error::other("no event"));
-            return Err(refused("hardware branch stacks", true, &error, scope));
+            let why = || refused("hardware branch stacks", true, &error, scope);
+            return Err(no_lbr("branch stacks", &options.sampling, &error).unwrap_or_else(why));
         }
     }
     let wanted = event::parse(&[format!("cpu-clock{suffix}")], machine)?;
     match opened(&wanted, &options.sampling, options.rate, scope, options) {
         Ok(events) => Ok(Choice { events, branches: "none", notes: Vec::new() }),
-        Err((name, error)) => Err(refused(&name, false, &error, scope)),
+        Err((name, error)) => {
+            Err(no_lbr(&name, &options.sampling, &error)
+                .unwrap_or_else(|| refused(&name, false, &error, scope)))
+        }
     }
 }
 
@@ -189,6 +194,18 @@ fn paranoid() -> String {
     text.trim().to_owned()
 }
 
+/// The refusal of an event whose callers were to be found by the CPU's branch records, where there are none.
+fn no_lbr(event: &str, sampling: &Sampling, error: &io::Error) -> Option<Error> {
+    let lacks = [libc::ENOENT, libc::EOPNOTSUPP, libc::ENODEV, libc::ENXIO, libc::EINVAL];
+    let lbr = sampling.call_graph == Some(CallGraph::BranchRecords);
+    (lbr && error.raw_os_error().is_some_and(|code| lacks.contains(&code))).then(|| Error::Refused {
+        event: format!("{event} with --call-graph lbr"),
+        reason: "lbr needs a hardware event (cycles) on an Intel CPU whose branch records (LBR) the kernel can use, and \
+                 this machine refuses it; --call-graph fp and --call-graph dwarf work on any"
+            .to_owned(),
+    })
+}
+
 /// Says what a refusal means and what would help.
 pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope: Scope) -> Error {
     let reason = match error.raw_os_error() {
@@ -235,5 +252,15 @@ mod tests {
         assert!(said(libc::EOPNOTSUPP, true).contains("--branches=emulated"));
         assert!(said(libc::ENOENT, false).contains("-e cpu-clock"));
         assert!(said(libc::EINVAL, false).contains("-a"));
+    }
+
+    #[test]
+    fn a_missing_lbr_is_named_as_the_cause() {
+        let lbr = Sampling { call_graph: Some(CallGraph::BranchRecords), ..Sampling::default() };
+        let error = |code| io::Error::from_raw_os_error(code);
+        let said = no_lbr("cycles", &lbr, &error(libc::EOPNOTSUPP)).unwrap().to_string();
+        assert!(said.starts_with("cannot record cycles with --call-graph lbr: lbr needs"), "{said}");
+        assert!(no_lbr("cycles", &lbr, &error(libc::EACCES)).is_none());
+        assert!(no_lbr("cycles", &Sampling::default(), &error(libc::EOPNOTSUPP)).is_none());
     }
 }

@@ -207,7 +207,13 @@ fn open(
         Target::Command => at(&[child.ok_or(Error::NoCommand)?]),
         Target::Processes(_) | Target::Threads(_) | Target::User(_) => {
             if let Some(gone) = target.named().iter().find(|id| synthesize::process_of(**id).is_none()) {
-                return Err(Error::NoProcess { pid: *gone });
+                let gone = *gone;
+                let thread = matches!(target, Target::Threads(_));
+                return Err(if thread {
+                    Error::NoThread { tid: gone }
+                } else {
+                    Error::NoProcess { pid: gone }
+                });
             }
             let mut tids = target.tids();
             if let (true, Target::User(user)) = (tids.is_empty(), target) {

@@ -105,6 +105,12 @@ fn check(args: &Args) -> anyhow::Result<()> {
         Branches::Emulated if args.frequency.is_some() => {
             bail!("under emulation time means nothing: give a period in taken branches (-c), not a frequency")
         }
+        Branches::None if args.branch_any || args.branch_filter.is_some() => {
+            bail!(
+                "--branches=none and {} contradict each other; leave one of them out",
+                if args.branch_any { "-b" } else { "-j" }
+            )
+        }
         _ if args.command.is_empty() && !attached => {
             bail!("nothing to record: give a command after `--`, or -p PID, -t TID, -u USER, -C CPU, or -a")
         }

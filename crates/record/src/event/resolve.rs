@@ -65,13 +65,12 @@ pub fn resolve(list: &EventList, machine: &Machine) -> Result<Vec<Event>, Error>
 
 /// The events of one text: several for a tracepoint with wildcards.
 fn one(spec: &Spec, group: &Group, machine: &Machine) -> Result<Vec<Event>, Error> {
-    let text = spec.to_string();
     let own = modifiers::parse(spec.modifiers.strip_prefix(':').unwrap_or(&spec.modifiers))?;
     let shared = modifiers::parse(&group.modifiers)?;
     let scope = Scope::of(own).with(shared);
     let has = |letter| own.has(letter) || shared.has(letter);
     let mut event = Event {
-        name: text.clone(),
+        name: spec.to_string(),
         attr: EventAttr { size_bytes: EventAttr::WRITTEN_BYTES, flags: flags(scope), ..EventAttr::default() },
         leader: 0,
         sample_read: has('S'),
@@ -89,12 +88,6 @@ fn one(spec: &Spec, group: &Group, machine: &Machine) -> Result<Vec<Event>, Erro
     let terms = spec.terms.as_deref();
     match &spec.name {
         Name::Tracepoint(system, name) => return tracepoints(event, spec, (system, name), machine),
-        Name::Plain(name) if name.starts_with("mem:") => {
-            return Err(Error::NotBuilt {
-                name: text,
-                reason: "breakpoint events are not built; use perf for them",
-            });
-        }
         Name::Plain(name) => match names::generic(name) {
             Some((kind, config)) => {
                 (event.attr.kind, event.attr.config) = (kind, config);

@@ -205,6 +205,10 @@ impl<'t> Parser<'t> {
 
     fn event(&mut self) -> Result<Spec, Error> {
         let begun = self.at;
+        if self.rest().starts_with("mem:") {
+            let name = self.until(&[',', '{', '}']).to_owned();
+            return Err(Error::NotBuilt { name, reason: "breakpoints are not supported; use perf for them" });
+        }
         let head = self.until(&[',', '{', '}', '/', '\'', '=']);
         if head.is_empty() {
             return Err(self.expected("the name of an event"));
@@ -288,7 +292,6 @@ fn split_head(head: &str) -> Option<(Name, &str)> {
             Some((Name::Plain((*name).to_owned()), head.get(name.len()..)?))
         }
         [system, name] => Some((Name::Tracepoint((*system).to_owned(), (*name).to_owned()), "")),
-        ["mem", ..] => Some((Name::Plain(head.to_owned()), "")),
         [system, name, tail] => {
             let tail = head.get(head.len() - tail.len() - 1..)?;
             Some((Name::Tracepoint((*system).to_owned(), (*name).to_owned()), tail))

@@ -95,7 +95,9 @@ fn what_is_wrong_is_said_with_what_was_probably_meant() {
         ("cycles,", "the name of an event"),
         ("cycles}", "a comma"),
         ("cycles/name='x/", "closing"),
-        ("mem:0x1000:rw", "breakpoint"),
+        ("mem:0x1000:rw", "breakpoints are not supported"),
+        ("mem:0x1000", "breakpoints are not supported"),
+        ("{cs,mem:0x1000/8:w}", "breakpoints are not supported"),
         ("late/x=1/", "config3"),
         ("", "the name of an event"),
     ] {

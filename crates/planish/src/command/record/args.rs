@@ -60,10 +60,10 @@ pub struct Args {
     #[arg(short = 'F', long = "freq", value_name = "HERTZ", value_parser = frequency)]
     pub frequency: Option<u64>,
     /// Record running processes, until they end, the command ends, or Ctrl-C
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who")]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who", value_parser = process)]
     pub pid: Vec<i32>,
     /// Record these threads alone, without what they start
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who")]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who", value_parser = thread)]
     pub tid: Vec<i32>,
     /// Record the running processes of a user, by name or number
     #[arg(short, long = "uid", value_name = "USER", group = "who", value_parser = user)]
@@ -74,8 +74,8 @@ pub struct Args {
     /// Record everything on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid", "uid"])]
     pub cpus: Option<String>,
-    /// Record who called, by frame pointers; the same as --call-graph fp
-    #[arg(short = 'g', conflicts_with = "call_graph")]
+    /// Record who called, by frame pointers; beside --call-graph, that one holds
+    #[arg(short = 'g')]
     pub frame_pointers: bool,
     /// Record who called: `fp` by frame pointers, `dwarf[,SIZE]` with a copy of the stack to unwind later (8192
     /// bytes), `lbr` by the CPU's branch records
@@ -103,7 +103,7 @@ pub struct Args {
     #[arg(short = 'k', long, value_name = "CLOCK")]
     pub clockid: Option<Clock>,
     /// Begin to sample so many milliseconds after the program has started
-    #[arg(short = 'D', long, value_name = "MS")]
+    #[arg(short = 'D', long, value_name = "MS", allow_negative_numbers = true, value_parser = delay)]
     pub delay: Option<u32>,
     /// Record in which namespaces processes run
     #[arg(long)]
@@ -117,8 +117,8 @@ pub struct Args {
     /// How to print the summary; json goes to standard output, and the program's own to standard error
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// The program and its arguments, after `--`
-    #[arg(last = true, value_name = "CMD")]
+    /// The program and its arguments; planish's own options stand before it, and `--` may stand between
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -131,6 +131,31 @@ fn frequency(text: &str) -> Result<u64, String> {
     }
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     number.ok_or_else(|| "it is no number from 1 to 1000000, and not `max`".to_owned())
+}
+
+fn number_of(text: &str, what: &str) -> Result<i32, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| {
+        format!("expected the number of a running {what}, or several with commas between them")
+    })
+}
+
+/// A process by number.
+fn process(text: &str) -> Result<i32, String> {
+    number_of(text, "process")
+}
+
+/// A thread by number.
+fn thread(text: &str) -> Result<i32, String> {
+    number_of(text, "thread")
+}
+
+/// Milliseconds; perf's -1 waits for a word on a control file, which planish has not.
+fn delay(text: &str) -> Result<u32, String> {
+    if text == "-1" {
+        return Err("sampling that begins on command is not supported; give milliseconds".to_owned());
+    }
+    text.parse().map_err(|_| format!("expected milliseconds, 0 to {}", u32::MAX))
 }
 
 /// A user by number or by the name in /etc/passwd.
