@@ -272,6 +272,10 @@ fn without_privileges_the_kernel_is_left_out_with_a_sentence() {
     let other = Running::start(&["sleep", "60"]);
     let said = text(&as_nobody(&["-p", &other.0.id().to_string()], &[]).stderr);
     assert!(said.contains("belongs to user 0"), "{said}");
+    let said = text(&as_nobody(&["-u", "root"], &["--", "true"]).stderr);
+    assert!(said.contains("belongs to user 0") && said.contains("CAP_PERFMON"), "{said}");
+    let said = text(&as_nobody(&["-t", &other.0.id().to_string()], &[]).stderr);
+    assert!(said.contains("cannot record thread"), "{said}");
     let said = text(&as_nobody(&["-a"], &["--", "true"]).stderr);
     assert!(said.contains("perf_event_paranoid") && said.contains("CAP_PERFMON"), "{said}");
     let said = text(&as_nobody(&["-e", "cpu-clock", "-m", "512M"], &["--", "true"]).stderr);

@@ -243,15 +243,22 @@ fn enable(opened: &Opened, choice: &Choice, target: &Target) -> Result<(), Error
 fn foreign(target: &Target) -> Option<Error> {
     use std::os::unix::fs::MetadataExt;
     let own = crate::sys::effective_user();
-    target.named().iter().find_map(|pid| {
-        let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
-        (own != 0 && owner != own).then(|| Error::Refused {
-            event: format!("process {pid}"),
-            reason: format!(
-                "it belongs to user {owner}, and you are user {own}; run as that user, as root, or with CAP_PERFMON \
-                 and CAP_SYS_PTRACE"
-            ),
-        })
+    let refused = |event: String, owner: u32| Error::Refused {
+        event,
+        reason: format!(
+            "it belongs to user {owner}, and you are user {own}; run as that user, as root, or with CAP_PERFMON and \
+             CAP_SYS_PTRACE"
+        ),
+    };
+    let foreign = |owner: u32| own != 0 && owner != own;
+    if let Target::User(user) = target {
+        let first = synthesize::processes_of(*user).into_iter().find(|_| foreign(*user))?;
+        return Some(refused(format!("process {first}"), *user));
+    }
+    let kind = if matches!(target, Target::Threads(_)) { "thread" } else { "process" };
+    target.named().iter().find_map(|id| {
+        let owner = std::fs::metadata(format!("/proc/{id}")).ok()?.uid();
+        foreign(owner).then(|| refused(format!("{kind} {id}"), owner))
     })
 }
 
