@@ -7,6 +7,9 @@ use crate::variants::VariantConfig;
 use crate::{Error, Step};
 use std::path::{Path, PathBuf};
 
+/// Holds a link `ld.lld` to the linker, for gcc.
+pub const LINKER_DIRECTORY: &str = ".planish/linker";
+
 /// What a built variant leaves behind, relative to the directory it was built in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltFiles {
@@ -55,7 +58,12 @@ pub fn variant_step(
         };
         add("PLANISH_CFLAGS", "-ffunction-sections");
         add("PLANISH_CXXFLAGS", "-ffunction-sections");
-        let linker = if own.compiler == Compiler::Gcc { "-fuse-ld=lld " } else { "" };
+        // gcc knows lld by the name ld.lld alone, and Debian has it under names with a version: the link in this
+        // directory, which the caller makes, gives it that name.
+        let linker = match own.compiler {
+            Compiler::Gcc => format!("-B{} -fuse-ld=lld ", directory.join(LINKER_DIRECTORY).display()),
+            Compiler::Clang => String::new(),
+        };
         let keep = format!("{linker}-Wl,--reproduce={}", directory.join(&made).display());
         add("PLANISH_LDFLAGS", &keep);
         add(
@@ -109,7 +117,9 @@ mod tests {
         assert!(flags.ends_with("-DA -fno-ipa-cp -falign-functions=32 -ffunction-sections"), "{flags}");
         let link = &step.environment["PLANISH_LDFLAGS"];
         assert!(
-            link.contains("-fuse-ld=lld -Wl,--reproduce=/src/.planish/build/planish.repro.tar"),
+            link.contains(
+                "-B/src/.planish/linker -fuse-ld=lld -Wl,--reproduce=/src/.planish/build/planish.repro.tar"
+            ),
             "{link}"
         );
         let tar = files.link.unwrap();

@@ -143,7 +143,10 @@ pub(crate) fn pin(cpu: u32) -> Result<(), Error> {
         return Ok(());
     }
     let source = std::io::Error::last_os_error();
-    Err(Error::System { action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists those there are)", source })
+    Err(Error::System {
+        action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists those there are)",
+        source,
+    })
 }
 
 /// Counters that follow the one program that this thread starts next: they begin at its exec and count its children.

@@ -66,6 +66,14 @@ pub fn aggregate(
     let clock = clock_of(input);
     let sideband = read_sideband(input, options, clock).map_err(fault)?;
     if sideband.samples == 0 {
+        let whole = input.wholeness();
+        if whole.present_data_bytes < whole.promised_data_bytes {
+            return Err(Error::CutShort {
+                path: path.to_owned(),
+                promised_bytes: whole.promised_data_bytes,
+                present_bytes: whole.present_data_bytes,
+            });
+        }
         return Err(Error::NoSamples { path: path.to_owned() });
     }
     let timeline = Timeline::build(sideband.changes);
@@ -76,6 +84,9 @@ pub fn aggregate(
     sums.ledger.lost = sideband.lost;
     sums.ledger.unknown_records = sideband.unknown;
     sums.ledger.truncated_bytes = sideband.truncated_bytes;
+
+    sums.ledger.missing_sections = input.wholeness().missing_features.len() as u64;
+    sums.ledger.surplus_bytes = input.wholeness().surplus_bytes;
 
     let name = |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
     let elsewhere: Vec<_> = sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
@@ -92,7 +103,38 @@ pub fn aggregate(
         });
     }
     notes.extend(several_events(input));
+    notes.extend(not_whole(path, input));
     Ok(Aggregated { counts, samples: sideband.samples, notes, elsewhere })
+}
+
+/// What the recording's header promises and its file does not hold, or the other way round.
+fn not_whole(path: &Path, input: &Input) -> Vec<String> {
+    let whole = input.wholeness();
+    let (missing, path) = (&whole.missing_features, path.display());
+    let mut notes = Vec::new();
+    if !missing.is_empty() {
+        let (what, effect) = if missing.contains(&perfdata::feature::BUILD_ID) {
+            (
+                " (build IDs among them)",
+                "; files whose build ID no mapping record tells are matched by name only",
+            )
+        } else {
+            ("", "")
+        };
+        notes.push(format!(
+            "{path}: {} of {} feature sections are missing or cut{what}: the recording is not whole{effect}",
+            missing.len(),
+            whole.announced_features
+        ));
+    }
+    if whole.surplus_bytes > 0 {
+        notes.push(format!(
+            "{path}: {} bytes behind the end of the recording were not read; \
+             give recordings one by one, not joined",
+            whole.surplus_bytes
+        ));
+    }
+    notes
 }
 
 /// Samples of a clock and of, say, page faults are different things; their sum is what the recording asked for.

@@ -175,7 +175,7 @@ pub fn read(path: &Path) -> Result<Counts, Error> {
         ));
     }
     // The Parquet library checks much but not all of a damaged file before it indexes into it.
-    let guarded = std::panic::catch_unwind(|| read_file(path, file));
+    let guarded = quietly(|| read_file(path, file));
     guarded.unwrap_or_else(|_| {
         Err(malformed(
             path,
@@ -184,6 +184,28 @@ pub fn read(path: &Path) -> Result<Counts, Error> {
             "pages that the Parquet reader could not follow",
         ))
     })
+}
+
+thread_local! {
+    /// Whether a panic of this thread is expected, and its message of no use to anyone.
+    static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs `call` and catches its panic without a message on standard error. Other threads' panics stay loud.
+fn quietly<T>(call: impl FnOnce() -> T + std::panic::UnwindSafe) -> std::thread::Result<T> {
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    HOOK.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !QUIET.get() {
+                loud(panic);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let result = std::panic::catch_unwind(call);
+    QUIET.set(false);
+    result
 }
 
 fn malformed(path: &Path, place: &str, expected: &str, found: &str) -> Error {

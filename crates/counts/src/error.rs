@@ -22,6 +22,19 @@ pub enum Error {
         /// The recording.
         path: PathBuf,
     },
+    /// The recording is cut before its first sample.
+    #[error(
+        "{path}: the recording is cut: its header promises {promised_bytes} bytes of data, {present_bytes} are there, \
+         without a sample; copy it again, or record again"
+    )]
+    CutShort {
+        /// The recording.
+        path: PathBuf,
+        /// Bytes of data that the header promises.
+        promised_bytes: u64,
+        /// Bytes of data that are there.
+        present_bytes: u64,
+    },
     /// Nothing in the recording belongs to the images asked for.
     #[error("{path}: {samples} samples, none of them in {images}: {cause}")]
     NothingMatches {

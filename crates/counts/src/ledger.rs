@@ -108,6 +108,12 @@ pub struct Ledger {
     pub unknown_records: u64,
     /// Bytes at the end of a recording that held no whole record.
     pub truncated_bytes: u64,
+    /// Feature sections (build IDs, …) that a recording announces but does not hold: it was cut.
+    #[serde(default)]
+    pub missing_sections: u64,
+    /// Bytes behind the last section of a recording.
+    #[serde(default)]
+    pub surplus_bytes: u64,
     /// Times that records could not be put into time order within the bounded window.
     pub out_of_order: u64,
 }
@@ -121,6 +127,8 @@ impl Ledger {
         self.lost = self.lost.saturating_add(other.lost);
         self.unknown_records = self.unknown_records.saturating_add(other.unknown_records);
         self.truncated_bytes = self.truncated_bytes.saturating_add(other.truncated_bytes);
+        self.missing_sections = self.missing_sections.saturating_add(other.missing_sections);
+        self.surplus_bytes = self.surplus_bytes.saturating_add(other.surplus_bytes);
         self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
     }
 

@@ -26,6 +26,19 @@ pub enum Error {
         /// The bytes found instead, as text and hex.
         found: String,
     },
+    /// The file ends within its header.
+    #[error(
+        "{path}: the file is cut: the header has {expected_bytes} bytes, {found_bytes} are there; copy the recording again",
+        path = path.display()
+    )]
+    Cut {
+        /// The file concerned.
+        path: PathBuf,
+        /// Size of the header, in bytes.
+        expected_bytes: u64,
+        /// Size of the file, in bytes.
+        found_bytes: u64,
+    },
     /// A number in the file contradicts the format or the file's length.
     #[error("{path}: offset {offset:#x}: expected {expected}, found {found}; {next}", path = path.display())]
     Corrupt {

@@ -89,6 +89,22 @@ pub(crate) struct Head {
     pub(crate) data: Section,
     /// The header states no data size: the recorder was killed.
     pub(crate) unfinished: bool,
+    pub(crate) wholeness: Wholeness,
+}
+
+/// What the header promises against what the file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wholeness {
+    /// Bytes of data that the header promises.
+    pub promised_data_bytes: u64,
+    /// Bytes of data that lie within the file.
+    pub present_data_bytes: u64,
+    /// Number of feature sections that the header announces.
+    pub announced_features: u64,
+    /// Numbers (see [`crate::feature`]) of those that do not lie within the file.
+    pub missing_features: Vec<u32>,
+    /// Bytes behind the last section, which belong to nothing.
+    pub surplus_bytes: u64,
 }
 
 /// Reads the head of a recording.
@@ -97,8 +113,14 @@ pub(crate) fn read_head(source: &Source<'_>) -> Result<Head, Error> {
     let endian = match start.first_chunk::<8>() {
         Some(&MAGIC) => Endian::Little,
         Some(&MAGIC_BIG) => Endian::Big,
+        None if !start.is_empty() && (MAGIC.starts_with(&start) || MAGIC_BIG.starts_with(&start)) => {
+            return Err(cut(source, FILE_HEADER_BYTES));
+        }
         _ => return Err(Error::NotPerfData { path: source.path.to_owned(), found: describe(&start) }),
     };
+    if source.len < PIPE_HEADER_BYTES {
+        return Err(cut(source, FILE_HEADER_BYTES));
+    }
     let size = start.get(8..).and_then(|b| b.first_chunk::<8>()).map_or(0, |b| endian.u64(*b));
     if size == PIPE_HEADER_BYTES {
         return Ok(Head {
@@ -108,17 +130,25 @@ pub(crate) fn read_head(source: &Source<'_>) -> Result<Head, Error> {
             features: Features::default(),
             data: Section { offset: PIPE_HEADER_BYTES, size: source.len.saturating_sub(PIPE_HEADER_BYTES) },
             unfinished: false,
+            wholeness: Wholeness::default(),
         });
     }
     if size != FILE_HEADER_BYTES && size != HEADER_WITHOUT_FEATURES {
         let expected = "a header size of 104 (file) or 16 (pipe)";
         return Err(source.corrupt(8, expected, size.to_string()));
     }
+    if source.len < size {
+        return Err(cut(source, size));
+    }
     let rest = start.get(16..).unwrap_or_default();
     let sections = Sections::read(&mut Cursor::new(rest, endian), endian, size).map_err(|_| {
         source.corrupt(0, format!("{size} bytes of header"), format!("{} bytes", start.len()))
     })?;
     read_file_head(source, sections, endian)
+}
+
+fn cut(source: &Source<'_>, expected_bytes: u64) -> Error {
+    Error::Cut { path: source.path.to_owned(), expected_bytes, found_bytes: source.len }
 }
 
 /// What was found instead of the magic, as text or as hex.
@@ -163,11 +193,21 @@ fn read_file_head(source: &Source<'_>, sections: Sections, endian: Endian) -> Re
         data.size = source.len.saturating_sub(data.offset);
     }
     let mut features = Features::default();
-    if let Some(table) = table {
-        read_features(source, table, &feature_bits, endian, &mut features)?;
+    let mut wholeness = Wholeness {
+        promised_data_bytes: data.size,
+        present_data_bytes: data.size.min(source.len.saturating_sub(data.offset)),
+        announced_features: feature_bits.len() as u64,
+        ..Wholeness::default()
+    };
+    match table {
+        Some(table) => {
+            let end = read_features(source, table, &feature_bits, endian, &mut features, &mut wholeness)?;
+            wholeness.surplus_bytes = source.len.saturating_sub(end);
+        }
+        None => wholeness.missing_features = feature_bits,
     }
     features.name_attrs(&mut attrs);
-    Ok(Head { endian, pipe: false, attrs, features, data, unfinished })
+    Ok(Head { endian, pipe: false, attrs, features, data, unfinished, wholeness })
 }
 
 /// Numbers of the features that the header announces. The bit map is made of the recorder's `unsigned long`s: a 32-bit
@@ -257,29 +297,35 @@ fn table_offset(
     Ok(fits.then_some(table))
 }
 
+/// Reads the sections that lie within the file; the answer is the end of the last one.
 fn read_features(
     source: &Source<'_>,
     table: u64,
     bits: &[u32],
     endian: Endian,
     features: &mut Features,
-) -> Result<(), Error> {
+    wholeness: &mut Wholeness,
+) -> Result<u64, Error> {
+    let mut end = table.saturating_add(bits.len() as u64 * 16);
     let table = source.read(table, bits.len() as u64 * 16)?;
     let mut left = MOST_FEATURE_BYTES;
     let mut c = Cursor::new(&table, endian);
     for &bit in bits {
         let Ok(section) = Section::read(&mut c) else {
             features.damaged += 1;
+            wholeness.missing_features.push(bit);
             continue;
         };
         if section.end().is_none_or(|end| end > source.len) {
             features.damaged += 1;
+            wholeness.missing_features.push(bit);
             continue;
         }
+        end = end.max(section.offset.saturating_add(section.size));
         let most = if Features::interprets(bit) { left } else { left.min(MOST_UNKNOWN_BYTES) };
         let bytes = source.read(section.offset, section.size.min(most))?;
         left -= bytes.len() as u64;
         features.add(bit, &bytes, section.offset, section.size, endian);
     }
-    Ok(())
+    Ok(end)
 }

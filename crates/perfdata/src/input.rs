@@ -5,7 +5,7 @@ use crate::bytes::Endian;
 use crate::chunks::Chunks;
 use crate::error::Error;
 use crate::features::Features;
-use crate::header::{Section, Source, read_head};
+use crate::header::{Section, Source, Wholeness, read_head};
 use crate::ordered::{OrderOptions, Ordered};
 use crate::prelude::read_prelude;
 use crate::table::LayoutTable;
@@ -36,6 +36,7 @@ pub struct Input {
     attrs: Vec<EventAttr>,
     features: Features,
     layouts: LayoutTable,
+    wholeness: Wholeness,
 }
 
 impl Input {
@@ -44,7 +45,16 @@ impl Input {
         if path.is_dir() {
             return Input::open_directory(path);
         }
-        Input::from_files(vec![(open(path)?, path.to_owned())])
+        let input = Input::from_files(vec![(open(path)?, path.to_owned())]);
+        match (&input, path.parent()) {
+            (Err(Error::NotPerfData { .. }), Some(directory))
+                if is_part(path) && directory.join("data").is_file() =>
+            {
+                let reason = format!("one part of a recording; give its directory {}", directory.display());
+                Err(Error::Directory { path: path.to_owned(), reason })
+            }
+            _ => input,
+        }
     }
 
     /// Reads a recording from a pipe. A recording is read more than once, so its bytes go to a temporary file without a
@@ -123,12 +133,25 @@ impl Input {
             (attrs, features) = read_prelude(&streams, head.endian)?;
         }
         let layouts = LayoutTable::new(&attrs, head.endian);
-        Ok(Input { streams, unfinished: head.unfinished, endian: head.endian, attrs, features, layouts })
+        Ok(Input {
+            streams,
+            unfinished: head.unfinished,
+            endian: head.endian,
+            attrs,
+            features,
+            layouts,
+            wholeness: head.wholeness,
+        })
     }
 
     /// The events; in pipe form those announced before the first sample.
     pub fn attrs(&self) -> &[EventAttr] {
         &self.attrs
+    }
+
+    /// What the header promises against what the file holds; nothing is promised in pipe form.
+    pub fn wholeness(&self) -> &Wholeness {
+        &self.wholeness
     }
 
     /// What the recording says about its machine, events and files.
@@ -177,6 +200,12 @@ impl Input {
     pub fn ordered(&self, options: OrderOptions) -> Result<Ordered<'_>, Error> {
         Ok(Ordered::new(self, options))
     }
+}
+
+/// Whether the name is that of a part of the directory form, `data.N`.
+fn is_part(path: &Path) -> bool {
+    let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("data."));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 fn open(path: &Path) -> Result<File, Error> {

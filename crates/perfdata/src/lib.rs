@@ -41,6 +41,7 @@ pub use feature_kinds::{
     BuildIdEntry, CompressedInfo, EventDescription, ID_BITS, SampleTime, UnknownFeature, feature,
 };
 pub use features::Features;
+pub use header::Wholeness;
 pub use input::Input;
 pub use kernel_records::{MmapEvent, TaskEvent};
 pub use layout::{FastSample, SampleLayout};

@@ -242,3 +242,30 @@ fn a_recording_whose_recorder_was_killed_is_read_to_the_end_of_the_file() {
     let (records, stats) = read_all(&bytes).unwrap();
     assert_eq!((records, stats.truncated_bytes), (whole, 100));
 }
+
+#[test]
+fn a_cut_behind_the_data_or_bytes_behind_the_end_are_noticed() {
+    let bytes = fixture("events.data");
+    let open = |bytes: &[u8]| perfdata::Input::from_pipe(bytes);
+    let whole = open(&bytes).unwrap().wholeness().clone();
+    assert!(whole.announced_features > 5 && whole.missing_features.is_empty(), "{whole:?}");
+    assert_eq!(whole.surplus_bytes, 0);
+    let at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let end = (at(40) + at(48)) as usize;
+    let cut = open(&bytes[..end]).unwrap();
+    assert_eq!(cut.wholeness().missing_features.len() as u64, whole.announced_features);
+    let cut = open(&bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(cut.wholeness().missing_features.len(), 1);
+    let cut = open(&bytes[..end - 10]).unwrap().wholeness().clone();
+    assert_eq!(cut.promised_data_bytes - cut.present_data_bytes, 10);
+    assert_eq!(cut.missing_features.len() as u64, whole.announced_features);
+    let doubled = open(&[&bytes[..], &bytes[..]].concat()).unwrap();
+    assert_eq!(doubled.wholeness().surplus_bytes, bytes.len() as u64);
+    for length in [4, 8, 12, 50] {
+        let error = open(&bytes[..length]).unwrap_err().to_string();
+        assert!(
+            error.contains("the file is cut") && error.contains(&format!("{length} are there")),
+            "{error}"
+        );
+    }
+}

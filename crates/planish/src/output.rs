@@ -35,8 +35,11 @@ pub fn write_file(
         .prefix(".planish-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(directory)
-        .map_err(|e| {
-            anyhow!("{}: cannot be written in {}: {}", path.display(), directory.display(), e.kind())
+        .map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                anyhow!("{}: there is no directory {}; create it first", path.display(), directory.display())
+            }
+            kind => anyhow!("{}: cannot be written in {}: {kind}", path.display(), directory.display()),
         })?;
     let name = beside.path().to_owned();
     temporaries().insert(name.clone());

@@ -156,6 +156,20 @@ fn a_matrix_is_the_base_one_variant_per_flag_and_all() {
 }
 
 #[test]
+fn gcc_variants_are_linked_in_layouts_too() {
+    if !has_clang() || Command::new("gcc").arg("--version").output().is_err() {
+        eprintln!("skipped: gcc or lld is not installed");
+        return;
+    }
+    let tables = "compiler = 'gcc'\n[[variant]]\nname = 'base'\n[[variant]]\nname = 'O3'\noptimize = '-O3'\n\
+        [[benchmark]]\nname = 'sum'\ncommand = '{bin} 50'\n";
+    let project = Project::new(tables);
+    let (_, told) =
+        project.json(&["compare", "--layouts", "6", "--rounds", "2", "--layout-mode", "independent"]);
+    assert_eq!(told["comparisons"][0]["layouts"]["count"], 6, "{told}");
+}
+
+#[test]
 fn files_of_two_machines_make_one_report_and_a_measurement_goes_on_where_it_ended() {
     if !has_clang() {
         return;

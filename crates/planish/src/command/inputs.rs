@@ -86,6 +86,7 @@ pub fn read(
         return read_stream(path, open(path)?, images, options, global);
     }
     let head = first_bytes(&mut open(path)?, path)?;
+    ensure!(!head.is_empty(), "{}: empty input", path.display());
     if head.starts_with(artefact::MAGIC) {
         selection.refuse_for(path)?;
         return Ok(counted(artefact::read(path)?));
@@ -113,6 +114,7 @@ fn read_stream(
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let head = first_bytes(&mut stream, path)?;
+    ensure!(!head.is_empty(), "{}: empty input", path.display());
     let kind = text_kind(&head);
     let artefact = head.starts_with(artefact::MAGIC);
     let mut whole = BufReader::with_capacity(1 << 18, std::io::Cursor::new(head).chain(stream));
@@ -170,7 +172,9 @@ const NO_COUNTS_IN_TEXT: &str = "text, but neither branch stacks nor pre-aggrega
 
 /// Recordings and artefacts hold control characters within their first bytes, text does not.
 fn is_text(head: &[u8]) -> bool {
-    !head.is_empty() && !head.iter().take(1 << 10).any(|&b| b < 0x20 && !b.is_ascii_whitespace() && b != 0x1b)
+    // The first bytes of a recording's magic alone are a cut recording.
+    let cut = b"PERFILE2".starts_with(head) || b"2ELIFREP".starts_with(head);
+    !cut && !head.iter().take(1 << 10).any(|&b| b < 0x20 && !b.is_ascii_whitespace() && b != 0x1b)
 }
 
 enum TextKind {

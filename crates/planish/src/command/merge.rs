@@ -27,9 +27,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     output::write_file(&args.output, |out| Ok(artefact::write(&args.output, &all, out)?))?;
     if !global.quiet {
         eprintln!(
-            "merged {} files: {} images, {} samples, {} branch entries",
+            "merged {} file{}: {} image{}, {} samples, {} branch entries",
             args.inputs.len(),
+            if args.inputs.len() == 1 { "" } else { "s" },
             all.images.len(),
+            if all.images.len() == 1 { "" } else { "s" },
             all.ledger.samples.used,
             all.ledger.branches.used
         );

@@ -4,9 +4,10 @@ use super::{Told, What, design, layouts, measure, measured, options};
 use crate::cli::Global;
 use crate::command::optimize;
 use anyhow::{Context, bail, ensure};
+use build::config::Compiler;
 use build::plan::STATE_DIRECTORY;
 use build::toolchain::Toolchain;
-use build::variant_plan::variant_step;
+use build::variant_plan::{LINKER_DIRECTORY, variant_step};
 use build::variants::{CompareConfig, VariantConfig};
 use build::{Plan, Step};
 use compare::result::{Alignment, Measurement, Sizes};
@@ -230,6 +231,9 @@ fn build_all(
         let (mut step, files) = variant_step(build, tools, &directory, variant, relinkable, align)?;
         step.not_inputs.push("planish.toml".into());
         std::fs::create_dir_all(directory.join(STATE_DIRECTORY).join("variants"))?;
+        if relinkable && build.compiler == Compiler::Gcc {
+            name_linker(&directory.join(LINKER_DIRECTORY))?;
+        }
         built.push((directory.join(&files.binary), files.link.map(|link| directory.join(link))));
         plans.entry(directory).or_default().push(step);
     }
@@ -239,6 +243,18 @@ fn build_all(
         }
     }
     Ok(Some(built))
+}
+
+/// A link by the name under which gcc looks for lld.
+fn name_linker(folder: &Path) -> anyhow::Result<()> {
+    let linker = relink::Linker::find()?;
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let link = folder.join("ld.lld");
+    if std::fs::read_link(&link).ok().as_deref() != Some(linker.path()) {
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(linker.path(), &link).with_context(|| link.display().to_string())?;
+    }
+    Ok(())
 }
 
 /// A work tree of a commit, below `.planish`; the directory in it that `directory` is in the repository.
