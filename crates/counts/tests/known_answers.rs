@@ -183,7 +183,9 @@ fn the_streams_of_a_directory_count_as_one_recording_whatever_the_number_of_thre
         let found = aggregate(directory.path(), &input, &images, options, &|_| {}).expect("counts");
         assert_eq!(found.samples, whole.samples);
         assert_eq!(found.counts.images, whole.counts.images, "{threads} threads");
-        assert_eq!(found.counts.ledger, whole.counts.ledger, "{threads} threads");
+        // The recording in one file has eight bytes behind its last section, which its streams have not.
+        let ledger = counts::Ledger { surplus_bytes: 8, ..found.counts.ledger };
+        assert_eq!(ledger, whole.counts.ledger, "{threads} threads");
     }
 }
 

@@ -86,7 +86,11 @@ pub fn read(
         return read_stream(path, open(path)?, images, options, global);
     }
     let head = first_bytes(&mut open(path)?, path)?;
-    ensure!(!head.is_empty(), "{}: empty input", path.display());
+    ensure!(
+        !head.is_empty(),
+        "{}: empty input, expected a recording or counts; did the program that should write it fail?",
+        path.display()
+    );
     if head.starts_with(artefact::MAGIC) {
         selection.refuse_for(path)?;
         return Ok(counted(artefact::read(path)?));
@@ -114,7 +118,11 @@ fn read_stream(
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let head = first_bytes(&mut stream, path)?;
-    ensure!(!head.is_empty(), "{}: empty input", path.display());
+    ensure!(
+        !head.is_empty(),
+        "{}: empty input, expected a recording or counts; did the program that should write it fail?",
+        path.display()
+    );
     let kind = text_kind(&head);
     let artefact = head.starts_with(artefact::MAGIC);
     let mut whole = BufReader::with_capacity(1 << 18, std::io::Cursor::new(head).chain(stream));

@@ -57,7 +57,7 @@ fn damaged_recordings() -> Vec<(&'static str, Vec<u8>, Vec<&'static str>)> {
     let huge = (1u64 << 60).to_le_bytes();
     let damaged = "damaged";
     vec![
-        ("empty", Vec::new(), vec!["empty file"]),
+        ("empty", Vec::new(), vec!["empty input"]),
         ("header zeroed", zeroed, vec!["zero bytes", "perf record"]),
         ("another file", b"\x7fELF\x02\x01\x01\0not a recording\0".to_vec(), vec!["PERFILE2", "perf record"]),
         ("header size", changed(header::SIZE, &huge), vec!["1152921504606846976", "104", damaged]),
@@ -70,7 +70,7 @@ fn damaged_recordings() -> Vec<(&'static str, Vec<u8>, Vec<&'static str>)> {
         ("attr's own size huge", changed(attrs + 4, &[0xff; 4]), vec!["4294967295", damaged]),
         ("event size 0", changed(data + 6, &[0, 0]), vec!["at least 8 bytes", "size of 0", "record again"]),
         ("event size 7", changed(data + 6, &[7, 0]), vec!["at least 8 bytes", "size of 7", "record again"]),
-        ("no data", whole[..data].to_vec(), vec!["no samples"]),
+        ("no data", whole[..data].to_vec(), vec!["the recording is cut", "record again"]),
         ("bomb", bomb(8), vec![]),
     ]
 }
