@@ -1,0 +1,165 @@
+//! Decoded code, block by block, kept from stop to stop where it cannot change.
+
+use crate::control;
+use crate::lower::lower;
+use crate::memory::{PAGE_BYTES, Pages, Source, Text};
+use crate::native::Native;
+use crate::op::Op;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+use rustc_hash::FxHashMap;
+
+/// Instructions of a block, at most.
+const MOST_OPS: usize = 64;
+/// No block.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Ops that are kept before all are forgotten: 64 bytes each.
+const MOST_KEPT: usize = 4 << 20;
+const LONGEST: usize = 15;
+
+/// Straight-line code up to a branch.
+pub(crate) struct Block {
+    pub start: u64,
+    pub first: u32,
+    pub count: u32,
+    /// The blocks that followed last: not taken, taken.
+    pub links: [u32; 2],
+}
+
+/// The blocks of a process.
+#[derive(Default)]
+pub(crate) struct Code {
+    pub blocks: Vec<Block>,
+    pub ops: Vec<Op>,
+    by_start: FxHashMap<u64, u32>,
+    /// Blocks, ops and starts that last only for this look-ahead.
+    passing: Vec<u64>,
+}
+
+impl Code {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+        self.ops.clear();
+        self.by_start.clear();
+        self.passing.clear();
+    }
+
+    /// Forgets blocks that were made from code that may change; they can be reached no more, so that links to them
+    /// are checked against [`Block::start`].
+    pub(crate) fn begin(&mut self, native: &mut Native) {
+        for start in self.passing.drain(..) {
+            if let Some(block) = self.by_start.remove(&start).and_then(|at| self.blocks.get_mut(at as usize))
+            {
+                block.start = u64::MAX;
+            }
+        }
+        if self.ops.len() > MOST_KEPT || native.full {
+            self.clear();
+            native.clear();
+        }
+    }
+
+    /// The block at an address; decoded when it is new. `None` where no code can be read.
+    pub(crate) fn find(
+        &mut self,
+        start: u64,
+        pages: &mut Pages,
+        source: &mut dyn Source,
+        native: &mut Native,
+    ) -> Option<u32> {
+        match self.by_start.get(&start) {
+            Some(at) => Some(*at),
+            None => self.decode(start, pages, source, native),
+        }
+    }
+
+    #[cold]
+    fn decode(
+        &mut self,
+        start: u64,
+        pages: &mut Pages,
+        source: &mut dyn Source,
+        native: &mut Native,
+    ) -> Option<u32> {
+        let first = u32::try_from(self.ops.len()).ok()?;
+        let mut text = Window::at(start, pages, source)?;
+        let mut instruction = Instruction::default();
+        let mut ip = start;
+        loop {
+            if !text.decode(ip, pages, source, &mut instruction) && ip == start {
+                return None;
+            }
+            if instruction.is_invalid() && ip != start {
+                // Reached only if the code goes on there: then it is decoded again, and fails there.
+                self.ops.push(Op { run: control::go_on, length: 0, ..lower(&instruction, native) });
+                break;
+            }
+            let op = lower(&instruction, native);
+            self.ops.push(op);
+            ip = instruction.next_ip();
+            if instruction.flow_control() != FlowControl::Next {
+                break;
+            }
+            if self.ops.len() - first as usize >= MOST_OPS {
+                self.ops.push(Op { run: control::go_on, ip, length: 0, ..op });
+                break;
+            }
+        }
+        let at = u32::try_from(self.blocks.len()).ok()?;
+        let count = self.ops.len() as u32 - first;
+        self.blocks.push(Block { start, first, count, links: [NONE; 2] });
+        self.by_start.insert(start, at);
+        if source.text(start) == Text::Passing {
+            self.passing.push(start);
+        }
+        Some(at)
+    }
+}
+
+/// A piece of code being decoded, from one or two pages.
+struct Window {
+    bytes: [u8; PAGE_BYTES],
+    start: u64,
+    filled: usize,
+}
+
+impl Window {
+    fn at(start: u64, pages: &mut Pages, source: &mut dyn Source) -> Option<Window> {
+        let mut window = Window { bytes: [0; PAGE_BYTES], start, filled: 0 };
+        window.fill(start, pages, source)?;
+        Some(window)
+    }
+
+    /// Reads on from an address to the end of its page.
+    fn fill(&mut self, from: u64, pages: &mut Pages, source: &mut dyn Source) -> Option<()> {
+        let found = pages.rest_of_page(source, from)?;
+        let room = self.bytes.get_mut(self.filled..)?;
+        let count = found.len().min(room.len());
+        room.get_mut(..count)?.copy_from_slice(found.get(..count)?);
+        self.filled += count;
+        Some(())
+    }
+
+    /// Decodes the instruction at an address; false where it cannot be read or is none.
+    fn decode(
+        &mut self,
+        ip: u64,
+        pages: &mut Pages,
+        source: &mut dyn Source,
+        into: &mut Instruction,
+    ) -> bool {
+        let mut at = ip.wrapping_sub(self.start) as usize;
+        if at + LONGEST > self.filled {
+            self.bytes.copy_within(at.min(self.filled)..self.filled, 0);
+            self.filled -= at.min(self.filled);
+            (self.start, at) = (ip, 0);
+            // Unreadable code after this page matters only if the instruction goes on there.
+            let next = ip.wrapping_add(self.filled as u64);
+            let _ = self.fill(next, pages, source);
+        }
+        let bytes = self.bytes.get(at..self.filled).unwrap_or_default();
+        let mut decoder = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE);
+        decoder.decode_out(into);
+        !into.is_invalid()
+    }
+}

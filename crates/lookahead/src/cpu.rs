@@ -1,0 +1,177 @@
+//! The registers of the look-ahead, and its way to memory.
+
+use crate::flags::Flags;
+use crate::memory::{Pages, Source};
+use crate::op::Op;
+use crate::word::Word;
+use crate::{Branch, Stop};
+use perfdata::RuntimeAddr;
+
+/// Number of the register that is always 0: what an address without base or index has there.
+pub(crate) const ZERO: u8 = 16;
+pub(crate) const FS_BASE: u8 = 17;
+pub(crate) const GS_BASE: u8 = 18;
+pub(crate) const RAX: u8 = 0;
+pub(crate) const RCX: u8 = 1;
+pub(crate) const RDX: u8 = 2;
+pub(crate) const RSP: u8 = 4;
+pub(crate) const RBP: u8 = 5;
+pub(crate) const RSI: u8 = 6;
+pub(crate) const RDI: u8 = 7;
+const REGISTERS: u8 = 31;
+
+/// A vector register of 64 bytes.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Vector(pub [u8; 64]);
+
+/// The registers, laid out for the stubs of [`crate::native`], which load and store them by offset.
+#[derive(Clone)]
+#[repr(C)]
+pub(crate) struct State {
+    pub vectors: [Vector; 32],
+    /// Room for a memory operand that cannot be used where it lies; with distance to its end.
+    pub bounce: [Vector; 2],
+    /// By their number in the encoding; from 16 on: 0, the bases of fs and gs.
+    pub gpr: [u64; 32],
+    pub masks: [u64; 8],
+    /// Flags on their way into and out of a stub.
+    pub flags_image: u64,
+}
+
+impl State {
+    pub(crate) fn new() -> State {
+        State {
+            vectors: [Vector([0; 64]); 32],
+            bounce: [Vector([0; 64]); 2],
+            gpr: [0; 32],
+            masks: [0; 8],
+            flags_image: 0,
+        }
+    }
+}
+
+/// The thread as far as it has been followed.
+pub(crate) struct Cpu<'e> {
+    pub state: &'e mut State,
+    pub flags: Flags,
+    /// Where the next block begins.
+    pub rip: u64,
+    pub pages: &'e mut Pages,
+    pub source: &'e mut dyn Source,
+    pub branches: &'e mut Vec<Branch>,
+    pub depth: usize,
+    /// Why it does not go on.
+    pub stop: Option<Stop>,
+    pub native: &'e mut crate::native::Native,
+    /// Blocks that end in the last branch are linked to the one that follows.
+    pub taken: bool,
+    pub patience: u64,
+}
+
+impl Cpu<'_> {
+    #[inline(always)]
+    pub(crate) fn wide(&self, register: u8) -> u64 {
+        self.state.gpr[usize::from(register & REGISTERS)]
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_wide(&mut self, register: u8, value: u64) {
+        self.state.gpr[usize::from(register & REGISTERS)] = value;
+    }
+
+    /// A register's low part; numbers from 16 on are ah, ch, dh and bh where the width is 8 bits.
+    #[inline(always)]
+    pub(crate) fn get<W: Word>(&self, register: u8) -> W {
+        if W::BYTES == 1 && register & 16 != 0 {
+            return W::cut(self.wide(register & 3) >> 8);
+        }
+        W::cut(self.wide(register))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set<W: Word>(&mut self, register: u8, value: W) {
+        let value = value.wide();
+        if W::BYTES >= 4 {
+            return self.set_wide(register, value);
+        }
+        if W::BYTES == 1 && register & 16 != 0 {
+            let kept = self.wide(register & 3) & !0xff00;
+            return self.set_wide(register & 3, kept | value << 8);
+        }
+        let mask = if W::BYTES == 1 { 0xff } else { 0xffff };
+        let kept = self.wide(register) & !mask;
+        self.set_wide(register, kept | value);
+    }
+
+    /// The address of an instruction's memory operand.
+    #[inline(always)]
+    pub(crate) fn address(&self, op: &Op) -> u64 {
+        self.wide(op.base)
+            .wrapping_add(self.wide(op.index) << (op.scale & 3))
+            .wrapping_add(self.wide(op.segment))
+            .wrapping_add(op.displacement)
+    }
+
+    #[inline(always)]
+    pub(crate) fn load<W: Word>(&mut self, address: u64) -> Option<W> {
+        let found = self.pages.load(self.source, address);
+        if found.is_none() {
+            self.unreadable(address);
+        }
+        found
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn store<W: Word>(&mut self, address: u64, value: W) -> bool {
+        let done = self.pages.store(self.source, address, value).is_some();
+        if !done {
+            self.unreadable(address);
+        }
+        done
+    }
+
+    #[cold]
+    pub(crate) fn unreadable(&mut self, address: u64) {
+        self.stop = Some(Stop::Memory { address: RuntimeAddr(address) });
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn push(&mut self, value: u64) -> bool {
+        let at = self.wide(RSP).wrapping_sub(8);
+        self.set_wide(RSP, at);
+        self.store(at, value)
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<u64> {
+        let at = self.wide(RSP);
+        let value = self.load(at)?;
+        self.set_wide(RSP, at.wrapping_add(8));
+        Some(value)
+    }
+
+    /// Notes a taken branch and goes there; false when it was the last.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn branch(&mut self, op: &Op, to: u64) -> bool {
+        self.rip = to;
+        self.taken = true;
+        self.branches.push(Branch { from: RuntimeAddr(op.ip), to: RuntimeAddr(to) });
+        if self.branches.len() >= self.depth {
+            self.stop = Some(Stop::Depth);
+            return false;
+        }
+        true
+    }
+
+    /// Ends the look-ahead at an instruction.
+    #[cold]
+    #[must_use]
+    pub(crate) fn end(&mut self, stop: Stop) -> bool {
+        self.stop = Some(stop);
+        false
+    }
+}

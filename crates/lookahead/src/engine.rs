@@ -1,0 +1,218 @@
+//! Looking ahead from a stop.
+
+use crate::code::{Code, NONE};
+use crate::cpu::{Cpu, FS_BASE, GS_BASE, State};
+use crate::flags::Flags;
+use crate::memory::{Pages, Source};
+use crate::native::Native;
+use crate::vectors::{Places, read_xsave};
+use crate::{Branch, Stop, sys};
+use perfdata::RuntimeAddr;
+
+/// The registers of a stopped thread.
+#[derive(Clone, Debug, Default)]
+pub struct Registers {
+    /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+    pub general: [u64; 16],
+    /// The instruction that runs next.
+    pub instruction_pointer: RuntimeAddr,
+    /// RFLAGS.
+    pub flags: u64,
+    /// Where the segment fs begins.
+    pub fs_base: u64,
+    /// Where the segment gs begins.
+    pub gs_base: u64,
+}
+
+/// How far to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Taken branches.
+    pub depth: usize,
+    /// Instructions.
+    pub instructions: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { depth: 1024, instructions: 65_536 }
+    }
+}
+
+/// What a look-ahead found, beside the branches.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Why it ended.
+    pub stop: Stop,
+    /// Instructions that were followed; in steps of a block.
+    pub instructions: u64,
+    /// Pages of memory that were copied.
+    pub pages: usize,
+    /// Where the thread will be then.
+    pub instruction_pointer: RuntimeAddr,
+}
+
+/// Looks ahead in the threads of one process. It remembers the code that it has seen.
+pub struct Engine {
+    state: Box<State>,
+    pages: Pages,
+    code: Code,
+    native: Native,
+    places: Places,
+    flags: Flags,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine {
+    /// Knows nothing yet.
+    pub fn new() -> Engine {
+        Engine {
+            state: Box::new(State::new()),
+            pages: Pages::new(),
+            code: Code::default(),
+            native: Native::new(),
+            places: Places::here(),
+            flags: Flags::default(),
+        }
+    }
+
+    /// Forgets all code: the process has mapped other code somewhere, or become another program.
+    pub fn forget(&mut self) {
+        self.code.clear();
+        self.native.clear();
+    }
+
+    /// Follows a thread from its registers (`xsave`: the area of `NT_X86_XSTATE` in its standard form, as ptrace gives it)
+    /// and puts the branches that it takes into `branches`, oldest first, replacing what was there.
+    pub fn run(
+        &mut self,
+        registers: &Registers,
+        xsave: &[u8],
+        source: &mut dyn Source,
+        limits: &Limits,
+        branches: &mut Vec<Branch>,
+    ) -> Outcome {
+        self.run_with(registers, xsave, source, limits, branches, &mut |_| ())
+    }
+
+    /// As [`Engine::run`], and shows the address of each instruction before it is followed.
+    pub fn trace(
+        &mut self,
+        registers: &Registers,
+        xsave: &[u8],
+        source: &mut dyn Source,
+        limits: &Limits,
+        branches: &mut Vec<Branch>,
+        seen: &mut dyn FnMut(RuntimeAddr),
+    ) -> Outcome {
+        self.run_with(registers, xsave, source, limits, branches, &mut |ip| seen(RuntimeAddr(ip)))
+    }
+
+    /// The general registers, flags and instruction pointer after the last look-ahead; whole instructions were followed
+    /// where it ended by [`Stop::Depth`] or [`Stop::SystemCall`].
+    pub fn registers(&self, outcome: &Outcome) -> Registers {
+        let mut general = [0; 16];
+        general.copy_from_slice(&self.state.gpr[..16]);
+        Registers {
+            general,
+            instruction_pointer: outcome.instruction_pointer,
+            flags: self.flags.image(),
+            fs_base: self.state.gpr[usize::from(FS_BASE)],
+            gs_base: self.state.gpr[usize::from(GS_BASE)],
+        }
+    }
+
+    #[inline(always)]
+    fn run_with<F: FnMut(u64)>(
+        &mut self,
+        registers: &Registers,
+        xsave: &[u8],
+        source: &mut dyn Source,
+        limits: &Limits,
+        branches: &mut Vec<Branch>,
+        seen: &mut F,
+    ) -> Outcome {
+        branches.clear();
+        self.state.gpr[..16].copy_from_slice(&registers.general);
+        self.state.gpr[usize::from(FS_BASE)] = registers.fs_base;
+        self.state.gpr[usize::from(GS_BASE)] = registers.gs_base;
+        let mxcsr = read_xsave(xsave, &self.places, &mut self.state);
+        if let Some(image) = xsave.first_chunk::<512>() {
+            self.native.x87.0 = *image;
+        }
+        self.native.x87_loaded = false;
+        self.native.saved.clear();
+        self.code.begin(&mut self.native);
+        self.pages.begin(source, registers.general[4]);
+        let host = sys::mxcsr();
+        sys::set_mxcsr(mxcsr);
+        let mut cpu = Cpu {
+            state: &mut self.state,
+            flags: Flags::from_image(registers.flags),
+            rip: registers.instruction_pointer.0,
+            pages: &mut self.pages,
+            source,
+            branches,
+            depth: limits.depth.max(1),
+            stop: None,
+            native: &mut self.native,
+            taken: false,
+            patience: limits.instructions,
+        };
+        let stop = follow(&mut self.code, &mut cpu, seen);
+        let (instructions, rip) = (limits.instructions - cpu.patience, cpu.rip);
+        self.flags = cpu.flags;
+        if cpu.native.x87_loaded {
+            sys::clear_x87();
+        }
+        sys::set_mxcsr(host);
+        let pages = self.pages.copied();
+        Outcome { stop, instructions, pages, instruction_pointer: RuntimeAddr(rip) }
+    }
+}
+
+/// Runs block after block.
+#[inline(always)]
+fn follow<F: FnMut(u64)>(code: &mut Code, cpu: &mut Cpu<'_>, seen: &mut F) -> Stop {
+    let mut last = NONE;
+    loop {
+        let linked = code.blocks.get(last as usize).map_or(NONE, |block| block.links[usize::from(cpu.taken)]);
+        let at = match code.blocks.get(linked as usize) {
+            Some(block) if block.start == cpu.rip => linked,
+            _ => {
+                let Some(at) = code.find(cpu.rip, cpu.pages, cpu.source, cpu.native) else {
+                    return Stop::Memory { address: RuntimeAddr(cpu.rip) };
+                };
+                if let Some(block) = code.blocks.get_mut(last as usize) {
+                    block.links[usize::from(cpu.taken)] = at;
+                }
+                at
+            }
+        };
+        let Some(block) = code.blocks.get(at as usize) else { return Stop::Fault };
+        let first = block.first as usize;
+        let ops = code.ops.get(first..first + block.count as usize).unwrap_or_default();
+        for op in ops {
+            // The end of a block that was cut is no instruction.
+            if op.length != 0 {
+                seen(op.ip);
+            }
+            if !(op.run)(cpu, op) {
+                if cpu.stop != Some(Stop::Depth) {
+                    cpu.rip = op.ip;
+                }
+                return cpu.stop.unwrap_or(Stop::Fault);
+            }
+        }
+        cpu.patience = cpu.patience.saturating_sub(u64::from(block.count));
+        if cpu.patience == 0 {
+            return Stop::Long;
+        }
+        last = at;
+    }
+}

@@ -1,0 +1,382 @@
+//! From a decoded instruction to an op.
+
+use crate::arithmetic::*;
+use crate::control;
+use crate::cpu::{FS_BASE, GS_BASE, ZERO};
+use crate::native::{self, Native};
+use crate::op::{Family, Form, Op, Run, pick};
+use crate::string::{self, Kind};
+use crate::{saved, vectors};
+use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
+
+/// Makes an instruction ready. What has no model runs on the processor, and what may not do that ends the look-ahead.
+pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
+    let mut op = Op {
+        run: control::unmodelled,
+        ip: instruction.ip(),
+        displacement: 0,
+        immediate: 0,
+        base: ZERO,
+        index: ZERO,
+        scale: 0,
+        segment: ZERO,
+        target: 0,
+        source: 0,
+        length: instruction.len() as u8,
+        extra: 0,
+        mnemonic: instruction.mnemonic() as u16,
+        stub: 0,
+    };
+    if !addresses(instruction, &mut op) {
+        return op;
+    }
+    match modelled(instruction, &mut op) {
+        Some(run) => op.run = run,
+        None => {
+            // A fresh copy: what the attempt filled in means something else there.
+            let mut plain = Op { target: 0, source: 0, extra: 0, immediate: 0, ..op };
+            if native.lower(instruction, &mut plain) {
+                return plain;
+            }
+        }
+    }
+    op
+}
+
+/// A general register's number in an op.
+fn number(register: Register) -> Option<u8> {
+    Some(match register {
+        Register::AH => 16,
+        Register::CH => 17,
+        Register::DH => 18,
+        Register::BH => 19,
+        other if other.is_gpr() => other.full_register().number() as u8,
+        _ => return None,
+    })
+}
+
+/// Fills in the memory operand; false where its address is of an unusual kind.
+fn addresses(instruction: &Instruction, op: &mut Op) -> bool {
+    let memory = (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
+    if !memory {
+        return true;
+    }
+    let base = instruction.memory_base();
+    op.displacement = instruction.memory_displacement64();
+    let part = |register: Register| match register {
+        Register::None => Some(ZERO),
+        other if other.is_gpr64() => Some(other.number() as u8),
+        // The index of a gather, which has no model and no stub.
+        other if other.is_vector_register() => Some(ZERO),
+        _ => None,
+    };
+    let base = if base == Register::RIP { Some(ZERO) } else { part(base) };
+    let (Some(base), Some(index)) = (base, part(instruction.memory_index())) else { return false };
+    (op.base, op.index) = (base, index);
+    op.scale = instruction.memory_index_scale().trailing_zeros() as u8;
+    // `lea` computes without the segment.
+    op.segment = match instruction.memory_segment() {
+        Register::FS if instruction.mnemonic() != Mnemonic::Lea => FS_BASE,
+        Register::GS if instruction.mnemonic() != Mnemonic::Lea => GS_BASE,
+        _ => ZERO,
+    };
+    true
+}
+
+/// Bytes of an operand.
+fn size(instruction: &Instruction, operand: u32) -> usize {
+    match instruction.op_kind(operand) {
+        OpKind::Register => instruction.op_register(operand).size(),
+        OpKind::Memory => instruction.memory_size().size(),
+        _ => 0,
+    }
+}
+
+/// The function of a family for the first two operands; fills in registers and immediate.
+fn two<F: Family>(instruction: &Instruction, op: &mut Op, bytes: usize) -> Option<Run> {
+    use OpKind as K;
+    let count = instruction.op_count();
+    let (first, second) =
+        (instruction.op0_kind(), if count > 1 { instruction.op1_kind() } else { K::Immediate8 });
+    let form = match (first, second) {
+        (K::Register, K::Register) => Form::RegisterRegister,
+        (K::Register, K::Memory) => Form::RegisterMemory,
+        (K::Memory, K::Register) => Form::MemoryRegister,
+        (K::Register, _) => Form::RegisterImmediate,
+        (K::Memory, _) => Form::MemoryImmediate,
+        _ => return None,
+    };
+    if first == K::Register {
+        op.target = number(instruction.op0_register())?;
+    }
+    if second == K::Register {
+        op.source = number(instruction.op1_register())?;
+    }
+    let last = count.saturating_sub(1);
+    if count > 1 && !matches!(instruction.op_kind(last), K::Register | K::Memory) {
+        op.immediate = instruction.immediate(last);
+    }
+    pick::<F>(bytes, form)
+}
+
+/// The function for an instruction that has a model.
+fn modelled(instruction: &Instruction, op: &mut Op) -> Option<Run> {
+    use Mnemonic as M;
+    let name = instruction.mnemonic();
+    if instruction.is_string_instruction() {
+        return string_instruction(instruction, op);
+    }
+    if let Some(run) = branch(instruction, op) {
+        return Some(run);
+    }
+    let condition = instruction.condition_code();
+    if condition != ConditionCode::None {
+        op.extra = condition as u8 - 1;
+    }
+    let first = size(instruction, 0);
+    match name {
+        M::Mov => two::<Mov>(instruction, op, first),
+        M::Movnti => two::<Mov>(instruction, op, first),
+        M::Add => two::<Of<Add>>(instruction, op, first),
+        M::Adc => two::<Of<Adc>>(instruction, op, first),
+        M::Sub => two::<Of<Sub>>(instruction, op, first),
+        M::Sbb => two::<Of<Sbb>>(instruction, op, first),
+        M::Cmp => two::<Of<Cmp>>(instruction, op, first),
+        M::And => two::<Of<And>>(instruction, op, first),
+        M::Or => two::<Of<Or>>(instruction, op, first),
+        M::Xor => two::<Of<Xor>>(instruction, op, first),
+        M::Test => two::<Of<Test>>(instruction, op, first),
+        M::Inc => two::<Of<Inc>>(instruction, op, first),
+        M::Dec => two::<Of<Dec>>(instruction, op, first),
+        M::Neg => two::<Of<Neg>>(instruction, op, first),
+        M::Not => two::<Of<Not>>(instruction, op, first),
+        M::Shl | M::Sal => two::<Of<Shl>>(instruction, op, first),
+        M::Shr => two::<Of<Shr>>(instruction, op, first),
+        M::Sar => two::<Of<Sar>>(instruction, op, first),
+        M::Rol => two::<Of<Rol>>(instruction, op, first),
+        M::Ror => two::<Of<Ror>>(instruction, op, first),
+        M::Bsf => two::<Of<Bsf>>(instruction, op, first),
+        M::Bsr => two::<Of<Bsr>>(instruction, op, first),
+        M::Tzcnt => two::<Of<Tzcnt>>(instruction, op, first),
+        M::Bt if instruction.op0_kind() == OpKind::Register || instruction.op1_kind() != OpKind::Register => {
+            two::<Of<Bt>>(instruction, op, first)
+        }
+        M::Imul if instruction.op_count() == 3 => two::<ImulBy>(instruction, op, first),
+        M::Imul if instruction.op_count() == 2 => two::<Of<Imul>>(instruction, op, first),
+        M::Imul => {
+            op.extra = 1;
+            two::<Multiply>(instruction, op, first)
+        }
+        M::Mul => two::<Multiply>(instruction, op, first),
+        M::Div => two::<Divide>(instruction, op, first),
+        M::Idiv => {
+            op.extra = 1;
+            two::<Divide>(instruction, op, first)
+        }
+        M::Movzx => {
+            op.extra = first as u8;
+            two::<Movzx>(instruction, op, size(instruction, 1))
+        }
+        M::Movsx | M::Movsxd => {
+            op.extra = first as u8;
+            two::<Movsx>(instruction, op, size(instruction, 1))
+        }
+        M::Xchg => two::<Xchg>(instruction, op, first),
+        M::Xadd => two::<Xadd>(instruction, op, first),
+        M::Cmpxchg => two::<Cmpxchg>(instruction, op, first),
+        _ if condition != ConditionCode::None
+            && instruction.op_count() == 2
+            && instruction.op0_register().is_gpr() =>
+        {
+            two::<Cmov>(instruction, op, first)
+        }
+        _ if condition != ConditionCode::None && instruction.op_count() == 1 => {
+            two::<Set>(instruction, op, first)
+        }
+        _ => simple(instruction, op, first),
+    }
+}
+
+/// Instructions of one operand or none.
+fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
+    use Mnemonic as M;
+    let mut with = |extra: u8, run: Run| {
+        op.extra = extra;
+        Some(run)
+    };
+    match instruction.mnemonic() {
+        M::Lea => {
+            op.target = number(instruction.op0_register())?;
+            op.extra = first as u8;
+            Some(lea)
+        }
+        M::Cbw => with(2, widen),
+        M::Cwde => with(4, widen),
+        M::Cdqe => with(8, widen),
+        M::Cwd => with(2, spread),
+        M::Cdq => with(4, spread),
+        M::Cqo => with(8, spread),
+        M::Bswap if first >= 4 => {
+            op.target = number(instruction.op0_register())?;
+            op.extra = first as u8;
+            Some(bswap)
+        }
+        M::Cld => with(0, control::direction),
+        M::Std => with(1, control::direction),
+        M::Clc => with(0, control::carry),
+        M::Stc => with(1, control::carry),
+        M::Cmc => with(2, control::carry),
+        M::Pushfq => Some(control::push_flags),
+        M::Popfq => Some(control::pop_flags),
+        M::Leave => (instruction.stack_pointer_increment() == 8).then_some(control::leave as Run),
+        M::Push => push(instruction, op, first),
+        M::Pop => pop(instruction, op, first),
+        M::Vzeroupper => Some(vectors::zero_upper),
+        M::Vzeroall => Some(vectors::zero_all),
+        M::Ldmxcsr | M::Vldmxcsr => Some(native::load_mxcsr),
+        M::Stmxcsr | M::Vstmxcsr => Some(native::store_mxcsr),
+        M::Xsave
+        | M::Xsave64
+        | M::Xsavec
+        | M::Xsavec64
+        | M::Xsaveopt
+        | M::Xsaveopt64
+        | M::Fxsave
+        | M::Fxsave64 => Some(saved::save),
+        M::Xrstor | M::Xrstor64 | M::Fxrstor | M::Fxrstor64 => Some(saved::restore),
+        M::Rdfsbase => base(instruction, op, FS_BASE, false),
+        M::Rdgsbase => base(instruction, op, GS_BASE, false),
+        M::Wrfsbase => base(instruction, op, FS_BASE, true),
+        M::Wrgsbase => base(instruction, op, GS_BASE, true),
+        M::Nop | M::Endbr64 | M::Pause | M::Lfence | M::Mfence | M::Sfence | M::Clflush | M::Clflushopt => {
+            Some(nothing)
+        }
+        M::Prefetcht0 | M::Prefetcht1 | M::Prefetcht2 | M::Prefetchnta | M::Prefetchw | M::Prefetch => {
+            Some(nothing)
+        }
+        M::Ud2 | M::Int3 | M::Hlt | M::Ud1 | M::Int1 | M::INVALID => Some(control::fault),
+        other => native::machine(other),
+    }
+}
+
+/// rdfsbase and its kin are moves from and to the registers that hold the bases.
+fn base(instruction: &Instruction, op: &mut Op, which: u8, write: bool) -> Option<Run> {
+    let register = number(instruction.op0_register())?;
+    (op.target, op.source) = if write { (which, register) } else { (register, which) };
+    pick::<Mov>(size(instruction, 0), Form::RegisterRegister)
+}
+
+fn push(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
+    if instruction.stack_pointer_increment() != -8 {
+        return None;
+    }
+    match instruction.op0_kind() {
+        OpKind::Register if first == 8 => {
+            op.source = number(instruction.op0_register())?;
+            Some(control::push_register)
+        }
+        OpKind::Memory => Some(control::push_memory),
+        OpKind::Register => None,
+        _ => {
+            op.immediate = instruction.immediate(0);
+            Some(control::push_immediate)
+        }
+    }
+}
+
+fn pop(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
+    match instruction.op0_kind() {
+        OpKind::Register if first == 8 => {
+            op.target = number(instruction.op0_register())?;
+            Some(control::pop_register)
+        }
+        OpKind::Memory if first == 8 => Some(control::pop_memory),
+        _ => None,
+    }
+}
+
+/// Whatever may not go on with the next instruction.
+fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
+    use Mnemonic as M;
+    let kind = instruction.op0_kind();
+    let near = kind == OpKind::NearBranch64;
+    if near {
+        op.immediate = instruction.near_branch64();
+    }
+    let register = kind == OpKind::Register;
+    if register && matches!(instruction.mnemonic(), M::Jmp | M::Call) {
+        op.source = number(instruction.op0_register())?;
+    }
+    match instruction.mnemonic() {
+        _ if instruction.is_jcc_short_or_near() && near => {
+            control::CONDITIONAL.get(usize::from(instruction.condition_code() as u8).wrapping_sub(1)).copied()
+        }
+        M::Jmp if near => Some(control::jump),
+        M::Call if near => Some(control::call),
+        M::Jmp if instruction.is_jmp_near_indirect() => {
+            Some(if register { control::jump_register } else { control::jump_memory })
+        }
+        M::Call if instruction.is_call_near_indirect() => {
+            Some(if register { control::call_register } else { control::call_memory })
+        }
+        M::Ret => {
+            op.immediate = if instruction.op_count() == 1 { instruction.immediate(0) & 0xffff } else { 0 };
+            Some(control::ret)
+        }
+        M::Jrcxz => Some(control::count_down),
+        M::Loop | M::Loope | M::Loopne if near => {
+            op.extra = match instruction.mnemonic() {
+                M::Loop => 1,
+                M::Loope => 2,
+                _ => 3,
+            };
+            Some(control::count_down)
+        }
+        M::Syscall | M::Sysenter | M::Int => Some(control::system_call),
+        _ => None,
+    }
+}
+
+fn string_instruction(instruction: &Instruction, op: &mut Op) -> Option<Run> {
+    use Mnemonic as M;
+    let (kind, bytes) = match instruction.mnemonic() {
+        M::Movsb => (Kind::Move, 1),
+        M::Movsw => (Kind::Move, 2),
+        M::Movsd => (Kind::Move, 4),
+        M::Movsq => (Kind::Move, 8),
+        M::Stosb => (Kind::Store, 1),
+        M::Stosw => (Kind::Store, 2),
+        M::Stosd => (Kind::Store, 4),
+        M::Stosq => (Kind::Store, 8),
+        M::Lodsb => (Kind::Load, 1),
+        M::Lodsw => (Kind::Load, 2),
+        M::Lodsd => (Kind::Load, 4),
+        M::Lodsq => (Kind::Load, 8),
+        M::Scasb => (Kind::Scan, 1),
+        M::Scasw => (Kind::Scan, 2),
+        M::Scasd => (Kind::Scan, 4),
+        M::Scasq => (Kind::Scan, 8),
+        M::Cmpsb => (Kind::Compare, 1),
+        M::Cmpsw => (Kind::Compare, 2),
+        M::Cmpsd => (Kind::Compare, 4),
+        M::Cmpsq => (Kind::Compare, 8),
+        _ => return None,
+    };
+    // Another segment, or 32-bit addresses.
+    let usual = |index: u32| {
+        !matches!(
+            instruction.op_kind(index),
+            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegSI | OpKind::MemoryESDI
+        )
+    };
+    if instruction.has_segment_prefix() || !(0..instruction.op_count()).all(usual) {
+        return Some(control::unmodelled);
+    }
+    if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
+        op.extra = string::REPEATED;
+    }
+    if !instruction.has_repne_prefix() {
+        op.extra |= string::WHILE_EQUAL;
+    }
+    string::pick(kind, bytes)
+}

@@ -1,0 +1,148 @@
+//! String instructions, one or repeated.
+
+use crate::Stop;
+use crate::arithmetic::{Binary, Cmp};
+use crate::cpu::{Cpu, RAX, RCX, RDI, RSI};
+use crate::op::{Op, Run};
+use crate::word::Word;
+
+/// Bytes that one repeated instruction may touch: what takes longer than a stop may last ends the look-ahead.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Which instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Move,
+    Store,
+    Load,
+    Scan,
+    Compare,
+}
+
+/// Set in `extra`: repeated; and while the elements are the same, or differ.
+pub(crate) const REPEATED: u8 = 1;
+pub(crate) const WHILE_EQUAL: u8 = 2;
+
+/// The function for an element of so many bytes.
+pub(crate) fn pick(kind: Kind, bytes: usize) -> Option<Run> {
+    Some(match bytes {
+        1 => of::<u8>(kind),
+        2 => of::<u16>(kind),
+        4 => of::<u32>(kind),
+        8 => of::<u64>(kind),
+        _ => return None,
+    })
+}
+
+fn of<W: Word>(kind: Kind) -> Run {
+    match kind {
+        Kind::Move => move_elements::<W>,
+        Kind::Store => elements::<W, { Kind::Store as u8 }>,
+        Kind::Load => elements::<W, { Kind::Load as u8 }>,
+        Kind::Scan => elements::<W, { Kind::Scan as u8 }>,
+        Kind::Compare => elements::<W, { Kind::Compare as u8 }>,
+    }
+}
+
+/// How many elements; ends the look-ahead where there are too many.
+fn count<W: Word>(cpu: &mut Cpu<'_>, op: &Op) -> Option<u64> {
+    if op.extra & REPEATED == 0 {
+        return Some(1);
+    }
+    let count = cpu.wide(RCX);
+    let bytes = count.saturating_mul(W::BYTES as u64);
+    if bytes > MOST_BYTES {
+        cpu.stop = Some(Stop::Long);
+        return None;
+    }
+    cpu.patience = cpu.patience.saturating_sub(bytes / 64);
+    Some(count)
+}
+
+fn step<W: Word>(cpu: &Cpu<'_>) -> u64 {
+    if cpu.flags.down { (W::BYTES as u64).wrapping_neg() } else { W::BYTES as u64 }
+}
+
+/// movs: copies page by page where source and target do not overlap, else element by element, as the processor does.
+fn move_elements<W: Word>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+    let Some(count) = count::<W>(cpu, op) else { return false };
+    let (from, to) = (cpu.wide(RSI), cpu.wide(RDI));
+    let bytes = count * W::BYTES as u64;
+    let apart = from.wrapping_sub(to) >= bytes && to.wrapping_sub(from) >= bytes;
+    let step = step::<W>(cpu);
+    if apart && !cpu.flags.down {
+        let mut done = 0;
+        let mut room = [0u8; 4096];
+        while done < bytes {
+            let part = (bytes - done).min(4096) as usize;
+            let Some(room) = room.get_mut(..part) else { return false };
+            let (source, target) = (from.wrapping_add(done), to.wrapping_add(done));
+            if cpu.pages.copy_out(cpu.source, source, room).is_none() {
+                cpu.unreadable(source);
+                return false;
+            }
+            if cpu.pages.copy_in(cpu.source, target, room).is_none() {
+                cpu.unreadable(target);
+                return false;
+            }
+            done += part as u64;
+        }
+    } else {
+        for at in 0..count {
+            let moved = step.wrapping_mul(at);
+            let Some(value) = cpu.load::<W>(from.wrapping_add(moved)) else { return false };
+            if !cpu.store(to.wrapping_add(moved), value) {
+                return false;
+            }
+        }
+    }
+    let moved = step.wrapping_mul(count);
+    cpu.set_wide(RSI, cpu.wide(RSI).wrapping_add(moved));
+    cpu.set_wide(RDI, to.wrapping_add(moved));
+    if op.extra & REPEATED != 0 {
+        cpu.set_wide(RCX, 0);
+    }
+    true
+}
+
+/// The other string instructions.
+fn elements<W: Word, const KIND: u8>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+    let Some(mut left) = count::<W>(cpu, op) else { return false };
+    let step = step::<W>(cpu);
+    let (loads, scans, compares) =
+        (KIND == Kind::Load as u8, KIND == Kind::Scan as u8, KIND == Kind::Compare as u8);
+    let repeated = op.extra & REPEATED != 0;
+    while left > 0 {
+        let (from, to) = (cpu.wide(RSI), cpu.wide(RDI));
+        if loads {
+            let Some(value) = cpu.load::<W>(from) else { return false };
+            cpu.set(RAX, value);
+        } else if scans || compares {
+            let Some(b) = cpu.load::<W>(to) else { return false };
+            let a = if scans { Some(cpu.get(RAX)) } else { cpu.load::<W>(from) };
+            let Some(a) = a else { return false };
+            Cmp::apply(&mut cpu.flags, a, b);
+        } else {
+            let value = cpu.get::<W>(RAX);
+            if !cpu.store(to, value) {
+                return false;
+            }
+        }
+        if loads || compares {
+            cpu.set_wide(RSI, from.wrapping_add(step));
+        }
+        if !loads {
+            cpu.set_wide(RDI, to.wrapping_add(step));
+        }
+        left -= 1;
+        if repeated {
+            cpu.set_wide(RCX, left);
+        }
+        let wanted = op.extra & WHILE_EQUAL != 0;
+        if repeated && (scans || compares) && (cpu.flags.zero == 0) != wanted {
+            break;
+        }
+    }
+    true
+}

@@ -1,0 +1,158 @@
+//! What needs the processor itself: memory for stubs, calling them, and the few instructions that only say what the
+//! machine is.
+
+use crate::cpu::State;
+use std::arch::asm;
+use std::ptr::NonNull;
+
+/// Exceptions of MXCSR, masked.
+const MXCSR_MASKS: u32 = 0x1f80;
+/// Exceptions of the x87 control word, masked.
+const X87_MASKS: u16 = 0x3f;
+const X87_IMAGE_BYTES: usize = 512;
+
+/// Memory that is mapped twice, to be written in one place and run in the other.
+pub(crate) struct Arena {
+    write: NonNull<u8>,
+    run: NonNull<u8>,
+    bytes: usize,
+    used: usize,
+}
+
+// SAFETY: the mappings belong to the value alone, and are only written through `&mut self`.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// `None` where the system does not allow memory that runs.
+    pub(crate) fn new(bytes: usize) -> Option<Arena> {
+        // SAFETY: a new descriptor and two new mappings of it; the pointers are checked, and the descriptor is closed
+        // once the mappings hold the memory.
+        unsafe {
+            let fd = libc::memfd_create(c"planish-stubs".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return None;
+            }
+            let map = |access| {
+                let at = libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0);
+                if at == libc::MAP_FAILED { None } else { NonNull::new(at.cast::<u8>()) }
+            };
+            let sized = libc::ftruncate(fd, bytes as libc::off_t) == 0;
+            let write = sized.then(|| map(libc::PROT_READ | libc::PROT_WRITE)).flatten();
+            let run = sized.then(|| map(libc::PROT_READ | libc::PROT_EXEC)).flatten();
+            libc::close(fd);
+            match (write, run) {
+                (Some(write), Some(run)) => Some(Arena { write, run, bytes, used: 0 }),
+                (one, other) => {
+                    for left in [one, other].into_iter().flatten() {
+                        libc::munmap(left.as_ptr().cast(), bytes);
+                    }
+                    None
+                }
+            }
+        }
+    }
+
+    /// Places code; `None` when it is full.
+    pub(crate) fn place(&mut self, code: &[u8]) -> Option<u32> {
+        let at = self.used.next_multiple_of(16);
+        let end = at.checked_add(code.len()).filter(|end| *end <= self.bytes)?;
+        // SAFETY: `at..end` lies within the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), self.write.as_ptr().add(at), code.len()) };
+        self.used = end;
+        u32::try_from(at).ok()
+    }
+
+    /// Forgets all code.
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// Runs a stub.
+    ///
+    /// # Safety
+    /// `at` came from [`Arena::place`] with code that follows the convention of [`crate::native`], and `memory` is
+    /// valid for as many bytes as the stub's instruction touches.
+    #[inline(always)]
+    pub(crate) unsafe fn call(&self, at: u32, state: *mut State, memory: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let stub: extern "sysv64" fn(*mut State, *mut u8) =
+                std::mem::transmute(self.run.as_ptr().add(at as usize));
+            stub(state, memory);
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for mapping in [self.write, self.run] {
+            // SAFETY: exactly what was mapped.
+            unsafe { libc::munmap(mapping.as_ptr().cast(), self.bytes) };
+        }
+    }
+}
+
+/// Sets MXCSR, with all exceptions masked: rounding and denormals as the thread has them.
+pub(crate) fn set_mxcsr(value: u32) {
+    let masked = value | MXCSR_MASKS;
+    // SAFETY: all exceptions are masked, and no floating-point code of Rust's runs until it is set back.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &masked, options(nostack, readonly)) };
+}
+
+/// The MXCSR of the moment.
+pub(crate) fn mxcsr() -> u32 {
+    let mut value = 0u32;
+    // SAFETY: writes the local variable.
+    unsafe { asm!("stmxcsr [{}]", in(reg) &mut value, options(nostack)) };
+    value
+}
+
+/// Room for the x87 and vector registers as `fxsave` lays them out.
+#[repr(C, align(16))]
+pub(crate) struct X87Image(pub [u8; X87_IMAGE_BYTES]);
+
+/// Loads the x87 registers, exceptions masked, and leaves the vector registers and MXCSR as they were.
+pub(crate) fn load_x87(image: &X87Image) {
+    let mut now = X87Image([0; X87_IMAGE_BYTES]);
+    // SAFETY: an aligned local area. Registers from 160 on are the vector registers of the moment, so loading the
+    // mixed image changes the x87 part alone.
+    unsafe {
+        asm!("fxsave64 [{}]", in(reg) &mut now, options(nostack));
+        let control = u16::from_le_bytes([image.0[0], image.0[1]]) | X87_MASKS;
+        now.0[..24].copy_from_slice(&image.0[..24]);
+        now.0[32..160].copy_from_slice(&image.0[32..160]);
+        now.0[..2].copy_from_slice(&control.to_le_bytes());
+        asm!("fxrstor64 [{}]", in(reg) &now, options(nostack, readonly));
+    }
+}
+
+/// Empties the x87 registers, as Rust code expects them.
+pub(crate) fn clear_x87() {
+    // SAFETY: Rust code keeps nothing in x87 registers.
+    unsafe { asm!("fninit", options(nomem, nostack)) };
+}
+
+/// rax, rbx, rcx and rdx after `cpuid`.
+pub(crate) fn cpuid(leaf: u32, sub: u32) -> [u32; 4] {
+    // The lint knows that some compilers find this call safe and some do not.
+    #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
+    // SAFETY: every processor of this architecture has the instruction.
+    let found = unsafe { std::arch::x86_64::__cpuid_count(leaf, sub) };
+    [found.eax, found.ebx, found.ecx, found.edx]
+}
+
+/// The time stamp counter and the number that the kernel keeps with it (`rdtscp`).
+pub(crate) fn time_stamp() -> (u64, u32) {
+    let mut aux = 0;
+    // SAFETY: the instruction is on every processor with 64-bit Linux that a vdso clock works on; `aux` is local.
+    let stamp = unsafe { std::arch::x86_64::__rdtscp(&mut aux) };
+    (stamp, aux)
+}
+
+/// An extended control register.
+pub(crate) fn extended_control(number: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: number 0 is there where the vector state is saved with xsave, which the caller asks first.
+    unsafe { asm!("xgetbv", in("ecx") number, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    u64::from(high) << 32 | u64::from(low)
+}
