@@ -1,0 +1,231 @@
+//! How each thread learns that its period is over: by a signal of its own where that is safe, else the tracer
+//! interrupts it.
+//!
+//! The signal has to be one that does nothing should the tracer die, and that the program has no use for, since a
+//! second one is lost while a first is queued: SIGURG, else SIGWINCH.
+
+use crate::counts::{Reason, Skip, add};
+use crate::place::Place;
+use crate::proc;
+use crate::sys;
+use crate::sys::event::Event;
+use crate::sys::tick::WAKE;
+use crate::tracer::{State, Thread, Tracer, Way, fine};
+use crate::visit::{Ending, Visitor};
+
+/// So many periods without a stop raise the question whether the thread can be signalled.
+const SILENT_PERIODS: u64 = 3;
+/// The memory that says where a period ended is limited for ordinary users and needed by others too: so many threads
+/// get it.
+const MOST_RINGS: u64 = 48;
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The signal that a program with these handlers can be stopped with.
+fn free_signal(caught: u64) -> Option<i32> {
+    [libc::SIGURG, libc::SIGWINCH].into_iter().find(|signal| caught & bit(*signal) == 0)
+}
+
+impl Thread {
+    /// CPU time of the thread, in nanoseconds, from some start.
+    pub(crate) fn clock_ns(&self, tid: i32) -> Option<u64> {
+        match &self.event {
+            Some(event) => fine(event.count_ns()),
+            None => proc::cpu_time_ns(self.pid, tid),
+        }
+    }
+
+    /// Opens the signal mask of a stopped thread for the signal that its clock sent, if that is queued: it is then
+    /// delivered, and dropped, before the thread executes anything.
+    pub(crate) fn unblock_own_signal(&mut self, tid: i32) -> bool {
+        let ours = sys::queued(tid).into_iter().find(|info| self.sent_by_clock(info));
+        let (Some(info), Some(mask)) = (ours, fine(sys::signal_mask(tid))) else { return false };
+        if mask & bit(info.signal) != 0 {
+            if sys::set_signal_mask(tid, mask & !bit(info.signal)).is_err() {
+                return false;
+            }
+            self.mask = Some(mask);
+        }
+        true
+    }
+}
+
+impl Tracer {
+    /// Starts a thread's clock. `running`: its signal mask is its own already (a new thread begins with everything
+    /// blocked, and its library opens the mask later).
+    pub(crate) fn start_clock(&mut self, tid: i32, running: bool) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let pid = thread.pid;
+        let mut signal = self.processes.get(&pid).and_then(|process| process.signal);
+        let mut reason = Reason::Handled;
+        if running && let Ok(status) = proc::status(tid) {
+            signal = free_signal(status.caught);
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.signal = signal;
+            }
+            if signal.is_some_and(|signal| status.blocked & bit(signal) != 0) {
+                (signal, reason) = (None, Reason::Blocked);
+            }
+        }
+        let with_ring = self.counts.threads <= MOST_RINGS;
+        thread.close_event();
+        let opened = Event::open(tid, thread.period_ns, with_ring);
+        let way = match &opened {
+            Err(error) => {
+                let code = error.raw_os_error();
+                let full = matches!(code, Some(libc::EMFILE | libc::ENFILE));
+                Way::Interrupt(if full { Reason::NoDescriptor } else { Reason::NoEvent })
+            }
+            Ok(_) => signal.map_or(Way::Interrupt(reason), Way::Signal),
+        };
+        thread.event = fine(opened);
+        self.set_way(tid, way);
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            if let Some(event) = &thread.event {
+                fine(event.enable());
+            }
+            thread.seen_ns = thread.clock_ns(tid).unwrap_or(0);
+        }
+    }
+
+    /// Changes how a thread is told.
+    fn set_way(&mut self, tid: i32, way: Way) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if thread.way == way {
+            return;
+        }
+        let told = match (way, &thread.event) {
+            (Way::Signal(signal), Some(event)) => event.send(signal, tid),
+            (Way::Interrupt(_), Some(event)) => event.send(WAKE, self.own_tid),
+            _ => Ok(()),
+        };
+        let failed = told.is_err() && matches!(way, Way::Signal(_));
+        let way = if failed { Way::Interrupt(Reason::NoEvent) } else { way };
+        if let Way::Interrupt(reason) = way {
+            add(&mut self.counts.interrupted, reason);
+        }
+        thread.flush |= matches!(way, Way::Interrupt(Reason::Blocked));
+        thread.way = way;
+    }
+
+    /// Interrupts threads whose period is over and that cannot be signalled.
+    pub(crate) fn interrupt_those_due(&mut self) {
+        for (&tid, thread) in &mut self.threads {
+            if !matches!(thread.way, Way::Interrupt(_))
+                || thread.interrupting
+                || thread.state != State::Running
+            {
+                continue;
+            }
+            let Some(clock) = thread.clock_ns(tid) else { continue };
+            if clock.saturating_sub(thread.seen_ns) < thread.period_ns {
+                continue;
+            }
+            // One that sleeps has to be left asleep.
+            if proc::is_running(thread.pid, tid) {
+                thread.interrupting = sys::interrupt(tid).is_ok();
+            }
+        }
+    }
+
+    /// Looks at every thread: does it still stop, was its stop taken by another wait, is it there at all?
+    pub(crate) fn sweep(&mut self, visitor: &mut dyn Visitor, place: &mut Place) {
+        let doubtful: Vec<i32> =
+            self.processes.iter().filter(|(_, process)| process.doubtful).map(|(pid, _)| *pid).collect();
+        for pid in doubtful {
+            self.choose_signal(pid);
+        }
+        let tids: Vec<i32> = self.threads.keys().copied().collect();
+        for tid in tids {
+            self.look_at(tid);
+            self.recover(tid, visitor, place);
+        }
+    }
+
+    /// Looks which signals a program handles, and changes its clocks if need be.
+    fn choose_signal(&mut self, pid: i32) {
+        let Some((&tid, _)) = self.threads.iter().find(|(_, thread)| thread.pid == pid) else { return };
+        let (Ok(status), Some(process)) = (proc::status(tid), self.processes.get_mut(&pid)) else { return };
+        process.doubtful = false;
+        let signal = free_signal(status.caught);
+        if signal == process.signal {
+            return;
+        }
+        process.signal = signal;
+        let way = signal.map_or(Way::Interrupt(Reason::Handled), Way::Signal);
+        let affected: Vec<i32> = self
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.pid == pid)
+            .filter(|(_, thread)| matches!(thread.way, Way::Signal(_) | Way::Interrupt(Reason::Handled)))
+            .map(|(tid, _)| *tid)
+            .collect();
+        for tid in affected {
+            self.set_way(tid, way);
+        }
+    }
+
+    /// Changes the way of a thread that blocks its signal, or no longer does.
+    fn look_at(&mut self, tid: i32) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let pid = thread.pid;
+        if std::mem::take(&mut thread.stopped) {
+            // A program that runs may set a handler at any time.
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.doubtful = true;
+            }
+            if matches!(thread.way, Way::Signal(_)) {
+                thread.seen_ns = thread.clock_ns(tid).unwrap_or(thread.seen_ns);
+                return;
+            }
+        }
+        let Some(clock) = thread.clock_ns(tid) else { return };
+        let silent = clock.saturating_sub(thread.seen_ns) > thread.period_ns.saturating_mul(SILENT_PERIODS);
+        match thread.way {
+            Way::Signal(signal) if silent => {
+                thread.seen_ns = clock;
+                let Ok(status) = proc::status(tid) else { return };
+                if status.blocked & bit(signal) != 0 {
+                    self.set_way(tid, Way::Interrupt(Reason::Blocked));
+                } else if status.caught & bit(signal) != 0
+                    && let Some(process) = self.processes.get_mut(&pid)
+                {
+                    process.doubtful = true;
+                }
+            }
+            Way::Interrupt(Reason::Blocked) if !thread.flush => {
+                let Ok(status) = proc::status(tid) else { return };
+                let Some(signal) = self.processes.get(&pid).and_then(|process| process.signal) else {
+                    return;
+                };
+                if status.blocked & bit(signal) == 0 {
+                    self.set_way(tid, Way::Signal(signal));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A stop that nobody reported was taken by another wait of this process; a thread that is not there was reaped by
+    /// one.
+    fn recover(&mut self, tid: i32, visitor: &mut dyn Visitor, place: &mut Place) {
+        let Some(thread) = self.threads.get(&tid) else { return };
+        if thread.state == State::Listening {
+            return;
+        }
+        // Only a thread in a ptrace stop can be asked.
+        if let Ok(info) = sys::signal_info(tid) {
+            let reported = sys::wait(sys::WaitFor { tid: Some(tid), peek: true, no_hang: true });
+            if matches!(reported, Ok(None)) {
+                self.counts.stops_recovered += 1;
+                let event = info.code & 0xff00;
+                self.stopped(tid, info.signal | event, visitor, place);
+            }
+        } else if !std::path::Path::new("/proc").join(tid.to_string()).exists() {
+            add(&mut self.counts.skipped, Skip::Ended);
+            self.forget(tid, Ending::Unknown, &mut Some(visitor));
+        }
+    }
+}

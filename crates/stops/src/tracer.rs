@@ -1,0 +1,377 @@
+//! The tracer: which threads it holds, and the loop that waits for them.
+//!
+//! One `waitid` that only looks (WNOWAIT) tells of stops and exits. A stop needs no consuming: it is over when the
+//! thread is resumed. An exit is consumed, unless the process is a child of ours, whose status its owner wants: then
+//! the zombie stays, and because it would be shown for ever, the tracer waits for stops alone from then on and looks
+//! for exits at each tick.
+
+use crate::counts::{Counts, LeftAlone, add};
+use crate::place::Place;
+use crate::proc;
+use crate::sys::event::Event;
+use crate::sys::tick::Ticks;
+use crate::sys::{self, SignalInfo, WaitFor};
+use crate::visit::{Ended, Ending, Options, Visitor, Why};
+use crate::{Error, refusal};
+use std::collections::HashMap;
+use std::io;
+use std::marker::PhantomData;
+
+/// Between two looks at `stop` and at threads that cannot be signalled, in nanoseconds.
+pub(crate) const TICK_NS: u32 = 25_000_000;
+/// Between two looks at every thread, in nanoseconds.
+const SWEEP_NS: u64 = 100_000_000;
+
+/// How a thread is stopped when its period is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Not at all, yet: its program has not begun.
+    Waiting,
+    /// Its clock sends it this signal, which is dropped at the delivery stop.
+    Signal(i32),
+    /// Its clock tells the tracer, which interrupts it.
+    Interrupt(crate::counts::Reason),
+}
+
+/// What a thread does, as far as the tracer knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is new, and has yet to report.
+    Starting,
+    /// It runs.
+    Running,
+    /// It is in a job-control stop.
+    Listening,
+}
+
+/// A traced thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub pid: i32,
+    pub way: Way,
+    pub event: Option<Event>,
+    /// The number of the event it had before; a signal of that may still come.
+    pub former_event: i32,
+    pub state: State,
+    pub period_ns: u64,
+    /// Its clock at the last stop or look, in nanoseconds.
+    pub seen_ns: u64,
+    /// Whether it stopped since the last look.
+    pub stopped: bool,
+    /// An interrupt is under way.
+    pub interrupting: bool,
+    /// A signal of its clock is queued behind its signal mask, and is to be taken off.
+    pub flush: bool,
+    /// What its signal mask was before that.
+    pub mask: Option<u64>,
+}
+
+impl Thread {
+    pub(crate) fn new(pid: i32, state: State, period_ns: u64) -> Thread {
+        Thread {
+            pid,
+            way: Way::Waiting,
+            event: None,
+            former_event: -1,
+            state,
+            period_ns,
+            seen_ns: 0,
+            stopped: false,
+            interrupting: false,
+            flush: false,
+            mask: None,
+        }
+    }
+
+    /// Whether a signal comes from this thread's clock. Codes 1 to 6 are those of descriptors (POLL_IN to POLL_HUP);
+    /// everything that a program can send to itself has others, but for descriptors of its own.
+    pub(crate) fn sent_by_clock(&self, info: &SignalInfo) -> bool {
+        let number = self.event.as_ref().map_or(-1, Event::number);
+        matches!(info.signal, libc::SIGURG | libc::SIGWINCH)
+            && matches!(info.code, 1..=6)
+            && info.fd >= 0
+            && (info.fd == number || info.fd == self.former_event)
+    }
+
+    /// Closes its clock.
+    pub(crate) fn close_event(&mut self) {
+        if let Some(event) = self.event.take() {
+            self.former_event = event.number();
+        }
+    }
+}
+
+/// A traced process.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    /// How many of its threads are traced.
+    pub threads: usize,
+    /// The signal that its clocks send; none when no signal will do.
+    pub signal: Option<i32>,
+    /// Look again soon whether the signal will do.
+    pub doubtful: bool,
+}
+
+/// Threads of running programs, stopped in turn on their CPU clock.
+///
+/// It belongs to the OS thread that made it, since the kernel takes ptrace requests from no other, and there may be one
+/// at a time in a thread. While [`Tracer::run`] runs, no other thread of this process may wait for a traced child
+/// (`Child::wait`, `Child::try_wait`): such a wait sees the child's stops and takes them for its end. Stops that are
+/// lost this way are found again within 100 ms, but the other wait has returned nonsense. Afterwards it is fine.
+///
+/// Dropping it lets all threads go.
+#[derive(Debug)]
+pub struct Tracer {
+    pub(crate) options: Options,
+    pub(crate) threads: HashMap<i32, Thread>,
+    pub(crate) processes: HashMap<i32, Process>,
+    pub(crate) counts: Counts,
+    /// The child that was given to us.
+    child: Option<i32>,
+    child_ending: Option<Ending>,
+    /// A zombie is left to its owner, so exits are looked for thread by thread.
+    careful: bool,
+    /// A thread died that may have had children we do not know.
+    pub(crate) orphans: bool,
+    pub(crate) own_tid: i32,
+    _bound: PhantomData<*const ()>,
+}
+
+impl Tracer {
+    fn new(options: &Options) -> Tracer {
+        Tracer {
+            options: options.clone(),
+            threads: HashMap::new(),
+            processes: HashMap::new(),
+            counts: Counts::default(),
+            child: None,
+            child_ending: None,
+            careful: false,
+            orphans: false,
+            own_tid: sys::thread_id(),
+            _bound: PhantomData,
+        }
+    }
+
+    /// Takes a forked child that waits before its exec; the caller lets it go afterwards. Its stops begin with the
+    /// program that it becomes.
+    ///
+    /// # Errors
+    ///
+    /// The child cannot be traced ([`Error`] says why).
+    pub fn seize_child(pid: i32, options: &Options) -> Result<Tracer, Error> {
+        let mut tracer = Tracer::new(options);
+        sys::seize(pid, options.follow).map_err(|source| refusal::explain(pid, source))?;
+        tracer.insert(pid, pid, State::Running);
+        tracer.child = Some(pid);
+        Ok(tracer)
+    }
+
+    /// Takes running processes with all their threads. A number that is a thread's but no process's stands for that
+    /// thread alone. Nothing is stopped by this.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be traced ([`Error`] says why); the others are let go.
+    pub fn attach(tids_or_pids: &[i32], options: &Options) -> Result<Tracer, Error> {
+        let mut tracer = Tracer::new(options);
+        for &tid in tids_or_pids {
+            let status = proc::status(tid).map_err(|_| Error::Gone { pid: tid })?;
+            if proc::runs_32_bit(status.tgid) {
+                return Err(Error::ThirtyTwoBit { pid: tid });
+            }
+            if status.tgid != tid {
+                tracer.take(status.tgid, tid)?;
+                continue;
+            }
+            // A thread that is not traced yet may make another while we look; one that is traced brings its own.
+            loop {
+                let before = tracer.threads.len();
+                for thread in proc::threads(tid).map_err(|_| Error::Gone { pid: tid })? {
+                    tracer.take(tid, thread)?;
+                }
+                if tracer.threads.len() == before {
+                    break;
+                }
+            }
+            if !tracer.processes.contains_key(&tid) {
+                return Err(Error::Gone { pid: tid });
+            }
+        }
+        if tracer.threads.is_empty() { Err(Error::Nothing) } else { Ok(tracer) }
+    }
+
+    /// Takes one running thread; one that has ended is passed over.
+    fn take(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
+        if self.threads.contains_key(&tid) {
+            return Ok(());
+        }
+        match sys::seize(tid, self.options.follow) {
+            Ok(()) => {
+                self.insert(tid, pid, State::Running);
+                self.start_clock(tid, true);
+                Ok(())
+            }
+            Err(error) => match proc::status(tid) {
+                // Its maker was traced already, so it is ours and reports soon.
+                Ok(status) if status.tracer == self.own_tid => {
+                    self.insert(tid, pid, State::Starting);
+                    Ok(())
+                }
+                Ok(status) if !matches!(status.state, b'Z' | b'X') => Err(refusal::explain(pid, error)),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Lets the programs run and shows their stops, until all traced processes have ended, `stop` says so (it is asked
+    /// at least every 100 ms), or there were enough stops; what still runs is then let go.
+    ///
+    /// The calling thread is moved to the CPU of the threads that stop, gets SIGURG (a handler that does nothing is
+    /// installed) and may see calls that the visitor makes return EINTR; its affinity and signal mask are put back.
+    ///
+    /// # Errors
+    ///
+    /// The timer cannot be made, or waiting fails for a reason that is none.
+    pub fn run(&mut self, visitor: &mut dyn Visitor, stop: &dyn Fn() -> bool) -> Result<Ended, Error> {
+        let begun = sys::cpu_time_ns();
+        let ticks =
+            Ticks::every(TICK_NS).map_err(|source| Error::System { what: "cannot set a timer", source })?;
+        let mut place = Place::here();
+        let why = self.trace(visitor, stop, &mut place);
+        self.let_go(&mut Some(visitor));
+        self.counts.moves += place.moves();
+        drop((place, ticks));
+        self.counts.tracer_cpu_ns += sys::cpu_time_ns().saturating_sub(begun);
+        Ok(Ended { why: why?, child: self.child_ending, counts: self.counts.clone() })
+    }
+
+    fn trace(
+        &mut self,
+        visitor: &mut dyn Visitor,
+        stop: &dyn Fn() -> bool,
+        place: &mut Place,
+    ) -> Result<Why, Error> {
+        let (mut next_tick, mut next_sweep) = (0, 0);
+        while !self.threads.is_empty() {
+            let now = sys::now_ns();
+            if now >= next_tick {
+                next_tick = now + u64::from(TICK_NS);
+                visitor.tick();
+                if stop() {
+                    return Ok(Why::Asked);
+                }
+                self.interrupt_those_due();
+                self.look_for_exits(visitor);
+            }
+            if now >= next_sweep {
+                next_sweep = now + SWEEP_NS;
+                self.sweep(visitor, place);
+            }
+            match sys::wait(WaitFor { peek: !self.careful, ..WaitFor::default() }) {
+                Ok(Some((tid, change))) => self.changed(tid, change, visitor, place),
+                Ok(None) => {}
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => self.interrupt_those_due(),
+                    Some(libc::ECHILD) => break,
+                    _ => return Err(Error::System { what: "cannot wait for traced threads", source: error }),
+                },
+            }
+            if self.options.max_stops.is_some_and(|most| self.counts.stops >= most) {
+                return Ok(Why::MaxStops);
+            }
+        }
+        Ok(Why::AllEnded)
+    }
+
+    /// Adds a thread, and its process where that is new; true if it is.
+    pub(crate) fn insert(&mut self, tid: i32, pid: i32, state: State) -> bool {
+        if self.threads.insert(tid, Thread::new(pid, state, self.options.period_ns)).is_none() {
+            self.counts.threads += 1;
+        }
+        let known = self.processes.contains_key(&pid);
+        let process = self.processes.entry(pid).or_default();
+        process.threads = process.threads.saturating_add(1);
+        if !known {
+            process.doubtful = true;
+            process.signal = Some(libc::SIGURG);
+            self.counts.processes += 1;
+        }
+        !known
+    }
+
+    /// Forgets a thread that is traced no longer; with the last one its process.
+    pub(crate) fn forget(&mut self, tid: i32, ending: Ending, visitor: &mut Option<&mut dyn Visitor>) {
+        let Some(thread) = self.threads.remove(&tid) else { return };
+        let Some(process) = self.processes.get_mut(&thread.pid) else { return };
+        process.threads = process.threads.saturating_sub(1);
+        if process.threads == 0 || (tid == thread.pid && ending != Ending::LetGo) {
+            self.processes.remove(&thread.pid);
+            self.threads.retain(|_, other| other.pid != thread.pid);
+            let ending = if tid == thread.pid || ending == Ending::LetGo { ending } else { Ending::Unknown };
+            if self.child == Some(thread.pid) && ending != Ending::LetGo {
+                self.child_ending = Some(ending);
+            }
+            if let Some(visitor) = visitor {
+                visitor.ended(thread.pid, ending);
+            }
+        }
+    }
+
+    /// Lets a process alone from now on; its one thread is stopped.
+    pub(crate) fn leave_alone(&mut self, tid: i32, why: LeftAlone, visitor: &mut dyn Visitor) {
+        // It can only fail if the thread is gone.
+        let _ = sys::detach(tid, 0);
+        add(&mut self.counts.left_alone, why);
+        self.forget(tid, Ending::LetGo, &mut Some(visitor));
+    }
+
+    /// A thread's or an unknown child's end was seen; it is consumed unless the child is for somebody else to wait for.
+    pub(crate) fn exited(&mut self, tid: i32, ending: Ending, visitor: &mut Option<&mut dyn Visitor>) {
+        let known = self.threads.get(&tid).map(|thread| thread.pid);
+        let status = if known.is_some_and(|pid| pid != tid) { None } else { proc::status(tid).ok() };
+        if status.is_some_and(|status| status.tgid == tid && status.ppid == sys::process_id()) {
+            self.careful = true;
+        } else {
+            sys::consume(tid);
+        }
+        self.orphans = true;
+        self.forget(tid, ending, visitor);
+    }
+
+    /// Exits that the wait does not show because a zombie stands before them.
+    fn look_for_exits(&mut self, visitor: &mut dyn Visitor) {
+        if !self.careful {
+            return;
+        }
+        let tids: Vec<i32> = self.threads.keys().copied().collect();
+        for tid in tids {
+            let found = sys::wait(WaitFor { tid: Some(tid), peek: true, no_hang: true });
+            match found {
+                Ok(Some((tid, sys::Change::Exited(code)))) => {
+                    self.exited(tid, Ending::Exited(code), &mut Some(&mut *visitor));
+                }
+                Ok(Some((tid, sys::Change::Killed(signal)))) => {
+                    self.exited(tid, Ending::Killed(signal), &mut Some(&mut *visitor));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether exits are hidden behind a zombie.
+    pub(crate) fn is_careful(&self) -> bool {
+        self.careful
+    }
+}
+
+/// ESRCH is the normal answer about a thread that was killed; everything else a tracer can do nothing about either, and
+/// the thread reports again by exiting.
+pub(crate) fn fine<T>(result: io::Result<T>) -> Option<T> {
+    result.ok()
+}
