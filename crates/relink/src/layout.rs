@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::inputs::{Inputs, Work, hex};
 use crate::pad::{self, Pad};
 use crate::plan::{MatchPlan, PAD_SYMBOL};
-use crate::random::Random;
+use crate::random::stream;
 
 /// Which parts of a program are shuffled in independent layouts.
 const SHUFFLED: [&str; 4] = [".text*", ".rodata*", ".data*", ".bss*"];
@@ -130,12 +130,12 @@ impl Job {
     }
 }
 
-fn padding(random: &mut Random) -> u64 {
-    random.below(PAGE / STEP) * STEP
+fn padding(random: &mut statistics::Random) -> u64 {
+    random.below((PAGE / STEP) as usize) as u64 * STEP
 }
 
 /// Sections of their own that come before the program's, so that these start at random places.
-fn start_pads(random: &mut Random) -> Vec<Pad> {
+fn start_pads(random: &mut statistics::Random) -> Vec<Pad> {
     let mut pad = |section, executable, writable| Pad {
         section,
         symbol: section,
@@ -184,7 +184,7 @@ fn kept(inputs: &Inputs) -> Vec<String> {
 }
 
 fn independent(inputs: &Inputs, seed: u64) -> Job {
-    let mut random = Random::new(seed, "independent");
+    let mut random = stream(seed, "independent");
     // lld takes 0 for a seed of the moment and -1 for the reverse order.
     let mut shuffle = |glob: &str| format!("--shuffle-sections={glob}={}", 1 + random.below(0x7fff_fffe));
     let options = SHUFFLED.map(&mut shuffle).to_vec();
@@ -205,7 +205,7 @@ fn independent(inputs: &Inputs, seed: u64) -> Job {
 
 fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Result<Job, Error> {
     let root = plan.root(variant, inputs)?;
-    let mut random = Random::new(seed, "matched");
+    let mut random = stream(seed, "matched");
     let changed = Pad {
         section: ".text.planish",
         symbol: PAD_SYMBOL,

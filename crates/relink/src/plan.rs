@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::error::Error;
 use crate::inputs::Inputs;
-use crate::random::Random;
+use crate::random::stream;
 use crate::units::{self, Unit};
 
 /// The symbol of the padding between what is the same and what is not.
@@ -145,12 +145,12 @@ impl MatchPlan {
     pub(crate) fn order(&self, variant: usize, seed: u64) -> String {
         let Some(variant) = self.variants.get(variant) else { return String::new() };
         let mut keys: Vec<&String> = self.common.iter().collect();
-        Random::new(seed, "order").shuffle(&mut keys);
+        stream(seed, "order").shuffle(&mut keys);
         let known: BTreeSet<&String> = self.common.iter().collect();
         let mut rest: Vec<(Difference, u64, &String)> = Vec::new();
         for key in variant.units.keys().filter(|key| !known.contains(key)) {
             // By the key and not by a shuffle: the place among the others is then the same in all variants.
-            rest.push((self.difference(key), Random::new(seed, key).next(), key));
+            rest.push((self.difference(key), stream(seed, key).next_bits(), key));
         }
         rest.sort_unstable();
         let name = |key: &String| variant.units.get(key).and_then(|unit| unit.name.as_deref());
