@@ -8,7 +8,7 @@ mod words;
 
 use crate::result::{Compared, Evidence, Machine, Measurement, SCHEMA, VERSION, Variant};
 use crate::runs::Recorded;
-use crate::{Design, Error, Metric};
+use crate::{Error, Metric};
 use cell::Row;
 
 /// How to analyse.
@@ -100,7 +100,7 @@ pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Err
     let indices = suite::indices(&rows, &machines);
     let several = rows.len() > 1;
     let comparisons: Vec<Compared> =
-        rows.into_iter().zip(corrected).map(|(row, p)| row.told(p, margin, several)).collect();
+        rows.into_iter().zip(corrected).map(|(row, p)| row.told(p, several)).collect();
     if comparisons.is_empty() {
         return Err(nothing_left(recorded));
     }
@@ -146,11 +146,6 @@ fn nothing_left(recorded: &[Recorded]) -> Error {
             Error::TooFew("no round was finished after the warm-up, so there is nothing to compare".into())
         }
     }
-}
-
-/// The seed of everything random in the analysis: that of the design.
-fn seed(design: &Design) -> u64 {
-    design.seed
 }
 
 #[cfg(test)]

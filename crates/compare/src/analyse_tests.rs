@@ -3,7 +3,7 @@
 use super::*;
 use crate::design::{Benchmark, Layouts, Stopping};
 use crate::result::Verdict;
-use crate::{Run, Variant};
+use crate::{Design, Run, Variant};
 use statistics::Random;
 
 fn design(rounds: u32, seed: u64, names: &[&str], layouts: u32) -> Design {
@@ -206,6 +206,34 @@ fn a_measurement_that_may_stop_early_claims_no_more_than_its_monitor() {
     let mut design = design(40, 1, &["a", "b"], 0);
     design.stopping = Stopping::UntilDecided;
     assert_eq!(only(simulate(design, &[0.0, 0.1], 0.01, NONE)).verdict, Verdict::Slower);
+}
+
+#[test]
+fn the_monitor_judges_by_the_metric_that_the_analysis_judges_by() {
+    let mut design = design(40, 1, &["a", "b"], 0);
+    design.stopping = Stopping::UntilDecided;
+    let mut recorded = simulate(design, &[0.0, 0.1], 0.01, NONE);
+    let wall = Metric::parse("wall").unwrap();
+    recorded.design.benchmarks[0].metrics = vec![wall, Metric::default()];
+    for run in &mut recorded.runs {
+        run.wall_ns = 1_000_000_000 + u64::from(run.round);
+    }
+    let by = |metric: &str| {
+        let metric = Some(Metric::parse(metric).unwrap());
+        let options = Options { draws: 999, metric, ..Options::default() };
+        analyse(&[recorded.clone()], &options).unwrap().measurement.comparisons.remove(0)
+    };
+    assert_eq!(by("wall").verdict, Verdict::Same);
+    // The first metric's monitor sees no difference; it has no say about this one.
+    assert_eq!(by("cpu").verdict, Verdict::Slower);
+}
+
+#[test]
+fn too_few_layouts_are_undecided_and_say_how_many_are_needed() {
+    let c = only(simulate(design(20, 3, &["a", "b"], 5), &[0.0, 0.1], 0.002, NONE));
+    assert_eq!(c.verdict, Verdict::Undecided);
+    assert!(c.warnings.iter().any(|w| w.contains("about 6 layouts in all would decide")), "{:?}", c.warnings);
+    assert!(c.warnings.iter().any(|w| w.contains("6 are the least")), "{:?}", c.warnings);
 }
 
 #[test]

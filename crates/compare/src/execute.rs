@@ -7,6 +7,7 @@ use crate::result::Stopped;
 use crate::runs::Recorded;
 use crate::watch::Watch;
 use crate::{Design, Error, Run, sys};
+use statistics::Observation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -136,13 +137,19 @@ impl Session<'_> {
 
     fn is_decided(&mut self, benchmark: usize, round: u32) -> bool {
         let recent = self.found.runs.iter().rev().take_while(|run| run.round + 1 >= round);
-        let mut here: Vec<&Run> =
-            recent.filter(|run| run.round == round && run.benchmark == benchmark).collect();
-        here.reverse();
         let variants: Vec<usize> =
             (0..self.design.variants.len()).filter(|&v| !self.is_stopped(v, benchmark)).collect();
-        here.retain(|run| variants.contains(&run.variant));
-        self.watch.feed(benchmark, &here, &variants)
+        let here = recent.filter(|run| {
+            run.round == round && run.benchmark == benchmark && variants.contains(&run.variant)
+        });
+        let Some(metric) = self.design.benchmarks.get(benchmark).and_then(|b| b.metrics.first()) else {
+            return false;
+        };
+        let seen: Option<Vec<Observation>> = here.map(|run| metric.observation(run)).collect();
+        // A round with a run that has no number is none to judge by.
+        let Some(mut seen) = seen else { return false };
+        seen.reverse();
+        self.watch.feed(benchmark, &seen, &variants)
     }
 
     /// False when the user stopped it.

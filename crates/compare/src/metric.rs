@@ -4,6 +4,7 @@ use crate::result::{Direction, MetricInfo};
 use crate::{Error, Run};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
+use statistics::Observation;
 
 /// A number of a run.
 ///
@@ -230,8 +231,21 @@ impl Metric {
         }
     }
 
+    /// ln of the number of one run, turned so that less is better. Zero has no logarithm: it takes the smallest step of
+    /// the metric. `None` when there is no number, or one that is negative or not finite.
+    pub fn log(&self, run: &Run) -> Option<f64> {
+        let value = self.value(run).filter(|v| v.is_finite() && *v >= 0.0)?;
+        Some(self.sign() * value.max(self.floor()).ln())
+    }
+
+    /// A run as the statistics see it; `None` as of [`Metric::log`].
+    pub fn observation(&self, run: &Run) -> Option<Observation> {
+        let log = self.log(run)?;
+        Some(Observation { round: run.round, variant: run.variant, layout: run.layout, copy: run.copy, log })
+    }
+
     /// The smallest number that ln may be taken of: one step of the clock, or one event.
-    pub(crate) fn floor(&self) -> f64 {
+    fn floor(&self) -> f64 {
         match self.unit() {
             "ns" => 1000.0,
             _ if matches!(self.source, Source::Output { .. }) => f64::MIN_POSITIVE,

@@ -1,13 +1,13 @@
 //! May the measurement end now? One monitor for each variant and benchmark, fed round by round.
 
+use crate::Design;
 use crate::design::{Layouts, Stopping};
-use crate::{Design, Run};
 use statistics::sequential::{Monitor, Plan, Step};
 use statistics::{Observation, Options, Rule};
 use std::collections::BTreeMap;
 
 /// Scheduled looks of [`Stopping::Looks`].
-pub const LOOKS: usize = 4;
+const LOOKS: usize = 4;
 /// Swaps drawn at a look; the final analysis draws its own.
 const DRAWS: usize = 4999;
 
@@ -22,34 +22,19 @@ impl<'a> Watch<'a> {
         Watch { design, monitors: BTreeMap::new() }
     }
 
-    /// Feeds the whole `round` of a benchmark; true when every variant that goes on is decided.
-    pub(crate) fn feed(&mut self, benchmark: usize, round: &[&Run], variants: &[usize]) -> bool {
+    /// Feeds the whole `round` of a benchmark, seen by the metric that judges; true when every variant that goes on is
+    /// decided.
+    pub(crate) fn feed(&mut self, benchmark: usize, round: &[Observation], variants: &[usize]) -> bool {
         if self.design.stopping == Stopping::Fixed {
             return false;
         }
-        let Some(metric) = self.design.benchmarks.get(benchmark).and_then(|b| b.metrics.first()) else {
-            return false;
-        };
-        let one = |run: &&Run| {
-            let value = metric.value(run).filter(|v| v.is_finite() && *v >= 0.0)?;
-            let log = metric.sign() * value.max(metric.floor()).ln();
-            Some(Observation {
-                round: run.round,
-                variant: run.variant,
-                layout: run.layout,
-                copy: run.copy,
-                log,
-            })
-        };
-        let observations: Option<Vec<Observation>> = round.iter().map(one).collect();
-        let Some(observations) = observations else { return false };
         let mut all = true;
         for &variant in variants.iter().filter(|&&v| v > 0) {
             let entry = self
                 .monitors
                 .entry((benchmark, variant))
                 .or_insert_with(|| (monitor(self.design, variant), Step::Continue));
-            entry.1 = entry.0.feed(&observations);
+            entry.1 = entry.0.feed(round);
             all &= entry.1 != Step::Continue;
         }
         all

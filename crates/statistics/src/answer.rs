@@ -1,7 +1,10 @@
 //! Everything about one variant against the base: as-built effect, layout-averaged effect, luck, verdict.
 
 use crate::pair::{Label, PairTest, Point};
-use crate::{Averaged, Components, Judgement, LayoutMeans, Luck, Observation, Rule, judge, power, variance};
+use crate::{
+    Averaged, Components, Judgement, LayoutMeans, Luck, Observation, Rule, judge, least_layouts, power,
+    variance,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,7 +165,9 @@ impl Answer {
             let run = if a.matched { 2.0 * c.run_variance } else { c.run_variance };
             let rounds = per_layout
                 .and_then(|v| power::rounds_with_layouts(rule.log_margin(), v, run, a.layouts, a.matched));
-            needed.rounds = rounds.filter(|&r| r as usize > self.as_built.rounds);
+            // No number of rounds makes up for layouts that are too few for any verdict.
+            let enough = a.layouts >= least_layouts(a.matched);
+            needed.rounds = rounds.filter(|&r| enough && r as usize > self.as_built.rounds);
         }
     }
 }

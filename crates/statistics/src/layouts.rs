@@ -53,6 +53,27 @@ pub struct Averaged {
     pub relink_band: f64,
 }
 
+/// The runs in time order, each binary brought to the level 0 by its own median.
+pub fn levelled(observations: &[Observation]) -> Vec<f64> {
+    let mut logs = BTreeMap::<(usize, u32), Vec<f64>>::new();
+    for o in observations {
+        logs.entry((o.variant, o.layout)).or_default().push(o.log);
+    }
+    let level: BTreeMap<(usize, u32), f64> =
+        logs.into_iter().map(|(key, mut logs)| (key, median(&mut logs))).collect();
+    let own = |o: &Observation| level.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
+    observations.iter().map(|o| o.log - own(o)).collect()
+}
+
+/// Levelled runs by round.
+pub(crate) fn levelled_rounds(observations: &[Observation]) -> BTreeMap<u32, Vec<f64>> {
+    let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
+    for (o, x) in observations.iter().zip(levelled(observations)) {
+        rounds.entry(o.round).or_default().push(x);
+    }
+    rounds
+}
+
 /// The level of every binary, cleaned of what the machine did meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct LayoutMeans {
@@ -66,14 +87,7 @@ impl LayoutMeans {
     /// Each binary is first brought to a common level by its own median, so that neither the running median nor the
     /// centre of a round depends on which binaries happened to be near; then both are taken from the runs as they were.
     pub fn new(observations: &[Observation]) -> Self {
-        let mut raw = BTreeMap::<(usize, u32), Vec<f64>>::new();
-        for o in observations {
-            raw.entry((o.variant, o.layout)).or_default().push(o.log);
-        }
-        let level: BTreeMap<(usize, u32), f64> =
-            raw.into_iter().map(|(key, mut logs)| (key, median(&mut logs))).collect();
-        let level_of = |o: &Observation| level.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
-        let levelled: Vec<f64> = observations.iter().map(|o| o.log - level_of(o)).collect();
+        let levelled = levelled(observations);
         let baseline = running_median(&levelled);
         let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
         for (o, (x, b)) in observations.iter().zip(levelled.iter().zip(&baseline)) {

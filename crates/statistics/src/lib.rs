@@ -42,7 +42,7 @@ pub mod variance;
 mod verdict;
 
 pub use answer::{Answer, AsBuilt, Options, compare, compare_all};
-pub use layouts::{Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, matched_effect};
+pub use layouts::{Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, levelled, matched_effect};
 pub use luck::Luck;
 pub use random::Random;
 pub use robust::{
@@ -50,7 +50,7 @@ pub use robust::{
     variance as sample_variance,
 };
 pub use variance::Components;
-pub use verdict::{Judgement, Needed, Rule, Verdict, judge};
+pub use verdict::{Judgement, Needed, Rule, Verdict, judge, least_layouts};
 
 /// One run as the statistics see it.
 #[derive(Clone, Copy, Debug, PartialEq)]

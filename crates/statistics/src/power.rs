@@ -4,6 +4,7 @@
 //! benchmarks). Needed replicates solve it for n, with the degrees of freedom that n gives.
 
 use crate::distribution::{normal_quantile, t_quantile};
+use crate::least_layouts;
 
 /// Two-sided error of the claims planned for.
 pub const ALPHA: f64 = 0.05;
@@ -36,7 +37,7 @@ pub fn layouts_for_equivalence(margin: f64, deviation: f64, matched: bool) -> Op
 }
 
 fn needed(size: f64, deviation: f64, matched: bool, factor: impl Fn(f64) -> f64) -> Option<u32> {
-    let (samples, least) = if matched { (1.0, 6) } else { (2.0, 4) };
+    let (samples, least) = (if matched { 1.0 } else { 2.0 }, least_layouts(matched) as u32);
     if size.is_nan() || size <= 0.0 || !deviation.is_finite() {
         return None;
     }
@@ -44,7 +45,7 @@ fn needed(size: f64, deviation: f64, matched: bool, factor: impl Fn(f64) -> f64)
         let df = samples * (f64::from(n) - 1.0);
         factor(df) * deviation * (samples / f64::from(n)).sqrt() <= size
     };
-    // Fewer than `least` layouts cannot reach p < 5 % by relabelling, however large the effect. The condition is
+    // Fewer than `least` decide nothing. The condition is
     // monotone in n, so the smallest n lies between a power of two and its half.
     let mut high = least;
     while !enough(high) {

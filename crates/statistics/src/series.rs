@@ -4,7 +4,8 @@
 use crate::Observation;
 use crate::changes::changes;
 use crate::distribution::t_two_sided;
-use crate::robust::{cut, mean, median, spread, trimmed_mean, trimmed_mean_error};
+use crate::layouts::{levelled, levelled_rounds};
+use crate::robust::{cut, mean, median, running_median, spread, trimmed_mean, trimmed_mean_error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,20 +37,16 @@ pub fn warm_up(values: &[f64]) -> usize {
     best.1
 }
 
+/// The runs without the slow course of the machine: each binary around its own level, minus the running median.
+pub fn residuals(observations: &[Observation]) -> Vec<f64> {
+    let levelled = levelled(observations);
+    let baseline = running_median(&levelled);
+    levelled.iter().zip(&baseline).map(|(x, m)| x - m).collect()
+}
+
 /// Median of each round, every binary first brought to the level 0: what the machine did, round by round.
 pub fn round_medians(observations: &[Observation]) -> Vec<(u32, f64)> {
-    let mut level = BTreeMap::<(usize, u32), Vec<f64>>::new();
-    for o in observations {
-        level.entry((o.variant, o.layout)).or_default().push(o.log);
-    }
-    let level: BTreeMap<(usize, u32), f64> =
-        level.into_iter().map(|(key, mut logs)| (key, median(&mut logs))).collect();
-    let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
-    for o in observations {
-        let own = level.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
-        rounds.entry(o.round).or_default().push(o.log - own);
-    }
-    rounds.into_iter().map(|(round, mut logs)| (round, median(&mut logs))).collect()
+    levelled_rounds(observations).into_iter().map(|(round, mut logs)| (round, median(&mut logs))).collect()
 }
 
 /// What the rounds did over time.
@@ -194,22 +191,11 @@ pub struct CarryOver {
 /// Does a run depend on whether the same variant ran just before it? Yuen's (1974) test of 20 % trimmed means on the
 /// residuals from the running median. The strongest variant, if its corrected p is under 1 %.
 pub fn carry_over(observations: &[Observation]) -> Option<CarryOver> {
-    let mut level = BTreeMap::<(usize, u32), Vec<f64>>::new();
-    for o in observations {
-        level.entry((o.variant, o.layout)).or_default().push(o.log);
-    }
-    let level: BTreeMap<(usize, u32), f64> =
-        level.into_iter().map(|(key, mut logs)| (key, median(&mut logs))).collect();
-    let levelled: Vec<f64> = observations
-        .iter()
-        .map(|o| o.log - level.get(&(o.variant, o.layout)).copied().unwrap_or(0.0))
-        .collect();
-    let baseline = crate::robust::running_median(&levelled);
+    let residuals = residuals(observations);
     let mut groups = BTreeMap::<usize, [Vec<f64>; 2]>::new();
     for (at, pair) in observations.windows(2).enumerate() {
         let same = pair[0].variant == pair[1].variant;
-        groups.entry(pair[1].variant).or_default()[usize::from(same)]
-            .push(levelled[at + 1] - baseline[at + 1]);
+        groups.entry(pair[1].variant).or_default()[usize::from(same)].push(residuals[at + 1]);
     }
     let count = groups.len() as f64;
     let test = |(variant, [foreign, own]): (usize, [Vec<f64>; 2])| {

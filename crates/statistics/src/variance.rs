@@ -8,11 +8,10 @@
 //! * drift: variance of the round medians, minus what medians of that many runs scatter by themselves.
 
 use crate::distribution::{chi_squared_quantile, t_quantile};
-use crate::layouts::LAYOUT_TRIM;
+use crate::layouts::{LAYOUT_TRIM, levelled_rounds};
 use crate::robust::{mean, median, trimmed_mean_error, variance};
 use crate::{LayoutMeans, Observation};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Variances on the log scale; 0.01² means about 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,7 +73,7 @@ pub fn components(
         levels.iter().map(|u| variance(u) * u.len().saturating_sub(1) as f64).sum::<f64>() / df.max(1) as f64;
     let layout_variance = if df > 0 { (pooled - noise).max(0.0) } else { 0.0 };
     let end = |p: f64| (df as f64 * pooled / chi_squared_quantile(p, df as f64) - noise).max(0.0).sqrt();
-    let drift_variance = drift(observations, means, run_variance);
+    let drift_variance = drift(observations, run_variance);
     let total = (run_variance + layout_variance + drift_variance).max(f64::MIN_POSITIVE);
     let (difference_variance, matched_correlation) = matched(means, pair, noise);
     Some(Components {
@@ -104,17 +103,8 @@ fn run_variance(runs: &[&Vec<(u32, f64)>]) -> f64 {
     mean(&runs.iter().filter(|r| r.len() >= 2).map(of).collect::<Vec<f64>>())
 }
 
-fn drift(observations: &[Observation], means: &LayoutMeans, run_variance: f64) -> f64 {
-    let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
-    let mut level = BTreeMap::<(usize, u32), f64>::new();
-    for &key in means.cleaned().keys() {
-        let own = observations.iter().filter(|o| (o.variant, o.layout) == key);
-        level.insert(key, median(&mut own.map(|o| o.log).collect::<Vec<f64>>()));
-    }
-    for o in observations {
-        let own = level.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
-        rounds.entry(o.round).or_default().push(o.log - own);
-    }
+fn drift(observations: &[Observation], run_variance: f64) -> f64 {
+    let rounds = levelled_rounds(observations);
     let runs = mean(&rounds.values().map(|r| r.len() as f64).collect::<Vec<f64>>()).max(1.0);
     let medians: Vec<f64> = rounds.into_values().map(|mut values| median(&mut values)).collect();
     // The median of n normal values has π/2 times the variance of their mean.

@@ -10,6 +10,8 @@
 //! | same | 90 % interval of τ within ±m | 90 % interval of the pair within ±m |
 //! | undecided | else | else |
 //!
+//! With fewer layouts than [`least_layouts`] everything is undecided.
+//!
 //! A contradicting pair differs by more than 95 % of the relinks of one code do, in the direction opposite to τ (p₀ < α and
 //! beyond ±m too). Then these builds are not what the layouts are drawn from (someone picked them, or the layouts do not
 //! vary what matters), and the average must be surer of itself. It is rare where nobody picked, so error rate and power
@@ -93,6 +95,12 @@ pub fn judge(as_built: &AsBuilt, averaged: Option<&Averaged>, rule: Rule) -> Jud
     }
 }
 
+/// Layouts of each variant without which nothing is decided: fewer have no randomisation p-value under 5 %, be it by
+/// the 2^L signs of matched or by the C(2L, L) assignments of independent ones.
+pub const fn least_layouts(matched: bool) -> usize {
+    if matched { 6 } else { 4 }
+}
+
 fn direction(estimate: f64) -> Verdict {
     if estimate < 0.0 { Verdict::Faster } else { Verdict::Slower }
 }
@@ -115,13 +123,15 @@ fn without_layouts(as_built: &AsBuilt, rule: Rule) -> Judgement {
 
 fn with_layouts(as_built: &AsBuilt, averaged: &Averaged, rule: Rule) -> Judgement {
     let luck = Luck::of(as_built, averaged);
-    let same = rule.within(averaged.low90, averaged.high90);
+    let enough = averaged.layouts >= least_layouts(averaged.matched);
+    let same = enough && rule.within(averaged.low90, averaged.high90);
     let pair_shown = as_built.p_value < rule.alpha && as_built.estimate.abs() > rule.log_margin();
     let apart = as_built.estimate.abs() > averaged.relink_band;
     let contradicts = pair_shown && apart && as_built.estimate * averaged.estimate < 0.0;
     let alpha = if contradicts { rule.alpha / 5.0 } else { rule.alpha };
-    let shown = averaged.p_value < alpha;
-    let lucky = pair_shown && luck.is_some_and(|l| l.is_shown() && (same || l.explains(as_built.estimate)));
+    let shown = enough && averaged.p_value < alpha;
+    let lucky =
+        enough && pair_shown && luck.is_some_and(|l| l.is_shown() && (same || l.explains(as_built.estimate)));
     let verdict = if shown {
         direction(averaged.estimate)
     } else if lucky {

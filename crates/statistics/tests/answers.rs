@@ -1,6 +1,8 @@
 //! Which words does a comparison get when the truth is plain? Hand-made effects through the public functions.
 
-use statistics::{AsBuilt, Averaged, Judgement, Observation, Options, Random, Rule, Verdict, judge};
+use statistics::{
+    AsBuilt, Averaged, Judgement, Observation, Options, Random, Rule, Verdict, judge, least_layouts,
+};
 
 fn pair(estimate: f64, error: f64) -> AsBuilt {
     let end = |k: f64| Some(estimate + k * error);
@@ -62,6 +64,21 @@ fn a_pair_far_on_the_other_side_asks_for_more_than_five_in_a_hundred() {
     let mut sure = averaged(0.01, 0.002);
     sure.p_value = 0.001;
     assert_eq!(judge(&pair(-0.05, 0.001), Some(&sure), Rule::default()).verdict, Verdict::Slower);
+}
+
+#[test]
+fn layouts_too_few_to_reject_anything_decide_nothing() {
+    for (average, built) in [(0.03, 0.03), (0.0, 0.001), (0.0, 0.04)] {
+        for matched in [true, false] {
+            let mut few = averaged(average, 0.002);
+            (few.matched, few.layouts) = (matched, least_layouts(matched));
+            let told = |few: &Averaged| judge(&pair(built, 0.001), Some(few), Rule::default());
+            assert_ne!(told(&few).verdict, Verdict::Undecided);
+            few.layouts -= 1;
+            assert_eq!(told(&few).verdict, Verdict::Undecided);
+            assert!(told(&few).needed.unwrap().layouts.unwrap() as usize >= least_layouts(matched));
+        }
+    }
 }
 
 #[test]

@@ -1,24 +1,28 @@
 //! One benchmark on one machine: every variant against the base.
 
-use super::{Options, seed, words};
+use super::{Options, words};
 use crate::design::{Layouts, Stopping};
 use crate::result::{Averaged, Compared, Effect, Needed, OtherMetric, Verdict};
 use crate::runs::Recorded;
 use crate::watch::Watch;
 use crate::{Benchmark, Design, Error, Metric, Run};
 use statistics::sequential::Step;
-use statistics::{Answer, Observation, Rule, median, spread};
+use statistics::{Answer, Observation, Rule, median, series, spread};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The runs of one benchmark that count.
 pub(super) struct Runs<'a> {
     pub(super) design: &'a Design,
     pub(super) benchmark: &'a Benchmark,
+    /// Its index in the design.
+    index: usize,
     pub(super) metric: Metric,
     /// Runs of complete rounds in time order, without stopped variants.
     pub(super) used: Vec<&'a Run>,
-    /// ln of the deciding metric of each, turned so that less is better.
-    pub(super) logs: Vec<f64>,
+    /// Each with ln of the deciding metric, turned so that less is better.
+    pub(super) observations: Vec<Observation>,
+    /// Each without its binary's level and the slow course of the machine.
+    pub(super) residuals: Vec<f64>,
     /// Runs after the warm-up that an unfinished round holds.
     pub(super) left_out: usize,
     /// Variants that went through, the base first.
@@ -55,12 +59,9 @@ impl<'a> Runs<'a> {
                 benchmark.name
             )));
         }
-        let logs = logs(design, &metric, &used, true)?;
-        Ok(Runs { design, benchmark, metric, used, logs, left_out, variants })
-    }
-
-    pub(super) fn observations(&self) -> Vec<Observation> {
-        observations(&self.used, &self.logs)
+        let observations = observations(design, &metric, &used, true)?;
+        let residuals = series::residuals(&observations);
+        Ok(Runs { design, benchmark, index, metric, used, observations, residuals, left_out, variants })
     }
 
     pub(super) fn rounds(&self) -> usize {
@@ -68,35 +69,27 @@ impl<'a> Runs<'a> {
     }
 }
 
-pub(super) fn observations(used: &[&Run], logs: &[f64]) -> Vec<Observation> {
-    let one = |(run, &log): (&&Run, &f64)| Observation {
-        round: run.round,
-        variant: run.variant,
-        layout: run.layout,
-        copy: run.copy,
-        log,
-    };
-    used.iter().zip(logs).map(one).collect()
-}
-
-/// ln of every run's value, turned so that less is better. Zero has no logarithm: it takes the metric's smallest step.
-///
-/// The deciding metric must not be zero: an effect is a ratio, and there is none to nothing.
-fn logs(design: &Design, metric: &Metric, used: &[&Run], decides: bool) -> Result<Vec<f64>, Error> {
+/// Every run as the statistics see it. The deciding metric must not be zero: an effect is a ratio, and there is none to
+/// nothing.
+fn observations(
+    design: &Design,
+    metric: &Metric,
+    used: &[&Run],
+    decides: bool,
+) -> Result<Vec<Observation>, Error> {
     let one = |run: &&Run| {
         let value = metric.value(run);
-        let usable = |v: &f64| v.is_finite() && *v >= 0.0 && !(decides && *v == 0.0);
-        let Some(value) = value.filter(usable) else {
+        let observation = metric.observation(run).filter(|_| !(decides && value == Some(0.0)));
+        observation.ok_or_else(|| {
             let name = design.variants.get(run.variant).map_or("", |v| v.name.as_str());
             let found = value.map_or("missing".to_owned(), |v| v.to_string());
-            return Err(Error::TooFew(format!(
+            Error::TooFew(format!(
                 "{name}, round {}: {} is {found}, but effects are ratios and need numbers above 0; judge by another \
                  metric",
                 run.round,
                 metric.label()
-            )));
-        };
-        Ok(metric.sign() * value.max(metric.floor()).ln())
+            ))
+        })
     };
     used.iter().map(one).collect()
 }
@@ -114,19 +107,17 @@ pub(super) struct Row {
 }
 
 pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) -> Result<Vec<Row>, Error> {
-    let observations = runs.observations();
     let rule = Rule { margin, alpha: 0.05 };
     let settings = statistics::Options {
         rule,
         draws: options.draws,
-        seed: seed(runs.design),
+        seed: runs.design.seed,
         matched: runs.design.layouts == Layouts::Matched,
     };
     let watched = watched(runs);
-    let at = runs.design.benchmarks.iter().position(|b| b.name == runs.benchmark.name).unwrap_or(0);
     let mut rows = Vec::new();
     for &variant in runs.variants.iter().filter(|&&v| v > 0) {
-        let Some(answer) = statistics::compare(&observations, 0, variant, settings) else {
+        let Some(answer) = statistics::compare(&runs.observations, 0, variant, settings) else {
             return Err(Error::TooFew(format!(
                 "{}: the base and {variant} never ran in one round",
                 runs.benchmark.name
@@ -140,7 +131,7 @@ pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) 
             answer,
             rule,
             sign: runs.metric.sign(),
-            watched: watched.as_ref().and_then(|watch| watch.step(at, variant)),
+            watched: watched.as_ref().and_then(|watch| watch.step(runs.index, variant)),
             compared,
         });
     }
@@ -152,13 +143,9 @@ fn watched<'a>(runs: &Runs<'a>) -> Option<Watch<'a>> {
     if runs.design.stopping == Stopping::Fixed {
         return None;
     }
-    let at = runs.design.benchmarks.iter().position(|b| b.name == runs.benchmark.name)?;
     let mut watch = Watch::new(runs.design);
-    let mut from = 0;
-    while let Some(first) = runs.used.get(from) {
-        let count = runs.used[from..].iter().take_while(|run| run.round == first.round).count();
-        watch.feed(at, &runs.used[from..from + count], &runs.variants);
-        from += count;
+    for round in runs.observations.chunk_by(|a, b| a.round == b.round) {
+        watch.feed(runs.index, round, &runs.variants);
     }
     Some(watch)
 }
@@ -180,23 +167,18 @@ impl Row {
     }
 
     /// The row as it is told, judged by its corrected p-value.
-    pub(super) fn told(self, corrected: f64, margin: f64, several: bool) -> Compared {
+    pub(super) fn told(self, corrected: f64, several: bool) -> Compared {
         let mut compared = self.compared;
         let answer = self.answer.with_corrected(corrected, self.rule);
         compared.p_corrected = corrected;
         compared.verdict = bound(self.watched, answer.judgement.verdict, answer.judgement.negligible);
         compared.negligible = answer.judgement.negligible && compared.verdict != Verdict::Same;
-        let few = |l: &Averaged| l.count < words::least(l.matched);
-        if compared.layouts.as_ref().is_some_and(few) {
-            // Test and interval of so few layouts cannot agree.
-            compared.verdict = Verdict::Undecided;
-        }
         compared.needed = answer
             .judgement
             .needed
             .map(|n| Needed { rounds: n.rounds.map(|r| r as usize), layouts: n.layouts.map(|l| l as usize) });
         compared.sentence = words::sentence(&compared, &answer, self.sign);
-        compared.warnings.extend(words::warnings(&compared, margin, several));
+        compared.warnings.extend(words::warnings(&compared, self.rule.margin, several));
         compared
     }
 }
@@ -314,9 +296,9 @@ const FEWER_DRAWS: usize = 999;
 fn others(runs: &Runs, variant: usize, settings: statistics::Options) -> Vec<OtherMetric> {
     let one = |metric: &Metric| {
         // A number that is missing in some run (a counter, say) is left out rather than failing the comparison.
-        let logs = logs(runs.design, metric, &runs.used, false).ok()?;
+        let observations = observations(runs.design, metric, &runs.used, false).ok()?;
         let settings = statistics::Options { draws: FEWER_DRAWS, ..settings };
-        let answer = statistics::compare(&observations(&runs.used, &logs), 0, variant, settings)?;
+        let answer = statistics::compare(&observations, 0, variant, settings)?;
         let (as_built, averaged) = of_answer(&answer, metric.sign());
         Some(OtherMetric {
             name: metric.label(),

@@ -29,7 +29,7 @@ pub(super) fn of(runs: &Runs, machine: usize, benchmark: usize, variant: impl Fn
 }
 
 fn dots(runs: &Runs, index: impl Fn(usize) -> usize) -> Vec<Dot> {
-    let means = LayoutMeans::new(&runs.observations());
+    let means = LayoutMeans::new(&runs.observations);
     let own: Vec<f64> = means.of(0).into_iter().map(|(_, level)| level).collect();
     let sign = runs.metric.sign();
     // The level is the one that the analysis uses; the interval is that of a mean of runs with this robust spread.

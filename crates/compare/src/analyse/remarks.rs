@@ -3,8 +3,8 @@
 use super::cell::Runs;
 use crate::Run;
 use crate::metric::Source;
+use statistics::median;
 use statistics::series::{self, Course};
-use statistics::{median, running_median};
 use std::collections::BTreeMap;
 
 /// All remarks about the runs of a benchmark.
@@ -23,20 +23,6 @@ pub(super) fn of(runs: &Runs) -> Vec<String> {
     remarks.extend(two_modes(runs));
     remarks.extend(carry_over(runs));
     remarks
-}
-
-/// The runs without the slow course of the machine: each binary around its own level, minus the running median.
-fn residuals(runs: &Runs) -> Vec<f64> {
-    let mut own = BTreeMap::<(usize, u32), Vec<f64>>::new();
-    for (run, &log) in runs.used.iter().zip(&runs.logs) {
-        own.entry((run.variant, run.layout)).or_default().push(log);
-    }
-    let level: BTreeMap<(usize, u32), f64> =
-        own.into_iter().map(|(key, mut logs)| (key, median(&mut logs))).collect();
-    let of = |(run, log): (&&Run, &f64)| log - level.get(&(run.variant, run.layout)).copied().unwrap_or(0.0);
-    let levelled: Vec<f64> = runs.used.iter().zip(&runs.logs).map(of).collect();
-    let baseline = running_median(&levelled);
-    levelled.iter().zip(&baseline).map(|(x, m)| x - m).collect()
 }
 
 fn median_of(used: &[&Run], value: impl Fn(&Run) -> f64) -> f64 {
@@ -74,7 +60,7 @@ fn metric_choice(runs: &Runs) -> Option<String> {
 
 /// Positions of runs more than ten median absolute deviations away from the course of the machine.
 pub(super) fn far_out(runs: &Runs) -> Vec<usize> {
-    let residuals = residuals(runs);
+    let residuals = &runs.residuals;
     let mut values = residuals.clone();
     let middle = median(&mut values);
     let mut away: Vec<f64> = residuals.iter().map(|r| (r - middle).abs()).collect();
@@ -82,7 +68,7 @@ pub(super) fn far_out(runs: &Runs) -> Vec<usize> {
     if limit <= 0.0 {
         return Vec::new();
     }
-    (0..residuals.len()).filter(|&at| (residuals[at] - middle).abs() > limit).collect()
+    residuals.iter().enumerate().filter(|(_, r)| (*r - middle).abs() > limit).map(|(at, _)| at).collect()
 }
 
 /// What the kernel knows about a run that lies far out.
@@ -122,7 +108,7 @@ fn outliers(runs: &Runs) -> Option<String> {
 
 /// Does a run depend on which program ran before it? Then the test is no longer exact.
 fn carry_over(runs: &Runs) -> Option<String> {
-    let found = series::carry_over(&runs.observations())?;
+    let found = series::carry_over(&runs.observations)?;
     let name = &runs.design.variants.get(found.variant)?.name;
     let pct = (found.change.exp_m1() * 100.0).abs();
     Some(format!(
@@ -134,7 +120,7 @@ fn carry_over(runs: &Runs) -> Option<String> {
 /// What the machine did over the rounds. The random order makes it harmless for the comparison, but it says how far
 /// the medians can be trusted.
 fn course(runs: &Runs) -> Option<String> {
-    let rounds: Vec<f64> = series::round_medians(&runs.observations()).into_iter().map(|(_, m)| m).collect();
+    let rounds: Vec<f64> = series::round_medians(&runs.observations).into_iter().map(|(_, m)| m).collect();
     let pct = |log: f64| format!("{:.1} %", (log.exp_m1() * 100.0).abs());
     let harmless = "the random order keeps it out of the comparison";
     match series::course(&rounds) {
@@ -164,10 +150,12 @@ const FEWEST_FOR_MODES: usize = 30;
 
 /// Runs of one binary that fall into two groups.
 fn two_modes(runs: &Runs) -> Option<String> {
-    let residuals = residuals(runs);
     for &variant in &runs.variants {
-        let own =
-            runs.used.iter().zip(&residuals).filter(|(run, _)| run.variant == variant && run.layout == 0);
+        let own = runs
+            .used
+            .iter()
+            .zip(&runs.residuals)
+            .filter(|(run, _)| run.variant == variant && run.layout == 0);
         let values: Vec<f64> = own.map(|(_, r)| *r).collect();
         if values.len() < FEWEST_FOR_MODES {
             continue;

@@ -1,7 +1,7 @@
 //! What may be said? Sentences that claim no more than was shown.
 
 use crate::result::{Compared, Verdict};
-use statistics::Answer;
+use statistics::{Answer, least_layouts};
 
 fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
@@ -101,10 +101,10 @@ pub(super) fn warnings(c: &Compared, margin: f64, several: bool) -> Vec<String> 
              (--layouts 8 finds out)"
                 .into(),
         ),
-        Some(layouts) if layouts.count < least(layouts.matched) => warnings.push(format!(
+        Some(layouts) if layouts.count < least_layouts(layouts.matched) => warnings.push(format!(
             "{} layouts cannot show a difference at 5 %; {} are the least, 8 or more are usual",
             layouts.count,
-            least(layouts.matched)
+            least_layouts(layouts.matched)
         )),
         Some(layouts) if layouts.matched && layouts.correlation.is_some_and(|r| r < 0.3) => warnings.push(
             "the layouts are matched, but the variants do not follow them together; the gain of matching is lost"
@@ -113,9 +113,4 @@ pub(super) fn warnings(c: &Compared, margin: f64, several: bool) -> Vec<String> 
         _ => {}
     }
     warnings
-}
-
-/// Fewer layouts have no randomisation p-value under 5 %: C(2L, L) or 2^L assignments.
-pub(super) fn least(matched: bool) -> usize {
-    if matched { 6 } else { 4 }
 }

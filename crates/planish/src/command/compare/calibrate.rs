@@ -39,7 +39,7 @@ pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
     if interrupted {
         return Ok(super::INTERRUPTED);
     }
-    let stream = logs(&found)?;
+    let stream: Vec<f64> = observations(&found)?.iter().map(|o| o.log).collect();
     let Some(answer) =
         statistics::calibration::same_binary(&stream, rounds, COMPARISONS, DRAWS, found.design.seed)
     else {
@@ -68,14 +68,14 @@ pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
     tell(&calibration, what.output.format, &path)
 }
 
-/// ln of the deciding metric in time order.
-fn logs(found: &Recorded) -> anyhow::Result<Vec<f64>> {
+/// The runs after the warm-up in time order, seen by the deciding metric.
+fn observations(found: &Recorded) -> anyhow::Result<Vec<Observation>> {
     let metric = found.design.benchmarks.first().and_then(|b| b.metrics.first()).cloned().unwrap_or_default();
-    let value = |run: &compare::Run| {
-        let value = metric.value(run).filter(|v| *v > 0.0);
-        value.map(f64::ln).with_context(|| format!("round {}: {} is not above 0", run.round, metric.label()))
+    let one = |run: &compare::Run| {
+        let seen = metric.observation(run).filter(|_| metric.value(run) != Some(0.0));
+        seen.with_context(|| format!("round {}: {} is not above 0", run.round, metric.label()))
     };
-    found.runs.iter().filter(|run| run.round > 0).map(value).collect()
+    found.runs.iter().filter(|run| run.round > 0).map(one).collect()
 }
 
 /// Relinks of one program as both variants: three times as many as one comparison takes.
@@ -111,19 +111,8 @@ fn relinked(
     if interrupted {
         return Ok(None);
     }
-    let logs = logs(&found)?;
-    let runs = found.runs.iter().filter(|run| run.round > 0);
-    let observations: Vec<Observation> = runs
-        .zip(logs)
-        .map(|(run, log)| Observation {
-            round: run.round,
-            variant: run.variant,
-            layout: run.layout,
-            copy: run.copy,
-            log,
-        })
-        .filter(|o| o.layout > 0)
-        .collect();
+    let mut observations = observations(&found)?;
+    observations.retain(|o| o.layout > 0);
     let answer = statistics::calibration::relinked(
         &observations,
         count as usize,

@@ -18,6 +18,7 @@ use super::INTERRUPTED;
 use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE};
 use anyhow::{Context, bail};
 use compare::{Correction, Metric, Options, Recorded, Verdict, analyse, runs};
+use statistics::least_layouts;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -277,7 +278,9 @@ fn check(what: &What) -> anyhow::Result<()> {
     }
     if what.how.layouts == Some(1) {
         bail!(
-            "--layouts 1: one layout cannot be averaged; 6 matched or 4 independent ones are the least, 8 are usual"
+            "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are the least, 8 are usual",
+            least_layouts(true),
+            least_layouts(false)
         );
     }
     let outputs = [&what.output.html, &what.output.markdown].into_iter().flatten();
