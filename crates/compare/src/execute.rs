@@ -38,8 +38,8 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// `stop` ends the measurement early: the run that was under way is thrown away, an unfinished round stays in the
 /// result (the analysis leaves it out). Every run must end and print as the first run of the base does; a variant
-/// whose run does not is stopped and the others go on. When only the base is left, or the base itself fails, that is
-/// the error.
+/// whose run does not is stopped and the others go on. When only the base is left of the one benchmark, or the base
+/// itself fails, that is the error; one of several benchmarks ends when only the base is left.
 pub fn run(
     design: &Design,
     stop: &AtomicBool,
@@ -47,12 +47,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<Recorded, Error> {
     design.check()?;
-    if design.aslr == Aslr::Off {
-        sys::fix_addresses()?;
-    }
-    if let Some(cpu) = design.pinned_cpu {
-        sys::pin(cpu)?;
-    }
+    let _settings = sys::Settings::of_programs(design.aslr == Aslr::Off, design.pinned_cpu)?;
     let counters = wanted_counters(design);
     if let (_, Some(counter)) = sys::Counters::open(&counters) {
         return Err(Error::NoCounter { name: counter.name() });
@@ -66,10 +61,12 @@ pub fn run(
         watch: Watch::new(design),
         decided: BTreeSet::new(),
     };
-    session.resume()?;
+    if !session.resume()? {
+        return Ok(session.found);
+    }
     for round in 0..=design.rounds {
         for benchmark in 0..design.benchmarks.len() {
-            if session.decided.contains(&benchmark) {
+            if session.decided.contains(&benchmark) || session.only_base(benchmark) {
                 continue;
             }
             if !session.round(benchmark, round, observer)? {
@@ -105,14 +102,18 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// The reference output of a resumed measurement was not kept, its hash was: the base runs once more.
-    fn resume(&mut self) -> Result<(), Error> {
+    /// The reference output of a resumed measurement was not kept, its hash was: the base runs once more. False when
+    /// the user stopped it.
+    fn resume(&mut self) -> Result<bool, Error> {
         self.longest =
             self.found.runs.iter().map(|r| Duration::from_nanos(r.wall_ns)).max().unwrap_or_default();
         let started: BTreeSet<usize> = self.found.runs.iter().map(|run| run.benchmark).collect();
         for benchmark in started {
             let first = self.found.runs.iter().find(|run| run.benchmark == benchmark).cloned();
             let outcome = self.runner.once(benchmark, Slot { variant: 0, layout: 0, copy: 0 }, 0, None)?;
+            if self.is_interrupted() {
+                return Ok(false);
+            }
             if let Some(first) = first {
                 if !self.design.ignore_output && outcome.run.output_sha256 != first.output_sha256 {
                     return Err(Error::Design(
@@ -124,7 +125,16 @@ impl Session<'_> {
                 self.references.insert(benchmark, (first, outcome.stdout));
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.runner.stop.load(Ordering::Relaxed)
+    }
+
+    /// Is nothing left that the base could be compared with?
+    fn only_base(&self, benchmark: usize) -> bool {
+        (1..self.design.variants.len()).all(|v| self.is_stopped(v, benchmark))
     }
 
     fn is_stopped(&self, variant: usize, benchmark: usize) -> bool {
@@ -159,12 +169,15 @@ impl Session<'_> {
             here.filter(|run| run.round == round && run.benchmark == benchmark).map(Run::slot).collect()
         };
         for (position, slot) in self.design.order(benchmark, round).into_iter().enumerate() {
+            if self.only_base(benchmark) {
+                break;
+            }
             if done.contains(&slot) || self.is_stopped(slot.variant, benchmark) {
                 continue;
             }
             let bytes = self.design.environment_bytes(benchmark, round, position);
             let outcome = self.runner.once(benchmark, slot, bytes, self.limit(benchmark))?;
-            if self.runner.stop.load(Ordering::Relaxed) {
+            if self.is_interrupted() {
                 return Ok(false);
             }
             self.take(outcome, benchmark, round, observer)?;

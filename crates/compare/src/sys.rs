@@ -117,36 +117,86 @@ pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     (time.tv_sec.max(0) as u64) * 1_000_000_000 + (time.tv_usec.max(0) as u64) * 1000
 }
 
-/// Programs started by this thread from now on get fixed addresses (they inherit the setting).
-pub(crate) fn fix_addresses() -> Result<(), Error> {
-    // SAFETY: personality takes an integer; 0xffffffff only asks.
-    let set = unsafe {
-        let now = libc::personality(0xffff_ffff);
-        now >= 0 && libc::personality(now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong) >= 0
-    };
-    let failed = || Error::System {
-        action: "switching address-space randomisation off (--aslr off)",
-        source: std::io::Error::last_os_error(),
-    };
-    if set { Ok(()) } else { Err(failed()) }
+/// CPUs as sched_getaffinity tells them: 8192, the most that Linux can be built for.
+type Cpus = [libc::cpu_set_t; 8];
+
+/// Settings of this thread that the programs it starts inherit. When dropped, the thread has its own back.
+///
+/// Set in the thread and not between fork and exec: with code of ours to run there, the child would begin as a copy of
+/// planish, whose page faults would count as the program's.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// The thread's own personality, where it was changed.
+    personality: Option<libc::c_ulong>,
+    /// The thread's own CPUs, where they were changed.
+    cpus: Option<Cpus>,
 }
 
-/// This thread, and what it starts, runs on one CPU from now on.
-pub(crate) fn pin(cpu: u32) -> Result<(), Error> {
-    // SAFETY: cpu_set_t is plain bits, for which zero is a valid value; CPU_SET checks its index.
-    let done = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set)
-    };
-    if done == 0 {
-        return Ok(());
+impl Settings {
+    /// Programs started by this thread get fixed addresses, run on one CPU, or both.
+    pub(crate) fn of_programs(fixed_addresses: bool, cpu: Option<u32>) -> Result<Settings, Error> {
+        let mut settings = Settings::default();
+        if fixed_addresses {
+            settings.fix_addresses()?;
+        }
+        if let Some(cpu) = cpu {
+            settings.pin(cpu)?;
+        }
+        Ok(settings)
     }
-    let source = std::io::Error::last_os_error();
-    Err(Error::System {
-        action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists those there are)",
-        source,
-    })
+
+    fn fix_addresses(&mut self) -> Result<(), Error> {
+        let failed = || Error::System {
+            action: "switching address-space randomisation off (--aslr off)",
+            source: std::io::Error::last_os_error(),
+        };
+        // SAFETY: personality takes an integer; 0xffffffff only asks.
+        let own = unsafe { libc::personality(0xffff_ffff) };
+        let own = libc::c_ulong::try_from(own).map_err(|_| failed())?;
+        // SAFETY: personality takes an integer.
+        if unsafe { libc::personality(own | libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } < 0 {
+            return Err(failed());
+        }
+        self.personality = Some(own);
+        Ok(())
+    }
+
+    fn pin(&mut self, cpu: u32) -> Result<(), Error> {
+        let failed = || Error::System {
+            action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists those there are)",
+            source: std::io::Error::last_os_error(),
+        };
+        // SAFETY: cpu_set_t is plain bits, for which zero is a valid value.
+        let (mut own, mut set): (Cpus, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
+        let size = std::mem::size_of::<Cpus>();
+        // SAFETY: own is live, writable and as long as stated.
+        if unsafe { libc::sched_getaffinity(0, size, own.as_mut_ptr()) } != 0 {
+            return Err(failed());
+        }
+        // SAFETY: CPU_SET checks its index; set is live and as long as stated.
+        let done = unsafe {
+            libc::CPU_SET(cpu as usize, &mut set);
+            libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set)
+        };
+        if done != 0 {
+            return Err(failed());
+        }
+        self.cpus = Some(own);
+        Ok(())
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        if let Some(own) = self.personality {
+            // SAFETY: personality takes an integer, here one that the kernel gave.
+            unsafe { libc::personality(own) };
+        }
+        if let Some(own) = &self.cpus {
+            // SAFETY: own is live and as long as stated; it is what the kernel gave.
+            unsafe { libc::sched_setaffinity(0, std::mem::size_of::<Cpus>(), own.as_ptr()) };
+        }
+    }
 }
 
 /// Counters that follow the one program that this thread starts next: they begin at its exec and count its children.

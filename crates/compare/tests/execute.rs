@@ -145,6 +145,75 @@ fn a_variant_that_fails_is_stopped_and_the_others_go_on() {
 }
 
 #[test]
+fn an_interrupted_resume_ends_without_judging_the_run_that_was_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    // What a killed run printed is not what the program prints.
+    let body = format!("test -e {}/cut || echo x", folder.path().display());
+    let pair = vec![script(folder.path(), "a", &body), script(folder.path(), "b", &body)];
+    let design = design(pair, 6);
+    let stop = AtomicBool::new(false);
+    let part = run(&design, &stop, Recorded::default(), &mut Until(5, &stop)).unwrap();
+    std::fs::write(folder.path().join("cut"), "").unwrap();
+    let again = run(&design, &stop, part.clone(), &mut Until(u64::MAX, &stop)).unwrap();
+    assert_eq!(again.runs, part.runs);
+    stop.store(false, Ordering::Relaxed);
+    let changed = run(&design, &stop, part, &mut Until(u64::MAX, &stop)).unwrap_err().to_string();
+    assert!(changed.contains("prints something else than when"), "{changed}");
+}
+
+#[test]
+fn a_benchmark_of_which_only_the_base_is_left_ends_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = vec![
+        script(folder.path(), "a", "true"),
+        script(folder.path(), "b", "test $1 = word || echo only b prints this"),
+    ];
+    let mut design = design(pair, 6);
+    let mut second = design.benchmarks[0].clone();
+    (second.name, second.command) = ("y".into(), vec!["{bin}".into(), "other".into()]);
+    design.benchmarks.push(second);
+    let stop = AtomicBool::new(false);
+    let found = run(&design, &stop, Recorded::default(), &mut Until(u64::MAX, &stop)).unwrap();
+    assert_eq!(found.stopped.len(), 1);
+    let of = |benchmark: usize| found.runs.iter().filter(|r| r.benchmark == benchmark).count();
+    // The base ran once, so that the variant could be told to differ from it.
+    assert_eq!((of(0), of(1)), (14, 1));
+    assert_eq!(analyse(&[found], &Options::default()).unwrap().measurement.comparisons.len(), 1);
+}
+
+#[test]
+fn what_is_set_for_the_programs_is_not_left_set_for_planish() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default();
+    let cpus = |status: &str| {
+        let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
+        line.map_or_else(String::new, |line| line.split_whitespace().last().unwrap_or("").to_owned())
+    };
+    let before = (own("personality"), cpus(&own("status")));
+    let Some(cpu) = before.1.split(['-', ',']).next_back().and_then(|cpu| cpu.parse::<u32>().ok()) else {
+        return eprintln!("skipped: /proc/thread-self/status does not tell the CPUs");
+    };
+    let seen = folder.path().join("seen");
+    let body = format!("cat /proc/self/personality /proc/self/status > {}", seen.display());
+    let pair = vec![script(folder.path(), "a", &body), script(folder.path(), "b", &body)];
+    let mut design = design(pair, 1);
+    design.pinned_cpu = Some(cpu);
+    design.aslr = compare::Aslr::Off;
+    if let Err(error) = run_all(&design) {
+        // Sandboxes may forbid one of the two.
+        assert!(error.to_string().contains("--aslr off") || error.to_string().contains("--cpu"), "{error}");
+        eprintln!("skipped: {error}");
+    } else {
+        let seen = std::fs::read_to_string(seen).unwrap();
+        assert_eq!(cpus(&seen), cpu.to_string());
+        if !before.0.is_empty() {
+            assert_ne!(seen.lines().next(), before.0.lines().next(), "ADDR_NO_RANDOMIZE");
+        }
+    }
+    assert_eq!((own("personality"), cpus(&own("status"))), before);
+}
+
+#[test]
 fn a_program_that_hangs_is_killed_with_all_it_started() {
     let folder = tempfile::tempdir().unwrap();
     let programs =
