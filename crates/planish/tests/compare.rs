@@ -62,6 +62,18 @@ impl Project {
         said
     }
 
+    /// Commits `source` of each number, tagged t0, t1, …
+    fn commit(&self, count: usize, source: impl Fn(usize) -> String) {
+        std::fs::write(self.at(".gitignore"), ".planish\ndata\n").unwrap();
+        self.git(&["init", "-q"]);
+        for number in 0..count {
+            std::fs::write(self.at("app.c"), source(number) + &format!("/* {number} */\n")).unwrap();
+            self.git(&["add", "-A"]);
+            self.git(&["commit", "-q", "-m", &format!("Change {number}")]);
+            self.git(&["tag", &format!("t{number}")]);
+        }
+    }
+
     fn git(&self, arguments: &[&str]) {
         let who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
         let ran = Command::new("git").args(who).args(arguments).current_dir(self.folder.path()).output();
@@ -199,21 +211,81 @@ fn bisect_finds_the_commit_that_added_work() {
     let project = Project::new(TWO.split("[[variant]]\nname = 'more'").next().unwrap());
     let toml = "[[benchmark]]\nname = 'sum'\ncommand = '{bin} 4000'\nmetrics = ['cpu']\n";
     std::fs::write(project.at("planish.toml"), format!("{BUILD}{toml}")).unwrap();
-    std::fs::write(project.at(".gitignore"), ".planish\ndata\n").unwrap();
-    project.git(&["init", "-q"]);
-    for number in 0..5 {
+    project.commit(5, |number| {
         let more = if number >= 3 { "WORK * 2" } else { "WORK" };
-        let source = SOURCE.replace("n * WORK", &format!("n * {more}")) + &format!("/* {number} */\n");
-        std::fs::write(project.at("app.c"), source).unwrap();
-        project.git(&["add", "-A"]);
-        project.git(&["commit", "-q", "-m", &format!("Change {number}")]);
-        project.git(&["tag", &format!("t{number}")]);
-    }
+        SOURCE.replace("n * WORK", &format!("n * {more}"))
+    });
     let (code, found) = project.json(&["compare", "bisect", "t0", "t4", "--rounds", "8"]);
     assert_eq!((code, &found["culprit"]["subject"]), (1, &Value::from("Change 3")), "{found}");
     assert_eq!(found["culprit"]["step"]["verdict"], "slower");
     let (code, none) = project.json(&["compare", "bisect", "t0", "t2", "--rounds", "8"]);
     assert_eq!((code, &none["culprit"]), (0, &Value::Null), "{none}");
+}
+
+/// A rate that halves at the third change, and a size that never does; both with noise.
+const RATE: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+    int main(int c, char **v) {\n\
+      if (c > 1) printf(\"size %d\\n\", 10000 + getpid() % 7);\n\
+      else printf(\"rate %d\\n\", RATE + getpid() % 7);\n\
+      return 0;\n}\n";
+
+#[test]
+fn bisect_finds_the_commit_that_lowered_a_rate() {
+    if !has_clang() {
+        return;
+    }
+    let project = Project::new("");
+    let toml = "[[benchmark]]\nname = 'rate'\ncommand = '{bin}'\nmetrics = ['throughput:rate ([0-9]+)']\n\
+        [[benchmark]]\nname = 'size'\ncommand = '{bin} s'\nmetrics = ['throughput:size ([0-9]+)']\n";
+    std::fs::write(project.at("planish.toml"), format!("{BUILD}{toml}")).unwrap();
+    project.commit(5, |number| RATE.replace("RATE", if number >= 3 { "5000" } else { "10000" }));
+    let (code, found) = project.json(&["compare", "bisect", "t0", "t4", "--rounds", "8"]);
+    assert_eq!((code, &found["culprit"]["subject"]), (1, &Value::from("Change 3")), "{found}");
+    assert!(found["slowdown"]["effect"].as_f64().unwrap() < 0.6, "{found}");
+    let sides: Vec<&Value> = found["steps"].as_array().unwrap().iter().map(|step| &step["side"]).collect();
+    assert!(sides.contains(&&Value::from("good")) && !sides.contains(&&Value::from("unknown")), "{found}");
+    let (code, none) = project.json(&["compare", "bisect", "t0", "t2", "--rounds", "8"]);
+    assert_eq!((code, &none["culprit"]), (0, &Value::Null), "{none}");
+}
+
+#[test]
+fn an_interruption_leaves_out_the_probes_and_says_so() {
+    if !has_clang() {
+        return;
+    }
+    // The run of the number in the file `stop` interrupts planish.
+    let script =
+        "echo >> count\n[ $(wc -l < count) = \"$(cat stop)\" ] && kill -INT $PPID && sleep 5\n\"$@\"\n";
+    let project = Project::new(&TWO.replace("'{bin} {n}'", "'sh counted.sh {bin} {n}'"));
+    std::fs::write(project.at("counted.sh"), script).unwrap();
+    let interrupted = |stop: u32, more: &[&str]| {
+        std::fs::write(project.at("count"), "").unwrap();
+        std::fs::write(project.at("stop"), stop.to_string()).unwrap();
+        let words = [&["compare", "--rounds", "8", "--probe-align", "32,64"], more].concat();
+        project.json(&words)
+    };
+    let left_out = |told: &Value, align: &str| {
+        let warnings = told["warnings"].to_string();
+        warnings.contains(&format!("aligned to {align} bytes is left out"))
+    };
+    // Two programs in 9 rounds: the main measurement ends with run 18.
+    let (code, told) = interrupted(15, &[]);
+    assert_eq!((code, &told["interrupted"]), (130, &Value::from(true)), "{told}");
+    assert!(told["comparisons"][0]["n"] == 6 && told["alignment"].is_null(), "{told}");
+    assert!(left_out(&told, "32") && left_out(&told, "64"), "{told}");
+    assert!(!project.at(".planish/compare/runs.align32.jsonl").exists());
+    let (code, told) = interrupted(18 + 18 + 15, &[]);
+    assert_eq!((code, &told["interrupted"]), (130, &Value::from(true)), "{told}");
+    assert_eq!(
+        (&told["comparisons"][0]["n"], &told["alignment"][0]["align"]),
+        (&8.into(), &32.into()),
+        "{told}"
+    );
+    assert!(told["alignment"].as_array().unwrap().len() == 1 && left_out(&told, "64"), "{told}");
+    assert!(!left_out(&told, "32"), "{told}");
+    let (_, told) = interrupted(0, &["--resume"]);
+    assert_eq!(told["interrupted"], false, "{told}");
+    assert_eq!(told["alignment"].as_array().unwrap().len(), 2, "{told}");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use super::project::{Project, git, measure_variants, with_settings};
 use super::{How, Output, What};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail};
 use build::variants::VariantConfig;
 use compare::Verdict;
-use compare::result::Compared;
+use compare::result::{Compared, Direction, Measurement};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -83,6 +83,7 @@ const AGAIN: u32 = 2;
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let project = Project::open(&args.config)?;
+    project.enter()?;
     let base = format!("{}^{{commit}}", args.good);
     let good = git(&project.directory, &["rev-parse", "--verify", &base])?;
     let range = format!("{}..{}", args.good, args.bad);
@@ -97,11 +98,20 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     };
     let mut walk = Walk { project: &project, args: &args, global, steps: Vec::new() };
     let Some(whole) = walk.measure(&good, &bad, 0)? else { return Ok(super::INTERRUPTED) };
-    let slowdown = step(&bad, &whole, Side::Slow);
-    if whole.verdict != Verdict::Slower {
-        return none(&args, slowdown, &whole, &good, &bad);
+    let mut found = Found {
+        schema: "planish-bisect",
+        version: 1,
+        good: good.clone(),
+        bad: bad.clone(),
+        slowdown: step(&bad, &whole.row, Side::Slow),
+        culprit: None,
+        undecided: Vec::new(),
+        steps: Vec::new(),
+    };
+    if whole.row.verdict != Verdict::Slower {
+        return none(&args, &found, &whole.row);
     }
-    let half = whole.effect.ln() / 2.0;
+    let half = whole.slowdown() / 2.0;
     // commits[low] is good (GOOD itself before the first), commits[high] is slow.
     let (mut low, mut high) = (-1i64, commits.len() as i64 - 1);
     while high - low > 1 {
@@ -114,16 +124,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
             Some(Side::Unknown) => break,
         }
     }
-    let mut found = Found {
-        schema: "planish-bisect",
-        version: 1,
-        good: good.clone(),
-        bad,
-        slowdown,
-        culprit: None,
-        undecided: Vec::new(),
-        steps: Vec::new(),
-    };
     if high - low > 1 {
         found.undecided = commits[(low + 1) as usize..=high as usize].to_vec();
     } else {
@@ -131,8 +131,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         let parent = if low < 0 { good } else { commits[low as usize].clone() };
         let Some(alone) = walk.measure(&parent, &commit, 0)? else { return Ok(super::INTERRUPTED) };
         let subject = git(&project.directory, &["log", "-1", "--format=%s", &commit])?;
-        let step = step(&commit, &alone, Side::Slow);
-        found.culprit = Some(Culprit { commit, subject, step, sentence: alone.sentence });
+        let step = step(&commit, &alone.row, Side::Slow);
+        found.culprit = Some(Culprit { commit, subject, step, sentence: alone.row.sentence });
     }
     found.steps = walk.steps;
     tell(&found, args.format)
@@ -149,24 +149,41 @@ fn step(commit: &str, c: &Compared, side: Side) -> Step {
     }
 }
 
-fn none(args: &Args, slowdown: Step, whole: &Compared, good: &str, bad: &str) -> anyhow::Result<u8> {
+fn none(args: &Args, found: &Found, whole: &Compared) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
     if args.format == Format::Json {
-        let found = Found {
-            schema: "planish-bisect",
-            version: 1,
-            good: good.to_owned(),
-            bad: bad.to_owned(),
-            slowdown,
-            culprit: None,
-            undecided: Vec::new(),
-            steps: Vec::new(),
-        };
-        writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
     } else {
         writeln!(out, "{} is not shown to be slower than {}: {}", args.bad, args.good, whole.sentence)?;
     }
     Ok(FINE)
+}
+
+/// A commit against another one, in the benchmark that lost most.
+struct Against {
+    row: Compared,
+    /// −1 where a larger number is a better one.
+    sign: f64,
+}
+
+impl Against {
+    fn of(measured: &Measurement, row: Compared) -> Against {
+        let benchmark = measured.benchmarks.iter().find(|b| b.name == row.benchmark);
+        let metric = benchmark.and_then(|b| b.metrics.iter().find(|m| m.name == row.metric));
+        let sign = if metric.is_some_and(|m| m.better == Direction::Higher) { -1.0 } else { 1.0 };
+        Against { row, sign }
+    }
+
+    /// ln of the effect, turned so that more is slower.
+    fn slowdown(&self) -> f64 {
+        self.sign * self.row.effect.ln()
+    }
+
+    /// Ends of its interval.
+    fn ends(&self) -> Option<(f64, f64)> {
+        let [a, b] = self.row.interval?.map(|end| self.sign * end.ln());
+        Some((a.min(b), a.max(b)))
+    }
 }
 
 struct Walk<'a> {
@@ -182,13 +199,12 @@ impl Walk<'_> {
         let mut side = Side::Unknown;
         for again in 0..=AGAIN {
             let Some(c) = self.measure(good, commit, again)? else { return Ok(None) };
-            let ends = c.interval.map(|[low, high]| (low.ln(), high.ln()));
-            side = match ends {
+            side = match c.ends() {
                 Some((low, _)) if low > half => Side::Slow,
                 Some((_, high)) if high < half => Side::Good,
                 _ => Side::Unknown,
             };
-            self.steps.push(step(commit, &c, side));
+            self.steps.push(step(commit, &c.row, side));
             if side != Side::Unknown {
                 break;
             }
@@ -196,7 +212,7 @@ impl Walk<'_> {
         Ok(Some(side))
     }
 
-    fn measure(&self, base: &str, commit: &str, again: u32) -> anyhow::Result<Option<Compared>> {
+    fn measure(&self, base: &str, commit: &str, again: u32) -> anyhow::Result<Option<Against>> {
         if !self.global.quiet {
             eprintln!("planish: measuring {} against {}", short(commit), short(base));
         }
@@ -219,21 +235,20 @@ impl Walk<'_> {
         let mut what = with_settings(&what, self.project)?;
         what.how.rounds = Some(what.how.rounds.unwrap_or(30) << again);
         let raw = format!("bisect-{}-{}.jsonl", short(base), short(commit));
-        what.how.raw =
-            Some(self.project.directory.join(build::plan::STATE_DIRECTORY).join("compare").join(raw));
+        what.how.raw = Some(self.project.runs(&raw));
         // More rounds of a pair are added to those that were measured.
         what.how.resume = again > 0;
         let variants = [variant(base), variant(commit)];
         let Some(told) = measure_variants(self.project, &variants, &what, self.global)? else {
             return Ok(None);
         };
-        if told.analysis.measurement.interrupted {
+        let measured = told.analysis.measurement;
+        if measured.interrupted {
             return Ok(None);
         }
-        ensure!(!told.analysis.measurement.comparisons.is_empty(), "{commit}: nothing was measured");
-        let worst =
-            told.analysis.measurement.comparisons.into_iter().max_by(|a, b| a.effect.total_cmp(&b.effect));
-        Ok(worst)
+        let rows = measured.comparisons.iter().map(|row| Against::of(&measured, row.clone()));
+        let worst = rows.max_by(|a, b| a.slowdown().total_cmp(&b.slowdown()));
+        worst.with_context(|| format!("{commit}: nothing was measured")).map(Some)
     }
 }
 

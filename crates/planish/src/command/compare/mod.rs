@@ -8,6 +8,7 @@ mod design;
 mod gate;
 mod layouts;
 mod measure;
+mod probe;
 mod project;
 mod tell;
 
@@ -342,10 +343,7 @@ fn again(what: &What) -> anyhow::Result<Told> {
             knows(file, metric)?;
         }
     }
-    let mut analysis = analyse(&files, &options)?;
-    // A file that misses rounds was interrupted; the design says how many there were to be.
-    analysis.measurement.interrupted = false;
-    Ok(Told { analysis, raw: what.from.clone() })
+    Ok(Told { analysis: analyse(&files, &options)?, raw: what.from.clone() })
 }
 
 /// Kept runs hold all times and sizes, of the output only the numbers that were looked for.

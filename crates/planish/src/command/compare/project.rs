@@ -1,6 +1,6 @@
 //! Variants and benchmarks of a planish.toml: built, linked in layouts, measured.
 
-use super::{Told, What, design, layouts, measure, measured, options};
+use super::{Told, What, design, layouts, measured, probe};
 use crate::cli::Global;
 use crate::command::optimize;
 use anyhow::{Context, bail, ensure};
@@ -10,8 +10,7 @@ use build::toolchain::Toolchain;
 use build::variant_plan::{LINKER_DIRECTORY, variant_step};
 use build::variants::{CompareConfig, VariantConfig};
 use build::{Plan, Step};
-use compare::result::{Alignment, Measurement, Sizes};
-use compare::{Benchmark, Design, Metric, Variant, Verdict, analyse};
+use compare::{Benchmark, Design, Metric, Variant};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +35,17 @@ impl Project {
         let tools = config.build.as_ref().map(|build| Toolchain::find(build, &path)).transpose()?;
         Ok(Project { config, directory, tools })
     }
+
+    /// Goes to the project's directory for good: commands name files from there, and nobody changes the directory for
+    /// a run.
+    pub fn enter(&self) -> anyhow::Result<()> {
+        std::env::set_current_dir(&self.directory).with_context(|| self.directory.display().to_string())
+    }
+
+    /// Where a file of runs lies that the user gave no place.
+    pub fn runs(&self, name: &str) -> PathBuf {
+        self.directory.join(STATE_DIRECTORY).join("compare").join(name)
+    }
 }
 
 /// Builds and measures what the file says; `None` when the user interrupted a build.
@@ -55,15 +65,10 @@ pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
          compare A B -- {{bin}} input",
         path.display()
     );
+    project.enter()?;
     let what = with_settings(what, &project)?;
     let Some(mut told) = measure_variants(&project, &variants, &what, global)? else { return Ok(None) };
-    for &align in &what.how.probe_align {
-        let Some(found) = aligned(&project, &variants, &what, align, &told.analysis.measurement, global)?
-        else {
-            return Ok(None);
-        };
-        told.analysis.measurement.alignment.extend(found);
-    }
+    probe::add(&mut told.analysis.measurement, &project, &variants, &what, global)?;
     Ok(Some(told))
 }
 
@@ -86,9 +91,7 @@ pub fn with_settings(what: &What, project: &Project) -> anyhow::Result<What> {
         _ => {}
     }
     if how.raw.is_none() {
-        let folder = project.directory.join(STATE_DIRECTORY).join("compare");
-        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        how.raw = Some(folder.join("runs.jsonl"));
+        how.raw = Some(project.runs("runs.jsonl"));
     }
     Ok(what)
 }
@@ -101,11 +104,14 @@ pub fn measure_variants(
     global: &Global,
 ) -> anyhow::Result<Option<Told>> {
     let Some(design) = prepared(project, variants, what, None, global)? else { return Ok(None) };
+    let own = project.runs("");
+    std::fs::create_dir_all(&own).with_context(|| own.display().to_string())?;
     Ok(Some(measured(design, what, global)?))
 }
 
-/// The design with every variant built (with functions aligned, for the probe) and linked in its layouts.
-fn prepared(
+/// The design with every variant built (with functions aligned, for the probe) and linked in its layouts; `None` when
+/// the user interrupted a build.
+pub fn prepared(
     project: &Project,
     variants: &[VariantConfig],
     what: &What,
@@ -173,12 +179,6 @@ fn benchmarks(project: &Project, what: &What) -> anyhow::Result<Vec<Benchmark>> 
             _ => design::metrics(given),
         }
     };
-    // Commands name files relative to planish.toml, but nobody changes the directory for a run.
-    let here = std::env::current_dir()?.canonicalize()?;
-    if here != project.directory {
-        std::env::set_current_dir(&project.directory)
-            .with_context(|| project.directory.display().to_string())?;
-    }
     let benchmark = |cell: build::variants::Cell| {
         Ok(Benchmark {
             metrics: own(&cell.metrics)?,
@@ -258,7 +258,7 @@ fn name_linker(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// A work tree of a commit, below `.planish`; the directory in it that `directory` is in the repository.
-pub fn checkout(directory: &Path, commit: &str) -> anyhow::Result<PathBuf> {
+fn checkout(directory: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     let prefix = git(directory, &["rev-parse", "--show-prefix"])?;
     let found = git(directory, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]);
     let Ok(hash) = found else {
@@ -284,83 +284,4 @@ pub fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
         bail!("git {} in {}: {}", arguments.join(" "), directory.display(), said.trim());
     }
     Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_owned())
-}
-
-/// The same comparison with all functions aligned: what remains of the difference?
-fn aligned(
-    project: &Project,
-    variants: &[VariantConfig],
-    what: &What,
-    align: u32,
-    before: &Measurement,
-    global: &Global,
-) -> anyhow::Result<Option<Vec<Alignment>>> {
-    let Some(design) = prepared(project, variants, what, Some(align), global)? else { return Ok(None) };
-    let sizes: Vec<Sizes> = design.variants.iter().map(|v| v.sizes.unwrap_or_default()).collect();
-    let raw = what.how.raw.as_ref().map(|raw| raw.with_extension(format!("align{align}.jsonl")));
-    let (recorded, _) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
-    let found = analyse(&[recorded], &options(what)?)?.measurement;
-    let one = |c: &compare::result::Compared| {
-        let as_built =
-            before.comparisons.iter().find(|b| b.variant == c.variant && b.benchmark == c.benchmark);
-        let index = found.variants.iter().position(|v| v.name == c.variant).unwrap_or(0);
-        let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
-        Alignment {
-            align,
-            benchmark: c.benchmark.clone(),
-            variant: c.variant.clone(),
-            effect: c.as_built,
-            sentence: as_built.map_or_else(String::new, |b| remains(b, c)),
-            sizes: [size(0), size(index)],
-        }
-    };
-    Ok(Some(found.comparisons.iter().map(one).collect()))
-}
-
-/// What is known of a difference.
-#[derive(Clone, Copy, PartialEq)]
-enum Known {
-    There,
-    Absent,
-    Unclear,
-}
-
-fn remains(before: &compare::result::Compared, aligned: &compare::result::Compared) -> String {
-    let pct = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
-    let (from, to) = (pct(before.as_built.ratio), pct(aligned.as_built.ratio));
-    let margin = 0.01;
-    let within = |[low, high]: [f64; 2]| low > 1.0 - margin && high < 1.0 + margin;
-    let was = match before.as_built.interval {
-        _ if before.as_built.p_value < 0.05 => Known::There,
-        Some(interval) if within(interval) => Known::Absent,
-        _ => Known::Unclear,
-    };
-    let is = match aligned.verdict {
-        Verdict::Faster | Verdict::Slower => Known::There,
-        Verdict::Same => Known::Absent,
-        Verdict::LayoutLuck | Verdict::Undecided => Known::Unclear,
-    };
-    match (was, is) {
-        (Known::There, Known::There) => {
-            format!("the difference as built ({from}) stays when functions are aligned ({to})")
-        }
-        (Known::There, Known::Absent) => {
-            format!("the difference as built ({from}) vanishes when functions are aligned ({to})")
-        }
-        (Known::There, Known::Unclear) => {
-            format!(
-                "undecided whether the difference as built ({from}) stays when functions are aligned ({to})"
-            )
-        }
-        (_, Known::There) => {
-            format!("aligned functions show a difference ({to}) that is not shown as built ({from})")
-        }
-        (Known::Absent, Known::Absent) => {
-            format!("no difference as built ({from}), none with aligned functions ({to})")
-        }
-        _ => format!(
-            "undecided: neither as built ({from}) nor with aligned functions ({to}) is a difference shown, nor \
-                      ruled out in both"
-        ),
-    }
 }
