@@ -1,6 +1,7 @@
 //! What does planish.toml say? How the program is built, what it is recorded and measured on.
 
 use crate::{Error, split_words};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -206,24 +207,35 @@ fn default_seed() -> u64 {
     1
 }
 
+/// The text of a planish.toml.
+pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => Error::NoConfig { path: path.to_owned() },
+        _ => Error::File { path: path.to_owned(), action: "cannot read", source },
+    })
+}
+
+/// The tables of a planish.toml that `T` knows, when `check` has no objection; `path` is for messages.
+pub(crate) fn parse_checked<T: DeserializeOwned>(
+    text: &str,
+    path: &Path,
+    check: impl Fn(&T) -> Result<(), String>,
+) -> Result<T, Error> {
+    let problem = |problem: String| Error::Config { path: path.to_owned(), problem };
+    let config: T = toml::from_str(text).map_err(|e| problem(e.to_string()))?;
+    check(&config).map_err(problem)?;
+    Ok(config)
+}
+
 impl Config {
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Config, Error> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => Config::parse(&text, path),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                Err(Error::NoConfig { path: path.to_owned() })
-            }
-            Err(source) => Err(Error::File { path: path.to_owned(), action: "cannot read", source }),
-        }
+        Config::parse(&read_text(path)?, path)
     }
 
     /// Parses and checks text; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Config, Error> {
-        let problem = |problem: String| Error::Config { path: path.to_owned(), problem };
-        let config: Config = toml::from_str(text).map_err(|e| problem(e.to_string()))?;
-        config.check().map_err(problem)?;
-        Ok(config)
+        parse_checked(text, path, Config::check)
     }
 
     fn check(&self) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! What does planish.toml say about variants to compare? `[[variant]]`, `[[benchmark]]`, `[compare]`, `[matrix]`.
 
-use crate::config::{Build, Command, Evaluate};
+use crate::config::{Build, Command, Evaluate, parse_checked, read_text};
 use crate::{Error, split_words};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -124,21 +124,12 @@ pub struct Cell {
 impl CompareConfig {
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<CompareConfig, Error> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => CompareConfig::parse(&text, path),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                Err(Error::NoConfig { path: path.to_owned() })
-            }
-            Err(source) => Err(Error::File { path: path.to_owned(), action: "cannot read", source }),
-        }
+        CompareConfig::parse(&read_text(path)?, path)
     }
 
     /// Parses and checks text; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<CompareConfig, Error> {
-        let problem = |problem: String| Error::Config { path: path.to_owned(), problem };
-        let config: CompareConfig = toml::from_str(text).map_err(|e| problem(e.to_string()))?;
-        config.check().map_err(problem)?;
-        Ok(config)
+        parse_checked(text, path, CompareConfig::check)
     }
 
     fn check(&self) -> Result<(), String> {
