@@ -215,7 +215,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// The tables of a planish.toml that `T` knows, when `check` has no objection; `path` is for messages.
+/// The tables of a planish.toml that `T` knows, when `check` has no objection; `path` is for
+/// messages.
 pub(crate) fn parse_checked<T: DeserializeOwned>(
     text: &str,
     path: &Path,

@@ -36,10 +36,11 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a design, or what is left of it: `before` holds the runs that an earlier call finished.
 ///
-/// `stop` ends the measurement early: the run that was under way is thrown away, an unfinished round stays in the
-/// result (the analysis leaves it out). Every run must end and print as the first run of the base does; a variant
-/// whose run does not is stopped and the others go on. When only the base is left of the one benchmark, or the base
-/// itself fails, that is the error; one of several benchmarks ends when only the base is left.
+/// `stop` ends the measurement early: the run that was under way is thrown away, an unfinished
+/// round stays in the result (the analysis leaves it out). Every run must end and print as the
+/// first run of the base does; a variant whose run does not is stopped and the others go on. When
+/// only the base is left of the one benchmark, or the base itself fails, that is the error; one of
+/// several benchmarks ends when only the base is left.
 pub fn run(
     design: &Design,
     stop: &AtomicBool,
@@ -102,8 +103,8 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// The reference output of a resumed measurement was not kept, its hash was: the base runs once more. False when
-    /// the user stopped it.
+    /// The reference output of a resumed measurement was not kept, its hash was: the base runs once
+    /// more. False when the user stopped it.
     fn resume(&mut self) -> Result<bool, Error> {
         self.longest =
             self.found.runs.iter().map(|r| Duration::from_nanos(r.wall_ns)).max().unwrap_or_default();

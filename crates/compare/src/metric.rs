@@ -231,8 +231,9 @@ impl Metric {
         }
     }
 
-    /// ln of the number of one run, turned so that less is better. Zero has no logarithm: it takes the smallest step of
-    /// the metric. `None` when there is no number, or one that is negative or not finite.
+    /// ln of the number of one run, turned so that less is better. Zero has no logarithm: it takes
+    /// the smallest step of the metric. `None` when there is no number, or one that is negative or
+    /// not finite.
     pub fn log(&self, run: &Run) -> Option<f64> {
         let value = self.value(run).filter(|v| v.is_finite() && *v >= 0.0)?;
         Some(self.sign() * value.max(self.floor()).ln())

@@ -53,21 +53,15 @@ impl<'a> Runner<'a> {
         let words = bind(&of.command, binary);
         let mut stdout = sys::memory_file()?;
         let mut stderr = sys::memory_file()?;
-        let copy = "sharing the program's output file";
-        let mut command = Command::new(&words[0]);
-        command
-            .args(&words[1..])
-            .env("PLANISH_PADDING", "x".repeat(environment_bytes))
-            // Its own group, so that what it leaves running can be ended with it.
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(stdout.try_clone().map_err(system(copy))?)
-            .stderr(stderr.try_clone().map_err(system(copy))?);
+        let mut command = prepared(&words, environment_bytes, [&stdout, &stderr])
+            .map_err(system("sharing the program's output file"))?;
         let (counters, _) = sys::Counters::open(&self.counters);
         let steal_before = steal_ticks();
         let start_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
         let start = Instant::now();
-        let child = command.spawn().map_err(|source| Error::Start { program: words[0].clone(), source })?;
+        let child = command
+            .spawn()
+            .map_err(|source| Error::Start { program: words.first().cloned().unwrap_or_default(), source })?;
         let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed))?;
         let wall_ns = ended.at.duration_since(start).as_nanos() as u64;
         let steal_ticks = steal_ticks().saturating_sub(steal_before);
@@ -82,8 +76,6 @@ impl<'a> Runner<'a> {
             .rewind()
             .and_then(|()| stderr.take(KEPT_BYTES as u64).read_to_end(&mut complaint))
             .map_err(read)?;
-        let usage = ended.usage;
-        let count = |n: libc::c_long| n.max(0) as u64;
         let run = Run {
             benchmark,
             variant: slot.variant,
@@ -91,13 +83,6 @@ impl<'a> Runner<'a> {
             copy: slot.copy,
             start_unix_ns,
             wall_ns,
-            user_ns: sys::nanoseconds(usage.ru_utime),
-            system_ns: sys::nanoseconds(usage.ru_stime),
-            max_rss_bytes: count(usage.ru_maxrss) * 1024,
-            minor_faults: count(usage.ru_minflt),
-            major_faults: count(usage.ru_majflt),
-            voluntary_switches: count(usage.ru_nvcsw),
-            involuntary_switches: count(usage.ru_nivcsw),
             steal_ticks,
             environment_bytes,
             exit_code: ended.code,
@@ -105,13 +90,43 @@ impl<'a> Runner<'a> {
             output_sha256: output.hash,
             printed: output.printed,
             counters,
-            ..Run::default()
+            ..used(&ended.usage)
         };
         Ok(Outcome { run, stdout: output.kept, stderr: complaint, timed_out: ended.timed_out })
     }
 
     fn binary(&self, slot: Slot) -> Option<&'a std::path::PathBuf> {
         self.design.variants.get(slot.variant)?.binaries.get(slot.layout as usize)
+    }
+}
+
+/// The program with its arguments, writing into `outputs`: standard output and standard error.
+fn prepared(words: &[String], environment_bytes: usize, outputs: [&File; 2]) -> std::io::Result<Command> {
+    let [stdout, stderr] = outputs;
+    let mut command = Command::new(words.first().map_or("", String::as_str));
+    command
+        .args(words.iter().skip(1))
+        .env("PLANISH_PADDING", "x".repeat(environment_bytes))
+        // Its own group, so that what it leaves running can be ended with it.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?);
+    Ok(command)
+}
+
+/// What the kernel says that a program used; the rest of the run is not filled in.
+fn used(usage: &libc::rusage) -> Run {
+    let count = |n: libc::c_long| n.max(0) as u64;
+    Run {
+        user_ns: sys::nanoseconds(usage.ru_utime),
+        system_ns: sys::nanoseconds(usage.ru_stime),
+        max_rss_bytes: count(usage.ru_maxrss) * 1024,
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+        ..Run::default()
     }
 }
 

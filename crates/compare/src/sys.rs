@@ -120,10 +120,11 @@ pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
 /// CPUs as sched_getaffinity tells them: 8192, the most that Linux can be built for.
 type Cpus = [libc::cpu_set_t; 8];
 
-/// Settings of this thread that the programs it starts inherit. When dropped, the thread has its own back.
+/// Settings of this thread that the programs it starts inherit. When dropped, the thread has its
+/// own back.
 ///
-/// Set in the thread and not between fork and exec: with code of ours to run there, the child would begin as a copy of
-/// planish, whose page faults would count as the program's.
+/// Set in the thread and not between fork and exec: with code of ours to run there, the child would
+/// begin as a copy of planish, whose page faults would count as the program's.
 #[derive(Default)]
 pub(crate) struct Settings {
     /// The thread's own personality, where it was changed.
@@ -163,7 +164,8 @@ impl Settings {
 
     fn pin(&mut self, cpu: u32) -> Result<(), Error> {
         let failed = || Error::System {
-            action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists those there are)",
+            action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists \
+                     those there are)",
             source: std::io::Error::last_os_error(),
         };
         // SAFETY: cpu_set_t is plain bits, for which zero is a valid value.

@@ -22,8 +22,8 @@ impl<'a> Watch<'a> {
         Watch { design, monitors: BTreeMap::new() }
     }
 
-    /// Feeds the whole `round` of a benchmark, seen by the metric that judges; true when every variant that goes on is
-    /// decided.
+    /// Feeds the whole `round` of a benchmark, seen by the metric that judges; true when every
+    /// variant that goes on is decided.
     pub(crate) fn feed(&mut self, benchmark: usize, round: &[Observation], variants: &[usize]) -> bool {
         if self.design.stopping == Stopping::Fixed {
             return false;

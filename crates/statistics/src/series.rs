@@ -37,7 +37,8 @@ pub fn warm_up(values: &[f64]) -> usize {
     best.1
 }
 
-/// The runs without the slow course of the machine: each binary around its own level, minus the running median.
+/// The runs without the slow course of the machine: each binary around its own level, minus the
+/// running median.
 pub fn residuals(observations: &[Observation]) -> Vec<f64> {
     let levelled = levelled(observations);
     let baseline = running_median(&levelled);

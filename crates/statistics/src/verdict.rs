@@ -95,8 +95,8 @@ pub fn judge(as_built: &AsBuilt, averaged: Option<&Averaged>, rule: Rule) -> Jud
     }
 }
 
-/// Layouts of each variant without which nothing is decided: fewer have no randomisation p-value under 5 %, be it by
-/// the 2^L signs of matched or by the C(2L, L) assignments of independent ones.
+/// Layouts of each variant without which nothing is decided: fewer have no randomisation p-value
+/// under 5 %, be it by the 2^L signs of matched or by the C(2L, L) assignments of independent ones.
 pub const fn least_layouts(matched: bool) -> usize {
     if matched { 6 } else { 4 }
 }

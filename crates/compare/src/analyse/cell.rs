@@ -69,8 +69,8 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Every run as the statistics see it. The deciding metric must not be zero: an effect is a ratio, and there is none to
-/// nothing.
+/// Every run as the statistics see it. The deciding metric must not be zero: an effect is a ratio,
+/// and there is none to nothing.
 fn observations(
     design: &Design,
     metric: &Metric,

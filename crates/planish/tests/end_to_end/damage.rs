@@ -281,6 +281,15 @@ fn the_command_needs_little_memory_whatever_its_input_says() {
         bench.write("damaged", bytes);
         run("aggregate damaged --format text -o out.txt");
     });
+    // The reader of Parquet panics over some damage; that is an error like any other and no message
+    // of a panic.
+    let image = Arc::new(Image::from_bytes("test.binary", whole.clone()).unwrap());
+    let mut kept = Vec::new();
+    artefact::write(Path::new("kept"), &counted(&lbr[..40_000], &[image]).unwrap(), &mut kept).unwrap();
+    damaged("counts", &kept, 20, 200, &|bytes| {
+        bench.write("damaged", bytes);
+        run("merge damaged damaged -o out.counts");
+    });
     damaged("test.binary", &whole, 10, 60, &|bytes| {
         bench.write("damaged", bytes);
         run("profile test.lbr --binary damaged -o out.afdo");

@@ -27,6 +27,7 @@ pub struct Args {
     /// The file that says how to build and what to run
     #[arg(long, value_name = "planish.toml", default_value = "planish.toml")]
     pub config: PathBuf,
+    /// How to measure.
     #[command(flatten)]
     pub how: How,
     /// How to print the result

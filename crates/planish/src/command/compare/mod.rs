@@ -69,6 +69,7 @@ pub struct What {
     /// One variant for each flag of [matrix] in planish.toml, and one with all of them
     #[arg(long, conflicts_with_all = ["binaries", "from"])]
     pub matrix: bool,
+    /// How to measure.
     #[command(flatten)]
     pub how: How,
     /// Analyse the runs of such files again, one file a machine, instead of running anything
@@ -80,6 +81,7 @@ pub struct What {
     /// Compare the program with itself many times over: how often is a difference claimed on this machine?
     #[arg(long, conflicts_with_all = ["from", "matrix", "config", "resume"])]
     pub calibrate: bool,
+    /// What to tell, and where.
     #[command(flatten)]
     pub output: Output,
     /// Program and arguments; {bin} stands for the binary
@@ -279,7 +281,8 @@ fn check(what: &What) -> anyhow::Result<()> {
     }
     if what.how.layouts == Some(1) {
         bail!(
-            "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are the least, 8 are usual",
+            "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are the \
+             least, 8 are usual",
             least_layouts(true),
             least_layouts(false)
         );

@@ -1,4 +1,5 @@
-//! `--probe-align`: does a difference stay when all functions are aligned? Builds and measures the variants again.
+//! `--probe-align`: does a difference stay when all functions are aligned? Builds and measures the
+//! variants again.
 
 use super::project::{Project, prepared};
 use super::{What, measure, options};
@@ -8,8 +9,9 @@ use compare::result::{Alignment, Compared, Effect, Measurement, Sizes};
 use compare::{Verdict, analyse};
 use statistics::Rule;
 
-/// Measures with each alignment asked for and adds to the result what remains of its differences. When the user ends
-/// it, or ended the measurement before it, the result says so and which alignments it lacks.
+/// Measures with each alignment asked for and adds to the result what remains of its differences.
+/// When the user ends it, or ended the measurement before it, the result says so and which
+/// alignments it lacks.
 pub fn add(
     result: &mut Measurement,
     project: &Project,
@@ -26,15 +28,16 @@ pub fn add(
         }
         if result.interrupted {
             result.warnings.push(format!(
-                "the probe with functions aligned to {align} bytes is left out: it was interrupted before its end; \
-                 --resume goes on with it"
+                "the probe with functions aligned to {align} bytes is left out: it was interrupted \
+                 before its end; --resume goes on with it"
             ));
         }
     }
     Ok(())
 }
 
-/// The same comparison with all functions aligned: what remains of the difference? `None` when the user ended it.
+/// The same comparison with all functions aligned: what remains of the difference? `None` when the
+/// user ended it.
 fn aligned(
     project: &Project,
     variants: &[VariantConfig],

@@ -36,8 +36,8 @@ impl Project {
         Ok(Project { config, directory, tools })
     }
 
-    /// Goes to the project's directory for good: commands name files from there, and nobody changes the directory for
-    /// a run.
+    /// Goes to the project's directory for good: commands name files from there, and nobody changes
+    /// the directory for a run.
     pub fn enter(&self) -> anyhow::Result<()> {
         std::env::set_current_dir(&self.directory).with_context(|| self.directory.display().to_string())
     }
@@ -109,8 +109,8 @@ pub fn measure_variants(
     Ok(Some(measured(design, what, global)?))
 }
 
-/// The design with every variant built (with functions aligned, for the probe) and linked in its layouts; `None` when
-/// the user interrupted a build.
+/// The design with every variant built (with functions aligned, for the probe) and linked in its
+/// layouts; `None` when the user interrupted a build.
 pub fn prepared(
     project: &Project,
     variants: &[VariantConfig],
