@@ -19,8 +19,12 @@ const NO_PAGE: u64 = 1;
 pub struct Page(pub [u8; PAGE_BYTES]);
 
 impl Page {
-    fn empty() -> Box<Page> {
-        Box::new(Page([0; PAGE_BYTES]))
+    const EMPTY: Page = Page([0; PAGE_BYTES]);
+}
+
+impl AsMut<[u8; PAGE_BYTES]> for Page {
+    fn as_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
+        &mut self.0
     }
 }
 
@@ -54,7 +58,7 @@ pub trait Source {
     fn text(&mut self, address: u64) -> Text;
 
     /// Copies several pages at once, as far as it can, and says how many from the first on.
-    fn pages(&mut self, addresses: &[u64], into: &mut [Box<Page>]) -> usize {
+    fn pages(&mut self, addresses: &[u64], into: &mut [Page]) -> usize {
         let mut done = 0;
         for (address, page) in addresses.iter().zip(into) {
             if self.page(*address, page) != Fetched::Copied {
@@ -70,7 +74,7 @@ pub trait Source {
 pub(crate) struct Pages {
     recent: [(u64, u32); RECENT],
     slots: FxHashMap<u64, u32>,
-    pages: Vec<Box<Page>>,
+    pages: Vec<Page>,
     used: usize,
     /// Holds a live page for the time of an access.
     live: Box<Page>,
@@ -87,7 +91,7 @@ impl Pages {
             slots: FxHashMap::default(),
             pages: Vec::new(),
             used: 0,
-            live: Page::empty(),
+            live: Box::new(Page::EMPTY),
             accessed: Vec::new(),
             habit: Habit::default(),
         }
@@ -103,7 +107,7 @@ impl Pages {
         self.used = 0;
         let wanted = self.habit.wanted(stack & !PAGE_MASK);
         while self.pages.len() < wanted.len() {
-            self.pages.push(Page::empty());
+            self.pages.push(Page::EMPTY);
         }
         let mut at = 0;
         while at < wanted.len() {
@@ -136,7 +140,7 @@ impl Pages {
             return Err(false);
         }
         if self.used == self.pages.len() {
-            self.pages.push(Page::empty());
+            self.pages.push(Page::EMPTY);
         }
         let Some(place) = self.pages.get_mut(self.used) else { return Err(false) };
         match source.page(page, place) {
@@ -148,7 +152,7 @@ impl Pages {
                 Ok(slot as usize)
             }
             Fetched::Live => {
-                std::mem::swap(&mut self.live, place);
+                std::mem::swap(&mut *self.live, place);
                 Err(true)
             }
             Fetched::Absent => Err(false),

@@ -21,6 +21,8 @@ pub struct Line<'a> {
     pub end: u64,
     /// Whether the host may execute it.
     pub executable: bool,
+    /// Whether the host may write it.
+    pub writable: bool,
     /// Offset of the first byte in the file.
     pub file_offset: u64,
     /// Major and minor number of the file's device.
@@ -45,6 +47,7 @@ pub fn parse_line(line: &[u8]) -> Option<Line<'_>> {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
         executable: permissions.as_bytes().get(2) == Some(&b'x'),
+        writable: permissions.as_bytes().get(1) == Some(&b'w'),
         file_offset,
         device: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
         inode,

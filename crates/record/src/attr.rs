@@ -6,6 +6,7 @@ use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
 pub(crate) const BRANCH_INSTRUCTIONS: u64 = 4;
+pub(crate) const CPU_CLOCK: u64 = 0;
 pub(crate) const CLOCK_MONOTONIC: i32 = 1;
 
 /// Bits of the attribute's bit field that the reader of perf.data has no use for.
@@ -50,6 +51,27 @@ pub(crate) fn emulated(period: u64, name: &str) -> EventAttr {
         branch_sample_type: branch_sample::USER | branch_sample::ANY,
         clockid: CLOCK_MONOTONIC,
         ids: vec![planish_qemu_branches::spool::EVENT_ID],
+        name: Some(name.to_owned()),
+        ..EventAttr::default()
+    }
+}
+
+/// The attribute of software branch stacks: the threads' CPU clock, with what they do next.
+pub(crate) fn looked_ahead(id: u64, name: &str) -> EventAttr {
+    EventAttr {
+        kind: TYPE_SOFTWARE,
+        size_bytes: EventAttr::WRITTEN_BYTES,
+        config: CPU_CLOCK,
+        sample_type: SAMPLE_FIELDS | sample_type::BRANCH_STACK,
+        read_format: perfdata::read_format::ID | perfdata::read_format::LOST,
+        flags: flag::INHERIT
+            | flag::EXCLUDE_KERNEL
+            | flag::EXCLUDE_HV
+            | flag::SAMPLE_ID_ALL
+            | flag::USE_CLOCKID,
+        branch_sample_type: branch_sample::USER | branch_sample::ANY,
+        clockid: CLOCK_MONOTONIC,
+        ids: vec![id],
         name: Some(name.to_owned()),
         ..EventAttr::default()
     }

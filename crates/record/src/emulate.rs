@@ -157,6 +157,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
         elapsed: start.elapsed(),
         ending: ran.ending,
         notes: Vec::new(),
+        look_ahead: None,
     })
 }
 

@@ -134,6 +134,9 @@ pub enum Error {
         /// Its number.
         tid: i32,
     },
+    /// Threads could not be stopped.
+    #[error("cannot look ahead: {0}")]
+    Stops(#[from] stops::Error),
     /// A file could not be read or written.
     #[error("{}: {doing}: {source}", path.display())]
     Io {

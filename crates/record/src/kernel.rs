@@ -120,6 +120,7 @@ pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Sum
         elapsed: start.elapsed(),
         ending,
         notes: Vec::new(),
+        look_ahead: None,
     })
 }
 

@@ -23,6 +23,8 @@ mod open;
 pub mod plan;
 mod plugin;
 pub mod settings;
+#[cfg(target_arch = "x86_64")]
+pub mod software;
 mod summary;
 mod synthesize;
 mod sys;
@@ -33,4 +35,4 @@ pub use child::{Stdout, Workload};
 pub use elf::{Machine, Program, program};
 pub use error::Error;
 pub use plugin::{emulator, plugin};
-pub use summary::{Counted, Ending, Summary};
+pub use summary::{Counted, Ending, LookAhead, Summary};

@@ -39,7 +39,7 @@ pub enum Target {
 }
 
 impl Target {
-    fn scope(&self) -> Scope {
+    pub(crate) fn scope(&self) -> Scope {
         match self {
             Target::Command => Scope::Command,
             Target::Processes(_) | Target::Threads(_) | Target::User(_) => Scope::Attached,
@@ -151,6 +151,7 @@ pub fn record(
         elapsed: start.elapsed(),
         ending,
         notes: choice.notes,
+        look_ahead: None,
     })
 }
 
@@ -170,7 +171,7 @@ fn nothing(choice: &Choice, options: &Options, start: Instant) -> String {
     )
 }
 
-fn pause(workload: &Workload) -> Result<launch::Paused, Error> {
+pub(crate) fn pause(workload: &Workload) -> Result<launch::Paused, Error> {
     let name = workload.argv.first().ok_or(Error::NoCommand)?;
     let program = crate::elf::find(name, workload.dir.as_deref())?;
     crate::elf::check_runs_here(&program)?;
@@ -181,7 +182,7 @@ fn pause(workload: &Workload) -> Result<launch::Paused, Error> {
     launch::pause(command).map_err(start_failed(name))
 }
 
-fn go(paused: launch::Paused, command: Option<&Workload>) -> Result<Child, Error> {
+pub(crate) fn go(paused: launch::Paused, command: Option<&Workload>) -> Result<Child, Error> {
     let name = command.and_then(|workload| workload.argv.first().cloned()).unwrap_or_default();
     paused.go().map_err(start_failed(&name))
 }
@@ -193,7 +194,7 @@ fn start_failed(name: &OsString) -> impl FnOnce(std::io::Error) -> Error + use<>
 
 /// Opens the events of the target. Threads that appear while a process is opened are found by looking again; those
 /// that appear later are inherited.
-fn open(
+pub(crate) fn open(
     target: &Target,
     events: &mut [Planned],
     options: &Options,
@@ -240,7 +241,7 @@ fn enable(opened: &Opened, choice: &Choice, target: &Target) -> Result<(), Error
 }
 
 /// A process of another user, which no setting of perf's makes recordable.
-fn foreign(target: &Target) -> Option<Error> {
+pub(crate) fn foreign(target: &Target) -> Option<Error> {
     use std::os::unix::fs::MetadataExt;
     let own = crate::sys::effective_user();
     let refused = |event: String, owner: u32| Error::Refused {
@@ -263,7 +264,11 @@ fn foreign(target: &Target) -> Option<Error> {
 }
 
 /// Describes what exists already. The result is the kernel's files by build ID.
-fn synthesize(target: &Target, attrs: &[EventAttr], file: &mut Output) -> Result<Vec<BuildId>, Error> {
+pub(crate) fn synthesize(
+    target: &Target,
+    attrs: &[EventAttr],
+    file: &mut Output,
+) -> Result<Vec<BuildId>, Error> {
     let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
     let Some(tracker) = attrs.iter().find(tracks).or(attrs.first()) else { return Ok(Vec::new()) };
     let mut synthesizer = Synthesizer::new(file, tracker);

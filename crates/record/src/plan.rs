@@ -169,7 +169,7 @@ fn base(sampling: &Sampling, scope: Scope) -> EventAttr {
     }
 }
 
-fn dummy(index: usize, sampling: &Sampling, scope: Scope, addresses: bool) -> Planned {
+pub(crate) fn dummy(index: usize, sampling: &Sampling, scope: Scope, addresses: bool) -> Planned {
     let mut attr = base(sampling, scope);
     (attr.kind, attr.config, attr.period_or_freq) = (attr::TYPE_SOFTWARE, DUMMY, 1);
     attr.flags |= tracking(sampling, addresses);

@@ -1,5 +1,6 @@
 //! What a recording came to.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub struct Summary {
     pub output: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// How samples were taken: `emulated`, `hardware` or `none`.
+    /// How samples were taken: `software`, `emulated`, `hardware` or `none`.
     pub branches: &'static str,
     /// The event, as perf would name it.
     pub event: String,
@@ -65,6 +66,39 @@ pub struct Summary {
     pub ending: Ending,
     /// What was asked for and given up, in plain sentences.
     pub notes: Vec<String>,
+    /// How looking ahead went (software branch stacks only).
+    pub look_ahead: Option<LookAhead>,
+}
+
+/// How looking ahead from stopped threads went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LookAhead {
+    /// Taken branches asked for at each stop.
+    pub depth: usize,
+    /// Stops from which was looked ahead.
+    pub stops: u64,
+    /// Stops that gave as many branches as asked for.
+    pub full: u64,
+    /// Why the others gave fewer, or none: stops by reason.
+    pub shorter: BTreeMap<String, u64>,
+    /// Stops that gave no branch at all; they are no samples.
+    pub empty: u64,
+    /// Instructions that were followed.
+    pub instructions: u64,
+    /// How long threads stood still, summed over them.
+    pub stopped: Duration,
+    /// CPU time of the tracing thread.
+    pub tracer_cpu: Duration,
+    /// CPU time that the threads which were stopped used up to their last stops, where it is known.
+    pub program_cpu: Duration,
+    /// Threads and processes that were followed.
+    pub threads: u64,
+    /// Stops whose look-ahead was held against single steps.
+    pub checked: u64,
+    /// Instructions that were stepped for that.
+    pub checked_instructions: u64,
+    /// Checked stops where the thread went another way, or ended with other registers.
+    pub mismatches: u64,
 }
 
 /// What counting without recording gives.

@@ -27,7 +27,10 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         if piped { Some(tempfile::tempdir().context("create a temporary directory")?) } else { None };
     let output = beside.as_ref().map_or_else(|| args.output.clone(), |dir| dir.path().join("perf.data"));
     let spinner = Spinner::start(global.quiet);
-    let mut summary = if args.branches == Branches::Emulated {
+    let mut summary = if args.branches == Branches::Software {
+        let command = (!args.command.is_empty()).then_some(&workload);
+        record::software::record(&args.target(), command, &output, &args.software_options())?
+    } else if args.branches == Branches::Emulated {
         let options = emulate::Options { period: args.period.unwrap_or(1000), ..Default::default() };
         emulate::record(&workload, &output, &options)?
     } else {
@@ -88,8 +91,21 @@ fn check(args: &Args) -> anyhow::Result<()> {
     let attached = args.attached();
     let kernels = args.kernel_option();
     match args.branches {
-        Branches::Software => {
-            bail!("software branch stacks are not built yet; use --branches=emulated")
+        Branches::Software if args.all_cpus || args.cpus.is_some() => {
+            bail!(
+                "--branches=software follows programs, not CPUs: give a command after `--`, or -p PID, -t TID, -u USER"
+            )
+        }
+        Branches::Software if kernels.is_some_and(|option| option != "-i") => {
+            bail!(
+                "{} is for recordings by the kernel; --branches=software samples the threads' CPU clock and nothing else",
+                kernels.unwrap_or_default()
+            )
+        }
+        Branches::Hardware | Branches::Emulated | Branches::None | Branches::Auto
+            if args.software_option().is_some() =>
+        {
+            bail!("{} is for --branches=software", args.software_option().unwrap_or_default())
         }
         Branches::Emulated if attached => {
             bail!(
@@ -144,19 +160,56 @@ fn tell(args: &Args, summary: &Summary) {
             counted(summary.native_programs, "other program", "other programs")
         );
     }
+    if let Some(went) = &summary.look_ahead {
+        tell_look_ahead(went);
+    }
     for note in &summary.notes {
         eprintln!("note: {note}");
     }
     if args.branches == Branches::Auto && summary.branches == "none" && args.events.is_empty() {
         eprintln!(
             "note: this machine has no hardware branch stacks, so these are clock samples; \
-             --branches=emulated gives branch stacks"
+             --branches=software gives branch stacks at native speed, --branches=emulated exact ones"
         );
     }
     match summary.ending {
         Ending::Code(0) | Ending::Unknown => {}
         Ending::Code(code) => eprintln!("warning: the program ended with exit code {code}"),
         Ending::Signal(signal) => eprintln!("warning: the program was ended by signal {signal}"),
+    }
+}
+
+/// How looking ahead went.
+fn tell_look_ahead(went: &record::LookAhead) {
+    let percent = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
+    eprintln!(
+        "{} of {} ({:.1} %) gave all {} branches; {} instructions followed",
+        went.full,
+        counted(went.stops, "stop", "stops"),
+        percent(went.full as f64, went.stops as f64),
+        went.depth,
+        went.instructions
+    );
+    if !went.shorter.is_empty() {
+        let mut reasons: Vec<(&String, &u64)> = went.shorter.iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let told: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        eprintln!("the others ended early: {}", told.join(", "));
+    }
+    eprintln!(
+        "threads stood still for {:.3} s, {:.2} % of their {:.1} s of CPU time; the tracer used {:.3} s of CPU time",
+        went.stopped.as_secs_f64(),
+        percent(went.stopped.as_secs_f64(), went.program_cpu.as_secs_f64()),
+        went.program_cpu.as_secs_f64(),
+        went.tracer_cpu.as_secs_f64()
+    );
+    if went.checked > 0 {
+        eprintln!(
+            "checked {} by {} single steps: {}",
+            counted(went.checked, "stack", "stacks"),
+            went.checked_instructions,
+            counted(went.mismatches, "mismatch", "mismatches")
+        );
     }
 }
 
@@ -188,6 +241,24 @@ fn to_json(summary: &Summary) -> serde_json::Value {
         "exit_code": exit_code,
         "signal": signal,
     });
+    if let (Some(went), Some(fields)) = (&summary.look_ahead, object.as_object_mut()) {
+        let look_ahead = json!({
+            "depth": went.depth,
+            "stops": went.stops,
+            "full": went.full,
+            "shorter": went.shorter,
+            "empty": went.empty,
+            "instructions": went.instructions,
+            "stopped_s": went.stopped.as_secs_f64(),
+            "tracer_cpu_s": went.tracer_cpu.as_secs_f64(),
+            "program_cpu_s": went.program_cpu.as_secs_f64(),
+            "threads": went.threads,
+            "checked": went.checked,
+            "checked_instructions": went.checked_instructions,
+            "mismatches": went.mismatches,
+        });
+        fields.insert("look_ahead".to_owned(), look_ahead);
+    }
     // Only the emulator counts processes and the programs they start; 0 would be a claim.
     if summary.branches != "emulated"
         && let Some(fields) = object.as_object_mut()

@@ -2,6 +2,7 @@
 
 pub(crate) mod launch;
 pub(crate) mod perf;
+pub(crate) mod vvar;
 
 use std::fs::File;
 use std::io;

@@ -3,6 +3,7 @@
 use crate::cli::Format;
 use record::live::{self, Rate, Sampling, Target};
 use record::settings::{BranchFilter, CallGraph, Clock, Registers, RingPages};
+use record::software;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub enum Branches {
     Auto,
     /// Of the CPU (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
     Hardware,
-    /// Software branch stacks at native speed (not built yet)
+    /// Of an interpreter that looks ahead from each stop: x86-64 programs at native speed, no permission needed
     Software,
     /// Of an emulated CPU (qemu-user): any machine, 10 to 15 times slower
     Emulated,
@@ -49,6 +50,15 @@ pub struct Args {
     /// Where branch stacks come from
     #[arg(long, value_enum, default_value_t = Branches::Auto)]
     pub branches: Branches,
+    /// Software branch stacks: taken branches of each stack (1 to 2048) [default: 1024]
+    #[arg(long, value_name = "BRANCHES", value_parser = clap::value_parser!(u16).range(1..=2048))]
+    pub depth: Option<u16>,
+    /// Software branch stacks: how much of the program's CPU time may go into stops [default: 3%]
+    #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with_all = ["period", "frequency"])]
+    pub budget: Option<f64>,
+    /// Software branch stacks: step through every Nth foreseen stack and count where the thread went another way (slow)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub check_stacks: Option<u64>,
     /// What to sample, by perf's syntax: -e cycles:u -e '{cpu-clock,page-faults}'; repeatable
     #[arg(short = 'e', long = "event", value_name = "EVENT", long_help = EVENTS_HELP)]
     pub events: Vec<String>,
@@ -133,6 +143,13 @@ fn frequency(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| "it is no number from 1 to 1000000, and not `max`".to_owned())
 }
 
+/// A share of CPU time, as `3%` or `3`.
+fn budget(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    let share = number.filter(|number| (0.01..=100.0).contains(number)).map(|number| number / 100.0);
+    share.ok_or_else(|| "it is no percentage from 0.01% to 100%".to_owned())
+}
+
 fn number_of(text: &str, what: &str) -> Result<i32, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| {
@@ -200,6 +217,30 @@ impl Args {
             (self.mmap_pages.is_some(), "-m"),
         ];
         given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+    }
+
+    /// The first option given that only software branch stacks have.
+    pub fn software_option(&self) -> Option<&'static str> {
+        let given = [
+            (self.depth.is_some(), "--depth"),
+            (self.budget.is_some(), "--budget"),
+            (self.check_stacks.is_some(), "--check-stacks"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+    }
+
+    /// How to look ahead.
+    pub fn software_options(&self) -> software::Options {
+        let usual = software::Options::default();
+        let period = self.period.map(software::Pace::Period);
+        let frequency = self.frequency.map(software::Pace::Frequency);
+        let budget = self.budget.map(software::Pace::Budget);
+        software::Options {
+            depth: self.depth.map_or(usual.depth, usize::from),
+            pace: budget.or(period).or(frequency).unwrap_or(usual.pace),
+            check: self.check_stacks,
+            no_inherit: self.no_inherit,
+        }
     }
 
     /// Who is to be recorded.

@@ -1,0 +1,89 @@
+//! The memory of a stopped thread, for looking ahead.
+
+use super::text::Code;
+use crate::sys::vvar::{self, Vvar};
+use lookahead::{Fetched, Page, Registers, Source, Text};
+use perfdata::RuntimeAddr;
+use stops::Stopped;
+
+/// What is known of a process's memory from stop to stop.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub code: Code,
+    /// Where its clock pages lie; none before that was asked.
+    clock: Option<Option<(u64, u64)>>,
+}
+
+impl Known {
+    /// What a process knows that was made from another.
+    pub(crate) fn forked(&self) -> Known {
+        Known { code: self.code.clone(), clock: self.clock }
+    }
+
+    /// The process became another program.
+    pub(crate) fn clear(&mut self) {
+        self.code.clear();
+        self.clock = None;
+    }
+}
+
+/// A stopped thread's memory.
+pub(crate) struct Memory<'s, 't> {
+    pub thread: &'s Stopped<'t>,
+    pub known: &'s mut Known,
+    pub own_clock: &'s mut Option<Vvar>,
+}
+
+impl Memory<'_, '_> {
+    /// The clock pages behind the vdso are the same in all processes of one kernel, and nobody else may read them.
+    fn clock_page(&mut self, address: u64, into: &mut Page) -> Fetched {
+        let pid = self.thread.pid();
+        let range = *self.known.clock.get_or_insert_with(|| {
+            std::fs::read(format!("/proc/{pid}/maps")).ok().and_then(|maps| vvar::range(&maps))
+        });
+        let Some((start, _)) = range.filter(|(start, end)| (*start..*end).contains(&address)) else {
+            return Fetched::Absent;
+        };
+        let Some(own) = self.own_clock else { return Fetched::Absent };
+        match own.page(address - start, &mut into.0) {
+            Ok(()) => Fetched::Live,
+            Err(_) => Fetched::Absent,
+        }
+    }
+}
+
+impl Source for Memory<'_, '_> {
+    fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
+        if let Some(Some((start, end))) = self.known.clock
+            && (start..end).contains(&address)
+        {
+            return self.clock_page(address, into);
+        }
+        match self.thread.read_many(&[address], std::slice::from_mut(into)) {
+            1 => Fetched::Copied,
+            _ => self.clock_page(address, into),
+        }
+    }
+
+    fn text(&mut self, address: u64) -> Text {
+        self.known.code.kind(address)
+    }
+
+    fn pages(&mut self, addresses: &[u64], into: &mut [Page]) -> usize {
+        self.thread.read_many(addresses, into)
+    }
+}
+
+/// The registers, as the look-ahead wants them.
+pub(crate) fn registers(of: &stops::Registers) -> Registers {
+    Registers {
+        general: [
+            of.rax, of.rcx, of.rdx, of.rbx, of.rsp, of.rbp, of.rsi, of.rdi, of.r8, of.r9, of.r10, of.r11,
+            of.r12, of.r13, of.r14, of.r15,
+        ],
+        instruction_pointer: RuntimeAddr(of.rip),
+        flags: of.eflags,
+        fs_base: of.fs_base,
+        gs_base: of.gs_base,
+    }
+}

@@ -1,0 +1,168 @@
+//! Software branch stacks: threads are stopped for an instant on their CPU clock, and an interpreter looks ahead from
+//! there on copies, to see which branches they will take (crates `stops` and `lookahead`).
+//!
+//! The program runs natively and unmodified. Branches after a system call, or after what another thread writes in the
+//! meantime, cannot be foreseen: a stack ends at the first system call.
+
+mod budget;
+mod check;
+mod look;
+mod text;
+mod visitor;
+
+use crate::child::Workload;
+use crate::event::Machine;
+use crate::features::{self, features};
+use crate::file::Reserved;
+use crate::live::{self, Target};
+use crate::plan::{Sampling, Scope, dummy};
+use crate::sys::ForwardSignals;
+use crate::{Ending, Error, Summary, attr, open};
+pub use budget::Pace;
+use perfdata::write::Encoder;
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use visitor::Recorder;
+
+/// Name of the event in perf.data.
+pub const EVENT: &str = "cpu-clock:u";
+/// Most taken branches of one stack: a record has room for no more.
+pub const MOST_DEPTH: usize = 2048;
+/// Taken branches of a stack, when nothing else is said. Deep stacks hold more of what a program does between two
+/// ticks of the clock than many shallow ones.
+pub const DEPTH: usize = 1024;
+/// The id of the samples; far from those that the kernel gives its events.
+const EVENT_ID: u64 = 1 << 62;
+
+/// How to look ahead.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Taken branches of each stack, 1 to [`MOST_DEPTH`].
+    pub depth: usize,
+    /// How often.
+    pub pace: Pace,
+    /// Hold every so many look-aheads against single steps of the thread.
+    pub check: Option<u64>,
+    /// Do not follow what the recorded processes start.
+    pub no_inherit: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { depth: DEPTH, pace: Pace::Budget(0.03), check: None, no_inherit: false }
+    }
+}
+
+/// Records a command or running processes and threads into `output`, with the branches they take after each stop.
+pub fn record(
+    target: &Target,
+    command: Option<&Workload>,
+    output: &Path,
+    options: &Options,
+) -> Result<Summary, Error> {
+    let start = Instant::now();
+    let scope = target.scope();
+    let alone = options.no_inherit || matches!(target, Target::Threads(_));
+    let sampling = Sampling { no_inherit: alone, ..Sampling::default() };
+    let mut events = vec![dummy(0, &sampling, scope, false)];
+    let forward = ForwardSignals::to(0);
+    let reserved = Reserved::at(output)?;
+    let paused = command.map(live::pause).transpose()?;
+    crate::sys::perf::allow_many_files();
+    let child = paused.as_ref().map(|paused| paused.pid);
+    let live_options = live::Options { sampling, ..live::Options::default() };
+    let mut opened = live::open(target, &mut events, &live_options, child).map_err(|error| {
+        live::foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
+    })?;
+    let mut attrs = vec![attr::looked_ahead(EVENT_ID, EVENT)];
+    attrs.extend(open::described(&events, &opened));
+    let encoder = attrs.first().map(Encoder::new);
+    let mut file = reserved.begin(&attrs)?;
+    let kernel = live::synthesize(target, &attrs, &mut file)?;
+    let Some(encoder) = encoder else { return Err(Error::NoCommand) };
+    let mut budget = budget::Budget::new(options.pace);
+    let stop_options = stops::Options { period_ns: budget.period_ns(), follow: !alone, max_stops: None };
+    let mut tracer = match (scope, child) {
+        (Scope::Command, Some(child)) => stops::Tracer::seize_child(child, &stop_options)?,
+        _ => stops::Tracer::attach(&target.tids(), &stop_options)?,
+    };
+    if let Some(paused) = &paused {
+        forward.child(paused.pid as u32);
+    }
+    let depth = options.depth.clamp(1, MOST_DEPTH);
+    let mut recorder =
+        Recorder::new(&mut opened, &mut file, (encoder, EVENT_ID), budget, (depth, options.check));
+    let running: std::collections::BTreeSet<i32> =
+        target.tids().into_iter().filter_map(crate::synthesize::process_of).collect();
+    running.into_iter().for_each(|pid| recorder.running(pid));
+    let child = RefCell::new(paused.map(|paused| live::go(paused, command)).transpose()?);
+    // A command beside a running process only says how long.
+    let timer_ended =
+        || child.borrow_mut().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
+    let stop = || if scope == Scope::Command { false } else { forward.stopped() || timer_ended() };
+    let ended = tracer.run(&mut recorder, &stop)?;
+    recorder.finish()?;
+    let Recorder { seen, mut went, described, .. } = recorder;
+    let ending = match child.into_inner() {
+        Some(mut child) => child.wait().map_or(Ending::Unknown, Ending::from),
+        None => Ending::Unknown,
+    };
+    forward.ended();
+    went.stopped = Duration::from_nanos(ended.counts.stopped_ns);
+    went.tracer_cpu = Duration::from_nanos(ended.counts.tracer_cpu_ns);
+    went.threads = ended.counts.threads;
+    if seen.samples == 0 {
+        let took = start.elapsed().as_secs_f64();
+        let reason = format!(
+            "no thread was caught running in {took:.1} s; the program was asleep or too short for the rate (-F, --budget)"
+        );
+        return Err(Error::Empty { reason });
+    }
+    let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
+    let mut features = features(None, &argv, &seen, kernel);
+    features::describe_events(&mut features, &events, &Machine::here(), None);
+    let bytes = file.finish(&features)?;
+    let mut notes = notes(&ended.counts);
+    notes.extend(described.into_iter().map(|what| format!("mismatch: {what}")));
+    Ok(Summary {
+        output: output.to_owned(),
+        bytes,
+        branches: "software",
+        event: EVENT.to_owned(),
+        samples: seen.samples,
+        branch_entries: seen.branch_entries,
+        lost_samples: 0,
+        taken_branches: None,
+        processes: ended.counts.processes,
+        native_programs: 0,
+        elapsed: start.elapsed(),
+        ending,
+        notes,
+        look_ahead: Some(went),
+    })
+}
+
+/// What could not be recorded, in plain sentences.
+fn notes(counts: &stops::Counts) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (why, count) in &counts.left_alone {
+        let reason = match why {
+            stops::LeftAlone::ThirtyTwoBit => "run 32-bit code and were not recorded",
+            stops::LeftAlone::Busy => "did not stop in time to be let go one by one",
+            stops::LeftAlone::Child | stops::LeftAlone::Gone => continue,
+        };
+        notes.push(format!("{count} processes {reason}"));
+    }
+    for (why, count) in &counts.interrupted {
+        let reason = match why {
+            stops::Reason::Blocked => "block the signal that stops them",
+            stops::Reason::Handled => "have handlers for all signals that could stop them",
+            stops::Reason::NoEvent => "could not be given a clock event (kernel.perf_event_paranoid)",
+            stops::Reason::NoDescriptor => "found no free file descriptor (ulimit -n)",
+        };
+        notes
+            .push(format!("{count} threads {reason}; they were interrupted instead, at less even intervals"));
+    }
+    notes
+}
