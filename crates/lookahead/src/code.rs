@@ -14,6 +14,8 @@ const MOST_OPS: usize = 64;
 pub(crate) const NONE: u32 = u32::MAX;
 /// Ops that are kept before all are forgotten: 64 bytes each.
 const MOST_KEPT: usize = 4 << 20;
+/// Ops of forgotten blocks that may lie about.
+const MOST_PASSED: usize = 256 << 10;
 const LONGEST: usize = 15;
 
 /// Straight-line code up to a branch.
@@ -31,8 +33,10 @@ pub(crate) struct Code {
     pub blocks: Vec<Block>,
     pub ops: Vec<Op>,
     by_start: FxHashMap<u64, u32>,
-    /// Blocks, ops and starts that last only for this look-ahead.
+    /// Starts of blocks that last only for this look-ahead.
     passing: Vec<u64>,
+    /// Ops of such blocks, of this and earlier look-aheads.
+    passed: usize,
 }
 
 impl Code {
@@ -42,6 +46,7 @@ impl Code {
         self.ops.clear();
         self.by_start.clear();
         self.passing.clear();
+        self.passed = 0;
     }
 
     /// Forgets blocks that were made from code that may change; they can be reached no more, so that links to them
@@ -53,7 +58,7 @@ impl Code {
                 block.start = u64::MAX;
             }
         }
-        if self.ops.len() > MOST_KEPT || native.full {
+        if self.ops.len() > MOST_KEPT || self.passed > MOST_PASSED || native.full {
             self.clear();
             native.clear();
         }
@@ -111,6 +116,7 @@ impl Code {
         self.by_start.insert(start, at);
         if source.text(start) == Text::Passing {
             self.passing.push(start);
+            self.passed += count as usize;
         }
         Some(at)
     }

@@ -269,11 +269,13 @@ impl Visitor for Recorder<'_> {
     }
 
     fn executed(&mut self, pid: i32) {
-        // The records of the new program's mappings come after this.
+        // Records of the old program's mappings are taken first; those of the new one may lie among them, in the rings
+        // of several CPUs, so that its mappings are read afresh.
         self.drain();
         let process = self.processes.entry(pid).or_default();
         process.known.clear();
         process.engine = None;
+        self.running(pid);
     }
 
     fn ended(&mut self, pid: i32, _: stops::Ending) {
