@@ -53,8 +53,12 @@ pub(crate) fn read_pages(pid: i32, addresses: &[u64], pages: &mut [impl AsMut<[u
             .take(wanted)
             .map(|page| libc::iovec { iov_base: page.as_mut().as_mut_ptr().cast(), iov_len: PAGE })
             .collect();
-        let there: Vec<libc::iovec> =
-            addresses.iter().take(wanted).map(|address| remote(*address, PAGE)).collect();
+        // Neighbours are one piece: the kernel looks each piece up anew.
+        let pieces =
+            addresses.get(..wanted).unwrap_or_default().chunk_by(|one, next| one + PAGE as u64 == *next);
+        let there: Vec<libc::iovec> = pieces
+            .filter_map(|piece| piece.first().map(|first| remote(*first, piece.len() * PAGE)))
+            .collect();
         let mut read = transfer(pid, &local, &there).unwrap_or(0) / PAGE;
         if read == 0 {
             // Where the call is not allowed at all, the file may still be.
