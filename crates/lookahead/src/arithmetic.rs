@@ -182,14 +182,14 @@ binary!(Bt, |flags, a, b| {
     flags.carry = a.wide() >> (b.wide() & u64::from(W::BITS - 1)) & 1 != 0;
     None
 });
-binary!(Bsf, |flags, a, b| {
+binary!(Bsf, |flags, _a, b| {
     flags.result(b);
-    // The target keeps its value, as all processors do it, where the source is 0.
-    if b.wide() == 0 { Some(a) } else { Some(W::cut(u64::from(b.wide().trailing_zeros()))) }
+    // The target keeps its value, and all of it, where the source is 0.
+    if b.wide() == 0 { None } else { Some(W::cut(u64::from(b.wide().trailing_zeros()))) }
 });
-binary!(Bsr, |flags, a, b| {
+binary!(Bsr, |flags, _a, b| {
     flags.result(b);
-    if b.wide() == 0 { Some(a) } else { Some(W::cut(u64::from(63 - b.wide().leading_zeros()))) }
+    if b.wide() == 0 { None } else { Some(W::cut(u64::from(63 - b.wide().leading_zeros()))) }
 });
 binary!(Tzcnt, |flags, _a, b| {
     let value = W::cut(u64::from(b.wide().trailing_zeros().min(W::BITS)));
@@ -293,7 +293,8 @@ impl Family for Xadd {
         let Some(b) = S::read::<W>(cpu, op) else { return false };
         let Some(a) = T::read::<W>(cpu, op) else { return false };
         let sum = add(&mut cpu.flags, a, b, false);
-        S::write(cpu, op, a) && T::write(cpu, op, sum)
+        // The source may be part of the target's address, or the target itself, which then gets the sum.
+        T::write(cpu, op, sum) && S::write(cpu, op, a) && (T::MEMORY || T::write(cpu, op, sum))
     }
 }
 

@@ -30,8 +30,6 @@ pub(crate) struct Vector(pub [u8; 64]);
 #[repr(C)]
 pub(crate) struct State {
     pub vectors: [Vector; 32],
-    /// Room for a memory operand that cannot be used where it lies; with distance to its end.
-    pub bounce: [Vector; 2],
     /// By their number in the encoding; from 16 on: 0, the bases of fs and gs.
     pub gpr: [u64; 32],
     pub masks: [u64; 8],
@@ -41,13 +39,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new() -> State {
-        State {
-            vectors: [Vector([0; 64]); 32],
-            bounce: [Vector([0; 64]); 2],
-            gpr: [0; 32],
-            masks: [0; 8],
-            flags_image: 0,
-        }
+        State { vectors: [Vector([0; 64]); 32], gpr: [0; 32], masks: [0; 8], flags_image: 0 }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cpu::{Cpu, FS_BASE, GS_BASE, State};
 use crate::flags::Flags;
 use crate::memory::{Pages, Source};
 use crate::native::Native;
-use crate::vectors::{Places, read_xsave};
+use crate::vectors::{ALL, Places, read_xsave};
 use crate::{Branch, Stop, sys};
 use perfdata::RuntimeAddr;
 
@@ -141,7 +141,7 @@ impl Engine {
         self.state.gpr[..16].copy_from_slice(&registers.general);
         self.state.gpr[usize::from(FS_BASE)] = registers.fs_base;
         self.state.gpr[usize::from(GS_BASE)] = registers.gs_base;
-        let mxcsr = read_xsave(xsave, &self.places, &mut self.state);
+        let mxcsr = read_xsave(xsave, &self.places, ALL, &mut self.state);
         if let Some(image) = xsave.first_chunk::<512>() {
             self.native.x87.0 = *image;
         }

@@ -15,6 +15,9 @@ mod arithmetic;
 mod code;
 mod control;
 mod cpu;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod differential;
 mod engine;
 mod flags;
 mod lower;

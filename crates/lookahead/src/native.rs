@@ -4,10 +4,11 @@
 //! So vector code means exactly what it means in the thread, for whatever this processor has. Only instructions that
 //! cannot reach anything but their named operands get a stub.
 //!
-//! Convention: a stub is called as `extern "sysv64" fn(state, memory)`.
+//! Convention: a stub is called as `extern "sysv64" fn(state, memory)`, and `memory` has as many bytes as its
+//! instruction's operand ([`Op::extra`]).
 
 use crate::Stop;
-use crate::cpu::{Cpu, State};
+use crate::cpu::{Cpu, State, Vector};
 use crate::flags::{Flags, bit};
 use crate::op::Op;
 use crate::sys::{self, Arena, X87Image};
@@ -41,6 +42,8 @@ pub(crate) struct Native {
     info: InstructionInfoFactory,
     encoder: Encoder,
     widest: Widest,
+    /// Room for a memory operand that cannot be used where it lies.
+    bounce: Vector,
     pub x87: Box<X87Image>,
     pub x87_loaded: bool,
     /// What xsave put away.
@@ -57,6 +60,7 @@ impl Native {
             info: InstructionInfoFactory::new(),
             encoder: Encoder::new(64),
             widest: Widest::here(),
+            bounce: Vector([0; 64]),
             x87: Box::new(X87Image([0; 512])),
             x87_loaded: false,
             saved: Vec::new(),
@@ -75,6 +79,11 @@ impl Native {
 
     /// Makes an op run on the processor; false where it must not or cannot.
     pub(crate) fn lower(&mut self, instruction: &Instruction, op: &mut Op) -> bool {
+        crate::allowed::natively(instruction) && self.lower_any(instruction, op)
+    }
+
+    /// The same for an instruction that is known to be harmless.
+    pub(crate) fn lower_any(&mut self, instruction: &Instruction, op: &mut Op) -> bool {
         let Some((code, size, traits)) = self.stub(instruction) else { return false };
         let Some(arena) = &mut self.arena else { return false };
         let at = match self.stubs.get(&code) {
@@ -94,9 +103,6 @@ impl Native {
 
     /// The code of a stub, the bytes of its memory operand, and its traits.
     fn stub(&mut self, instruction: &Instruction) -> Option<(Vec<u8>, usize, u8)> {
-        if !crate::allowed::natively(instruction) {
-            return None;
-        }
         let mut inner = *instruction;
         let memory = (0..inner.op_count()).any(|index| inner.op_kind(index) == OpKind::Memory);
         inner.set_memory_base(Register::None);
@@ -278,39 +284,29 @@ fn run(cpu: &mut Cpu<'_>, op: &Op) -> bool {
         cpu.native.x87_loaded = true;
     }
     let address = if size == 0 { 0 } else { cpu.address(op) };
-    let mut bounced = false;
-    let memory: *mut u8 = if size == 0 {
-        std::ptr::null_mut()
+    let Native { arena: Some(arena), bounce, .. } = &mut *cpu.native else { return cpu.end(Stop::Fault) };
+    if size == 0 {
+        arena.call(op.stub, cpu.state, &mut []);
     } else {
         let aligned = !has(trait_bit::ALIGNED) || address.is_multiple_of(size as u64);
         match cpu.pages.rest_of_page(cpu.source, address) {
-            Some(bytes) if bytes.len() >= size && aligned => bytes.as_mut_ptr(),
+            Some(bytes) if bytes.len() >= size && aligned => arena.call(op.stub, cpu.state, bytes),
             Some(_) => {
-                bounced = true;
-                let [room, _] = &mut cpu.state.bounce;
-                let Some(room) = room.0.get_mut(..size) else { return false };
+                let Some(room) = bounce.0.get_mut(..size) else { return false };
                 if cpu.pages.copy_out(cpu.source, address, room).is_none() {
                     cpu.unreadable(address);
                     return false;
                 }
-                room.as_mut_ptr()
+                arena.call(op.stub, cpu.state, room);
+                if has(trait_bit::WRITES_MEMORY) && cpu.pages.copy_in(cpu.source, address, room).is_none() {
+                    cpu.unreadable(address);
+                    return false;
+                }
             }
             None => {
                 cpu.unreadable(address);
                 return false;
             }
-        }
-    };
-    let Some(arena) = &cpu.native.arena else { return cpu.end(Stop::Fault) };
-    // SAFETY: the stub was made for this op, and `memory` holds as many bytes as its operand has, in a page copy or in
-    // the bounce buffer; nothing else borrows either during the call.
-    unsafe { arena.call(op.stub, cpu.state, memory) };
-    if bounced && has(trait_bit::WRITES_MEMORY) {
-        let bytes = cpu.state.bounce[0];
-        let Some(bytes) = bytes.0.get(..size) else { return false };
-        if cpu.pages.copy_in(cpu.source, address, bytes).is_none() {
-            cpu.unreadable(address);
-            return false;
         }
     }
     if has(trait_bit::WRITES_FLAGS) {

@@ -40,6 +40,7 @@ impl Op {
 
 /// Where an operand lies.
 pub(crate) trait Place {
+    const MEMORY: bool = false;
     fn read<W: Word>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W>;
     #[must_use]
     fn write<W: Word>(cpu: &mut Cpu<'_>, op: &Op, value: W) -> bool;
@@ -79,6 +80,7 @@ impl Place for Register {
 }
 
 impl Place for Memory {
+    const MEMORY: bool = true;
     #[inline(always)]
     fn read<W: Word>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W> {
         let address = cpu.address(op);

@@ -2,11 +2,16 @@
 //! beside the area's address, and come back when the same area is restored.
 
 use crate::Stop;
-use crate::cpu::{Cpu, Vector};
+use crate::cpu::{Cpu, RAX, RDX, Vector};
 use crate::op::Op;
+use crate::vectors::{self, Places};
+use crate::word::Word;
 
 /// How many areas can be open at once.
 const MOST: usize = 8;
+/// The largest area with the registers that are known here.
+const MOST_BYTES: usize = 4096;
+const HEADER_END: u64 = 576;
 
 /// The vector registers, as an area holds them.
 pub(crate) struct Saved {
@@ -38,7 +43,30 @@ pub(crate) fn restore(cpu: &mut Cpu<'_>, op: &Op) -> bool {
             cpu.state.masks = saved.masks;
             true
         }
-        // Saved before the stop: what lies there is the kernel's and the program's business.
-        None => cpu.end(Stop::Unmodelled { mnemonic: crate::Mnemonic(op.mnemonic) }),
+        None => restore_from_memory(cpu, op, area),
     }
+}
+
+/// An area that was saved before the stop: it lies in memory as the processor wrote it.
+fn restore_from_memory(cpu: &mut Cpu<'_>, op: &Op, address: u64) -> bool {
+    let mut area = [0u8; MOST_BYTES];
+    // The area's size is not known; it ends somewhere before the first page that cannot be read.
+    let mut read = 0;
+    for part in area.chunks_exact_mut(64) {
+        if cpu.pages.copy_out(cpu.source, address.wrapping_add(read), part).is_none() {
+            break;
+        }
+        read += part.len() as u64;
+    }
+    let wanted = cpu.get::<u32>(RAX).wide() | cpu.get::<u32>(RDX).wide() << 32;
+    let by_xsave = matches!(
+        iced_x86::Mnemonic::try_from(usize::from(op.mnemonic)),
+        Ok(iced_x86::Mnemonic::Xrstor | iced_x86::Mnemonic::Xrstor64)
+    );
+    // x87 registers in such an area would have to be loaded too.
+    if !by_xsave || read < HEADER_END || vectors::present(&area) & wanted & 1 != 0 {
+        return cpu.end(Stop::Unmodelled { mnemonic: crate::Mnemonic(op.mnemonic) });
+    }
+    vectors::read_xsave(&area, &Places::of(&area), wanted, cpu.state);
+    true
 }

@@ -67,18 +67,16 @@ impl Arena {
         self.used = 0;
     }
 
-    /// Runs a stub.
-    ///
-    /// # Safety
-    /// `at` came from [`Arena::place`] with code that follows the convention of [`crate::native`], and `memory` is
-    /// valid for as many bytes as the stub's instruction touches.
+    /// Runs a stub on the registers and a memory operand, which is as long as the stub's instruction wants at least.
     #[inline(always)]
-    pub(crate) unsafe fn call(&self, at: u32, state: *mut State, memory: *mut u8) {
-        // SAFETY: the caller's promise.
+    pub(crate) fn call(&self, at: u32, state: &mut State, memory: &mut [u8]) {
+        debug_assert!((at as usize) < self.used);
+        // SAFETY: `at` came from `place`, whose only caller makes stubs that touch the registers they restore, `state`,
+        // and as many bytes of `memory` as it was told; that caller's op checks the length before it calls.
         unsafe {
             let stub: extern "sysv64" fn(*mut State, *mut u8) =
                 std::mem::transmute(self.run.as_ptr().add(at as usize));
-            stub(state, memory);
+            stub(state, memory.as_mut_ptr());
         }
     }
 }
