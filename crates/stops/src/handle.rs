@@ -54,6 +54,10 @@ impl Tracer {
             sys::consume(tid);
             return false;
         };
+        if status.tracer != self.own_tid {
+            // A child of this process that another of its threads traces; it is shown here too.
+            return false;
+        }
         if !self.processes.contains_key(&status.tgid) && !self.options.follow {
             add(&mut self.counts.left_alone, LeftAlone::Child);
             fine(sys::detach(tid, 0));
@@ -153,6 +157,9 @@ impl Tracer {
 
     /// A process has become another program, in a thread that now has the process's number.
     fn executed(&mut self, tid: i32, visitor: &mut dyn Visitor) {
+        // A thread that has changed its number takes no request before this stop is consumed (the kernel guards
+        // against requests meant for the former owner of the number).
+        sys::consume(tid);
         let former = fine(sys::event_message(tid)).unwrap_or(tid);
         if former != tid
             && self.threads.remove(&former).is_some()

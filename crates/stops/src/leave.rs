@@ -110,6 +110,7 @@ impl Tracer {
                 }
             }
             libc::PTRACE_EVENT_EXEC => {
+                sys::consume(tid);
                 if let Some(former) = fine(sys::event_message(tid)).filter(|former| *former != tid) {
                     self.forget(former, Ending::LetGo, visitor);
                 }

@@ -1,7 +1,7 @@
 //! The tracer: which threads it holds, and the loop that waits for them.
 //!
-//! One `waitid` that only looks (WNOWAIT) tells of stops and exits. A stop needs no consuming: it is over when the
-//! thread is resumed. An exit is consumed, unless the process is a child of ours, whose status its owner wants: then
+//! One `waitid` that only looks (WNOWAIT) tells of stops and exits. A stop needs no consuming (but for an exec): it is over
+//! when the thread is resumed. An exit is consumed, unless the process is a child of ours, whose status its owner wants: then
 //! the zombie stays, and because it would be shown for ever, the tracer waits for stops alone from then on and looks
 //! for exits at each tick.
 
