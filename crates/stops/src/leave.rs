@@ -46,7 +46,13 @@ impl Tracer {
                 Ok(Some((tid, Change::Exited(code)))) => self.exited(tid, Ending::Exited(code), visitor),
                 Ok(Some((tid, Change::Killed(signal)))) => self.exited(tid, Ending::Killed(signal), visitor),
                 Ok(Some((tid, Change::ChildStopped))) => sys::consume(tid),
-                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                    let before = self.threads.len();
+                    self.forget_the_dead(visitor);
+                    if self.threads.len() == before {
+                        break;
+                    }
+                }
                 Ok(None) | Err(_) => {
                     self.forget_the_dead(visitor);
                     std::thread::sleep(std::time::Duration::from_micros(200));

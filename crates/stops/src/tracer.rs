@@ -214,7 +214,7 @@ impl Tracer {
             }
             Err(error) => match proc::status(tid) {
                 // Its maker was traced already, so it is ours and reports soon.
-                Ok(status) if status.tracer == self.own_tid => {
+                Ok(status) if status.tracer == self.own_tid && self.processes.contains_key(&pid) => {
                     self.insert(tid, pid, State::Starting);
                     Ok(())
                 }
@@ -278,13 +278,24 @@ impl Tracer {
                 Ok(None) => {}
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => self.interrupt_those_due(),
-                    Some(libc::ECHILD) => break,
+                    // Zombies behind a zombie, which a wait for stops does not count.
+                    Some(libc::ECHILD) => {
+                        let before = self.threads.len();
+                        self.look_for_exits(visitor);
+                        if self.threads.len() == before {
+                            break;
+                        }
+                    }
                     _ => return Err(Error::System { what: "cannot wait for traced threads", source: error }),
                 },
             }
             if self.options.max_stops.is_some_and(|most| self.counts.stops >= most) {
                 return Ok(Why::MaxStops);
             }
+        }
+        let lost: Vec<i32> = self.threads.keys().copied().collect();
+        for tid in lost {
+            self.forget(tid, Ending::Unknown, &mut Some(&mut *visitor));
         }
         Ok(Why::AllEnded)
     }

@@ -91,14 +91,8 @@ pub struct Run {
     pub output: String,
 }
 
-/// Runs a program traced from its start; `began` learns its number before it runs.
-pub fn trace_from<V: Visitor>(
-    program: &Path,
-    words: &[&str],
-    options: &Options,
-    visitor: &mut V,
-    began: impl FnOnce(&mut V, i32),
-) -> Run {
+/// Runs a program traced from its start.
+pub fn trace(program: &Path, words: &[&str], options: &Options, visitor: &mut impl Visitor) -> Run {
     let dir = tempfile::tempdir().unwrap();
     let said = dir.path().join("said");
     let mut command = Command::new(program);
@@ -106,16 +100,10 @@ pub fn trace_from<V: Visitor>(
     let waiting = launch::start(command).unwrap();
     let pid = waiting.pid;
     let mut tracer = Tracer::seize_child(pid, options).unwrap();
-    began(visitor, pid);
     let mut child = waiting.go().unwrap();
     let ended = tracer.run(visitor, &|| false).unwrap();
     let status = child.wait().unwrap();
     Run { pid, ended, status, output: std::fs::read_to_string(said).unwrap() }
-}
-
-/// Runs a program traced from its start.
-pub fn trace(program: &Path, words: &[&str], options: &Options, visitor: &mut impl Visitor) -> Run {
-    trace_from(program, words, options, visitor, |_, _| {})
 }
 
 /// Runs a program untraced: what it prints and how it ends.
