@@ -74,6 +74,7 @@ pub struct Counts {
 }
 
 /// Adds one to a reason's count.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) fn add<Key: Ord>(counts: &mut BTreeMap<Key, u64>, key: Key) {
     *counts.entry(key).or_default() += 1;
 }

@@ -1,7 +1,6 @@
 //! What the caller of a tracer gives and gets: options, the visitor, how things ended.
 
-use crate::counts::Counts;
-use crate::stopped::Stopped;
+use crate::{Counts, Stopped};
 
 /// What to trace, and how often to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]

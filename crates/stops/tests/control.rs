@@ -1,5 +1,6 @@
 //! What visitor and caller can do: attach, let go, step, kill, change the period; and what outsiders do meanwhile.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails, which is what it is for")]
 
 mod support;
@@ -10,9 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stops::{Ending, Error, Next, Options, Reason, Step, Stopped, Tracer, Visitor, Why};
-use support::{
-    Log, compile, eventually, goes_on, kill, options, status_line, threads_of, trace, trace_from, turn,
-};
+use support::{Log, compile, eventually, goes_on, kill, options, status_line, threads_of, trace, turn};
 
 /// A program that runs until it is killed.
 struct Endless(Child);

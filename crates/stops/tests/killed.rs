@@ -1,5 +1,6 @@
 //! The recorder is killed in the middle of its work: no target ends or stands still because of it.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails, which is what it is for")]
 
 mod support;
