@@ -125,6 +125,8 @@ pub enum Branches {
     Hardware,
     /// qemu-user with planish's plugin.
     Emulated,
+    /// Looking ahead from stops of the native program.
+    Software,
     /// Plain samples.
     None,
 }
@@ -136,6 +138,7 @@ impl Branches {
             Branches::Auto => "auto",
             Branches::Hardware => "hardware",
             Branches::Emulated => "emulated",
+            Branches::Software => "software",
             Branches::None => "none",
         }
     }

@@ -86,6 +86,12 @@ pub struct Options {
     pub ring: Option<RingPages>,
 }
 
+/// Whether the kernel gives this user branch stacks of the CPU for own programs.
+pub fn has_hardware_branches() -> bool {
+    let options = Options { branches: Branches::Hardware, ..Options::default() };
+    events::choose(&options, Scope::Command, &Machine::here()).is_ok()
+}
+
 /// Reads a list of CPUs: `0-3,8`.
 pub fn cpu_list(text: &str) -> Result<Vec<i32>, crate::settings::Wrong> {
     open::cpu_list(text)

@@ -125,7 +125,10 @@ fn examine(files: &[PathBuf]) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(machine::examine().into_iter().map(|finding| finding.of("machine")));
     findings.extend(hardware.findings.into_iter().map(|finding| finding.of("machine")));
-    findings.push(branch_stack_source(hardware.usable, tools.can_emulate).of("machine"));
+    let software = machine::software_branch_stacks();
+    let works = software.state == State::Good;
+    findings.push(software.of("machine"));
+    findings.push(branch_stack_source(hardware.usable, works, tools.can_emulate).of("machine"));
     findings.extend(tools.findings.into_iter().map(|finding| finding.of("tools")));
     for path in files {
         let area = path.display().to_string();
@@ -135,17 +138,22 @@ fn examine(files: &[PathBuf]) -> Vec<Finding> {
 }
 
 /// The one thing every profile starts from: is there any way at all to get branch stacks?
-fn branch_stack_source(hardware: bool, emulated: bool) -> Finding {
+fn branch_stack_source(hardware: bool, software: bool, emulated: bool) -> Finding {
     let subject = "where branch stacks come from";
-    match (hardware, emulated) {
-        (true, _) => Finding::good(subject, "hardware: planish record -- CMD"),
-        (false, true) => Finding::good(
+    match (hardware, software, emulated) {
+        (true, _, _) => Finding::good(subject, "hardware: planish record -- CMD"),
+        (false, true, true) => Finding::good(
+            subject,
+            "software: planish record -- CMD (native speed); emulation for short programs: --branches=emulated",
+        ),
+        (false, true, false) => Finding::good(subject, "software: planish record -- CMD (native speed)"),
+        (false, false, true) => Finding::good(
             subject,
             "emulation: planish record --branches=emulated -- CMD (about 13 times slower than native while recording)",
         ),
-        (false, false) => Finding::missing(
+        (false, false, false) => Finding::missing(
             subject,
-            "neither hardware branch stacks nor emulation work here",
+            "neither hardware nor software branch stacks nor emulation work here",
             "apt-get install qemu-user and build the plugin (make build); plain clock samples work but gain far less",
         ),
     }

@@ -27,10 +27,11 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         if piped { Some(tempfile::tempdir().context("create a temporary directory")?) } else { None };
     let output = beside.as_ref().map_or_else(|| args.output.clone(), |dir| dir.path().join("perf.data"));
     let spinner = Spinner::start(global.quiet);
-    let mut summary = if args.branches == Branches::Software {
+    let branches = if looks_ahead(&args) { Branches::Software } else { args.branches };
+    let mut summary = if branches == Branches::Software {
         let command = (!args.command.is_empty()).then_some(&workload);
         record::software::record(&args.target(), command, &output, &args.software_options())?
-    } else if args.branches == Branches::Emulated {
+    } else if branches == Branches::Emulated {
         let options = emulate::Options { period: args.period.unwrap_or(1000), ..Default::default() };
         emulate::record(&workload, &output, &options)?
     } else {
@@ -53,6 +54,20 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Ending::Code(0) | Ending::Unknown | Ending::Signal(libc::SIGINT | libc::SIGTERM) => FINE,
         Ending::Code(_) | Ending::Signal(_) => NEGATIVE,
     })
+}
+
+/// Whether `auto` means software branch stacks: nothing was asked for that only the kernel's own samples have, the CPU
+/// has no branch stacks, and threads can be stopped.
+fn looks_ahead(args: &Args) -> bool {
+    let plain = args.kernel_option().is_none_or(|option| option == "-i")
+        && args.period.is_none()
+        && args.frequency.is_none()
+        && !args.all_cpus
+        && args.cpus.is_none();
+    args.branches == Branches::Auto
+        && (plain || args.software_option().is_some())
+        && !live::has_hardware_branches()
+        && record::software::probe().is_ok()
 }
 
 /// Sends a finished recording in pipe form.
@@ -102,7 +117,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
                 kernels.unwrap_or_default()
             )
         }
-        Branches::Hardware | Branches::Emulated | Branches::None | Branches::Auto
+        Branches::Hardware | Branches::Emulated | Branches::None
             if args.software_option().is_some() =>
         {
             bail!("{} is for --branches=software", args.software_option().unwrap_or_default())

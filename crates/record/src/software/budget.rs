@@ -36,8 +36,8 @@ impl Budget {
 
     /// Takes note of what a stop cost.
     pub(crate) fn spent(&mut self, cost: Duration) {
-        // One stop may have waited for another, or for the disk; it moves the mean by no more than ten usual ones.
-        let cost = (cost.as_nanos() as f64).min(self.mean_ns * 10.0);
+        // One stop may have waited for another or met much new code; it moves the mean by no more than three usual ones.
+        let cost = (cost.as_nanos() as f64).min(self.mean_ns * 3.0);
         self.mean_ns += NEWEST * (cost - self.mean_ns);
     }
 

@@ -15,10 +15,11 @@ use crate::event::Machine;
 use crate::features::{self, features};
 use crate::file::Reserved;
 use crate::live::{self, Target};
-use crate::plan::{Sampling, Scope, dummy};
+use crate::plan::{Planned, Sampling, Scope, dummy};
 use crate::sys::ForwardSignals;
 use crate::{Ending, Error, Summary, attr, open};
 pub use budget::Pace;
+use perfdata::attr_flag;
 use perfdata::write::Encoder;
 use std::cell::RefCell;
 use std::path::Path;
@@ -65,7 +66,7 @@ pub fn record(
     let scope = target.scope();
     let alone = options.no_inherit || matches!(target, Target::Threads(_));
     let sampling = Sampling { no_inherit: alone, ..Sampling::default() };
-    let mut events = vec![dummy(0, &sampling, scope, false)];
+    let mut events = vec![tracker(&sampling, scope)];
     let forward = ForwardSignals::to(0);
     let reserved = Reserved::at(output)?;
     let paused = command.map(live::pause).transpose()?;
@@ -85,7 +86,14 @@ pub fn record(
     let stop_options = stops::Options { period_ns: budget.period_ns(), follow: !alone, max_stops: None };
     let mut tracer = match (scope, child) {
         (Scope::Command, Some(child)) => stops::Tracer::seize_child(child, &stop_options)?,
-        _ => stops::Tracer::attach(&target.tids(), &stop_options)?,
+        _ => {
+            let tids = target.tids();
+            if tids.is_empty() {
+                let reason = "all that was to be recorded has ended".to_owned();
+                return Err(Error::Empty { reason });
+            }
+            stops::Tracer::attach(&tids, &stop_options)?
+        }
     };
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);
@@ -141,6 +149,33 @@ pub fn record(
         notes,
         look_ahead: Some(went),
     })
+}
+
+/// The event that tells what is mapped and started; of programs only, which needs no permission.
+fn tracker(sampling: &Sampling, scope: Scope) -> Planned {
+    let mut event = dummy(0, sampling, scope, false);
+    event.attr.flags |= attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
+    event.name = "dummy:u".to_owned();
+    event
+}
+
+/// Tries on a program of no consequence whether this machine and user can have software branch stacks.
+pub fn probe() -> Result<(), Error> {
+    struct Nothing;
+    impl stops::Visitor for Nothing {
+        fn stopped(&mut self, _: &mut stops::Stopped<'_>) -> stops::Next {
+            stops::Next::default()
+        }
+    }
+    let workload = Workload { stdout: crate::Stdout::Discard, ..Workload::new(["true"]) };
+    let paused = live::pause(&workload)?;
+    let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
+    live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid))?;
+    let options = stops::Options { period_ns: 1_000_000, follow: false, max_stops: None };
+    let mut tracer = stops::Tracer::seize_child(paused.pid, &options)?;
+    let mut child = live::go(paused, Some(&workload))?;
+    tracer.run(&mut Nothing, &|| false)?;
+    child.wait().map(drop).map_err(|source| Error::Start { program: "true".to_owned(), source })
 }
 
 /// What could not be recorded, in plain sentences.

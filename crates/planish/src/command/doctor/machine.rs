@@ -96,6 +96,19 @@ fn event(subject: &'static str, probe: Probe) -> Finding {
     }
 }
 
+/// Whether threads of an own program can be stopped and looked ahead from: tried on one.
+pub fn software_branch_stacks() -> Finding {
+    let subject = "software branch stacks";
+    match record::software::probe() {
+        Ok(()) => Finding::good(subject, "threads can be stopped, and their branches foreseen"),
+        Err(error) => Finding::limited(
+            subject,
+            format!("cannot be had here: {error}"),
+            "planish record --branches=emulated works without stopping anything",
+        ),
+    }
+}
+
 /// The kernel's answer as a sentence, and the step that would change it.
 fn explain(error: &io::Error, probe: Probe) -> (String, &'static str) {
     let hardware = matches!(probe, Probe::Cycles | Probe::BranchStack);
