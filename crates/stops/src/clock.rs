@@ -17,7 +17,7 @@ use crate::visit::{Ending, Visitor};
 const SILENT_PERIODS: u64 = 3;
 /// The memory that says where a period ended is limited for ordinary users and needed by others too: so many threads
 /// get it.
-const MOST_RINGS: u64 = 48;
+const MOST_RINGS: usize = 48;
 
 fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -56,6 +56,7 @@ impl Tracer {
     /// Starts a thread's clock. `running`: its signal mask is its own already (a new thread begins with everything
     /// blocked, and its library opens the mask later).
     pub(crate) fn start_clock(&mut self, tid: i32, running: bool) {
+        let with_ring = self.threads.len() <= MOST_RINGS;
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let pid = thread.pid;
         let mut signal = self.processes.get(&pid).and_then(|process| process.signal);
@@ -69,7 +70,6 @@ impl Tracer {
                 (signal, reason) = (None, Reason::Blocked);
             }
         }
-        let with_ring = self.counts.threads <= MOST_RINGS;
         thread.close_event();
         let opened = Event::open(tid, thread.period_ns, with_ring);
         let way = match &opened {

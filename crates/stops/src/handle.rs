@@ -1,11 +1,11 @@
 //! What a tracer does at each change of a thread: show it, pass its signal on, take its new threads.
 
 use crate::counts::{LeftAlone, Skip, add};
-use crate::place::{self, Place};
+use crate::place::Place;
 use crate::proc;
 use crate::stopped::{Resume, Stopped};
 use crate::sys::{self, Change, EVENT_STOP};
-use crate::tracer::{State, Tracer, Way, fine};
+use crate::tracer::{State, Tracer, Way, fine, possible_period};
 use crate::visit::{Ending, Next, Visitor};
 
 /// Code segment of 64-bit user code (`__USER_CS`).
@@ -193,7 +193,9 @@ impl Tracer {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let arrived_ns = sys::now_ns();
         let by_signal = matches!(thread.way, Way::Signal(_));
-        let moment = thread.event.as_mut().and_then(crate::sys::event::Event::latest).filter(|_| by_signal);
+        let period_end = thread.event.as_mut().and_then(crate::sys::event::Event::latest);
+        // An interrupted thread has gone on since.
+        let moment = period_end.filter(|_| by_signal);
         let Some(registers) = fine(sys::registers(tid)) else {
             add(&mut self.counts.skipped, Skip::Ended);
             return;
@@ -213,7 +215,7 @@ impl Tracer {
             self.counts.stops += 1;
             thread.stopped = true;
         }
-        if let Some(period_ns) = next.period_ns
+        if let Some(period_ns) = next.period_ns.map(possible_period)
             && period_ns != thread.period_ns
         {
             thread.period_ns = period_ns;
@@ -242,8 +244,8 @@ impl Tracer {
         let began_ns = moment.map_or(arrived_ns, |moment| moment.time_ns.min(arrived_ns));
         self.counts.stopped_ns += sys::now_ns().saturating_sub(began_ns);
         visitor.tick();
-        if let Some(cpu) = moment.map(|moment| moment.cpu).or_else(place::own) {
-            place.stop_on(cpu);
+        if let Some(moment) = period_end {
+            place.stop_on(moment.cpu);
         }
     }
 }

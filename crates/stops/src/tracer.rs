@@ -302,7 +302,11 @@ impl Tracer {
 
     /// Adds a thread, and its process where that is new; true if it is.
     pub(crate) fn insert(&mut self, tid: i32, pid: i32, state: State) -> bool {
-        if self.threads.insert(tid, Thread::new(pid, state, self.options.period_ns)).is_none() {
+        if self
+            .threads
+            .insert(tid, Thread::new(pid, state, possible_period(self.options.period_ns)))
+            .is_none()
+        {
             self.counts.threads += 1;
         }
         let known = self.processes.contains_key(&pid);
@@ -385,4 +389,9 @@ impl Tracer {
 /// the thread reports again by exiting.
 pub(crate) fn fine<T>(result: io::Result<T>) -> Option<T> {
     result.ok()
+}
+
+/// The kernel's clock knows no period below 10 us, and takes none that is negative as a signed number.
+pub(crate) fn possible_period(period_ns: u64) -> u64 {
+    period_ns.clamp(10_000, i64::MAX as u64)
 }

@@ -103,7 +103,7 @@ fn processes_of(program: &Path) -> Vec<i32> {
 
 #[test]
 fn programs_that_were_started_outlive_the_recorder() {
-    started("busy.c", &["100"], 40);
-    started("processes.c", &["2", "2"], 30);
+    started("busy.c", &["60"], 40);
+    started("processes.c", &["1", "1"], 30);
     started("alarms.c", &[], 30);
 }

@@ -250,12 +250,6 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// The CPU that the calling thread runs on.
-pub(crate) fn current_cpu() -> Option<u32> {
-    // SAFETY: a call without arguments.
-    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
-}
-
 /// Which CPUs a thread may run on.
 #[derive(Clone, Copy)]
 pub(crate) struct Affinity(libc::cpu_set_t);

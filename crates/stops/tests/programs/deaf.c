@@ -12,7 +12,7 @@ static void *work(void *unused) {
     sigset_t pending, all;
     siginfo_t info;
     struct timespec now = {0, 0};
-    for (unsigned long i = 0; i < 400000000ul; i++) sum += i;
+    for (unsigned long i = 0; i < 800000000ul; i++) sum += i;
     sigpending(&pending);
     for (int number = 1; number < 32; number++)
         if (sigismember(&pending, number)) __sync_fetch_and_add(&found, 1);

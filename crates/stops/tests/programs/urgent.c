@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     signal(SIGURG, handle);
     if (argc > 1) signal(SIGWINCH, handle);
     for (int i = 0; i < 2000; i++) {
-        for (int j = 0; j < 100000; j++) sum += j;
+        for (int j = 0; j < 400000; j++) sum += j;
         kill(getpid(), SIGURG);
         if (argc > 1) kill(getpid(), SIGWINCH);
     }
