@@ -18,6 +18,9 @@ const F_SETOWN_EX: libc::c_int = 15;
 const F_SETSIG: libc::c_int = 10;
 const F_OWNER_TID: libc::c_int = 0;
 
+/// So many descriptors are left for other purposes.
+const SPARE_DESCRIPTORS: usize = 6;
+
 /// `struct f_owner_ex`.
 #[repr(C)]
 struct Owner {
@@ -67,6 +70,11 @@ impl Event {
             }
             OwnedFd::from_raw_fd(fd as i32)
         };
+        // The last descriptors are needed to look at threads and memory; without them nothing would work.
+        let spare = [(); SPARE_DESCRIPTORS].map(|()| fd.try_clone());
+        if let Some(Err(error)) = spare.into_iter().find(Result::is_err) {
+            return Err(error);
+        }
         let ring = if with_ring { Ring::map(&fd) } else { None };
         Ok(Event { fd, ring })
     }
