@@ -76,6 +76,8 @@ enum Verb {
     Doctor(command::doctor::Args),
     /// Record where a program spends its time, with branch stacks, into perf.data
     Record(command::record::Args),
+    /// Count events of a program, of processes or of the system, without recording where
+    Stat(command::stat::Args),
     /// Count branches, fall-through ranges and samples of recordings, per image
     Aggregate(command::aggregate::Args),
     /// Add up counts of several recordings
@@ -112,6 +114,7 @@ impl Cli {
         match self.verb {
             Verb::Doctor(args) => command::doctor::run(&args, global),
             Verb::Record(args) => command::record::run(args, global),
+            Verb::Stat(args) => command::stat::run(&args, global),
             Verb::Aggregate(args) => command::aggregate::run(&args, global),
             Verb::Merge(args) => command::merge::run(&args, global),
             Verb::Profile(args) => command::profile::run(args, global),

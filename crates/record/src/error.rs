@@ -119,6 +119,14 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// An event cannot be counted.
+    #[error("cannot count {event}: {reason}")]
+    Uncountable {
+        /// The event.
+        event: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The text of an event names none that can be asked for.
     #[error(transparent)]
     Event(#[from] crate::event::Error),

@@ -189,7 +189,7 @@ fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -
     first
 }
 
-fn paranoid() -> String {
+pub(crate) fn paranoid() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     text.trim().to_owned()
 }

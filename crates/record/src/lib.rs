@@ -25,6 +25,7 @@ mod plugin;
 pub mod settings;
 #[cfg(target_arch = "x86_64")]
 pub mod software;
+pub mod stat;
 mod summary;
 mod synthesize;
 mod sys;

@@ -61,7 +61,7 @@ impl Target {
         }
     }
 
-    fn named(&self) -> &[i32] {
+    pub(crate) fn named(&self) -> &[i32] {
         match self {
             Target::Processes(ids) | Target::Threads(ids) => ids,
             Target::Command | Target::User(_) | Target::System => &[],

@@ -173,7 +173,7 @@ fn online_text() -> String {
 }
 
 /// CPUs that can run something, from `/sys/devices/system/cpu/online` (`0-3,8`).
-fn online_cpus() -> Vec<i32> {
+pub(crate) fn online_cpus() -> Vec<i32> {
     parse_cpus(online_text().trim())
 }
 

@@ -12,6 +12,7 @@ pub mod profile;
 pub mod profile_tools;
 pub mod record;
 pub mod report;
+pub mod stat;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

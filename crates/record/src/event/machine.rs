@@ -120,6 +120,15 @@ impl Pmu {
         if !plain(event) || event.contains('.') { None } else { read(&self.dir.join("events").join(event)) }
     }
 
+    /// The unit of an event's counts and the factor that gives it, where there is one.
+    pub(crate) fn unit(&self, event: &str) -> Option<(String, String)> {
+        self.alias(event)?;
+        let said = |what: &str| read(&self.dir.join("events").join(format!("{event}.{what}")));
+        let (unit, scale) = (said("unit"), said("scale"));
+        (unit.is_some() || scale.is_some())
+            .then(|| (unit.unwrap_or_default(), scale.unwrap_or_else(|| "1".to_owned())))
+    }
+
     /// What it calls its terms and events.
     pub(crate) fn words(&self) -> impl Iterator<Item = String> {
         self.formats.keys().cloned().chain(events_of(&self.dir))

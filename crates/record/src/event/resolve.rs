@@ -32,6 +32,8 @@ pub struct Event {
     pub tracepoint: Option<(String, String)>,
     /// The CPUs that count for all others (`0-1,4`), of an uncore PMU.
     pub cpus: Option<String>,
+    /// What its counts are in, where the kernel says so, and by how much to multiply them: `Joules`, `2.3e-10`.
+    pub unit: Option<(String, String)>,
 }
 
 /// Reads and looks up several texts, as `-e` can be repeated.
@@ -79,6 +81,7 @@ fn one(spec: &Spec, group: &Group, machine: &Machine) -> Result<Vec<Event>, Erro
         settings: Settings::default(),
         tracepoint: None,
         cpus: None,
+        unit: None,
     };
     for (letter, bit) in [('D', bit::PINNED), ('e', bit::EXCLUSIVE)] {
         if has(letter) {
@@ -144,6 +147,7 @@ fn pmu_event(
         }
     };
     event.attr.kind = pmu.kind;
+    event.unit = terms.iter().find_map(|term| pmu.unit(&term.key));
     event.settings = terms::of_pmu(&pmu, &terms, &mut event.attr)?;
     event.cpus = pmu.cpus().filter(|_| pmu.name != "cpu");
     Ok(())

@@ -1,5 +1,6 @@
 //! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code is here.
 
+pub(crate) mod count;
 pub(crate) mod launch;
 pub(crate) mod perf;
 pub(crate) mod vvar;

@@ -2,7 +2,7 @@
 
 use perfdata::EventAttr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,6 +59,12 @@ impl Event {
     /// Sends its records into another event's ring.
     pub(crate) fn share_ring_of(&self, other: &Event) -> io::Result<()> {
         self.ioctl(IOC_SET_OUTPUT, other.0.as_raw_fd() as libc::c_ulong)
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
