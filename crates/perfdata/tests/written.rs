@@ -163,7 +163,7 @@ fn perf_reads_the_compressed_form() {
         compressor.compress(piece, &mut out).unwrap();
         writer.append(&out).unwrap();
     }
-    let features = Features { compressed: Some(compressor.describe(1 << 20)), ..features() };
+    let features = Features { compressed: Some(compressor.describe()), ..features() };
     check_with_perf(&writer.finish(&features).unwrap().into_inner(), 20_000);
 }
 

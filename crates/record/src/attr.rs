@@ -20,6 +20,7 @@ pub(crate) mod bit {
     pub(crate) const MMAP_DATA: u64 = 1 << 17;
     pub(crate) const EXCLUDE_HOST: u64 = 1 << 19;
     pub(crate) const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
+    pub(crate) const WRITE_BACKWARD: u64 = 1 << 27;
     pub(crate) const NAMESPACES: u64 = 1 << 28;
     pub(crate) const KSYMBOL: u64 = 1 << 29;
     pub(crate) const BPF_EVENT: u64 = 1 << 30;

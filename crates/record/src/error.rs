@@ -101,6 +101,23 @@ pub enum Error {
         /// What is wrong with its directory.
         reason: String,
     },
+    /// The records could not be compressed.
+    #[error("cannot compress the recording: {reason}; record without -z")]
+    Compression {
+        /// What zstd says.
+        reason: String,
+    },
+    /// The recording could not be written to its end.
+    #[error("{source}; the recording ends there: {}", kept.as_deref().unwrap_or("nothing of it could be kept"))]
+    Cut {
+        /// Why.
+        source: Box<Error>,
+        /// What is kept, and how far it goes.
+        kept: Option<String>,
+    },
+    /// Two options that exclude each other.
+    #[error("{0} and {1} exclude each other; leave one of them out")]
+    Together(&'static str, &'static str),
     /// The spool does not hold what the plugin writes.
     #[error("{}: spool chunk at offset {offset:#x} is damaged: {found}", path.display())]
     Spool {

@@ -4,7 +4,9 @@ use crate::event::Machine;
 use crate::merge::Merged;
 use crate::plan::Planned;
 use crate::settings::Clock;
+use crate::streaming::Streaming;
 use crate::tracing;
+use perfdata::write::Compressor;
 use perfdata::{BuildIdEntry, Features, SampleTime, UnknownFeature};
 use std::ffi::OsString;
 
@@ -85,6 +87,15 @@ pub(crate) fn describe_events(
             .zip(crate::sys::clock_ns(clock))
             .map(|(wall, own)| (clock as u32, wall, own));
     }
+}
+
+/// How the records are kept: in a directory, compressed.
+pub(crate) fn describe_streams(features: &mut Features, how: &Streaming, compressed: Option<(u64, u64)>) {
+    /// The only version there is.
+    const DIRECTORY: u64 = 1;
+    features.dir_format = how.threads.map(|_| DIRECTORY);
+    features.compressed =
+        how.compression.map(|level| Compressor::describe_all(level, compressed.unwrap_or_default()));
 }
 
 /// How many groups; then for each its name, the number of its first event, and how many it has.

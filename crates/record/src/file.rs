@@ -1,66 +1,103 @@
-//! A recording on its way: written beside its place, renamed when complete, the one before kept as `NAME.old`.
+//! A recording on its way into a file, a pipe, or the files of a directory.
 //!
 //! Until it is complete the header states no size, which readers take to mean "up to the end of the file", so that
 //! what a killed recorder leaves is readable.
 
-use crate::{Error, leftovers};
-use perfdata::write::FileWriter;
+use crate::Error;
+use crate::place::Place;
+use perfdata::write::{FileWriter, PipeWriter};
 use perfdata::{EventAttr, Features};
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes of 256 KiB to 1 MiB cost the least per byte.
-const BUFFER_BYTES: usize = 512 * 1024;
+/// Larger writes cost several times as much a byte.
+const MOST_WRITE: usize = 1 << 20;
+/// What is smaller is gathered first.
+const GATHER_BYTES: usize = 64 << 10;
+/// So many ends of rounds are remembered, to which a file is cut back when its disk is full.
+const MARKS: usize = 64;
 const FINISHED_ROUND: [u8; 8] = 0x0008_0000_0000_0044u64.to_ne_bytes();
 
-/// A perf.data being written.
-pub(crate) struct Output {
-    writer: Option<FileWriter<BufWriter<File>>>,
-    path: PathBuf,
-    partial: PathBuf,
+/// Small writes gathered, large ones handed on in pieces.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    file: File,
+    buffer: Vec<u8>,
 }
 
-/// The empty file beside an output's place, made before the program starts: a place that cannot be written to is
-/// noticed before there is anything to lose.
+impl Gathered {
+    fn new(file: File) -> Gathered {
+        Gathered { file, buffer: Vec::new() }
+    }
+
+    /// Forgets what was not written.
+    fn discard(&mut self) {
+        self.buffer.clear();
+    }
+}
+
+impl Write for Gathered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() < GATHER_BYTES {
+            if self.buffer.len() + bytes.len() > GATHER_BYTES {
+                self.flush()?;
+            }
+            self.buffer.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        }
+        self.flush()?;
+        self.file.write(bytes.get(..MOST_WRITE).unwrap_or(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.file.write_all(&self.buffer);
+        if done.is_ok() {
+            self.buffer.clear();
+        }
+        done
+    }
+}
+
+impl Seek for Gathered {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.flush()?;
+        self.file.seek(to)
+    }
+}
+
+/// The empty file at an output's place, made before the program starts: a place that cannot be written to is noticed
+/// before there is anything to lose.
 pub(crate) struct Reserved {
     file: Option<File>,
-    path: PathBuf,
-    partial: PathBuf,
+    place: Place,
 }
 
 impl Reserved {
-    /// Refuses what must not be replaced, removes what killed recorders left, and creates the file.
+    /// A file.
     pub(crate) fn at(path: &Path) -> Result<Reserved, Error> {
-        check(path)?;
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let partial = path.with_file_name(name);
-        leftovers::remove(directory(path));
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&partial)
-            .map_err(|error| no_place(path, &error))?;
-        // It tells the parts of killed recorders from those in use. Where files cannot be locked, the number has to do.
-        crate::sys::lock(&file);
-        Ok(Reserved { file: Some(file), path: path.to_owned(), partial })
+        Reserved::with(path, false, false)
+    }
+
+    /// A file, or a directory; `force` replaces a foreign one.
+    pub(crate) fn with(path: &Path, directory: bool, force: bool) -> Result<Reserved, Error> {
+        let (place, file) = Place::reserve(path, directory, force)?;
+        Ok(Reserved { file: Some(file), place })
     }
 
     /// Writes the header.
     pub(crate) fn begin(mut self, attrs: &[EventAttr]) -> Result<Output, Error> {
-        let (path, partial) = (self.path.clone(), self.partial.clone());
-        let mut output = Output { writer: None, path, partial };
-        if let Some(file) = self.file.take() {
-            let begun = FileWriter::new(BufWriter::with_capacity(BUFFER_BYTES, file), attrs);
-            output.writer = Some(begun.map_err(|error| {
-                let _ = std::fs::remove_file(&output.partial);
-                failed(&output.partial, error)
-            })?);
-        }
+        let place = self.place.clone();
+        let Some(file) = self.file.take() else {
+            return Ok(Output { form: Form::None, place, marks: VecDeque::new() });
+        };
+        let mut output = Output { form: Form::None, place, marks: VecDeque::new() };
+        let begun = FileWriter::new(Gathered::new(file), attrs);
+        output.form = Form::File(begun.map_err(|error| {
+            output.place.remove();
+            failed(&output.place.partial, error)
+        })?);
         Ok(output)
     }
 }
@@ -69,9 +106,23 @@ impl Drop for Reserved {
     /// A recording that never began leaves nothing behind.
     fn drop(&mut self) {
         if self.file.is_some() {
-            let _ = std::fs::remove_file(&self.partial);
+            self.place.remove();
         }
     }
+}
+
+enum Form {
+    File(FileWriter<Gathered>),
+    Pipe(PipeWriter<Gathered>),
+    None,
+}
+
+/// A perf.data being written.
+pub(crate) struct Output {
+    form: Form,
+    place: Place,
+    /// Bytes of records at the ends of the last rounds.
+    marks: VecDeque<u64>,
 }
 
 impl Output {
@@ -80,10 +131,23 @@ impl Output {
         Reserved::at(path)?.begin(attrs)
     }
 
-    /// Adds whole records.
+    /// The pipe form, with what is known at the beginning.
+    pub(crate) fn pipe(pipe: File, attrs: &[EventAttr], features: &Features) -> Result<Output, Error> {
+        let path = PathBuf::from("standard output");
+        let begun = PipeWriter::new(Gathered::new(pipe), attrs, features);
+        let form = Form::Pipe(begun.map_err(|error| failed(&path, error))?);
+        let place = Place { partial: path.clone(), path, directory: false };
+        Ok(Output { form, place, marks: VecDeque::new() })
+    }
+
+    /// Adds records.
     pub(crate) fn records(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.append(bytes).map_err(|error| failed(&self.partial, error))
+        let done = match &mut self.form {
+            Form::File(writer) => writer.append(bytes),
+            Form::Pipe(writer) => writer.append(bytes),
+            Form::None => Ok(()),
+        };
+        done.map_err(|error| failed(&self.place.partial, error))
     }
 
     /// Promises that nothing older than what was written before the last round follows.
@@ -93,85 +157,185 @@ impl Output {
 
     /// Bytes of records so far.
     pub(crate) fn data_bytes(&self) -> u64 {
-        self.writer.as_ref().map_or(0, FileWriter::data_bytes)
+        match &self.form {
+            Form::File(writer) => writer.data_bytes(),
+            Form::Pipe(_) | Form::None => 0,
+        }
     }
 
-    /// Writes what is buffered, so that a recorder killed now leaves it behind.
+    /// Writes what is buffered, so that a recorder killed now leaves it behind. All records must be whole here.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.flush().map_err(|error| failed(&self.partial, error))
+        let done = match &mut self.form {
+            Form::File(writer) => writer.flush(),
+            Form::Pipe(writer) => writer.flush(),
+            Form::None => Ok(()),
+        };
+        done.map_err(|error| failed(&self.place.partial, error))?;
+        self.marks.push_back(self.data_bytes());
+        if self.marks.len() > MARKS {
+            self.marks.pop_front();
+        }
+        Ok(())
+    }
+
+    /// One of the files beside it, in its directory.
+    pub(crate) fn part(&self, number: usize) -> Result<Part, Error> {
+        let (path, file) = self.place.part(number)?;
+        Ok(Part { out: Gathered::new(file), path, bytes: 0, whole: 0 })
+    }
+
+    /// Chooses another name for when it is complete.
+    pub(crate) fn rename_to(&mut self, path: PathBuf) {
+        self.place.path = path;
+    }
+
+    /// The name that it gets.
+    pub(crate) fn path(&self) -> &Path {
+        &self.place.path
     }
 
     /// Writes the feature sections, moves an existing file to `NAME.old`, and gives the file its name. The result is
-    /// the file's size in bytes.
+    /// the recording's size in bytes.
     pub(crate) fn finish(mut self, features: &Features) -> Result<u64, Error> {
-        let Some(writer) = self.writer.take() else { return Ok(0) };
-        let finished = writer.finish(features).map_err(|error| failed(&self.partial, error));
-        let written = finished.and_then(|mut out| {
-            out.flush().and_then(|()| out.get_ref().metadata()).map_err(Error::io(&self.partial, "write"))
-        });
-        let renamed = written.and_then(|metadata| self.rename().map(|()| metadata.len()));
-        if renamed.is_err() {
-            let _ = std::fs::remove_file(&self.partial);
-        }
-        renamed
+        let finished = match &mut self.form {
+            Form::None => return Ok(0),
+            Form::Pipe(writer) => {
+                let done = writer.build_ids(features).and_then(|()| writer.flush());
+                self.form = Form::None;
+                return done.map(|()| 0).map_err(|error| failed(&self.place.partial, error));
+            }
+            Form::File(writer) => writer.complete(features),
+        };
+        finished.map_err(|error| failed(&self.place.partial, error))?;
+        self.named()
     }
 
-    fn rename(&self) -> Result<(), Error> {
-        if self.path.exists() {
-            let mut old = self.path.clone().into_os_string();
-            old.push(".old");
-            std::fs::rename(&self.path, &old).map_err(Error::io(&self.path, "rename to .old"))?;
+    fn named(&mut self) -> Result<u64, Error> {
+        let bytes = size(&self.place)?;
+        self.place.rename()?;
+        self.form = Form::None;
+        Ok(bytes)
+    }
+
+    /// Keeps what it holds although its disk takes no more: cut back to the end of a round, as far as the feature
+    /// sections need. The result says whether the recording is complete up to there.
+    pub(crate) fn salvage(mut self, features: &Features) -> Result<u64, Error> {
+        let Form::File(writer) = &mut self.form else { return Ok(0) };
+        let marks = self.marks.iter().rev().map(|mark| (*mark, features));
+        let bare = Features::default();
+        let last = self.marks.front().map(|mark| (*mark, &bare));
+        for (mark, features) in marks.chain(last) {
+            let end = writer.data_offset() + mark;
+            writer.get_mut().discard();
+            let cut = writer.get_mut().file.set_len(end).is_ok();
+            if cut && writer.rewind(mark).is_ok() && writer.complete(features).is_ok() {
+                return self.named();
+            }
+            writer.get_mut().discard();
         }
-        std::fs::rename(&self.partial, &self.path).map_err(Error::io(&self.partial, "rename"))
+        // Without a whole header readers take all that is there.
+        self.form = Form::None;
+        Err(Error::Place {
+            path: self.place.partial.clone(),
+            reason: "what was recorded is left under this name; it could not be completed".to_owned(),
+        })
     }
 }
 
 impl Drop for Output {
     /// A recording that failed leaves nothing behind; one that was killed leaves its readable part.
     fn drop(&mut self) {
-        if self.writer.is_some() {
-            let _ = std::fs::remove_file(&self.partial);
+        if matches!(self.form, Form::File(_)) {
+            self.place.remove();
         }
     }
 }
 
-/// The directory that a file lies in.
-fn directory(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+fn size(place: &Place) -> Result<u64, Error> {
+    let one =
+        |path: &Path| std::fs::metadata(path).map(|found| found.len()).map_err(Error::io(path, "look at"));
+    if !place.directory {
+        return one(&place.partial);
+    }
+    let entries = std::fs::read_dir(&place.partial).map_err(Error::io(&place.partial, "list"))?;
+    entries.flatten().map(|entry| one(&entry.path())).sum()
 }
 
-/// Says what is wrong with the output's directory; the name of the file beside it would only confuse.
-fn no_place(path: &Path, error: &std::io::Error) -> Error {
-    let dir = directory(path);
-    let shown = dir.display();
-    let reason = match error.kind() {
-        std::io::ErrorKind::NotFound => format!("there is no directory {shown}"),
-        std::io::ErrorKind::NotADirectory => format!("{shown} is not a directory"),
-        _ => format!("cannot write to directory {shown}: {error}"),
-    };
-    Error::Place { path: path.to_owned(), reason }
+/// A file of records alone, in a recording's directory.
+pub(crate) struct Part {
+    out: Gathered,
+    path: PathBuf,
+    bytes: u64,
+    /// Bytes up to the last end of a round.
+    whole: u64,
+}
+
+impl Part {
+    fn records(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.out.write_all(bytes).map_err(Error::io(&self.path, "write"))?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.out.flush().map_err(Error::io(&self.path, "write"))?;
+        self.whole = self.bytes;
+        Ok(())
+    }
+
+    /// Cuts off what was written in part.
+    pub(crate) fn cut(&mut self) {
+        self.out.discard();
+        // What cannot be cut is read up to the record that is not whole.
+        let _ = self.out.file.set_len(self.whole);
+    }
+}
+
+/// Where a stream goes.
+pub(crate) enum Sink {
+    /// The recording itself.
+    Whole(Output),
+    /// A file beside it.
+    Part(Part),
+}
+
+impl Sink {
+    /// Adds records.
+    pub(crate) fn records(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            Sink::Whole(output) => output.records(bytes),
+            Sink::Part(part) => part.records(bytes),
+        }
+    }
+
+    /// Ends a round.
+    pub(crate) fn finish_round(&mut self) -> Result<(), Error> {
+        self.records(&FINISHED_ROUND)
+    }
+
+    /// Writes what is buffered; all records are whole here.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        match self {
+            Sink::Whole(output) => output.flush(),
+            Sink::Part(part) => part.flush(),
+        }
+    }
+
+    /// Bytes of records so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Sink::Whole(output) => output.data_bytes(),
+            Sink::Part(part) => part.bytes,
+        }
+    }
 }
 
 fn failed(path: &Path, error: perfdata::Error) -> Error {
     let source = match error {
         perfdata::Error::Io { source, .. } => source,
-        other => std::io::Error::other(other),
+        other => io::Error::other(other),
     };
     Error::io(path, "write")(source)
-}
-
-/// An existing output must be a regular file of the caller's.
-fn check(path: &Path) -> Result<(), Error> {
-    let refuse = |reason: &str| Error::Output { path: path.to_owned(), reason: reason.to_owned() };
-    if path.file_name().is_none() {
-        return Err(refuse("it is not the name of a file"));
-    }
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.is_file() => Err(refuse("it is not a regular file")),
-        Ok(found) if found.uid() != crate::sys::effective_user() => Err(refuse("it belongs to another user")),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -187,9 +351,11 @@ mod tests {
     #[test]
     fn a_recording_that_never_began_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let reserved = Reserved::at(&dir.path().join("a")).unwrap();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        drop(reserved);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        for directory in [false, true] {
+            let reserved = Reserved::with(&dir.path().join("a"), directory, false).unwrap();
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+            drop(reserved);
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        }
     }
 }

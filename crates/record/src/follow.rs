@@ -1,87 +1,219 @@
-//! The recording itself: rings emptied into the file until the command, the processes or the user end it.
+//! The recording itself, from its first enabled event to its end: the leading thread follows the command, the signals
+//! and the commands, while the readers empty the rings.
 
-use crate::file::Output;
+use crate::control::{Command, Commands};
 use crate::live::Target;
 use crate::open::Opened;
+use crate::readers::{self, EndOnDrop, Shared, Signals, lock};
+use crate::rotate::Rotation;
+use crate::streaming::{Streaming, Switch};
 use crate::sys::ForwardSignals;
-use crate::sys::perf::{Event, wait};
-use crate::watch::Watch;
+use crate::sys::readers::{NowSignal, end_of, terminate, wait};
 use crate::{Ending, Error};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// How long the reader sleeps at most, so that the end of the command is noticed soon.
-const TICK_MS: i32 = 100;
+/// How often is looked whether processes that planish did not start have ended, and whether a signal came.
+const TICK: Duration = Duration::from_millis(100);
 
 /// A recording that goes on.
-pub(crate) struct Recorded<'t> {
-    pub watch: Watch,
-    pub target: &'t Target,
+pub(crate) struct Session<'s, 'r> {
+    pub target: &'s Target,
+    pub how: &'s Streaming,
+    pub opened: &'s Opened,
+    pub streams: &'s [Shared],
+    pub signals: &'s Signals,
     /// When sampling is to begin, as long as it has not.
     pub begin: Option<Instant>,
+    pub commands: Option<Commands>,
+    pub now: Option<NowSignal>,
+    pub rotation: Rotation<'r>,
+    /// Sentences for the summary.
+    pub notes: Vec<String>,
 }
 
-/// Reads the rings until the end.
-pub(crate) fn follow(
-    recorded: &mut Recorded<'_>,
-    opened: &mut Opened,
-    file: &mut Output,
-    mut child: Option<&mut Child>,
-    forward: &ForwardSignals,
-) -> Result<Ending, Error> {
-    loop {
-        let leaders: Vec<&Event> = opened.leaders.iter().collect();
-        wait(&leaders, recorded.sleep_ms());
-        if recorded.begin.is_some_and(|begin| Instant::now() >= begin) {
-            recorded.begin = None;
-            for event in opened.all() {
-                // A failure means that the event's task is gone.
-                let _ = event.enable();
+/// How a recording came to its end.
+pub(crate) struct Ended {
+    pub ending: Ending,
+    /// What made the recording end before the program.
+    pub failure: Option<Error>,
+    /// Whether the recording ended at the size that was asked for.
+    pub full: bool,
+}
+
+impl Session<'_, '_> {
+    /// Reads the rings until the end.
+    pub(crate) fn follow(
+        &mut self,
+        mut child: Option<&mut Child>,
+        forward: &ForwardSignals,
+    ) -> Result<Ended, Error> {
+        let child_end = child.as_ref().and_then(|child| end_of(child.id()));
+        let (streams, opened, signals, how) = (self.streams, self.opened, self.signals, self.how);
+        std::thread::scope(|scope| {
+            let end = EndOnDrop(signals);
+            for stream in streams {
+                scope.spawn(move || readers::read(stream, opened, signals, how));
             }
-        }
-        let ended = match &mut child {
-            Some(child) => child.try_wait().ok().flatten().map(Ending::from),
-            None if forward.stopped() => Some(Ending::Unknown),
-            None if recorded.gone() => Some(Ending::Unknown),
-            None => None,
-        };
-        if ended.is_some() {
-            for event in opened.all() {
-                // A failure means that the event's task is gone, and it counts no more.
-                let _ = event.disable();
+            let mut ended = self.lead(&mut child, child_end.as_ref(), forward);
+            self.disable();
+            drop(end);
+            if let Ok(ended) = &mut ended
+                && ended.failure.is_none()
+            {
+                ended.failure = signals.failure();
             }
-        }
-        recorded.round(opened, file)?;
-        if let Some(ending) = ended {
-            return Ok(ending);
+            ended
+        })
+    }
+
+    fn lead(
+        &mut self,
+        child: &mut Option<&mut Child>,
+        child_end: Option<&OwnedFd>,
+        forward: &ForwardSignals,
+    ) -> Result<Ended, Error> {
+        let (mut stopped, mut full, mut failure) = (false, false, None);
+        self.rearm();
+        loop {
+            self.sleep(child_end);
+            self.begin_late();
+            if failure.is_none() {
+                failure = self.signals.failure();
+            }
+            let mut stop = failure.is_some();
+            if self.signals.bytes() >= self.how.max_bytes.unwrap_or(u64::MAX) {
+                (stop, full) = (true, true);
+            }
+            stop |= self.obey()?;
+            let over = stopped || stop;
+            if !over {
+                self.change_file()?;
+            }
+            if stop && !stopped {
+                stopped = true;
+                self.disable();
+                // A disk that is full is no fault of the program's; it goes on to its end, without being recorded.
+                if failure.is_none()
+                    && let Some(child) = child
+                {
+                    terminate(child.id());
+                }
+            }
+            let ending = match child {
+                Some(child) => child.try_wait().ok().flatten().map(Ending::from),
+                None if over || forward.stopped() || self.gone() => Some(Ending::Unknown),
+                None => None,
+            };
+            if let Some(ending) = ending {
+                return Ok(Ended { ending, failure, full });
+            }
         }
     }
-}
 
-impl Recorded<'_> {
-    fn sleep_ms(&self) -> i32 {
-        let left = self.begin.map(|begin| begin.saturating_duration_since(Instant::now()).as_millis());
-        left.and_then(|left| i32::try_from(left).ok()).map_or(TICK_MS, |left| left.clamp(1, TICK_MS))
+    /// Stops all events. A failure means that the event's task is gone, and it counts no more.
+    fn disable(&self) {
+        self.opened.all().for_each(|event| drop(event.disable()));
+    }
+
+    fn enable(&self) {
+        self.opened.all().for_each(|event| drop(event.enable()));
+    }
+
+    fn begin_late(&mut self) {
+        if self.begin.is_some_and(|begin| Instant::now() >= begin) {
+            self.begin = None;
+            self.enable();
+        }
+    }
+
+    /// Waits for a reader's notice, the end of the command, a word in the fifo, a signal, or the next thing to do.
+    fn sleep(&self, child_end: Option<&OwnedFd>) {
+        let mut list: Vec<BorrowedFd<'_>> = vec![self.signals.notice.as_fd()];
+        list.extend(child_end.map(AsFd::as_fd));
+        list.extend(self.commands.as_ref().map(Commands::ready));
+        let until = |at: Instant| at.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        // Signals wake this thread; one that comes just before the wait is seen a tick later.
+        let times = [Some(TICK), self.begin.map(until), self.rotation.next().map(until)];
+        let time = times.into_iter().flatten().min().unwrap_or(TICK);
+        let ready = wait(&list, i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1));
+        if ready.first().is_some_and(|(ready, _)| *ready) {
+            self.signals.seen();
+        }
+    }
+
+    /// Does what the fifo says; true when it says that the recording is to end.
+    fn obey(&mut self) -> Result<bool, Error> {
+        let taken = self.commands.as_mut().map(Commands::taken).unwrap_or_default();
+        let mut stop = false;
+        for command in taken {
+            match command {
+                Command::Enable => {
+                    self.begin = None;
+                    self.enable();
+                }
+                Command::Disable => self.disable(),
+                Command::Snapshot => self.rotate()?,
+                Command::Stop => stop = true,
+                Command::Ping => {}
+            }
+            if let Some(commands) = &mut self.commands {
+                commands.answer();
+            }
+        }
+        if let Some(commands) = &mut self.commands {
+            for word in commands.unknown.drain(..) {
+                self.notes.push(format!(
+                    "the control fifo said {word:?}, which is no command: enable, disable, snapshot, stop, ping"
+                ));
+            }
+        }
+        Ok(stop)
+    }
+
+    /// Goes on in another file where it is time.
+    fn change_file(&mut self) -> Result<(), Error> {
+        let asked = self.now.as_ref().is_some_and(NowSignal::taken);
+        let time = self.rotation.next().is_some_and(|next| Instant::now() >= next);
+        let full = match self.how.switch {
+            Some(Switch::Bytes(most)) => self.signals.bytes() - self.rotation.bytes_before >= most,
+            _ => false,
+        };
+        if asked || time || full { self.rotate() } else { Ok(()) }
+    }
+
+    fn rotate(&mut self) -> Result<(), Error> {
+        let Some(stream) = self.streams.first() else { return Ok(()) };
+        let mut stream = lock(stream);
+        stream.drain()?;
+        stream.dump(|ring, pause| pause_ring(self.opened, ring, pause))?;
+        self.rotation.rotate(&mut stream, self.target)?;
+        drop(stream);
+        self.rotation.bytes_before = self.signals.bytes();
+        self.rearm();
+        Ok(())
+    }
+
+    /// Tells the readers at what size to give notice.
+    fn rearm(&self) {
+        let switch = match self.how.switch {
+            Some(Switch::Bytes(most)) => self.rotation.bytes_before.saturating_add(most),
+            _ => u64::MAX,
+        };
+        self.signals.give_notice_at(switch.min(self.how.max_bytes.unwrap_or(u64::MAX)));
     }
 
     /// Whether all threads that were to be recorded have ended.
     fn gone(&self) -> bool {
         !matches!(self.target, Target::Command | Target::System) && self.target.tids().is_empty()
     }
+}
 
-    /// Empties all rings once, which makes a finished round.
-    fn round(&mut self, opened: &mut Opened, file: &mut Output) -> Result<(), Error> {
-        let before = file.data_bytes();
-        for ring in &mut opened.rings {
-            ring.drain(|records| {
-                self.watch.note(records);
-                file.records(records)
-            })?;
-        }
-        if file.data_bytes() == before {
-            return Ok(());
-        }
-        file.finish_round()?;
-        file.flush()
+/// Stops or resumes a ring that is written over.
+pub(crate) fn pause_ring(opened: &Opened, ring: usize, pause: bool) {
+    if let Some(leader) = opened.leaders.get(ring) {
+        // A failure means that there is no ring any more.
+        let _ = leader.pause_output(pause);
     }
 }

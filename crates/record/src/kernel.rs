@@ -121,6 +121,7 @@ pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Sum
         ending,
         notes: Vec::new(),
         look_ahead: None,
+        streamed: None,
     })
 }
 

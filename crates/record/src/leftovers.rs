@@ -15,15 +15,20 @@ pub(crate) fn remove(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((pid, magic)) = owner(&name) else { continue };
-        if Path::new("/proc").join(pid.to_string()).exists()
-            || !entry.file_type().is_ok_and(|kind| kind.is_file())
-        {
+        let Ok(kind) = entry.file_type() else { continue };
+        let directory = kind.is_dir() && !magic.is_empty() && crate::place::is_recording(&entry.path());
+        if Path::new("/proc").join(pid.to_string()).exists() || !(kind.is_file() || directory) {
             continue;
         }
-        let Ok(mut file) = File::open(entry.path()) else { continue };
+        let data = if directory { entry.path().join("data") } else { entry.path() };
+        let Ok(mut file) = File::open(data) else { continue };
         if begins_with(&mut file, magic) && crate::sys::lock(&file) {
             // It may be another user's; then it stays.
-            let _ = std::fs::remove_file(entry.path());
+            let _ = if directory {
+                std::fs::remove_dir_all(entry.path())
+            } else {
+                std::fs::remove_file(entry.path())
+            };
         }
     }
 }
@@ -73,6 +78,10 @@ mod tests {
         for (name, text) in kept.iter().chain(&gone) {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
+        let part = dir.path().join("d.999999993.part");
+        std::fs::create_dir(&part).unwrap();
+        std::fs::write(part.join("data"), "PERFILE2").unwrap();
+        std::fs::write(part.join("data.0"), "").unwrap();
         let in_use = File::create(dir.path().join("c.999999994.part")).unwrap();
         assert!(crate::sys::lock(&in_use));
         remove(dir.path());

@@ -6,6 +6,7 @@
 
 mod attr;
 mod child;
+mod control;
 mod elf;
 pub mod emulate;
 mod error;
@@ -17,23 +18,33 @@ mod follow;
 pub mod kernel;
 mod leftovers;
 pub mod live;
+mod losses;
 mod merge;
 mod modules;
 mod open;
+mod place;
 pub mod plan;
 mod plugin;
+mod readers;
+mod rotate;
+mod session;
 pub mod settings;
 #[cfg(target_arch = "x86_64")]
 pub mod software;
+mod span;
 pub mod stat;
+mod stream;
+pub mod streaming;
 mod summary;
 mod synthesize;
 mod sys;
+mod topology;
 mod tracing;
 mod watch;
 
 pub use child::{Stdout, Workload};
 pub use elf::{Machine, Program, program};
 pub use error::Error;
+pub use losses::{Losses, RingLosses};
 pub use plugin::{emulator, plugin};
-pub use summary::{Counted, Ending, LookAhead, Summary};
+pub use summary::{Counted, Ending, LookAhead, Streamed, Summary};

@@ -1,18 +1,23 @@
 //! Recording through perf_event_open: a command, processes, threads, CPUs, or the whole system.
 
 use crate::child::Workload;
+use crate::control::Commands;
 use crate::event::Machine;
 use crate::events::{self, Choice};
 use crate::features::{self, BuildId, features};
 use crate::file::{Output, Reserved};
-use crate::follow::{Recorded, follow};
+use crate::follow::Session;
+use crate::merge::Merged;
 use crate::modules::Places;
 use crate::open::{self, Opened, Place};
 use crate::plan::{self, Planned, Scope};
-use crate::settings::RingPages;
+use crate::readers::Signals;
+use crate::rotate::{Describe, Rotation};
+use crate::session;
+use crate::streaming::Streaming;
 use crate::synthesize::{self, Synthesizer};
+use crate::sys::readers::NowSignal;
 use crate::sys::{ForwardSignals, launch};
-use crate::watch::Watch;
 use crate::{Error, Summary};
 use perfdata::{EventAttr, attr_flag};
 use std::ffi::OsString;
@@ -82,8 +87,8 @@ pub struct Options {
     pub sampling: Sampling,
     /// CPUs to record on; all when there are none.
     pub cpus: Vec<i32>,
-    /// Size of each ring; as large as allowed, up to 4 MiB, when none.
-    pub ring: Option<RingPages>,
+    /// How records get from the rings into files.
+    pub streaming: Streaming,
 }
 
 /// Whether the kernel gives this user branch stacks of the CPU for own programs.
@@ -97,7 +102,8 @@ pub fn cpu_list(text: &str) -> Result<Vec<i32>, crate::settings::Wrong> {
     open::cpu_list(text)
 }
 
-/// Records into `output` until the command ends, the processes end, or a signal asks to stop.
+/// Records into `output`, or standard output where that is `-`, until the command ends, the processes end, or a signal
+/// asks to stop.
 pub fn record(
     target: &Target,
     command: Option<&Workload>,
@@ -108,56 +114,102 @@ pub fn record(
     let mut options = options.clone();
     // As perf: a thread is recorded alone.
     options.sampling.no_inherit |= matches!(target, Target::Threads(_));
+    options.sampling.overwrite = options.streaming.overwrite;
     let options = &options;
+    let how = &options.streaming;
+    session::check(how, output)?;
     let machine = Machine::here();
     let mut choice = events::choose(options, target.scope(), &machine)?;
     let forward = ForwardSignals::to(0);
+    let now = (how.overwrite || how.switch.is_some()).then(NowSignal::install).flatten();
+    let commands = how.control.as_ref().map(Commands::open).transpose()?;
     // Before the program, which must not start when its recording has no place.
-    let reserved = Reserved::at(output)?;
+    let piped = output.as_os_str() == "-";
+    let reserved = (!piped).then(|| Reserved::with(output, how.threads.is_some(), how.force)).transpose()?;
     let paused = command.map(pause).transpose()?;
     crate::sys::perf::allow_many_files();
     let child = paused.as_ref().map(|paused| paused.pid);
     let mut opened = open(target, &mut choice.events, options, child).map_err(|error| {
         foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
+    choice.notes.extend(open::smaller(&opened, how));
     let attrs = open::described(&choice.events, &opened);
-    let mut file = reserved.begin(&attrs)?;
+    let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
+    let describe = |seen: &Merged, kernel: &[BuildId], compressed: Option<(u64, u64)>| {
+        let mut features = features(None, &argv, seen, kernel.iter().cloned());
+        features::describe_events(&mut features, &choice.events, &machine, options.sampling.clock);
+        features::describe_streams(&mut features, how, compressed);
+        features
+    };
+    let mut file = match reserved {
+        Some(reserved) => reserved.begin(&attrs)?,
+        None => {
+            let mut features = describe(&Merged::default(), &[], None);
+            features.sample_time = None;
+            Output::pipe(crate::sys::readers::standard_output()?, &attrs, &features)?
+        }
+    };
     let kernel = synthesize(target, &attrs, &mut file)?;
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);
     }
     let begin = options.sampling.delay;
-    if target.scope() != Scope::Command && begin.is_none() {
+    if target.scope() != Scope::Command && begin.is_none() && !options.sampling.wait {
         enable(&opened, &choice, target)?;
     }
+    let (streams, whole) = session::streams(&mut opened, &attrs, file, how)?;
     let mut child = paused.map(|paused| go(paused, command)).transpose()?;
-    let mut recorded =
-        Recorded { watch: Watch::new(&attrs), target, begin: begin.map(|delay| Instant::now() + delay) };
-    let ending = follow(&mut recorded, &mut opened, &mut file, child.as_mut(), &forward)?;
+    let clock = options.sampling.clock.map_or(libc::CLOCK_MONOTONIC, |clock| clock.0);
+    let began_ns = crate::sys::clock_ns(clock);
+    let describe: &Describe<'_> = &|seen, compressed| describe(seen, &kernel, compressed);
+    let signals = Signals::new()?;
+    let mut session = Session {
+        target,
+        how,
+        opened: &opened,
+        streams: &streams,
+        signals: &signals,
+        begin: begin.map(|delay| Instant::now() + delay),
+        commands,
+        now,
+        rotation: Rotation {
+            attrs: &attrs,
+            output: output.to_owned(),
+            how,
+            describe,
+            files: Vec::new(),
+            since: Instant::now(),
+            bytes_before: 0,
+        },
+        notes: Vec::new(),
+    };
+    let ended = session.follow(child.as_mut(), &forward);
     forward.ended();
-    let Watch { seen, lost, .. } = recorded.watch;
-    if seen.samples == 0 {
+    let (rotation, notes) = (session.rotation, session.notes);
+    choice.notes.extend(notes);
+    let ended = ended?;
+    let end = session::End { opened: &opened, attrs: &attrs, began_ns, clock, rotation, whole };
+    let finished = end.finish(streams, ended, start)?;
+    if finished.seen.samples == 0 {
         return Err(Error::Empty { reason: nothing(&choice, options, start) });
     }
-    let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
-    let mut features = features(None, &argv, &seen, kernel);
-    features::describe_events(&mut features, &choice.events, &machine, options.sampling.clock);
-    let bytes = file.finish(&features)?;
+    let seen = &finished.seen;
     Ok(Summary {
-        output: output.to_owned(),
-        bytes,
+        output: finished.output,
+        bytes: finished.bytes,
         branches: choice.branches,
         event: choice.names(),
         samples: seen.samples,
         branch_entries: seen.branch_entries,
-        lost_samples: lost,
+        lost_samples: finished.streamed.losses.records,
         taken_branches: None,
         processes: 0,
         native_programs: 0,
         elapsed: start.elapsed(),
-        ending,
+        ending: finished.ending,
         notes: choice.notes,
         look_ahead: None,
+        streamed: Some(finished.streamed),
     })
 }
 
@@ -207,8 +259,9 @@ pub(crate) fn open(
     child: Option<i32>,
 ) -> Result<Opened, Error> {
     let scope = target.scope();
-    let mut at =
-        |tids: &[i32]| open::open(events, &Place { scope, tids, cpus: &options.cpus, ring: options.ring });
+    let mut at = |tids: &[i32]| {
+        open::open(events, &Place { scope, tids, cpus: &options.cpus, how: &options.streaming })
+    };
     match target {
         Target::System => at(&[]),
         Target::Command => at(&[child.ok_or(Error::NoCommand)?]),

@@ -25,6 +25,20 @@ pub(crate) struct Merged {
     pub build_ids: BTreeSet<BuildId>,
 }
 
+impl Merged {
+    /// Adds what another stream held.
+    pub(crate) fn add(&mut self, other: Merged) {
+        if other.samples > 0 {
+            let first = other.first_time;
+            self.first_time = if self.samples == 0 { first } else { self.first_time.min(first) };
+            self.last_time = self.last_time.max(other.last_time);
+        }
+        self.samples += other.samples;
+        self.branch_entries += other.branch_entries;
+        self.build_ids.extend(other.build_ids);
+    }
+}
+
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }

@@ -1,28 +1,41 @@
 //! Opening the planned events on every CPU and thread, in their groups, with one ring a CPU.
 
 use crate::Error;
+use crate::attr::bit::WRITE_BACKWARD;
 use crate::events::refused;
 use crate::plan::{Planned, Scope};
-use crate::settings::{RingPages, Wrong};
+use crate::settings::Wrong;
+use crate::streaming::Streaming;
 use crate::sys::perf::{Event, Ring};
 use perfdata::{EventAttr, attr_flag as flag, sample_type};
 use std::io;
 
-/// The open events and the rings they write into, one a CPU.
+/// The open events and the rings they write into, one a CPU, and another one where some are written over.
 #[derive(Default)]
 pub(crate) struct Opened {
     pub rings: Vec<Ring>,
-    /// The first event of each CPU, which the ring belongs to.
+    /// The CPU of each ring.
+    pub cpus: Vec<i32>,
+    /// The first event of each ring, which the ring belongs to.
     pub leaders: Vec<Event>,
-    pub followers: Vec<Event>,
+    pub followers: Vec<Follower>,
     /// The ids of each planned event.
     pub ids: Vec<Vec<u64>>,
+    /// The rings that are written over, by number.
+    pub overwritten: Vec<usize>,
+}
+
+/// An event that writes into the ring of another.
+pub(crate) struct Follower {
+    pub event: Event,
+    /// Number of the ring.
+    pub ring: usize,
 }
 
 impl Opened {
     /// All events.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Event> {
-        self.leaders.iter().chain(&self.followers)
+        self.leaders.iter().chain(self.followers.iter().map(|follower| &follower.event))
     }
 }
 
@@ -33,21 +46,36 @@ pub(crate) struct Place<'p> {
     pub tids: &'p [i32],
     /// CPUs; all online ones when there are none.
     pub cpus: &'p [i32],
-    pub ring: Option<RingPages>,
+    pub how: &'p Streaming,
 }
 
-/// Rings are as large as the kernel allows, from 4 MiB a CPU down.
-const RING_PAGES: [usize; 9] = [1024, 512, 256, 128, 64, 32, 16, 8, 1];
+/// Rings are as large as the kernel allows, from 16 MiB a CPU down.
+const RING_PAGES: [usize; 11] = [4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 1];
+pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// Opens all events. A weak group that the kernel refuses is broken up.
+/// What failed: an event, by its index, or the mapping of its ring.
+struct Failed {
+    index: usize,
+    mapping: bool,
+    error: io::Error,
+}
+
+/// Opens all events. A weak group that the kernel refuses is broken up, and rings that it refuses are made smaller.
 pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, Error> {
+    let sizes: Vec<usize> = place.how.ring.map_or_else(|| RING_PAGES.to_vec(), |pages| vec![pages.0]);
+    let mut sizes = sizes.into_iter();
+    let mut pages = sizes.next().unwrap_or(1);
     loop {
-        match attempt(events, place) {
-            Err((index, error)) => {
+        match attempt(events, place, pages) {
+            Err(Failed { index, mapping, error }) => {
+                if mapping && let Some(smaller) = sizes.next() {
+                    pages = smaller;
+                    continue;
+                }
                 let Some(failed) = events.get(index) else {
                     return Err(refused("the recording", false, &error, place.scope));
                 };
-                let (leader, weak) = (failed.leader, failed.weak && failed.leader != index);
+                let (leader, weak) = (failed.leader, failed.weak && failed.leader != index && !mapping);
                 if !weak {
                     return Err(why(failed, leader != index, &error, place));
                 }
@@ -64,9 +92,23 @@ pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, 
     }
 }
 
+/// What to say of rings that are smaller than planish would have them.
+pub(crate) fn smaller(opened: &Opened, how: &Streaming) -> Option<String> {
+    let got = opened.rings.first()?.data_bytes();
+    let best = RING_PAGES.first().map_or(0, |pages| pages * PAGE_BYTES);
+    (how.ring.is_none() && got < best).then(|| {
+        format!(
+            "each CPU's ring has {} KiB, not the {} KiB that lose least: a higher kernel.perf_event_mlock_kb or \
+             `ulimit -l`, or CAP_IPC_LOCK, would allow them",
+            got >> 10,
+            best >> 10
+        )
+    })
+}
+
 fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> Error {
     let stack = event.attr.sample_type & sample_type::BRANCH_STACK != 0;
-    match (error.raw_os_error(), place.ring) {
+    match (error.raw_os_error(), place.how.ring) {
         (Some(libc::EINVAL), _) if member => Error::Refused {
             event: event.name.clone(),
             reason: "it does not fit into its group: events of different PMUs, or more of them than counters; take it out \
@@ -85,22 +127,23 @@ fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> E
     }
 }
 
-/// Opens all events; the error names the event.
-fn attempt(events: &[Planned], place: &Place<'_>) -> Result<Opened, (usize, io::Error)> {
+/// Opens all events with rings of a size; the error names the event.
+fn attempt(events: &[Planned], place: &Place<'_>, pages: usize) -> Result<Opened, Failed> {
     let mut opened = Opened { ids: vec![Vec::new(); events.len()], ..Opened::default() };
     let everything = [-1];
     let tids = if place.tids.is_empty() { &everything[..] } else { place.tids };
-    let sizes: Vec<usize> = place.ring.map_or_else(|| RING_PAGES.to_vec(), |pages| vec![pages.0]);
-    let mut size = 0;
+    let wake_bytes = place.how.wake_bytes.unwrap_or((pages * PAGE_BYTES / 8) as u32);
     let online = if place.cpus.is_empty() { online_cpus() } else { place.cpus.to_vec() };
     for cpu in online {
-        let mut leader: Option<Event> = None;
+        // The rings of this CPU: the usual one, and the one that is written over.
+        let mut rings: [Option<usize>; 2] = [None; 2];
         for tid in tids {
             let mut made: Vec<Option<Event>> = Vec::new();
             for (index, event) in events.iter().enumerate() {
                 let one = on_cpu(event, cpu).then(|| {
                     let mut attr = event.attr.clone();
-                    attr.wakeup = (sizes.get(size).copied().unwrap_or(1) * 4096 / 4) as u32;
+                    // More than the ring holds would wake the reader too late.
+                    attr.wakeup = wake_bytes.min((pages * PAGE_BYTES / 2) as u32);
                     let group = made.get(event.leader).and_then(Option::as_ref);
                     Event::open(&attr, *tid, cpu, group)
                 });
@@ -111,32 +154,32 @@ fn attempt(events: &[Planned], place: &Place<'_>) -> Result<Opened, (usize, io::
                     Some(Err(error)) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {
                         None
                     }
-                    Some(Err(error)) => return Err((index, error)),
+                    Some(Err(error)) => return Err(Failed { index, mapping: false, error }),
                 });
             }
             for (index, event) in made.into_iter().enumerate() {
                 let Some(event) = event else { continue };
-                let fail = |error| (index, error);
+                let fail = |error| Failed { index, mapping: false, error };
                 let ids = event.id().map_err(fail)?;
                 opened.ids.get_mut(index).into_iter().for_each(|list| list.push(ids));
-                if let Some(leader) = &leader {
+                let backward = events.get(index).is_some_and(|event| event.attr.flags & WRITE_BACKWARD != 0);
+                let [usual, over] = &mut rings;
+                let ring = if backward { over } else { usual };
+                if let Some(leader) = ring.and_then(|ring| opened.leaders.get(ring)) {
                     event.share_ring_of(leader).map_err(fail)?;
-                    opened.followers.push(event);
+                    opened.followers.push(Follower { event, ring: ring.unwrap_or_default() });
                     continue;
                 }
-                let ring = loop {
-                    let pages = sizes.get(size).copied().unwrap_or(1);
-                    match Ring::map(&event, pages) {
-                        Ok(ring) => break ring,
-                        Err(error) if size + 1 >= sizes.len() => return Err(fail(error)),
-                        Err(_) => size += 1,
-                    }
-                };
-                opened.rings.push(ring);
-                leader = Some(event);
+                let mapped = Ring::map(&event, pages, backward);
+                *ring = Some(opened.rings.len());
+                if backward {
+                    opened.overwritten.push(opened.rings.len());
+                }
+                opened.rings.push(mapped.map_err(|error| Failed { index, mapping: true, error })?);
+                opened.cpus.push(cpu);
+                opened.leaders.push(event);
             }
         }
-        opened.leaders.extend(leader);
     }
     Ok(opened)
 }

@@ -33,6 +33,17 @@ pub struct Sampling {
     pub namespaces: bool,
     /// Records of context switches (`--switch-events`).
     pub switch_events: bool,
+    /// Sampling begins when a command says so (`-D -1`).
+    pub wait: bool,
+    /// Rings of samples are written over themselves (`--overwrite`).
+    pub overwrite: bool,
+}
+
+impl Sampling {
+    /// Whether sampling begins after the program.
+    fn late(&self) -> bool {
+        self.delay.is_some() || self.wait
+    }
 }
 
 /// Who is recorded, as far as it changes attributes.
@@ -107,13 +118,17 @@ fn tracking(sampling: &Sampling, addresses: bool) -> u64 {
 
 /// The attributes of the events, in their order, and behind them one that only tracks where sampling begins late.
 pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> Vec<Planned> {
-    let late = sampling.delay.is_some() || scope == Scope::Cpus;
+    // What happens to processes must not be written over, so that it needs an event and a ring of its own.
+    let late = sampling.late() || scope == Scope::Cpus || sampling.overwrite;
     let mut planned: Vec<Planned> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         let mut attr = one(event, sampling, rate, scope);
+        if sampling.overwrite {
+            attr.flags |= bit::WRITE_BACKWARD;
+        }
         if event.leader == index {
             attr.flags |= flag::DISABLED;
-            if scope == Scope::Command && sampling.delay.is_none() {
+            if scope == Scope::Command && !sampling.late() {
                 attr.flags |= flag::ENABLE_ON_EXEC;
             }
         }

@@ -1,5 +1,6 @@
 //! What a recording came to.
 
+use crate::losses::Losses;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,6 +69,8 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// How looking ahead went (software branch stacks only).
     pub look_ahead: Option<LookAhead>,
+    /// How the records came from the kernel's rings into files; none of an emulated recording.
+    pub streamed: Option<Streamed>,
 }
 
 /// How looking ahead from stopped threads went.
@@ -99,6 +102,19 @@ pub struct LookAhead {
     pub checked_instructions: u64,
     /// Checked stops where the thread went another way, or ended with other registers.
     pub mismatches: u64,
+}
+
+/// The way of records from rings into files.
+#[derive(Clone, Debug)]
+pub struct Streamed {
+    /// What was lost on it.
+    pub losses: Losses,
+    /// Bytes before and after compression, where there was one.
+    pub compressed: Option<(u64, u64)>,
+    /// Complete files before the last one (`--switch-output`), oldest first.
+    pub files: Vec<PathBuf>,
+    /// Whether the recording ended at the size that was asked for (`--max-size`).
+    pub full: bool,
 }
 
 /// What counting without recording gives.

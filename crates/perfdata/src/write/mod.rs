@@ -86,8 +86,31 @@ impl<W: Write + Seek> FileWriter<W> {
         self.data_bytes
     }
 
+    /// The output itself.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Where the records begin, in bytes from the start of the file.
+    pub fn data_offset(&self) -> u64 {
+        self.data_offset
+    }
+
+    /// Forgets all records behind the first so many bytes; what is appended next stands there.
+    pub fn rewind(&mut self, data_bytes: u64) -> Result<(), Error> {
+        self.data_bytes = self.data_bytes.min(data_bytes);
+        self.out.seek(SeekFrom::Start(self.data_offset + self.data_bytes)).map_err(io_error)?;
+        Ok(())
+    }
+
     /// Writes the feature sections and completes the header.
     pub fn finish(mut self, features: &Features) -> Result<W, Error> {
+        self.complete(features)?;
+        Ok(self.out)
+    }
+
+    /// The same; where it fails, it can be tried again after [`FileWriter::rewind`].
+    pub fn complete(&mut self, features: &Features) -> Result<(), Error> {
         let attrs: Vec<&EventAttr> = self.attrs.iter().map(|(attr, _)| attr).collect();
         let sections = feature_sections::sections(features, &attrs, self.endian);
         let numbers: Vec<u32> = sections.iter().map(|(number, _)| *number).collect();
@@ -107,8 +130,7 @@ impl<W: Write + Seek> FileWriter<W> {
         self.out.seek(SeekFrom::Start(0)).map_err(io_error)?;
         self.out.write_all(&header).map_err(io_error)?;
         self.out.seek(SeekFrom::End(0)).map_err(io_error)?;
-        self.out.flush().map_err(io_error)?;
-        Ok(self.out)
+        self.out.flush().map_err(io_error)
     }
 
     fn header(&self, features: &[u32]) -> Vec<u8> {
@@ -181,6 +203,16 @@ impl<W: Write> PipeWriter<W> {
     /// Appends records as they are.
     pub fn append(&mut self, records: &[u8]) -> Result<(), Error> {
         self.out.write_all(records).map_err(io_error)
+    }
+
+    /// Appends build IDs that were not known at the beginning.
+    pub fn build_ids(&mut self, features: &Features) -> Result<(), Error> {
+        self.append(&feature_sections::build_id_records(&features.build_ids, Endian::NATIVE))
+    }
+
+    /// Hands on what the output may have buffered.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.out.flush().map_err(io_error)
     }
 
     /// Flushes, and gives the output back.

@@ -1,6 +1,8 @@
 //! `planish record`: a program's run to perf.data, with branch stacks wherever they can be had.
 
 mod args;
+mod losses;
+mod stream_args;
 
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use anyhow::{Context as _, bail};
@@ -22,12 +24,16 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let piped = args.output.as_os_str() == "-";
     let stdout = if piped || args.format == Format::Json { Stdout::ToStderr } else { Stdout::Inherit };
     let workload = Workload { stdout, ..Workload::new(args.command.iter()) };
-    // A pipe takes no header afterwards: the recording is made in a file and then sent.
-    let beside =
-        if piped { Some(tempfile::tempdir().context("create a temporary directory")?) } else { None };
+    // Recordings with stacks of our own making are put in order at their end: made in a file and then sent.
+    let branches = if looks_ahead(&args) { Branches::Software } else { args.branches };
+    let at_end = matches!(branches, Branches::Emulated | Branches::Software);
+    let beside = if piped && at_end {
+        Some(tempfile::tempdir().context("create a temporary directory")?)
+    } else {
+        None
+    };
     let output = beside.as_ref().map_or_else(|| args.output.clone(), |dir| dir.path().join("perf.data"));
     let spinner = Spinner::start(global.quiet);
-    let branches = if looks_ahead(&args) { Branches::Software } else { args.branches };
     let mut summary = if branches == Branches::Software {
         let command = (!args.command.is_empty()).then_some(&workload);
         record::software::record(&args.target(), command, &output, &args.software_options())?
@@ -39,8 +45,10 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         live::record(&args.target(), command, &output, &args.live_options()?)?
     };
     drop(spinner);
-    if piped {
+    if beside.is_some() {
         send(&output)?;
+    }
+    if piped {
         summary.output = "to standard output".into();
     }
     if !global.quiet {
@@ -86,6 +94,7 @@ fn send(recording: &Path) -> anyhow::Result<()> {
 }
 
 fn check(args: &Args) -> anyhow::Result<()> {
+    stream_args::check(args)?;
     if args.output.as_os_str() == "-" {
         if args.format == Format::Json {
             bail!("-o - and --format json both want standard output; write to a file");
@@ -117,9 +126,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
                 kernels.unwrap_or_default()
             )
         }
-        Branches::Hardware | Branches::Emulated | Branches::None
-            if args.software_option().is_some() =>
-        {
+        Branches::Hardware | Branches::Emulated | Branches::None if args.software_option().is_some() => {
             bail!("{} is for --branches=software", args.software_option().unwrap_or_default())
         }
         Branches::Emulated if attached => {
@@ -166,8 +173,12 @@ fn tell(args: &Args, summary: &Summary) {
             counted(summary.processes, "process", "processes")
         );
     }
-    if summary.lost_samples > 0 {
-        eprintln!("warning: {} lost", counted(summary.lost_samples, "sample was", "samples were"));
+    match &summary.streamed {
+        Some(streamed) => losses::tell(streamed),
+        None if summary.lost_samples > 0 => {
+            eprintln!("warning: {} lost", counted(summary.lost_samples, "sample was", "samples were"));
+        }
+        None => {}
     }
     if summary.native_programs > 0 {
         eprintln!(
@@ -273,6 +284,9 @@ fn to_json(summary: &Summary) -> serde_json::Value {
             "mismatches": went.mismatches,
         });
         fields.insert("look_ahead".to_owned(), look_ahead);
+    }
+    if let (Some(streamed), Some(fields)) = (&summary.streamed, object.as_object_mut()) {
+        losses::add_json(streamed, fields);
     }
     // Only the emulator counts processes and the programs they start; 0 would be a claim.
     if summary.branches != "emulated"

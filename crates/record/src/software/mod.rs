@@ -148,6 +148,7 @@ pub fn record(
         ending,
         notes,
         look_ahead: Some(went),
+        streamed: None,
     })
 }
 

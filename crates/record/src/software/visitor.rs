@@ -104,14 +104,15 @@ impl<'r> Recorder<'r> {
     fn drain(&mut self) {
         let (processes, seen, pending) = (&mut self.processes, &mut self.seen, &mut self.pending);
         for ring in &mut self.opened.rings {
-            let done = ring.drain(|records: &[u8]| {
-                pending.extend_from_slice(records);
-                note(records, processes, seen);
-                Ok::<(), Error>(())
-            });
-            if let Err(error) = done {
-                self.failed.get_or_insert(error);
+            let filled = ring.filled();
+            let (start, bytes) = (pending.len(), filled.len());
+            if bytes == 0 {
+                continue;
             }
+            pending.extend_from_slice(filled.one);
+            pending.extend_from_slice(filled.two);
+            ring.free(bytes);
+            note(pending.get(start..).unwrap_or_default(), processes, seen);
         }
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod count;
 pub(crate) mod launch;
 pub(crate) mod perf;
+pub(crate) mod readers;
 pub(crate) mod vvar;
 
 use std::fs::File;

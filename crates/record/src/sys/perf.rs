@@ -1,5 +1,6 @@
 //! perf_event_open, and the rings that the kernel writes its records into (`man 2 perf_event_open`).
 
+use crate::span::Span;
 use perfdata::EventAttr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,6 +14,7 @@ const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
+const IOC_PAUSE_OUTPUT: libc::c_ulong = 0x4004_2409;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
 /// An open event.
@@ -60,6 +62,23 @@ impl Event {
     pub(crate) fn share_ring_of(&self, other: &Event) -> io::Result<()> {
         self.ioctl(IOC_SET_OUTPUT, other.0.as_raw_fd() as libc::c_ulong)
     }
+
+    /// Stops or resumes what goes into its ring, for a ring that is written backward and over itself.
+    pub(crate) fn pause_output(&self, pause: bool) -> io::Result<()> {
+        self.ioctl(IOC_PAUSE_OUTPUT, libc::c_ulong::from(pause))
+    }
+
+    /// The words that a read of the event gives, by its read format.
+    pub(crate) fn read(&self) -> io::Result<Vec<u64>> {
+        /// More than any group has.
+        const MOST_WORDS: usize = 1024;
+        let mut words = vec![0u64; MOST_WORDS];
+        // SAFETY: the kernel writes at most as many bytes as the buffer has.
+        let got = unsafe { libc::read(self.0.as_raw_fd(), words.as_mut_ptr().cast(), MOST_WORDS * 8) };
+        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        words.truncate(got / 8);
+        Ok(words)
+    }
 }
 
 impl AsFd for Event {
@@ -86,24 +105,40 @@ pub(crate) fn wait(events: &[&Event], milliseconds: i32) {
 pub(crate) struct Ring {
     base: NonNull<u8>,
     data_bytes: usize,
-    scratch: Vec<u8>,
+    backward: bool,
 }
 
+// SAFETY: the mapping belongs to the ring alone, and any thread may use it.
+unsafe impl Send for Ring {}
+// SAFETY: through a shared reference it is only read; room is freed through an exclusive one.
+unsafe impl Sync for Ring {}
+
 impl Ring {
-    /// Maps the ring of an event; `pages` is a power of two.
-    pub(crate) fn map(event: &Event, pages: usize) -> io::Result<Ring> {
+    /// Maps the ring of an event; `pages` is a power of two. A backward ring is one that the kernel writes over itself
+    /// from high to low places, and that must be paused to be read.
+    pub(crate) fn map(event: &Event, pages: usize, backward: bool) -> io::Result<Ring> {
         let len = (pages + 1) * PAGE_BYTES;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let access = if backward { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
         // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
         let base = unsafe {
             libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, event.0.as_raw_fd(), 0)
         };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Ring { base, data_bytes: pages * PAGE_BYTES, scratch: Vec::new() })
+                Ok(Ring { base, data_bytes: pages * PAGE_BYTES, backward })
             }
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Room for records, in bytes.
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.data_bytes
+    }
+
+    /// Whether it is written over itself.
+    pub(crate) fn is_backward(&self) -> bool {
+        self.backward
     }
 
     fn position(&self, at: usize) -> &AtomicU64 {
@@ -111,35 +146,38 @@ impl Ring {
         unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
-    /// Hands all records that lie in the ring to `take`, whole and in order, then frees their room.
-    pub(crate) fn drain<E>(&mut self, take: impl FnOnce(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    /// All records that lie in the ring, whole and in order. Their room stays taken until [`Ring::free`].
+    ///
+    /// Of a backward ring, which must be paused, from the newest record on towards the oldest: the last may be torn.
+    pub(crate) fn filled(&self) -> Span<'_> {
         let head = self.position(DATA_HEAD_AT).load(Ordering::Acquire);
-        let tail = self.position(DATA_TAIL_AT).load(Ordering::Relaxed);
-        let filled = usize::try_from(head.wrapping_sub(tail)).unwrap_or(0).min(self.data_bytes);
-        if filled == 0 {
-            return Ok(());
-        }
+        let tail = if self.backward { head } else { self.position(DATA_TAIL_AT).load(Ordering::Relaxed) };
+        let filled = if self.backward {
+            // The head counts down from 0.
+            usize::try_from(head.wrapping_neg()).unwrap_or(usize::MAX)
+        } else {
+            usize::try_from(head.wrapping_sub(tail)).unwrap_or(0)
+        };
+        let filled = filled.min(self.data_bytes);
         let at = (tail as usize) & (self.data_bytes - 1);
         let first = filled.min(self.data_bytes - at);
         // SAFETY: the data begins after the first page and is `data_bytes` long; the kernel does not write between
-        // tail and head until the tail moves.
-        let (one, two) = unsafe {
+        // tail and head until the tail moves, which takes `&mut self`, nor into a ring that is paused.
+        unsafe {
             let data = self.base.as_ptr().add(PAGE_BYTES);
-            (
-                std::slice::from_raw_parts(data.add(at), first),
-                std::slice::from_raw_parts(data, filled - first),
-            )
-        };
-        let done = if two.is_empty() {
-            take(one)
-        } else {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(one);
-            self.scratch.extend_from_slice(two);
-            take(&self.scratch)
-        };
-        self.position(DATA_TAIL_AT).store(head, Ordering::Release);
-        done
+            Span {
+                one: std::slice::from_raw_parts(data.add(at), first),
+                two: std::slice::from_raw_parts(data, filled - first),
+            }
+        }
+    }
+
+    /// Gives the room of the oldest records back to the kernel.
+    pub(crate) fn free(&mut self, bytes: usize) {
+        if !self.backward {
+            let tail = self.position(DATA_TAIL_AT).load(Ordering::Relaxed);
+            self.position(DATA_TAIL_AT).store(tail.wrapping_add(bytes as u64), Ordering::Release);
+        }
     }
 }
 

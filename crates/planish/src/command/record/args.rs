@@ -1,8 +1,9 @@
 //! The options of `planish record`, with perf's spelling and meaning where perf has them.
 
+use super::stream_args::StreamArgs;
 use crate::cli::Format;
 use record::live::{self, Rate, Sampling, Target};
-use record::settings::{BranchFilter, CallGraph, Clock, Registers, RingPages};
+use record::settings::{BranchFilter, CallGraph, Clock, Registers};
 use record::software;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -112,18 +113,17 @@ pub struct Args {
     /// Clock of the times: realtime, monotonic, monotonic_raw, boottime, tai [default: monotonic]
     #[arg(short = 'k', long, value_name = "CLOCK")]
     pub clockid: Option<Clock>,
-    /// Begin to sample so many milliseconds after the program has started
+    /// Begin to sample so many milliseconds after the program has started; -1: when --control says `enable`
     #[arg(short = 'D', long, value_name = "MS", allow_negative_numbers = true, value_parser = delay)]
-    pub delay: Option<u32>,
+    pub delay: Option<i64>,
     /// Record in which namespaces processes run
     #[arg(long)]
     pub namespaces: bool,
     /// Record context switches
     #[arg(long)]
     pub switch_events: bool,
-    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M [default: 4M, less if not allowed]
-    #[arg(short = 'm', long, value_name = "PAGES")]
-    pub mmap_pages: Option<RingPages>,
+    #[command(flatten)]
+    pub streams: StreamArgs,
     /// How to print the summary; json goes to standard output, and the program's own to standard error
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -167,12 +167,13 @@ fn thread(text: &str) -> Result<i32, String> {
     number_of(text, "thread")
 }
 
-/// Milliseconds; perf's -1 waits for a word on a control file, which planish has not.
-fn delay(text: &str) -> Result<u32, String> {
-    if text == "-1" {
-        return Err("sampling that begins on command is not supported; give milliseconds".to_owned());
-    }
-    text.parse().map_err(|_| format!("expected milliseconds, 0 to {}", u32::MAX))
+/// The delay that ends with a command.
+pub const WAIT: i64 = -1;
+
+/// Milliseconds, or -1.
+fn delay(text: &str) -> Result<i64, String> {
+    let number = text.parse().ok().filter(|number| (WAIT..=u32::MAX.into()).contains(number));
+    number.ok_or_else(|| format!("expected milliseconds, 0 to {}, or -1 with --control", u32::MAX))
 }
 
 /// A user by number or by the name in /etc/passwd.
@@ -214,9 +215,8 @@ impl Args {
             (self.delay.is_some(), "-D"),
             (self.namespaces, "--namespaces"),
             (self.switch_events, "--switch-events"),
-            (self.mmap_pages.is_some(), "-m"),
         ];
-        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option).or_else(|| self.streams.given())
     }
 
     /// The first option given that only software branch stacks have.
@@ -273,7 +273,13 @@ impl Args {
             no_inherit: self.no_inherit,
             thread_counts: self.stat,
             clock: self.clockid,
-            delay: self.delay.filter(|delay| *delay > 0).map(|delay| Duration::from_millis(delay.into())),
+            delay: self
+                .delay
+                .and_then(|delay| u64::try_from(delay).ok())
+                .filter(|delay| *delay > 0)
+                .map(Duration::from_millis),
+            wait: self.delay == Some(WAIT),
+            overwrite: self.streams.overwrite,
             namespaces: self.namespaces,
             switch_events: self.switch_events,
         };
@@ -284,7 +290,7 @@ impl Args {
             events: self.events.clone(),
             sampling,
             cpus,
-            ring: self.mmap_pages,
+            streaming: self.streams.streaming(),
         })
     }
 }

@@ -1,0 +1,62 @@
+//! What the summary of a recording says about losses, and about how the records were kept.
+
+use super::counted;
+use record::Streamed;
+use serde_json::{Map, Value, json};
+
+/// From here on, a part of the time is worth a sentence.
+const WORTH_SAYING: f64 = 0.0001;
+
+/// For people.
+pub fn tell(streamed: &Streamed) {
+    let losses = &streamed.losses;
+    if losses.records > 0 {
+        eprintln!(
+            "warning: {} lost, the ring that was full longest was so for up to {:.2} % of the time; give larger rings (-m), \
+             compress (-z), read with priority (-r 1) or with more readers (--threads), or sample less (-F, -c)",
+            counted(losses.records, "record was", "records were"),
+            (losses.worst_paused() * 100.0).max(WORTH_SAYING)
+        );
+    }
+    if losses.throttled.0 > 0 {
+        eprintln!(
+            "warning: the kernel stopped sampling {} for being too frequent; sample less (-F, -c), or raise \
+             kernel.perf_event_max_sample_rate",
+            counted(losses.throttled.0, "time", "times")
+        );
+    }
+    if let Some((before, after)) = streamed.compressed {
+        eprintln!("note: compressed {before} bytes of records to {after}");
+    }
+    if streamed.full {
+        eprintln!("note: the recording ended at the size that was asked for (--max-size)");
+    }
+    for file in &streamed.files {
+        eprintln!("note: an earlier part is in {}", file.display());
+    }
+}
+
+/// For programs.
+pub fn add_json(streamed: &Streamed, fields: &mut Map<String, Value>) {
+    let losses = &streamed.losses;
+    let ring = |ring: &record::RingLosses| {
+        json!({
+            "cpu": ring.cpu,
+            "bytes": ring.bytes,
+            "lost": ring.lost,
+            "paused_s": ring.paused.as_secs_f64(),
+            "elapsed_s": ring.elapsed.as_secs_f64(),
+        })
+    };
+    fields.insert("lost_records".into(), losses.records.into());
+    fields.insert("throttled".into(), losses.throttled.0.into());
+    fields.insert("unthrottled".into(), losses.throttled.1.into());
+    fields.insert("rings".into(), losses.rings.iter().map(ring).collect());
+    fields.insert("ended_at_size".into(), streamed.full.into());
+    let files = streamed.files.iter().map(|file| file.display().to_string().into());
+    fields.insert("files".into(), Value::Array(files.collect()));
+    if let Some((before, after)) = streamed.compressed {
+        fields.insert("uncompressed_bytes".into(), before.into());
+        fields.insert("compressed_bytes".into(), after.into());
+    }
+}

@@ -1,0 +1,97 @@
+//! The options of `planish record` that say how records get into files, with perf's spelling and meaning.
+
+use super::Args;
+use anyhow::bail;
+use record::settings::RingPages;
+use record::streaming::{Affinity, Control, Spread, Streaming, Switch, bytes};
+
+/// How records get from the rings into files.
+#[derive(Debug, clap::Args)]
+pub struct StreamArgs {
+    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M [default: 16M, less if not allowed]
+    #[arg(short = 'm', long, value_name = "PAGES")]
+    pub mmap_pages: Option<RingPages>,
+    /// Wake a reader when so many bytes are in a ring: a number with B, K, M or G [default: an eighth of the ring]
+    #[arg(long, value_name = "SIZE", value_parser = wake_bytes)]
+    pub mmap_flush: Option<u32>,
+    /// Compress with zstd, level 1 to 22
+    #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22))]
+    pub compression: Option<i32>,
+    /// A reader and a file for each CPU, core or NUMA node; the recording is then a directory
+    #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu")]
+    pub threads: Option<Spread>,
+    /// Readers run on the NUMA node, or the CPU, whose rings they read
+    #[arg(long, value_name = "NEAR")]
+    pub affinity: Option<Affinity>,
+    /// Real-time priority of the readers (SCHED_FIFO), 1 to 99
+    #[arg(short = 'r', long, value_name = "PRIO", value_parser = clap::value_parser!(i32).range(1..=99))]
+    pub realtime: Option<i32>,
+    /// End the recording, and the program, when the file has this size: a number with B, K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub max_size: Option<u64>,
+    /// Go on in another file at each SIGUSR2, and after a size (100M) or a time (30s); files are named by the time
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal")]
+    pub switch_output: Option<Switch>,
+    /// Keep only the last samples, in rings that are written over; into a file at SIGUSR2 and at the end
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Take commands from a fifo (enable, disable, snapshot, stop, ping), and answer `ack` in another
+    #[arg(long, value_name = "fifo:PATH[,ACK]")]
+    pub control: Option<Control>,
+    /// Replace an output that belongs to somebody else
+    #[arg(long)]
+    pub force: bool,
+}
+
+fn wake_bytes(text: &str) -> Result<u32, String> {
+    let bytes = text.parse().or_else(|_| bytes(text)).map_err(|wrong| wrong.to_string())?;
+    u32::try_from(bytes)
+        .ok()
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "it is not from 1 byte to 4 GiB".to_owned())
+}
+
+impl StreamArgs {
+    /// The first option given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.mmap_pages.is_some(), "-m"),
+            (self.mmap_flush.is_some(), "--mmap-flush"),
+            (self.compression.is_some(), "-z"),
+            (self.threads.is_some(), "--threads"),
+            (self.affinity.is_some(), "--affinity"),
+            (self.realtime.is_some(), "-r"),
+            (self.max_size.is_some(), "--max-size"),
+            (self.switch_output.is_some(), "--switch-output"),
+            (self.overwrite, "--overwrite"),
+            (self.control.is_some(), "--control"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+    }
+
+    /// The same as values.
+    pub fn streaming(&self) -> Streaming {
+        Streaming {
+            ring: self.mmap_pages,
+            wake_bytes: self.mmap_flush,
+            compression: self.compression,
+            threads: self.threads,
+            affinity: self.affinity,
+            realtime: self.realtime,
+            max_bytes: self.max_size,
+            switch: self.switch_output,
+            overwrite: self.overwrite,
+            control: self.control.clone(),
+            force: self.force,
+        }
+    }
+}
+
+/// Refuses what cannot be meant.
+pub fn check(args: &Args) -> anyhow::Result<()> {
+    if args.delay == Some(super::args::WAIT) && args.streams.control.is_none() {
+        bail!("-D -1 waits for the command `enable`: give a fifo for it with --control fifo:PATH");
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Going on in another file: the one so far is completed under a name with the time, and the next begins with what is
+//! known of the processes.
+
+use crate::Error;
+use crate::file::{Reserved, Sink};
+use crate::live::Target;
+use crate::merge::Merged;
+use crate::stream::Stream;
+use crate::streaming::{Streaming, Switch};
+use crate::synthesize::Synthesizer;
+use crate::sys::readers::timestamp;
+use perfdata::{EventAttr, Features, attr_flag};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Makes the feature sections of a file from what was seen until then, and from the bytes before and after compression.
+pub(crate) type Describe<'r> = dyn Fn(&Merged, Option<(u64, u64)>) -> Features + 'r;
+
+/// The files of a recording that is in several.
+pub(crate) struct Rotation<'r> {
+    pub attrs: &'r [EventAttr],
+    /// The name that was asked for.
+    pub output: PathBuf,
+    pub how: &'r Streaming,
+    pub describe: &'r Describe<'r>,
+    /// Complete files, oldest first.
+    pub files: Vec<PathBuf>,
+    /// When the current file was begun.
+    pub since: Instant,
+    /// Bytes of records in the files before it.
+    pub bytes_before: u64,
+}
+
+impl Rotation<'_> {
+    /// When the next file is to begin, where that depends on time.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        match self.how.switch {
+            Some(Switch::Time(time)) => Some(self.since + time),
+            _ => None,
+        }
+    }
+
+    /// A name with the time, as perf makes it, that is not yet taken.
+    pub(crate) fn name(&self) -> PathBuf {
+        let with = |end: &str| {
+            let mut name = self.output.clone().into_os_string();
+            name.push(format!(".{end}"));
+            PathBuf::from(name)
+        };
+        let time = timestamp();
+        let names = std::iter::once(with(&time)).chain((1..).map(|number| with(&format!("{time}-{number}"))));
+        let mut free = names.filter(|name| std::fs::symlink_metadata(name).is_err());
+        free.next().unwrap_or_else(|| with(&time))
+    }
+
+    /// Completes the file of a stream whose rings were just emptied, and begins another.
+    pub(crate) fn rotate(&mut self, stream: &mut Stream, target: &Target) -> Result<(), Error> {
+        let mut next = Reserved::with(&self.output, false, self.how.force)?.begin(self.attrs)?;
+        let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
+        if let Some(tracker) = self.attrs.iter().find(tracks).or(self.attrs.first()) {
+            let mut processes: BTreeSet<i32> = stream.watch.processes.clone();
+            if matches!(target, Target::System) {
+                processes.extend(crate::synthesize::processes());
+            }
+            processes.extend(target.tids().into_iter().filter_map(crate::synthesize::process_of));
+            let mut synthesizer = Synthesizer::new(&mut next, tracker);
+            processes.into_iter().try_for_each(|pid| synthesizer.process(pid))?;
+        }
+        next.finish_round()?;
+        next.flush()?;
+        let features = (self.describe)(&stream.watch.seen, stream.compressed());
+        if let Sink::Whole(mut done) = stream.redirect(Sink::Whole(next)) {
+            let name = self.name();
+            done.rename_to(name.clone());
+            done.finish(&features)?;
+            self.files.push(name);
+        }
+        self.since = Instant::now();
+        Ok(())
+    }
+}

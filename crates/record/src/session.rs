@@ -1,0 +1,203 @@
+//! The beginning and the end of a recording: rings dealt out to streams, and streams made into a complete file.
+
+use crate::file::{Output, Sink};
+use crate::follow::{Ended, pause_ring};
+use crate::losses::{self, Account, Losses, RingLosses};
+use crate::merge::Merged;
+use crate::open::Opened;
+use crate::readers::Shared;
+use crate::rotate::Rotation;
+use crate::stream::{Emptied, Stream};
+use crate::streaming::Streaming;
+use crate::topology;
+use crate::{Ending, Error, Streamed};
+use perfdata::EventAttr;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Refuses options that exclude each other.
+pub(crate) fn check(how: &Streaming, output: &Path) -> Result<(), Error> {
+    let piped = output.as_os_str() == "-";
+    let given = [
+        (piped, "-o -"),
+        (how.threads.is_some(), "--threads"),
+        (how.switch.is_some(), "--switch-output"),
+        (how.overwrite, "--overwrite"),
+        (how.compression.is_some(), "-z"),
+        (how.max_bytes.is_some(), "--max-size"),
+    ];
+    let [piped, threads, switch, overwrite, compressed, limited] = given;
+    let wrong = [
+        (piped, threads),
+        (piped, switch),
+        (piped, compressed),
+        (piped, limited),
+        (threads, switch),
+        (threads, overwrite),
+    ];
+    match wrong.into_iter().find(|(one, other)| one.0 && other.0) {
+        Some((one, other)) => Err(Error::Together(one.1, other.1)),
+        None => Ok(()),
+    }
+}
+
+/// Deals the rings out: all to one stream into the recording itself, or those of each group of CPUs to a stream with a
+/// file of its own beside the recording, which is handed back.
+pub(crate) fn streams(
+    opened: &mut Opened,
+    attrs: &[EventAttr],
+    output: Output,
+    how: &Streaming,
+) -> Result<(Vec<Shared>, Option<Output>), Error> {
+    let rings = std::mem::take(&mut opened.rings).into_iter().zip(&opened.cpus).enumerate();
+    let mut rings: Vec<Emptied> = rings
+        .map(|(number, (ring, cpu))| Emptied {
+            account: Account { cpu: *cpu, bytes: ring.data_bytes() as u64, ..Account::default() },
+            near: how.affinity.map(|affinity| topology::near(*cpu, affinity)),
+            ring,
+            number,
+        })
+        .collect();
+    let level = how.compression;
+    let Some(spread) = how.threads else {
+        let stream = Stream::new(rings, attrs, Sink::Whole(output), level, true)?;
+        return Ok((vec![Mutex::new(stream)], None));
+    };
+    let mut cpus = opened.cpus.clone();
+    cpus.dedup();
+    let mut streams = Vec::new();
+    for (number, group) in topology::groups(&cpus, spread).into_iter().enumerate() {
+        let (own, others) = rings.into_iter().partition(|emptied| group.contains(&emptied.account.cpu));
+        rings = others;
+        streams.push(Mutex::new(Stream::new(own, attrs, Sink::Part(output.part(number)?), level, false)?));
+    }
+    Ok((streams, Some(output)))
+}
+
+/// What is needed to complete a recording.
+pub(crate) struct End<'e> {
+    pub opened: &'e Opened,
+    pub attrs: &'e [EventAttr],
+    /// When it began, by the clock of its times.
+    pub began_ns: Option<u64>,
+    pub clock: i32,
+    pub rotation: Rotation<'e>,
+    /// The file with the header, where no stream goes into it.
+    pub whole: Option<Output>,
+}
+
+/// A complete recording.
+pub(crate) struct Finished {
+    pub seen: Merged,
+    pub streamed: Streamed,
+    pub output: PathBuf,
+    pub bytes: u64,
+    pub ending: Ending,
+}
+
+impl End<'_> {
+    /// Writes what is left and what is known only now.
+    pub(crate) fn finish(
+        mut self,
+        streams: Vec<Shared>,
+        ended: Ended,
+        start: Instant,
+    ) -> Result<Finished, Error> {
+        let mut streams: Vec<Stream> = streams
+            .into_iter()
+            .map(|stream| stream.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+            .collect();
+        let mut failure = ended.failure;
+        for stream in &mut streams {
+            if failure.is_none() && !self.opened.overwritten.is_empty() {
+                failure = stream.dump(|ring, pause| pause_ring(self.opened, ring, pause)).err();
+            }
+        }
+        let now_ns = crate::sys::clock_ns(self.clock);
+        let lost = losses::counted(self.opened.all(), self.attrs);
+        let mut compressed: Option<(u64, u64)> = None;
+        let mut seen = Merged::default();
+        let mut losses = Losses::default();
+        let mut whole = self.whole.take();
+        let mut rings: Vec<Emptied> = Vec::new();
+        let mut by_records = 0;
+        for stream in streams {
+            if let Some((bytes_in, bytes_out)) = stream.compressed() {
+                let sum = compressed.unwrap_or_default();
+                compressed = Some((sum.0 + bytes_in, sum.1 + bytes_out));
+            }
+            let (own, watch, sink) = stream.into_parts();
+            rings.extend(own);
+            by_records += watch.lost;
+            losses.throttled.0 += watch.throttled.0;
+            losses.throttled.1 += watch.throttled.1;
+            seen.add(watch.seen);
+            match sink {
+                Sink::Whole(output) => whole = Some(output),
+                Sink::Part(mut part) => {
+                    if failure.is_some() {
+                        part.cut();
+                    }
+                }
+            }
+        }
+        losses.records = by_records.max(lost.values().sum());
+        losses.rings = self.rings(&rings, &lost, now_ns);
+        drop(rings);
+        let features = (self.rotation.describe)(&seen, compressed);
+        let Some(mut output) = whole else {
+            return Err(Error::Empty { reason: "there is no file".to_owned() });
+        };
+        if let Some(source) = failure {
+            let took = start.elapsed().as_secs_f64();
+            let path = output.path().to_owned();
+            let kept = (seen.samples > 0).then(|| output.salvage(&features));
+            let kept = kept.map(|kept| match kept {
+                Ok(bytes) => format!(
+                    "{} ({bytes} bytes) holds what was recorded in the first {took:.1} s and is readable",
+                    path.display()
+                ),
+                Err(error) => error.to_string(),
+            });
+            return Err(Error::Cut { source: Box::new(source), kept });
+        }
+        if seen.samples > 0 {
+            output.records(&losses::records(&lost, self.attrs, now_ns.unwrap_or(0)))?;
+            if self.rotation.how.switch.is_some() {
+                output.rename_to(self.rotation.name());
+            }
+        }
+        let path = output.path().to_owned();
+        let bytes = if seen.samples > 0 { output.finish(&features)? } else { 0 };
+        let files = self.rotation.files;
+        let streamed = Streamed { losses, compressed, files, full: ended.full };
+        Ok(Finished { seen, streamed, output: path, bytes, ending: ended.ending })
+    }
+
+    /// What each ring lost. What its events count beyond its LOST records was lost after its last record.
+    fn rings(&self, rings: &[Emptied], lost: &BTreeMap<u64, u64>, now_ns: Option<u64>) -> Vec<RingLosses> {
+        let elapsed = now_ns.zip(self.began_ns).map_or(0, |(now, began)| now.saturating_sub(began));
+        let of_ring = |number: usize| {
+            let leader = self.opened.leaders.get(number).into_iter();
+            let followers = self.opened.followers.iter().filter(move |follower| follower.ring == number);
+            let events = leader.chain(followers.map(|follower| &follower.event));
+            events.filter_map(|event| lost.get(&event.id().ok()?)).sum::<u64>()
+        };
+        let one = |emptied: &Emptied| {
+            let account = &emptied.account;
+            let counted = of_ring(emptied.number);
+            let after = if counted > account.lost { account.last.zip(now_ns) } else { None };
+            let rest = after.map_or(0, |(last, now)| now.saturating_sub(last));
+            RingLosses {
+                cpu: account.cpu,
+                bytes: account.bytes,
+                lost: account.lost.max(counted),
+                paused: Duration::from_nanos((account.paused_ns + rest).min(elapsed)),
+                elapsed: Duration::from_nanos(elapsed),
+            }
+        };
+        rings.iter().map(one).collect()
+    }
+}

@@ -1,0 +1,222 @@
+//! A stream: some rings, emptied into one file, compressed on the way where asked.
+//!
+//! Input: whole records as the kernel wrote them. Output: the same records in the same order, ring by ring; of copies of
+//! user stacks only the part that the kernel filled. Cost: a few words of each record are read; its bytes are touched by
+//! the compressor or by the write, straight from the ring. Where stacks are cut, records are gathered in a buffer first,
+//! which costs less than handing on what is cut.
+
+use crate::Error;
+use crate::file::Sink;
+use crate::losses::Account;
+use crate::span::{Header, Span};
+use crate::sys::perf::Ring;
+use crate::watch::{Watch, has_stack};
+use perfdata::EventAttr;
+use perfdata::write::{CompressedKind, Compressor};
+
+/// So many bytes go out of a ring at a time, and then their room is the kernel's again.
+const BATCH_BYTES: usize = 1 << 20;
+/// The kinds of records end here that the kernel writes.
+const SAMPLE: u32 = crate::merge::SAMPLE;
+
+/// A ring and what is known of it.
+pub(crate) struct Emptied {
+    pub ring: Ring,
+    pub account: Account,
+    /// Place among all rings of the recording.
+    pub number: usize,
+    /// Where its reader is to run, when that is not everywhere.
+    pub near: Option<Vec<i32>>,
+}
+
+/// Rings that are read together into one place.
+pub(crate) struct Stream {
+    pub rings: Vec<Emptied>,
+    pub watch: Watch,
+    out: Packer,
+    gathered: Option<Vec<u8>>,
+    /// Whether rounds are marked, which promises readers that nothing older follows.
+    rounds: bool,
+    /// Where the reader runs now.
+    bound: Option<Vec<i32>>,
+}
+
+/// The way of bytes from a ring into the file.
+struct Packer {
+    sink: Sink,
+    compressor: Option<Compressor>,
+    packed: Vec<u8>,
+}
+
+impl Packer {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let Some(compressor) = &mut self.compressor else { return self.sink.records(bytes) };
+        self.packed.clear();
+        let done = compressor.compress(bytes, &mut self.packed);
+        done.map_err(|error| Error::Compression { reason: error.to_string() })?;
+        self.sink.records(&self.packed)
+    }
+}
+
+impl Stream {
+    /// Rings into a sink. `level` is that of the compression, where there is to be one.
+    pub(crate) fn new(
+        rings: Vec<Emptied>,
+        attrs: &[EventAttr],
+        sink: Sink,
+        level: Option<i32>,
+        rounds: bool,
+    ) -> Result<Stream, Error> {
+        let begin = |level| Compressor::new(CompressedKind::Unaligned, level);
+        let compressor = level.map(begin).transpose();
+        let compressor = compressor.map_err(|error| Error::Compression { reason: error.to_string() })?;
+        let gathered = attrs.iter().any(has_stack).then(Vec::new);
+        let out = Packer { sink, compressor, packed: Vec::new() };
+        Ok(Stream { rings, watch: Watch::new(attrs), out, gathered, rounds, bound: None })
+    }
+
+    /// Empties all rings once, which makes a round. The result says whether there was anything.
+    pub(crate) fn drain(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        for emptied in self.rings.iter_mut().filter(|emptied| !emptied.ring.is_backward()) {
+            // What comes meanwhile is for the next round.
+            let mut left = emptied.ring.filled().len();
+            any |= left > 0;
+            if let Some(near) = &emptied.near
+                && left > 0
+                && self.bound.as_ref() != Some(near)
+            {
+                // The CPUs are those of the machine: it fails only when they have gone.
+                let _ = crate::sys::readers::bind(near);
+                self.bound = Some(near.clone());
+            }
+            while left > 0 {
+                let span = emptied.ring.filled().part(0, left);
+                let taken = take(
+                    &span,
+                    &mut emptied.account,
+                    &mut self.watch,
+                    &mut self.out,
+                    self.gathered.as_mut(),
+                )?;
+                emptied.ring.free(taken);
+                left = left.saturating_sub(taken);
+            }
+        }
+        self.end_round(any)?;
+        Ok(any)
+    }
+
+    /// Writes what is in the rings that are written over themselves, which `paused` stops meanwhile.
+    pub(crate) fn dump(&mut self, mut pause: impl FnMut(usize, bool)) -> Result<(), Error> {
+        for emptied in self.rings.iter_mut().filter(|emptied| emptied.ring.is_backward()) {
+            pause(emptied.number, true);
+            let span = emptied.ring.filled();
+            let (mut at, mut done) = (0, Ok(0));
+            // The oldest record is cut by the newest and has no whole place.
+            let mut whole = 0;
+            while let Some(header) = span.header(whole) {
+                whole += header.bytes;
+            }
+            while at < whole && done.is_ok() {
+                let rest = span.part(at, whole - at);
+                done =
+                    take(&rest, &mut emptied.account, &mut self.watch, &mut self.out, self.gathered.as_mut());
+                at += done.as_ref().copied().unwrap_or(0);
+            }
+            pause(emptied.number, false);
+            done?;
+        }
+        self.end_round(true)
+    }
+
+    fn end_round(&mut self, any: bool) -> Result<(), Error> {
+        if any && self.rounds {
+            self.out.sink.finish_round()?;
+        }
+        if any { self.out.sink.flush() } else { Ok(()) }
+    }
+
+    /// Where it goes.
+    pub(crate) fn sink(&mut self) -> &mut Sink {
+        &mut self.out.sink
+    }
+
+    /// Goes on into another place. The result is the one so far.
+    pub(crate) fn redirect(&mut self, sink: Sink) -> Sink {
+        std::mem::replace(&mut self.out.sink, sink)
+    }
+
+    /// Gives up its parts: rings, what was seen, and where it went.
+    pub(crate) fn into_parts(self) -> (Vec<Emptied>, Watch, Sink) {
+        (self.rings, self.watch, self.out.sink)
+    }
+
+    /// Bytes before and after compression, where there was one.
+    pub(crate) fn compressed(&self) -> Option<(u64, u64)> {
+        self.out.compressor.as_ref().map(Compressor::bytes)
+    }
+}
+
+/// Hands on the first records of a span, about as many as make a batch. The result is their bytes in the span.
+fn take(
+    span: &Span<'_>,
+    account: &mut Account,
+    watch: &mut Watch,
+    out: &mut Packer,
+    mut gathered: Option<&mut Vec<u8>>,
+) -> Result<usize, Error> {
+    let most = if gathered.is_some() { BATCH_BYTES } else { Compressor::FRAME_BYTES - (1 << 16) };
+    let (mut at, mut previous): (usize, Option<Header>) = (0, None);
+    while let Some(header) = span.header(at).filter(|_| at < most) {
+        watch.record(span, header, previous, account);
+        if let Some(gathered) = &mut gathered {
+            gather(span, header, watch, gathered);
+        }
+        previous = Some(header);
+        at += header.bytes;
+    }
+    if let Some(last) = previous {
+        account.last = watch.time(span, last).or(account.last);
+    } else {
+        // The kernel writes no such thing; whoever reads the file will say what is wrong.
+        at = span.len();
+        if let Some(gathered) = &mut gathered {
+            span.append_to(gathered);
+        }
+    }
+    match gathered {
+        Some(gathered) => {
+            let done = out.put(gathered);
+            gathered.clear();
+            done?;
+        }
+        None => {
+            let part = span.part(0, at);
+            for piece in [part.one, part.two].into_iter().filter(|piece| !piece.is_empty()) {
+                out.put(piece)?;
+            }
+        }
+    }
+    Ok(at)
+}
+
+/// Appends a record; of a sample's stack the part that the kernel filled.
+fn gather(span: &Span<'_>, header: Header, watch: &Watch, out: &mut Vec<u8>) {
+    let record = span.part(header.at, header.bytes);
+    let stack = if header.kind == SAMPLE { watch.stack(&record) } else { None };
+    let Some(stack) = stack else { return record.append_to(out) };
+    let kept = stack.valid.next_multiple_of(8).min(stack.bytes);
+    let start = out.len();
+    let data = stack.size_at + 8;
+    record.part(0, data + kept).append_to(out);
+    record.part(data + stack.bytes, usize::MAX).append_to(out);
+    let size = (header.bytes - (stack.bytes - kept)) as u16;
+    let mut set = |at: usize, bytes: &[u8]| {
+        if let Some(place) = out.get_mut(start + at..start + at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    };
+    set(6, &size.to_ne_bytes());
+    set(stack.size_at, &(kept as u64).to_ne_bytes());
+}

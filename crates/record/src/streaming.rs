@@ -1,0 +1,170 @@
+//! How records get from the rings into files, as the options say it: compression, threads, sizes, changes of file.
+
+use crate::settings::{RingPages, Wrong};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How the records are streamed.
+#[derive(Clone, Debug, Default)]
+pub struct Streaming {
+    /// Size of each ring; as large as allowed, up to 16 MiB, when none (`-m`).
+    pub ring: Option<RingPages>,
+    /// A reader is woken when so many bytes are in a ring; an eighth of the ring when none (`--mmap-flush`).
+    pub wake_bytes: Option<u32>,
+    /// Level of zstd, 1 to 22; no compression when none (`-z`).
+    pub compression: Option<i32>,
+    /// A reader for each of these, and a directory with a file of each; one reader and one file when none (`--threads`).
+    pub threads: Option<Spread>,
+    /// The readers stay on the CPUs whose rings they read (`--affinity`).
+    pub affinity: Option<Affinity>,
+    /// Real-time priority of the readers, 1 to 99 (`-r`).
+    pub realtime: Option<i32>,
+    /// The recording ends when it has so many bytes (`--max-size`).
+    pub max_bytes: Option<u64>,
+    /// When to go on in another file (`--switch-output`).
+    pub switch: Option<Switch>,
+    /// Rings are written over themselves, and into the file only when asked for (`--overwrite`).
+    pub overwrite: bool,
+    /// Fifos for commands and their answers (`--control`).
+    pub control: Option<Control>,
+    /// An output that belongs to somebody else is replaced.
+    pub force: bool,
+}
+
+/// What readers are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// One for each CPU.
+    Cpu,
+    /// One for each core, which may be several CPUs.
+    Core,
+    /// One for each NUMA node.
+    Node,
+}
+
+impl FromStr for Spread {
+    type Err = Wrong;
+    /// `cpu`, `core` or `node`.
+    fn from_str(text: &str) -> Result<Spread, Wrong> {
+        match text {
+            "cpu" => Ok(Spread::Cpu),
+            "core" => Ok(Spread::Core),
+            "node" | "numa" => Ok(Spread::Node),
+            _ => Err(wrong(text, "cpu, core or node")),
+        }
+    }
+}
+
+/// How far readers may move from the CPU of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// Within its NUMA node.
+    Node,
+    /// Not at all.
+    Cpu,
+}
+
+impl FromStr for Affinity {
+    type Err = Wrong;
+    /// `node` or `cpu`.
+    fn from_str(text: &str) -> Result<Affinity, Wrong> {
+        match text {
+            "node" => Ok(Affinity::Node),
+            "cpu" => Ok(Affinity::Cpu),
+            _ => Err(wrong(text, "node or cpu")),
+        }
+    }
+}
+
+/// When a recording goes on in another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// When SIGUSR2 comes.
+    Signal,
+    /// When the file has so many bytes, and when SIGUSR2 comes.
+    Bytes(u64),
+    /// After so much time, and when SIGUSR2 comes.
+    Time(Duration),
+}
+
+impl FromStr for Switch {
+    type Err = Wrong;
+    /// `signal`, a size as `100M`, or a time as `30s`.
+    fn from_str(text: &str) -> Result<Switch, Wrong> {
+        let expected = || wrong(text, "signal, a size (B, K, M, G), or a time (s, m, h, d)");
+        if text == "signal" {
+            return Ok(Switch::Signal);
+        }
+        if let Ok(bytes) = bytes(text) {
+            return Ok(Switch::Bytes(bytes));
+        }
+        let unit = text.chars().last().ok_or_else(expected)?;
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86400,
+            _ => return Err(expected()),
+        };
+        let number: u64 =
+            text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(expected)?;
+        let seconds = number.checked_mul(seconds).filter(|seconds| *seconds > 0).ok_or_else(expected)?;
+        Ok(Switch::Time(Duration::from_secs(seconds)))
+    }
+}
+
+/// Reads a size with its unit: `500K`, `2G`. perf's `m` after a number is minutes, so the units are capitals.
+pub fn bytes(text: &str) -> Result<u64, Wrong> {
+    let expected = || wrong(text, "a size with B, K, M or G");
+    let units = [("B", 0), ("K", 10), ("M", 20), ("G", 30)];
+    let found = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (number, shift) = found.ok_or_else(expected)?;
+    let number: u64 = number.parse().map_err(|_| expected())?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(expected)
+}
+
+/// Where commands come from, and where their answers go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Fifo of commands.
+    pub commands: PathBuf,
+    /// Fifo of answers.
+    pub answers: Option<PathBuf>,
+}
+
+impl FromStr for Control {
+    type Err = Wrong;
+    /// `fifo:PATH` or `fifo:PATH,ANSWERS`.
+    fn from_str(text: &str) -> Result<Control, Wrong> {
+        let paths = text.strip_prefix("fifo:").filter(|paths| !paths.is_empty());
+        let paths = paths.ok_or_else(|| wrong(text, "fifo:PATH or fifo:PATH,ANSWERS"))?;
+        let (commands, answers) = paths.split_once(',').map_or((paths, None), |(a, b)| (a, Some(b)));
+        Ok(Control { commands: commands.into(), answers: answers.map(PathBuf::from) })
+    }
+}
+
+fn wrong(found: &str, expected: &str) -> Wrong {
+    Wrong { found: found.to_owned(), expected: expected.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_read_as_perf_reads_them() {
+        assert_eq!("signal".parse(), Ok(Switch::Signal));
+        assert_eq!("10M".parse(), Ok(Switch::Bytes(10 << 20)));
+        assert_eq!("10m".parse(), Ok(Switch::Time(Duration::from_secs(600))));
+        assert_eq!(bytes("3K"), Ok(3072));
+        for wrong in ["", "0s", "M", "10x", "99999999999G", "-1s", "ü"] {
+            assert!(wrong.parse::<Switch>().is_err(), "{wrong}");
+        }
+        let both = Control { commands: "a".into(), answers: Some("b".into()) };
+        assert_eq!("fifo:a,b".parse(), Ok(both));
+        assert!("fd:1".parse::<Control>().is_err() && "fifo:".parse::<Control>().is_err());
+        assert_eq!("core".parse(), Ok(Spread::Core));
+        assert!("package".parse::<Spread>().is_err() && "core".parse::<Affinity>().is_err());
+    }
+}
