@@ -214,9 +214,10 @@ mod tests {
 
     #[test]
     fn branch_stacks_from_anywhere_are_enough() {
-        assert_eq!(branch_stack_source(true, false).state, State::Good);
-        assert_eq!(branch_stack_source(false, true).state, State::Good);
-        assert_eq!(branch_stack_source(false, false).state, State::Missing);
+        assert_eq!(branch_stack_source(true, false, false).state, State::Good);
+        assert_eq!(branch_stack_source(false, true, false).state, State::Good);
+        assert_eq!(branch_stack_source(false, false, true).state, State::Good);
+        assert_eq!(branch_stack_source(false, false, false).state, State::Missing);
     }
 
     #[test]

@@ -87,20 +87,6 @@ impl AsFd for Event {
     }
 }
 
-/// Waits until one of the events wants its ring read, or the time is over, or a signal came.
-pub(crate) fn wait(events: &[&Event], milliseconds: i32) {
-    let mut list: Vec<libc::pollfd> = events
-        .iter()
-        .map(|event| libc::pollfd { fd: event.0.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    // SAFETY: a list of open descriptors and its length.
-    unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, milliseconds) };
-    // An event whose task has ended is always ready; without a pause the reader would spin.
-    if list.iter().any(|entry| entry.revents & libc::POLLHUP != 0) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-}
-
 /// The memory that kernel and recorder share: a page of positions, then the records.
 pub(crate) struct Ring {
     base: NonNull<u8>,
