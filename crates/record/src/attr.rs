@@ -57,12 +57,16 @@ pub(crate) fn emulated(period: u64, name: &str) -> EventAttr {
     }
 }
 
-/// The attribute of software branch stacks: the threads' CPU clock, with what they do next.
-pub(crate) fn looked_ahead(id: u64, name: &str) -> EventAttr {
+/// The attribute of software branch stacks: the threads' CPU clock or a counter, with what they do next.
+pub(crate) fn looked_ahead(id: u64, name: &str, counter: Option<stops::Trigger>) -> EventAttr {
+    let (kind, config) = match counter {
+        Some(stops::Trigger::Counter { kind, config }) => (kind, config),
+        _ => (TYPE_SOFTWARE, CPU_CLOCK),
+    };
     EventAttr {
-        kind: TYPE_SOFTWARE,
+        kind,
         size_bytes: EventAttr::WRITTEN_BYTES,
-        config: CPU_CLOCK,
+        config,
         sample_type: SAMPLE_FIELDS | sample_type::BRANCH_STACK,
         read_format: perfdata::read_format::ID | perfdata::read_format::LOST,
         flags: flag::INHERIT

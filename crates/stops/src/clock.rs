@@ -29,10 +29,10 @@ fn free_signal(caught: u64) -> Option<i32> {
 }
 
 impl Thread {
-    /// CPU time of the thread, in nanoseconds, from some start.
-    pub(crate) fn clock_ns(&self, tid: i32) -> Option<u64> {
+    /// What the thread has used, in the trigger's unit, from some start; CPU time where it has no event.
+    pub(crate) fn clock(&self, tid: i32) -> Option<u64> {
         match &self.event {
-            Some(event) => fine(event.count_ns()),
+            Some(event) => fine(event.count()),
             None => proc::cpu_time_ns(self.pid, tid),
         }
     }
@@ -71,7 +71,7 @@ impl Tracer {
             }
         }
         thread.close_event();
-        let opened = Event::open(tid, thread.period_ns, with_ring);
+        let opened = Event::open(tid, self.options.trigger, thread.period, with_ring);
         let way = match &opened {
             Err(error) => {
                 let code = error.raw_os_error();
@@ -86,7 +86,7 @@ impl Tracer {
             if let Some(event) = &thread.event {
                 fine(event.enable());
             }
-            thread.seen_ns = thread.clock_ns(tid).unwrap_or(0);
+            thread.seen = thread.clock(tid).unwrap_or(0);
         }
     }
 
@@ -119,8 +119,8 @@ impl Tracer {
             {
                 continue;
             }
-            let Some(clock) = thread.clock_ns(tid) else { continue };
-            if clock.saturating_sub(thread.seen_ns) < thread.period_ns {
+            let Some(clock) = thread.clock(tid) else { continue };
+            if clock.saturating_sub(thread.seen) < thread.period {
                 continue;
             }
             // One that sleeps has to be left asleep.
@@ -177,15 +177,15 @@ impl Tracer {
                 process.doubtful = true;
             }
             if matches!(thread.way, Way::Signal(_)) {
-                thread.seen_ns = thread.clock_ns(tid).unwrap_or(thread.seen_ns);
+                thread.seen = thread.clock(tid).unwrap_or(thread.seen);
                 return;
             }
         }
-        let Some(clock) = thread.clock_ns(tid) else { return };
-        let silent = clock.saturating_sub(thread.seen_ns) > thread.period_ns.saturating_mul(SILENT_PERIODS);
+        let Some(clock) = thread.clock(tid) else { return };
+        let silent = clock.saturating_sub(thread.seen) > thread.period.saturating_mul(SILENT_PERIODS);
         match thread.way {
             Way::Signal(signal) if silent => {
-                thread.seen_ns = clock;
+                thread.seen = clock;
                 let Ok(status) = proc::status(tid) else { return };
                 if status.blocked & bit(signal) != 0 {
                     self.set_way(tid, Way::Interrupt(Reason::Blocked));

@@ -37,7 +37,10 @@ impl Stopped<'_> {
     pub fn time_ns(&self) -> u64 {
         match self.0 {}
     }
-    pub fn period_ns(&self) -> u64 {
+    pub fn cpu_time_ns(&self) -> Option<u64> {
+        match self.0 {}
+    }
+    pub fn period(&self) -> u64 {
         match self.0 {}
     }
     pub fn registers(&self) -> io::Result<Registers> {

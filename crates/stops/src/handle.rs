@@ -215,16 +215,16 @@ impl Tracer {
             self.counts.stops += 1;
             thread.stopped = true;
         }
-        if let Some(period_ns) = next.period_ns.map(possible_period)
-            && period_ns != thread.period_ns
+        if let Some(period) = next.period.map(possible_period)
+            && period != thread.period
         {
-            thread.period_ns = period_ns;
+            thread.period = period;
             if let Some(event) = &thread.event {
-                fine(event.set_period(period_ns));
+                fine(event.set_period(period));
             }
         }
         if !by_signal {
-            thread.seen_ns = thread.clock_ns(tid).unwrap_or(thread.seen_ns);
+            thread.seen = thread.clock(tid).unwrap_or(thread.seen);
             if thread.flush && resume == Resume::Run(0) && (registers.orig_rax as i64) < 0 {
                 thread.flush = false;
                 thread.unblock_own_signal(tid);

@@ -67,4 +67,4 @@ pub use error::Error;
 pub use stopped::{Registers, Step, Stopped};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use tracer::Tracer;
-pub use visit::{Ended, Ending, Next, Options, Visitor, Why};
+pub use visit::{Ended, Ending, Next, Options, Trigger, Visitor, Why};

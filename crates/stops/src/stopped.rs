@@ -71,9 +71,14 @@ impl Stopped<'_> {
         self.moment.map_or(self.arrived_ns, |moment| moment.time_ns)
     }
 
-    /// The period that ended with this stop, in nanoseconds of CPU time.
-    pub fn period_ns(&self) -> u64 {
-        self.thread.period_ns
+    /// CPU time of its process, of all threads together, in nanoseconds.
+    pub fn cpu_time_ns(&self) -> Option<u64> {
+        sys::process_time_ns(self.thread.pid)
+    }
+
+    /// The period that ended with this stop, in the trigger's unit.
+    pub fn period(&self) -> u64 {
+        self.thread.period
     }
 
     /// Its general registers.

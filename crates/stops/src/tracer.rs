@@ -53,9 +53,9 @@ pub(crate) struct Thread {
     /// The number of the event it had before; a signal of that may still come.
     pub former_event: i32,
     pub state: State,
-    pub period_ns: u64,
+    pub period: u64,
     /// Its clock at the last stop or look, in nanoseconds.
-    pub seen_ns: u64,
+    pub seen: u64,
     /// Whether it stopped since the last look.
     pub stopped: bool,
     /// An interrupt is under way.
@@ -67,15 +67,15 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    pub(crate) fn new(pid: i32, state: State, period_ns: u64) -> Thread {
+    pub(crate) fn new(pid: i32, state: State, period: u64) -> Thread {
         Thread {
             pid,
             way: Way::Waiting,
             event: None,
             former_event: -1,
             state,
-            period_ns,
-            seen_ns: 0,
+            period,
+            seen: 0,
             stopped: false,
             interrupting: false,
             flush: false,
@@ -302,11 +302,7 @@ impl Tracer {
 
     /// Adds a thread, and its process where that is new; true if it is.
     pub(crate) fn insert(&mut self, tid: i32, pid: i32, state: State) -> bool {
-        if self
-            .threads
-            .insert(tid, Thread::new(pid, state, possible_period(self.options.period_ns)))
-            .is_none()
-        {
+        if self.threads.insert(tid, Thread::new(pid, state, possible_period(self.options.period))).is_none() {
             self.counts.threads += 1;
         }
         let known = self.processes.contains_key(&pid);
@@ -392,6 +388,6 @@ pub(crate) fn fine<T>(result: io::Result<T>) -> Option<T> {
 }
 
 /// The kernel's clock knows no period below 10 us, and takes none that is negative as a signed number.
-pub(crate) fn possible_period(period_ns: u64) -> u64 {
-    period_ns.clamp(10_000, i64::MAX as u64)
+pub(crate) fn possible_period(period: u64) -> u64 {
+    period.clamp(10_000, i64::MAX as u64)
 }

@@ -5,20 +5,37 @@ use crate::{Counts, Stopped};
 /// What to trace, and how often to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// CPU time between two stops of a thread, in nanoseconds; the visitor may choose another at each stop. The kernel
-    /// knows none below 10,000.
-    pub period_ns: u64,
+    /// What a thread is stopped after.
+    pub trigger: Trigger,
+    /// How much of it between two stops of a thread; the visitor may choose another at each stop. The kernel knows
+    /// none below 10,000.
+    pub period: u64,
     /// Whether processes that the traced ones start are traced too, and the programs that they become.
     pub follow: bool,
     /// After how many stops to let everything go.
     pub max_stops: Option<u64>,
 }
 
+/// What a thread is stopped after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trigger {
+    /// Nanoseconds of its CPU time in user mode: on every machine.
+    #[default]
+    CpuClock,
+    /// Events of its user mode that the CPU counts.
+    Counter {
+        /// `type` of the event (include/uapi/linux/perf_event.h).
+        kind: u32,
+        /// `config` of the event.
+        config: u64,
+    },
+}
+
 /// What a visitor wants of the thread that it saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// A new period for this thread, in nanoseconds of CPU time; it begins at once. None keeps the one it has.
-    pub period_ns: Option<u64>,
+    /// A new period for this thread, in the trigger's unit; it begins at once. None keeps the one it has.
+    pub period: Option<u64>,
 }
 
 /// How a process ended.

@@ -260,8 +260,8 @@ struct Slower(Vec<u64>);
 
 impl Visitor for Slower {
     fn stopped(&mut self, thread: &mut Stopped<'_>) -> Next {
-        self.0.push(thread.period_ns());
-        Next { period_ns: Some(thread.period_ns() * 2) }
+        self.0.push(thread.period());
+        Next { period: Some(thread.period() * 2) }
     }
 }
 
@@ -271,7 +271,7 @@ fn the_visitor_chooses_the_next_period() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "busy.c", &[]) else { return };
     let mut slower = Slower(Vec::new());
-    let begun = Options { period_ns: 100_000, ..options() };
+    let begun = Options { period: 100_000, ..options() };
     let run = trace(&program, &["300"], &begun, &mut slower);
     assert_eq!(run.status.code(), Some(7));
     // The periods double, so the number of stops is a logarithm.
@@ -285,8 +285,7 @@ fn a_period_of_nothing_is_the_shortest_possible() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "busy.c", &[]) else { return };
     let mut log = Log::default();
-    let run =
-        trace(&program, &["30"], &Options { period_ns: 0, max_stops: Some(200), ..options() }, &mut log);
+    let run = trace(&program, &["30"], &Options { period: 0, max_stops: Some(200), ..options() }, &mut log);
     assert_eq!((run.ended.why, run.ended.counts.stops), (Why::MaxStops, 200));
     assert_eq!((run.ended.child, run.status.code()), (None, Some(7)));
 }

@@ -8,6 +8,7 @@ mod budget;
 mod check;
 mod look;
 mod text;
+mod trigger;
 mod visitor;
 
 use crate::child::Workload;
@@ -24,10 +25,13 @@ use perfdata::write::Encoder;
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use stops::Trigger;
 use visitor::Recorder;
 
-/// Name of the event in perf.data.
-pub const EVENT: &str = "cpu-clock:u";
+/// Name of the event in perf.data where the CPU clock stops threads.
+pub const CLOCK_EVENT: &str = "cpu-clock:u";
+/// Its name where a counter of taken branches does.
+pub const COUNTER_EVENT: &str = "taken-branches:u";
 /// Most taken branches of one stack: a record has room for no more.
 pub const MOST_DEPTH: usize = 2048;
 /// Taken branches of a stack, when nothing else is said. Deep stacks hold more of what a program does between two
@@ -36,6 +40,18 @@ pub const DEPTH: usize = 1024;
 /// The id of the samples; far from those that the kernel gives its events.
 const EVENT_ID: u64 = 1 << 62;
 
+/// What threads are stopped after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum StopBy {
+    /// Taken branches where the CPU counts them, else CPU time.
+    #[default]
+    Auto,
+    /// CPU time.
+    Clock,
+    /// Taken branches, or an error.
+    Branches,
+}
+
 /// How to look ahead.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -43,6 +59,8 @@ pub struct Options {
     pub depth: usize,
     /// How often.
     pub pace: Pace,
+    /// What is counted between two stops.
+    pub stop_by: StopBy,
     /// Hold every so many look-aheads against single steps of the thread.
     pub check: Option<u64>,
     /// Do not follow what the recorded processes start.
@@ -51,7 +69,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { depth: DEPTH, pace: Pace::Budget(0.03), check: None, no_inherit: false }
+        Options {
+            depth: DEPTH,
+            pace: Pace::Budget(0.03),
+            stop_by: StopBy::Auto,
+            check: None,
+            no_inherit: false,
+        }
     }
 }
 
@@ -76,14 +100,25 @@ pub fn record(
     let mut opened = live::open(target, &mut events, &live_options, child).map_err(|error| {
         live::foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
-    let mut attrs = vec![attr::looked_ahead(EVENT_ID, EVENT)];
+    let counter = match options.stop_by {
+        StopBy::Clock => None,
+        StopBy::Auto => trigger::taken_branches(),
+        StopBy::Branches => Some(trigger::taken_branches().ok_or_else(no_counter)?),
+    };
+    let name = if counter.is_some() { COUNTER_EVENT } else { CLOCK_EVENT };
+    let mut attrs = vec![attr::looked_ahead(EVENT_ID, name, counter)];
     attrs.extend(open::described(&events, &opened));
     let encoder = attrs.first().map(Encoder::new);
     let mut file = reserved.begin(&attrs)?;
     let kernel = live::synthesize(target, &attrs, &mut file)?;
     let Some(encoder) = encoder else { return Err(Error::NoCommand) };
-    let mut budget = budget::Budget::new(options.pace);
-    let stop_options = stops::Options { period_ns: budget.period_ns(), follow: !alone, max_stops: None };
+    let mut budget = budget::Budget::new(options.pace, counter.is_some());
+    let stop_options = stops::Options {
+        trigger: counter.unwrap_or_default(),
+        period: budget.period(),
+        follow: !alone,
+        max_stops: None,
+    };
     let mut tracer = match (scope, child) {
         (Scope::Command, Some(child)) => stops::Tracer::seize_child(child, &stop_options)?,
         _ => {
@@ -137,7 +172,7 @@ pub fn record(
         output: output.to_owned(),
         bytes,
         branches: "software",
-        event: EVENT.to_owned(),
+        event: name.to_owned(),
         samples: seen.samples,
         branch_entries: seen.branch_entries,
         lost_samples: 0,
@@ -150,6 +185,14 @@ pub fn record(
         look_ahead: Some(went),
         streamed: None,
     })
+}
+
+fn no_counter() -> Error {
+    Error::Refused {
+        event: "taken branches".to_owned(),
+        reason: "this CPU, hypervisor or kernel does not count them for you; leave --stop-by out to stop by CPU time"
+            .to_owned(),
+    }
 }
 
 /// The event that tells what is mapped and started; of programs only, which needs no permission.
@@ -172,7 +215,8 @@ pub fn probe() -> Result<(), Error> {
     let paused = live::pause(&workload)?;
     let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
     live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid))?;
-    let options = stops::Options { period_ns: 1_000_000, follow: false, max_stops: None };
+    let options =
+        stops::Options { trigger: Trigger::CpuClock, period: 1_000_000, follow: false, max_stops: None };
     let mut tracer = stops::Tracer::seize_child(paused.pid, &options)?;
     let mut child = live::go(paused, Some(&workload))?;
     tracer.run(&mut Nothing, &|| false)?;

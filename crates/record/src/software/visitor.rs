@@ -208,7 +208,7 @@ impl<'r> Recorder<'r> {
                 ..SampleId::default()
             },
             ip,
-            period: thread.period_ns(),
+            period: thread.period(),
             stacks: StackValues { branches: &self.entries, ..StackValues::default() },
             ..SampleValues::default()
         };
@@ -247,13 +247,14 @@ fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Me
 impl Visitor for Recorder<'_> {
     fn stopped(&mut self, thread: &mut Stopped<'_>) -> Next {
         let began = Instant::now();
+        let passed = self.budget.reached(thread.pid(), thread.cpu_time_ns(), thread.period());
         self.drain();
         let late =
             crate::sys::clock_ns(libc::CLOCK_MONOTONIC).map_or(0, |now| now.saturating_sub(thread.time_ns()));
         if self.failed.is_none()
             && let Some(ip) = self.look(thread)
         {
-            self.went.program_cpu += Duration::from_nanos(thread.period_ns());
+            self.went.program_cpu += passed;
             if self.branches.is_empty() {
                 self.went.empty += 1;
             } else {
@@ -261,7 +262,7 @@ impl Visitor for Recorder<'_> {
             }
         }
         self.budget.spent(Duration::from_nanos(late) + began.elapsed() + RESUME);
-        Next { period_ns: Some(self.budget.period_ns()) }
+        Next { period: Some(self.budget.period()) }
     }
 
     fn forked(&mut self, parent: i32, child: i32) {

@@ -6,7 +6,7 @@ mod sys;
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use stops::{Ending, Next, Options, Step, Stopped, Tracer, Visitor};
+use stops::{Ending, Next, Options, Step, Stopped, Tracer, Trigger, Visitor};
 
 /// What the command line asks for.
 struct Arguments {
@@ -18,13 +18,13 @@ struct Arguments {
 }
 
 fn arguments() -> Option<Arguments> {
-    let options = Options { period_ns: 1_000_000, follow: false, max_stops: None };
+    let options = Options { trigger: Trigger::CpuClock, period: 1_000_000, follow: false, max_stops: None };
     let mut all =
         Arguments { options, seconds: f64::INFINITY, step: 0, pids: Vec::new(), command: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--period" => all.options.period_ns = words.next()?.parse().ok()?,
+            "--period" => all.options.period = words.next()?.parse().ok()?,
             "--follow" => all.options.follow = true,
             "--seconds" => all.seconds = words.next()?.parse().ok()?,
             "--stops" => all.options.max_stops = Some(words.next()?.parse().ok()?),

@@ -1,5 +1,7 @@
-//! The clock of one thread: a `cpu-clock` perf event that sends a signal each time a period of CPU time is over.
+//! The clock of one thread: a perf event (`cpu-clock`, or one that the CPU counts) that sends a signal each time a
+//! period of it is over.
 
+use crate::Trigger;
 use perfdata::{EventAttr, attr_flag, sample_type};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -13,6 +15,7 @@ const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_PERIOD: libc::c_ulong = 0x4008_2404;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 const PERF_TYPE_SOFTWARE: u32 = 1;
+const CPU_CLOCK: u64 = 0;
 const RECORD_SAMPLE: u32 = 9;
 const F_SETOWN_EX: libc::c_int = 15;
 const F_SETSIG: libc::c_int = 10;
@@ -46,11 +49,15 @@ pub(crate) struct Event {
 
 impl Event {
     /// Opens a thread's clock, stopped. `with_ring`: learn where each period ended, where memory for that may be had.
-    pub(crate) fn open(tid: i32, period_ns: u64, with_ring: bool) -> io::Result<Event> {
+    pub(crate) fn open(tid: i32, trigger: Trigger, period: u64, with_ring: bool) -> io::Result<Event> {
+        let (kind, config) = match trigger {
+            Trigger::CpuClock => (PERF_TYPE_SOFTWARE, CPU_CLOCK),
+            Trigger::Counter { kind, config } => (kind, config),
+        };
         let attr = EventAttr {
-            kind: PERF_TYPE_SOFTWARE,
-            config: 0,
-            period_or_freq: period_ns,
+            kind,
+            config,
+            period_or_freq: period,
             sample_type: sample_type::TIME | sample_type::CPU,
             flags: attr_flag::DISABLED
                 | attr_flag::EXCLUDE_KERNEL
@@ -108,13 +115,12 @@ impl Event {
     }
 
     /// Begins a new period of another length.
-    pub(crate) fn set_period(&self, period_ns: u64) -> io::Result<()> {
-        let period = period_ns;
+    pub(crate) fn set_period(&self, period: u64) -> io::Result<()> {
         self.ioctl(IOC_PERIOD, (&raw const period) as libc::c_ulong)
     }
 
-    /// CPU time of the thread since the event was enabled, in nanoseconds.
-    pub(crate) fn count_ns(&self) -> io::Result<u64> {
+    /// What the thread has used since the event was enabled, in the trigger's unit.
+    pub(crate) fn count(&self) -> io::Result<u64> {
         let mut count = 0u64;
         // SAFETY: at most eight bytes are written, into a local of that size.
         let read = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };

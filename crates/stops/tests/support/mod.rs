@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use stops::{Ended, Ending, Next, Options, Stopped, Tracer, Visitor};
+use stops::{Ended, Ending, Next, Options, Stopped, Tracer, Trigger, Visitor};
 
 /// A millisecond of CPU time.
 pub const PERIOD_NS: u64 = 1_000_000;
 
 /// Options of most tests: children too, no limit.
 pub fn options() -> Options {
-    Options { period_ns: PERIOD_NS, follow: true, max_stops: None }
+    Options { trigger: Trigger::CpuClock, period: PERIOD_NS, follow: true, max_stops: None }
 }
 
 /// Tests take turns: each wants a CPU, and a process has one tracer at a time.

@@ -25,6 +25,15 @@ pub enum Branches {
     None,
 }
 
+/// What is counted between two stops for a software branch stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StopBy {
+    /// CPU time of the thread: on every machine; sees more of what is slow
+    Clock,
+    /// Taken branches, where the CPU counts them (the default there): sees every branch as often as it is taken
+    Branches,
+}
+
 const EVENTS_HELP: &str = "\
 What to sample, by perf's syntax; repeatable. Without it: branch stacks where the CPU has them, else the clock.
 
@@ -57,6 +66,9 @@ pub struct Args {
     /// Software branch stacks: how much of the program's CPU time may go into stops [default: 3%]
     #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with_all = ["period", "frequency"])]
     pub budget: Option<f64>,
+    /// Software branch stacks: what is counted between two stops
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub stop_by: Option<StopBy>,
     /// Software branch stacks: step through every Nth foreseen stack and count where the thread went another way (slow)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub check_stacks: Option<u64>,
@@ -224,6 +236,7 @@ impl Args {
         let given = [
             (self.depth.is_some(), "--depth"),
             (self.budget.is_some(), "--budget"),
+            (self.stop_by.is_some(), "--stop-by"),
             (self.check_stacks.is_some(), "--check-stacks"),
         ];
         given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
@@ -238,6 +251,11 @@ impl Args {
         software::Options {
             depth: self.depth.map_or(usual.depth, usize::from),
             pace: budget.or(period).or(frequency).unwrap_or(usual.pace),
+            stop_by: match self.stop_by {
+                None => usual.stop_by,
+                Some(StopBy::Clock) => software::StopBy::Clock,
+                Some(StopBy::Branches) => software::StopBy::Branches,
+            },
             check: self.check_stacks,
             no_inherit: self.no_inherit,
         }
