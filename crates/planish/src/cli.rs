@@ -3,6 +3,7 @@
 use crate::command;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use record::streaming::Spread;
 
 /// Exit code of a run that did what it was asked and found nothing bad.
 pub const FINE: u8 = 0;
@@ -46,17 +47,38 @@ pub struct Global {
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Threads to work with [default: one per CPU]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: Option<u16>,
+    #[arg(long, global = true, value_name = "N", value_parser = Threads::count)]
+    threads: Option<Threads>,
+}
+
+/// What `--threads` says: how many, or, to `record`, what each is for. One option has to have one type for both.
+#[derive(Clone, Copy, Debug)]
+pub enum Threads {
+    /// So many.
+    Count(u16),
+    /// One for each of these.
+    Spread(Spread),
+}
+
+impl Threads {
+    fn count(text: &str) -> Result<Threads, String> {
+        let count = text.parse().ok().filter(|count| (1..=1024).contains(count));
+        count.map(Threads::Count).ok_or_else(|| "it is no number from 1 to 1024".to_owned())
+    }
+
+    /// For `record`.
+    pub fn spread(text: &str) -> Result<Threads, String> {
+        text.parse().map(Threads::Spread).map_err(|wrong: record::settings::Wrong| wrong.to_string())
+    }
 }
 
 impl Global {
     /// The number of threads asked for, or one per CPU.
     pub fn threads(&self) -> usize {
-        self.threads.map_or_else(
-            || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
-            usize::from,
-        )
+        match self.threads {
+            Some(Threads::Count(count)) => count.into(),
+            _ => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+        }
     }
 }
 

@@ -206,7 +206,7 @@ fn what_cannot_be_recorded_is_one_clear_line() {
         (&["-p", "abc"], "expected the number of a running process"),
         (&["-p", "1,x"], "'x' for '--pid <PID>': expected the number of a running process"),
         (&["-t", "0"], "expected the number of a running thread"),
-        (&["-D", "-1"], "give milliseconds"),
+        (&["-D", "-1"], "--control fifo:PATH"),
         (&["-D", "soon"], "expected milliseconds"),
         (&["-e", "mem:0x1000"], "breakpoints are not supported"),
         (&["--branches=none", "-b"], "--branches=none and -b contradict each other"),

@@ -206,6 +206,20 @@ fn no_lbr(event: &str, sampling: &Sampling, error: &io::Error) -> Option<Error> 
     })
 }
 
+/// Lowers a frequency to what the kernel allows, as perf does. The result says so.
+pub(crate) fn lower(rate: &mut Option<Rate>) -> Option<String> {
+    const LIMIT: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+    let limit: u64 = std::fs::read_to_string(LIMIT).ok()?.trim().parse().ok()?;
+    let Some(Rate::Frequency(asked)) = *rate else { return None };
+    (asked > limit && limit > 0).then(|| {
+        *rate = Some(Rate::Frequency(limit));
+        format!(
+            "sampling {limit} times a second instead of {asked}: kernel.perf_event_max_sample_rate allows no more (the kernel \
+             lowers it by itself when sampling takes long)"
+        )
+    })
+}
+
 /// Says what a refusal means and what would help.
 pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope: Scope) -> Error {
     let reason = match error.raw_os_error() {

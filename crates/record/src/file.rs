@@ -90,9 +90,9 @@ impl Reserved {
     pub(crate) fn begin(mut self, attrs: &[EventAttr]) -> Result<Output, Error> {
         let place = self.place.clone();
         let Some(file) = self.file.take() else {
-            return Ok(Output { form: Form::None, place, marks: VecDeque::new() });
+            return Ok(Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0 });
         };
-        let mut output = Output { form: Form::None, place, marks: VecDeque::new() };
+        let mut output = Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0 };
         let begun = FileWriter::new(Gathered::new(file), attrs);
         output.form = Form::File(begun.map_err(|error| {
             output.place.remove();
@@ -123,6 +123,8 @@ pub(crate) struct Output {
     place: Place,
     /// Bytes of records at the ends of the last rounds.
     marks: VecDeque<u64>,
+    /// Bytes of records handed on, for where there is no file that tells.
+    piped_bytes: u64,
 }
 
 impl Output {
@@ -137,7 +139,7 @@ impl Output {
         let begun = PipeWriter::new(Gathered::new(pipe), attrs, features);
         let form = Form::Pipe(begun.map_err(|error| failed(&path, error))?);
         let place = Place { partial: path.clone(), path, directory: false };
-        Ok(Output { form, place, marks: VecDeque::new() })
+        Ok(Output { form, place, marks: VecDeque::new(), piped_bytes: 0 })
     }
 
     /// Adds records.
@@ -147,6 +149,7 @@ impl Output {
             Form::Pipe(writer) => writer.append(bytes),
             Form::None => Ok(()),
         };
+        self.piped_bytes += bytes.len() as u64;
         done.map_err(|error| failed(&self.place.partial, error))
     }
 
@@ -159,7 +162,7 @@ impl Output {
     pub(crate) fn data_bytes(&self) -> u64 {
         match &self.form {
             Form::File(writer) => writer.data_bytes(),
-            Form::Pipe(_) | Form::None => 0,
+            Form::Pipe(_) | Form::None => self.piped_bytes,
         }
     }
 
@@ -202,7 +205,7 @@ impl Output {
             Form::Pipe(writer) => {
                 let done = writer.build_ids(features).and_then(|()| writer.flush());
                 self.form = Form::None;
-                return done.map(|()| 0).map_err(|error| failed(&self.place.partial, error));
+                return done.map(|()| self.piped_bytes).map_err(|error| failed(&self.place.partial, error));
             }
             Form::File(writer) => writer.complete(features),
         };

@@ -115,11 +115,13 @@ pub fn record(
     // As perf: a thread is recorded alone.
     options.sampling.no_inherit |= matches!(target, Target::Threads(_));
     options.sampling.overwrite = options.streaming.overwrite;
+    let lowered = events::lower(&mut options.rate);
     let options = &options;
     let how = &options.streaming;
     session::check(how, output)?;
     let machine = Machine::here();
     let mut choice = events::choose(options, target.scope(), &machine)?;
+    choice.notes.extend(lowered);
     let forward = ForwardSignals::to(0);
     let now = (how.overwrite || how.switch.is_some()).then(NowSignal::install).flatten();
     let commands = how.control.as_ref().map(Commands::open).transpose()?;
@@ -128,6 +130,7 @@ pub fn record(
     let reserved = (!piped).then(|| Reserved::with(output, how.threads.is_some(), how.force)).transpose()?;
     let paused = command.map(pause).transpose()?;
     crate::sys::perf::allow_many_files();
+    crate::sys::readers::survive_file_limit();
     let child = paused.as_ref().map(|paused| paused.pid);
     let mut opened = open(target, &mut choice.events, options, child).map_err(|error| {
         foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)

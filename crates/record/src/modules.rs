@@ -17,6 +17,7 @@ pub(crate) struct Places {
     pub modules: PathBuf,
     pub sys: PathBuf,
     pub kallsyms: PathBuf,
+    pub iomem: PathBuf,
     pub files: PathBuf,
 }
 
@@ -26,6 +27,7 @@ impl Places {
             modules: "/proc/modules".into(),
             sys: "/sys".into(),
             kallsyms: "/proc/kallsyms".into(),
+            iomem: "/proc/iomem".into(),
             files: Path::new("/lib/modules").join(crate::sys::host().release),
         }
     }
@@ -33,6 +35,17 @@ impl Places {
     /// The kernel's build ID.
     pub(crate) fn kernel_build_id(&self) -> Option<Vec<u8>> {
         note_build_id(&std::fs::read(self.sys.join("kernel/notes")).ok()?)
+    }
+
+    /// How many bytes of text the kernel has, from where they lie in memory (`01000000-023fffff : Kernel code`), which
+    /// is shown as 0 to users who may not know.
+    pub(crate) fn kernel_code_bytes(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(&self.iomem).ok()?;
+        let line = text.lines().find_map(|line| line.trim().strip_suffix(" : Kernel code"))?;
+        let (start, last) = line.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let bytes = number(last)?.checked_sub(number(start)?)?;
+        (bytes > 0).then_some(bytes + 1)
     }
 
     /// All loaded modules whose addresses are shown, by address.
@@ -150,6 +163,7 @@ pub(crate) mod tests {
             modules: dir.join("modules"),
             sys: dir.join("sys"),
             kallsyms: dir.join("kallsyms"),
+            iomem: dir.join("iomem"),
             files: dir.join("lib"),
         };
         let write = |path: PathBuf, bytes: &[u8]| {
@@ -178,6 +192,10 @@ pub(crate) mod tests {
         assert!(found[0].path.ends_with("/kernel/fs/fat/fat.ko.xz") && found[1].path.ends_with("snd-hda.ko"));
         assert_eq!(found[1].build_id, Some(vec![0x5d; 20]));
         assert_eq!(places.kernel_build_id(), Some(vec![0xee; 20]));
+        assert_eq!(places.kernel_code_bytes(), None);
+        std::fs::write(&places.iomem, "00100000-5fffffff : System RAM\n  01000000-023fffff : Kernel code\n")
+            .unwrap();
+        assert_eq!(places.kernel_code_bytes(), Some(0x140_0000));
         std::fs::write(
             &places.modules,
             "a 65536 0 - Live 0x1000\nb 4096 0 - Live 0x2000\n../c 1 0 - Live 0x1\n",

@@ -132,7 +132,7 @@ fn attempt(events: &[Planned], place: &Place<'_>, pages: usize) -> Result<Opened
     let mut opened = Opened { ids: vec![Vec::new(); events.len()], ..Opened::default() };
     let everything = [-1];
     let tids = if place.tids.is_empty() { &everything[..] } else { place.tids };
-    let wake_bytes = place.how.wake_bytes.unwrap_or((pages * PAGE_BYTES / 8) as u32);
+    let wake_bytes = place.how.wake(pages * PAGE_BYTES);
     let online = if place.cpus.is_empty() { online_cpus() } else { place.cpus.to_vec() };
     for cpu in online {
         // The rings of this CPU: the usual one, and the one that is written over.

@@ -124,6 +124,7 @@ impl Stream {
                     take(&rest, &mut emptied.account, &mut self.watch, &mut self.out, self.gathered.as_mut());
                 at += done.as_ref().copied().unwrap_or(0);
             }
+            emptied.ring.free(whole);
             pause(emptied.number, false);
             done?;
         }

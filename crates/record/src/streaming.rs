@@ -32,6 +32,20 @@ pub struct Streaming {
     pub force: bool,
 }
 
+impl Streaming {
+    /// With how many bytes in a ring of a size its reader is woken. Files of a limited size need it more often, or they
+    /// get much larger.
+    pub(crate) fn wake(&self, ring_bytes: usize) -> u32 {
+        let switch = match self.switch {
+            Some(Switch::Bytes(bytes)) => bytes,
+            _ => u64::MAX,
+        };
+        let limit = self.max_bytes.unwrap_or(u64::MAX).min(switch);
+        let usual = (ring_bytes as u64 / 8).min(limit / 32).max(4096);
+        self.wake_bytes.unwrap_or(u32::try_from(usual).unwrap_or(u32::MAX))
+    }
+}
+
 /// What readers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {

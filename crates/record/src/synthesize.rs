@@ -9,6 +9,7 @@ use planish_qemu_branches::records::{self, Mapping, Stamp};
 use planish_qemu_branches::{elf, maps};
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -92,8 +93,10 @@ impl<'o> Synthesizer<'o> {
         /// Build IDs of the kernel stand in the features under this name.
         const NAME: &[u8] = b"[kernel.kallsyms]";
         let stamp = Stamp { pid: -1, tid: 0, time: 0, id: self.id };
-        let text = std::fs::read_to_string(&places.kallsyms).unwrap_or_default();
-        if let Some((start, end)) = kernel_text(&text) {
+        let symbols = File::open(&places.kallsyms).ok().map(BufReader::new);
+        if let Some((start, end)) =
+            symbols.and_then(|symbols| kernel_text(symbols, places.kernel_code_bytes()))
+        {
             self.write(records::kernel_mmap(stamp, start, end - start, b"[kernel.kallsyms]_text"))?;
             let id = places.kernel_build_id();
             self.kernel_files.extend(id.map(|id| BuildId { path: NAME.to_vec(), id, kernel: true }));
@@ -126,10 +129,11 @@ fn in_kernel(record: &mut [u8]) {
     record.get_mut(low).into_iter().for_each(|misc| *misc = *misc & !MODE | KERNEL);
 }
 
-/// Start and end of the kernel's text.
-fn kernel_text(kallsyms: &str) -> Option<(u64, u64)> {
+/// Start and end of the kernel's text. The list of symbols costs the kernel time to write: where the size is known, only
+/// its beginning is read.
+fn kernel_text(kallsyms: impl BufRead, bytes: Option<u64>) -> Option<(u64, u64)> {
     let (mut start, mut end) = (None, None);
-    for line in kallsyms.lines() {
+    for line in kallsyms.lines().map_while(Result::ok) {
         let mut words = line.split(' ');
         let (address, _, name) = (words.next()?, words.next()?, words.next()?);
         match name {
@@ -137,7 +141,8 @@ fn kernel_text(kallsyms: &str) -> Option<(u64, u64)> {
             "_etext" => end = u64::from_str_radix(address, 16).ok(),
             _ => continue,
         }
-        if let (Some(start), Some(end)) = (start, end) {
+        let size_known = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+        if let (Some(start), Some(end)) = (start, end.or(size_known)) {
             return (start != 0 && end > start).then_some((start, end));
         }
     }
@@ -181,9 +186,13 @@ mod tests {
     #[test]
     fn kernel_text_is_found_only_where_addresses_are_shown() {
         let text = "ffffffff81000000 T _text\nffffffff81000000 T _stext\nffffffff82000000 T _etext\n";
-        assert_eq!(kernel_text(text), Some((0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000)));
-        assert_eq!(kernel_text("0000000000000000 T _text\n0000000000000000 T _etext\n"), None);
-        assert_eq!(kernel_text(""), None);
+        assert_eq!(kernel_text(text.as_bytes(), None), Some((0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000)));
+        assert_eq!(
+            kernel_text(text.as_bytes(), Some(4096)),
+            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000))
+        );
+        assert_eq!(kernel_text(&b"0000000000000000 T _text\n0000000000000000 T _etext\n"[..], None), None);
+        assert_eq!(kernel_text(&b""[..], Some(1)), None);
     }
     #[test]
     fn perf_lists_the_build_ids_of_the_kernel_and_its_modules() {

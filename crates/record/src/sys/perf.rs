@@ -92,6 +92,8 @@ pub(crate) struct Ring {
     base: NonNull<u8>,
     data_bytes: usize,
     backward: bool,
+    /// Where the newest record began when a backward ring was last read.
+    dumped: u64,
 }
 
 // SAFETY: the mapping belongs to the ring alone, and any thread may use it.
@@ -111,7 +113,7 @@ impl Ring {
         };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Ring { base, data_bytes: pages * PAGE_BYTES, backward })
+                Ok(Ring { base, data_bytes: pages * PAGE_BYTES, backward, dumped: 0 })
             }
             _ => Err(io::Error::last_os_error()),
         }
@@ -139,8 +141,8 @@ impl Ring {
         let head = self.position(DATA_HEAD_AT).load(Ordering::Acquire);
         let tail = if self.backward { head } else { self.position(DATA_TAIL_AT).load(Ordering::Relaxed) };
         let filled = if self.backward {
-            // The head counts down from 0.
-            usize::try_from(head.wrapping_neg()).unwrap_or(usize::MAX)
+            // The head counts down from 0. What was read before is not read again.
+            usize::try_from(self.dumped.wrapping_sub(head)).unwrap_or(usize::MAX)
         } else {
             usize::try_from(head.wrapping_sub(tail)).unwrap_or(0)
         };
@@ -158,9 +160,11 @@ impl Ring {
         }
     }
 
-    /// Gives the room of the oldest records back to the kernel.
+    /// Gives the room of the oldest records back to the kernel; of a backward ring, remembers that all were read.
     pub(crate) fn free(&mut self, bytes: usize) {
-        if !self.backward {
+        if self.backward {
+            self.dumped = self.position(DATA_HEAD_AT).load(Ordering::Acquire);
+        } else {
             let tail = self.position(DATA_TAIL_AT).load(Ordering::Relaxed);
             self.position(DATA_TAIL_AT).store(tail.wrapping_add(bytes as u64), Ordering::Release);
         }

@@ -42,6 +42,19 @@ impl Drop for NowSignal {
     }
 }
 
+/// Lets a write beyond the limit of file sizes (`ulimit -f`) fail, where a signal would end the recorder. Unlike an
+/// ignored signal, a handler is not inherited by the program.
+pub(crate) fn survive_file_limit() {
+    extern "C" fn nothing(_signal: i32) {}
+    // SAFETY: the structure is a local, and the handler does nothing.
+    unsafe {
+        let mut new: libc::sigaction = std::mem::zeroed();
+        new.sa_sigaction = nothing as *const () as usize;
+        new.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &new, std::ptr::null_mut());
+    }
+}
+
 /// Keeps signals away from the calling thread, so that the one that answers them is woken by them.
 pub(crate) fn block_signals() {
     // SAFETY: the set is a local that the first call fills.

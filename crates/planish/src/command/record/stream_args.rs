@@ -1,6 +1,7 @@
 //! The options of `planish record` that say how records get into files, with perf's spelling and meaning.
 
 use super::Args;
+use crate::cli::Threads;
 use anyhow::bail;
 use record::settings::RingPages;
 use record::streaming::{Affinity, Control, Spread, Streaming, Switch, bytes};
@@ -19,8 +20,9 @@ pub struct StreamArgs {
           default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22))]
     pub compression: Option<i32>,
     /// A reader and a file for each CPU, core or NUMA node; the recording is then a directory
-    #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu")]
-    pub threads: Option<Spread>,
+    #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu",
+          value_parser = Threads::spread)]
+    threads: Option<Threads>,
     /// Readers run on the NUMA node, or the CPU, whose rings they read
     #[arg(long, value_name = "NEAR")]
     pub affinity: Option<Affinity>,
@@ -59,7 +61,7 @@ impl StreamArgs {
             (self.mmap_pages.is_some(), "-m"),
             (self.mmap_flush.is_some(), "--mmap-flush"),
             (self.compression.is_some(), "-z"),
-            (self.threads.is_some(), "--threads"),
+            (self.spread().is_some(), "--threads"),
             (self.affinity.is_some(), "--affinity"),
             (self.realtime.is_some(), "-r"),
             (self.max_size.is_some(), "--max-size"),
@@ -70,13 +72,21 @@ impl StreamArgs {
         given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
     }
 
+    /// What there is a reader for each of; a number of threads, which stands before `record`, means nothing here.
+    fn spread(&self) -> Option<Spread> {
+        match self.threads {
+            Some(Threads::Spread(spread)) => Some(spread),
+            Some(Threads::Count(_)) | None => None,
+        }
+    }
+
     /// The same as values.
     pub fn streaming(&self) -> Streaming {
         Streaming {
             ring: self.mmap_pages,
             wake_bytes: self.mmap_flush,
             compression: self.compression,
-            threads: self.threads,
+            threads: self.spread(),
             affinity: self.affinity,
             realtime: self.realtime,
             max_bytes: self.max_size,
