@@ -26,18 +26,18 @@ mkdir -p "$work" measurements
 case $work in /*) ;; *) work=$PWD/$work ;; esac
 for program in matmul mix rusage; do "$cc" -O2 -g -o "$work/$program" demo/record/$program.c -lpthread; done
 
-# The kernel lowers its limit while sampling takes long; for the measurement it stays where it is.
+# The kernel lowers its limit while sampling takes long, unless its share of the time is 0; then the limit is fixed.
 limit=/proc/sys/kernel/perf_event_max_sample_rate share=/proc/sys/kernel/perf_cpu_time_max_percent
 before="$(cat $limit) $(cat $share)"
-restore() { set -- $before; echo 100 >$share; echo "$1" >$limit; echo "$2" >$share; }
+restore() { set -- $before; echo 25 >$share; echo "$1" >$limit; echo "$2" >$share; }
 trap restore EXIT
-echo 100 >$share
+echo 25 >$share
 echo 100000 >$limit
 echo 0 >$share
 
 declare -A program=(
   [matmul]="$work/matmul 4 ${BENCH_PRODUCTS:-300}"
-  [mix]="$work/mix ${BENCH_TURNS:-40000}"
+  [mix]="$work/mix ${BENCH_TURNS:-15000}"
   [true]=true
 )
 declare -A events=(
