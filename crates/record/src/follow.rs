@@ -44,11 +44,7 @@ pub(crate) struct Ended {
 
 impl Session<'_, '_> {
     /// Reads the rings until the end.
-    pub(crate) fn follow(
-        &mut self,
-        mut child: Option<&mut Child>,
-        forward: &ForwardSignals,
-    ) -> Result<Ended, Error> {
+    pub(crate) fn follow(&mut self, mut child: Option<&mut Child>, forward: &ForwardSignals) -> Ended {
         let child_end = child.as_ref().and_then(|child| end_of(child.id()));
         let (streams, opened, signals, how) = (self.streams, self.opened, self.signals, self.how);
         std::thread::scope(|scope| {
@@ -59,11 +55,7 @@ impl Session<'_, '_> {
             let mut ended = self.lead(&mut child, child_end.as_ref(), forward);
             self.disable();
             drop(end);
-            if let Ok(ended) = &mut ended
-                && ended.failure.is_none()
-            {
-                ended.failure = signals.failure();
-            }
+            ended.failure = ended.failure.or_else(|| signals.failure());
             ended
         })
     }
@@ -73,7 +65,7 @@ impl Session<'_, '_> {
         child: &mut Option<&mut Child>,
         child_end: Option<&OwnedFd>,
         forward: &ForwardSignals,
-    ) -> Result<Ended, Error> {
+    ) -> Ended {
         let (mut stopped, mut full, mut failure) = (false, false, None);
         self.rearm();
         loop {
@@ -86,11 +78,16 @@ impl Session<'_, '_> {
             if self.signals.bytes() >= self.how.max_bytes.unwrap_or(u64::MAX) {
                 (stop, full) = (true, true);
             }
-            stop |= self.obey()?;
-            let over = stopped || stop;
-            if !over {
-                self.change_file()?;
+            // Where another file cannot be begun, what is in this one is to be kept.
+            let obeyed = self.obey().and_then(|told| {
+                stop |= told;
+                if stopped || stop { Ok(()) } else { self.change_file() }
+            });
+            if let Err(error) = obeyed {
+                failure.get_or_insert(error);
+                stop = true;
             }
+            let over = stopped || stop;
             if stop && !stopped {
                 stopped = true;
                 self.disable();
@@ -107,7 +104,7 @@ impl Session<'_, '_> {
                 None => None,
             };
             if let Some(ending) = ending {
-                return Ok(Ended { ending, failure, full });
+                return Ended { ending, failure, full };
             }
         }
     }

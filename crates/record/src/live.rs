@@ -190,7 +190,6 @@ pub fn record(
     forward.ended();
     let (rotation, notes) = (session.rotation, session.notes);
     choice.notes.extend(notes);
-    let ended = ended?;
     let end = session::End { opened: &opened, attrs: &attrs, began_ns, clock, rotation, whole };
     let finished = end.finish(streams, ended, start)?;
     if finished.seen.samples == 0 {
