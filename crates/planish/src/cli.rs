@@ -100,6 +100,8 @@ enum Verb {
     Record(command::record::Args),
     /// Count events of a program, of processes or of the system, without recording where
     Stat(command::stat::Args),
+    /// Say how long threads and stacks waited, from the context switches of a recording
+    Switches(command::switches::Args),
     /// Count branches, fall-through ranges and samples of recordings, per image
     Aggregate(command::aggregate::Args),
     /// Add up counts of several recordings
@@ -137,6 +139,7 @@ impl Cli {
             Verb::Doctor(args) => command::doctor::run(&args, global),
             Verb::Record(args) => command::record::run(args, global),
             Verb::Stat(args) => command::stat::run(&args, global),
+            Verb::Switches(args) => command::switches::run(&args, global),
             Verb::Aggregate(args) => command::aggregate::run(&args, global),
             Verb::Merge(args) => command::merge::run(&args, global),
             Verb::Profile(args) => command::profile::run(args, global),

@@ -3,7 +3,7 @@
 use crate::attr::bit;
 use crate::event::{self, Event as Wanted, Machine};
 use crate::live::Options;
-use crate::plan::{Planned, Sampling, Scope, plan};
+use crate::plan::{Planned, Sampling, Scope, is_switch_stacks, plan, switch_stacks};
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
 use crate::{Error, open};
@@ -58,6 +58,41 @@ const WITH_BRANCHES: [&str; 3] = ["cycles", "branches", "rc4"];
 /// Finds events that the kernel opens.
 pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
     open::check_cpus(&options.cpus)?;
+    let mut choice = choose_sampled(options, scope, machine)?;
+    add_switch_stacks(&mut choice, options, scope, machine)?;
+    Ok(choice)
+}
+
+/// Who was where when it went off its CPU, where switches and callers are recorded and the kernel allows it.
+fn add_switch_stacks(
+    choice: &mut Choice,
+    options: &Options,
+    scope: Scope,
+    machine: &Machine,
+) -> Result<(), Error> {
+    let sampling = &options.sampling;
+    let asked = sampling.switch_events && sampling.call_graph.is_some();
+    if !asked || choice.events.iter().any(|event| is_switch_stacks(&event.attr)) {
+        return Ok(());
+    }
+    let cpu = options.cpus.first().copied().unwrap_or(0);
+    for event in event::parse(&["cs".to_owned()], machine)? {
+        let mut planned = switch_stacks(&event, choice.events.len(), sampling, scope);
+        let mut notes = Vec::new();
+        // Without the kernel's part, where switches happen, it would sample nothing.
+        match probe(&mut planned, scope, cpu, &mut notes) {
+            Ok(()) if notes.is_empty() => choice.events.push(planned),
+            _ => choice.notes.push(format!(
+                "context switches are recorded without their stacks: the event cs happens in the kernel, which needs \
+                 root, CAP_PERFMON, or kernel.perf_event_paranoid 1 (it is {})",
+                paranoid()
+            )),
+        }
+    }
+    Ok(())
+}
+
+fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
     if options.events.is_empty() {
         return usual(options, scope, machine);
     }

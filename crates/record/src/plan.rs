@@ -90,6 +90,7 @@ pub(crate) fn is_tracker(attr: &EventAttr) -> bool {
     (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, DUMMY)
 }
 
+const CONTEXT_SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
 const BPF_OUTPUT: u64 = 10;
 const TYPE_TRACEPOINT: u32 = 2;
@@ -160,6 +161,39 @@ pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Sc
         planned.push(dummy(planned.len(), sampling, scope, addresses));
     }
     planned
+}
+
+/// Every context switch, as the event `cs` says it, with the callers that the options ask for.
+pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope: Scope) -> Planned {
+    // The kernel finds the callers: a software event has no branch records.
+    let call_graph = match sampling.call_graph {
+        Some(CallGraph::BranchRecords) => Some(CallGraph::FramePointers),
+        other => other,
+    };
+    let sampling = Sampling { call_graph, branch_filter: None, ..sampling.clone() };
+    let mut attr = one(cs, &sampling, Some(Rate::Period(1)), scope);
+    attr.flags |= flag::DISABLED;
+    if scope == Scope::Command && sampling.delay.is_none() {
+        attr.flags |= flag::ENABLE_ON_EXEC;
+    }
+    Planned {
+        attr,
+        name: cs.name.clone(),
+        leader: index,
+        precise_max: false,
+        weak: false,
+        immediate: false,
+        tracepoint: None,
+        cpus: None,
+    }
+}
+
+/// Whether an event is every context switch with its callers.
+pub(crate) fn is_switch_stacks(attr: &EventAttr) -> bool {
+    (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, CONTEXT_SWITCHES)
+        && attr.sample_type & sample_type::CALLCHAIN != 0
+        && attr.flags & flag::FREQ == 0
+        && attr.period_or_freq == 1
 }
 
 /// A member of a group whose leader samples takes no samples of its own.

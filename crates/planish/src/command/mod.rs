@@ -13,6 +13,7 @@ pub mod profile_tools;
 pub mod record;
 pub mod report;
 pub mod stat;
+pub mod switches;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

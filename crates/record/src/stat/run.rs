@@ -158,7 +158,8 @@ impl Running<'_> {
         let watched = !ends.is_empty();
         let tick =
             if watched || target.scope() == Scope::Cpus && child.is_none() { TICK } else { BLIND_TICK };
-        let mut deadline = interval.map(|interval| self.start + interval);
+        // Starting the program may have taken longer than an interval.
+        let mut deadline = interval.map(|interval| self.next(interval));
         loop {
             let time = now();
             let left = deadline.map_or(tick, |deadline| deadline.saturating_sub(time)).min(tick);
@@ -179,13 +180,19 @@ impl Running<'_> {
             }
             let counts = self.read(time.saturating_sub(self.start));
             self.tell(&counts, tell);
-            let passed = now().saturating_sub(self.start).as_nanos() / interval.as_nanos().max(1);
-            let next = interval.as_nanos().saturating_mul(passed + 1);
-            let next = self.start + Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX));
+            let next = self.next(interval);
             let between = next.saturating_sub(due).as_nanos() / interval.as_nanos().max(1);
             self.skipped += u64::try_from(between).unwrap_or(0).saturating_sub(1);
             deadline = Some(next);
         }
+    }
+
+    /// The first end of an interval that has not yet passed.
+    fn next(&self, interval: Duration) -> Duration {
+        let interval = interval.as_nanos().max(1);
+        let passed = now().saturating_sub(self.start).as_nanos() / interval;
+        let next = interval.saturating_mul(passed + 1);
+        self.start + Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX))
     }
 
     /// Reads all counters.

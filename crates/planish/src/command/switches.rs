@@ -1,0 +1,244 @@
+//! `planish switches`: how long threads and stacks of a recording waited, and for what reason.
+
+use crate::cli::{FINE, Format, Global};
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+use switches::{Analysis, KernelSymbols, Ledger, StackRow, ThreadRow, Times, Waits, analyse};
+
+/// Version of the JSON schema, which stands in `docs/switches.md`.
+const VERSION: u32 = 1;
+
+/// Say how long threads and stacks waited, from the context switches of a recording.
+///
+/// A thread goes off its CPU because it waits for something (synchronisation) or because another runs instead
+/// (preemption). For the stacks, record with `planish record --switch-events -g`, as root or with CAP_PERFMON.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The recording: a file, the directory form, or `-` for the pipe form on standard input
+    #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
+    pub input: PathBuf,
+    /// How many threads and stacks to print, those that waited longest first; 0: all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let path = args.input.display();
+    let input = if args.input.as_os_str() == "-" {
+        perfdata::Input::from_pipe(std::io::stdin().lock())?
+    } else {
+        perfdata::Input::open(&args.input)?
+    };
+    // Without the right to read it, or on another system, kernel frames stay addresses.
+    let kernel = std::fs::read_to_string("/proc/kallsyms").map(|text| KernelSymbols::parse(&text)).ok();
+    let found = analyse(&input, kernel.as_ref()).with_context(|| path.to_string())?;
+    match args.format {
+        Format::Text => print!("{}", text(&found, args.top)),
+        Format::Json => println!("{:#}", to_json(&found, args.top)),
+    }
+    if !global.quiet {
+        notes(&found);
+    }
+    Ok(FINE)
+}
+
+fn top<Row>(rows: &[Row], top: usize) -> &[Row] {
+    if top == 0 { rows } else { rows.get(..top).unwrap_or(rows) }
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+/// Percent of the waited time of all threads.
+fn share(times: &Times, totals: &Times) -> f64 {
+    let whole = totals.waited_ns();
+    if whole == 0 { 0.0 } else { 100.0 * times.waited_ns() as f64 / whole as f64 }
+}
+
+const HEADER: &str = "   wait ms    waits  longest ms  preempted ms    times      CPU ms   share";
+
+/// The columns of a row; `cpu` where the recording knows it.
+fn columns(times: &Times, totals: &Times, cpu: bool) -> String {
+    let (wait, preempted) = (times.synchronization, times.preemption);
+    let cpu = if cpu { milliseconds(times.cpu_ns) } else { "-".to_owned() };
+    format!(
+        "{:>10} {:>8} {:>11} {:>13} {:>8} {cpu:>11} {:>5.1} %",
+        milliseconds(wait.total_ns),
+        wait.count,
+        milliseconds(wait.longest_ns),
+        milliseconds(preempted.total_ns),
+        preempted.count,
+        share(times, totals)
+    )
+}
+
+fn text(found: &Analysis, most: usize) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{} switches in {} ms, {} threads\n\n{HEADER}  thread",
+        found.ledger.outs,
+        milliseconds(found.span_ns),
+        found.threads.len()
+    );
+    let _ = writeln!(text, "{}  all", columns(&found.totals, &found.totals, true));
+    for thread in top(&found.threads, most) {
+        let _ = writeln!(text, "{}  {}", columns(&thread.times, &found.totals, true), named(thread));
+    }
+    more(&mut text, found.threads.len(), most, "threads");
+    if !found.has_stacks && !found.has_clock {
+        return text;
+    }
+    let _ = writeln!(text, "\n{HEADER}  stack, innermost first");
+    for row in top(&found.stacks, most) {
+        stack(&mut text, row, found);
+    }
+    more(&mut text, found.stacks.len(), most, "stacks");
+    text
+}
+
+fn stack(text: &mut String, row: &StackRow, found: &Analysis) {
+    let columns = columns(&row.times, &found.totals, found.has_clock);
+    let frames = match &row.frames {
+        None => vec!["(no sample)"],
+        Some(frames) if frames.is_empty() => vec!["(empty)"],
+        Some(frames) => frames.iter().map(String::as_str).collect(),
+    };
+    let indent = " ".repeat(columns.chars().count());
+    for (index, frame) in frames.iter().enumerate() {
+        let _ = writeln!(text, "{}  {frame}", if index == 0 { &columns } else { &indent });
+    }
+}
+
+fn more(text: &mut String, all: usize, top: usize, what: &str) {
+    if top != 0 && all > top {
+        let _ = writeln!(text, "… {} more {what} (--top)", all - top);
+    }
+}
+
+fn named(thread: &ThreadRow) -> String {
+    match thread.pid {
+        Some(pid) => format!("{} {pid}/{}", thread.name, thread.tid),
+        None => format!("{} {}", thread.name, thread.tid),
+    }
+}
+
+/// What was not paired, in words, without what did not occur.
+fn unpaired(ledger: &Ledger) -> Vec<(u64, &'static str)> {
+    let all = [
+        (ledger.outs_without_in, "switch-outs followed by another one: the switch-in is missing"),
+        (ledger.outs_at_exit, "switch-outs of threads that ended before they came back"),
+        (ledger.outs_at_end, "switch-outs still waiting at the end of the recording"),
+        (ledger.ins_first, "switch-ins whose switch-out came before the recording or the thread's start"),
+        (ledger.ins_without_out, "switch-ins preceded by another one: the switch-out is missing"),
+        (ledger.samples_without_out, "samples of switches without a switch-out after them"),
+        (ledger.outs_idle + ledger.ins_idle + ledger.samples_idle, "switches of the idle tasks"),
+    ];
+    all.into_iter().filter(|(count, _)| *count > 0).collect()
+}
+
+fn notes(found: &Analysis) {
+    let ledger = &found.ledger;
+    eprintln!(
+        "paired {} of {} switch-outs with their switch-ins, {} of {} samples with their switch-outs",
+        ledger.outs_paired, ledger.outs, ledger.samples_paired, ledger.samples
+    );
+    for (count, what) in unpaired(ledger) {
+        eprintln!("note: {count} {what}");
+    }
+    if !found.has_stacks {
+        eprintln!(
+            "note: no stacks of waits: the recording has no samples of context switches with callers; record with \
+             --switch-events -g, as root or with CAP_PERFMON"
+        );
+    } else if ledger.waits_without_stack > 0 {
+        eprintln!("note: {} waits have no sample, so no stack", ledger.waits_without_stack);
+    }
+    if found.lost > 0 {
+        eprintln!("warning: the recorder lost {} records; times and counts are too small", found.lost);
+    }
+    if found.unreadable > 0 {
+        eprintln!("warning: {} records could not be read or have no thread or time", found.unreadable);
+    }
+    if found.truncated {
+        eprintln!("warning: the recording is cut off or damaged at its end");
+    }
+    for file in &found.unusable_files {
+        eprintln!("note: {file}: not there, or not the file that ran; its frames are offsets");
+    }
+}
+
+fn to_json(found: &Analysis, most: usize) -> Value {
+    let ledger = &found.ledger;
+    json!({
+        "version": VERSION,
+        "span_ns": found.span_ns,
+        "totals": times(&found.totals, &found.totals, true),
+        "thread_count": found.threads.len(),
+        "threads": top(&found.threads, most).iter().map(|thread| thread_json(thread, found)).collect::<Vec<_>>(),
+        "stack_count": found.stacks.len(),
+        "stacks": top(&found.stacks, most).iter().map(|row| stack_json(row, found)).collect::<Vec<_>>(),
+        "has_stacks": found.has_stacks,
+        "has_clock": found.has_clock,
+        "ledger": {
+            "switch_outs": ledger.outs,
+            "switch_outs_paired": ledger.outs_paired,
+            "switch_outs_idle": ledger.outs_idle,
+            "switch_outs_without_in": ledger.outs_without_in,
+            "switch_outs_at_exit": ledger.outs_at_exit,
+            "switch_outs_at_end": ledger.outs_at_end,
+            "switch_ins": ledger.ins,
+            "switch_ins_paired": ledger.ins_paired,
+            "switch_ins_idle": ledger.ins_idle,
+            "switch_ins_first": ledger.ins_first,
+            "switch_ins_without_out": ledger.ins_without_out,
+            "samples": ledger.samples,
+            "samples_paired": ledger.samples_paired,
+            "samples_idle": ledger.samples_idle,
+            "samples_without_out": ledger.samples_without_out,
+            "waits_without_stack": ledger.waits_without_stack,
+        },
+        "unreadable_records": found.unreadable,
+        "lost_records": found.lost,
+        "truncated": found.truncated,
+        "unusable_files": found.unusable_files,
+    })
+}
+
+fn thread_json(thread: &ThreadRow, found: &Analysis) -> Value {
+    let mut object = times(&thread.times, &found.totals, true);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("pid".to_owned(), json!(thread.pid));
+        fields.insert("tid".to_owned(), json!(thread.tid));
+        fields.insert("name".to_owned(), json!(thread.name));
+        fields.insert("voluntary_switches".to_owned(), json!(thread.voluntary));
+        fields.insert("preempted_switches".to_owned(), json!(thread.preempted));
+    }
+    object
+}
+
+fn stack_json(row: &StackRow, found: &Analysis) -> Value {
+    let mut object = times(&row.times, &found.totals, found.has_clock);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("frames".to_owned(), json!(row.frames));
+    }
+    object
+}
+
+fn times(times: &Times, totals: &Times, cpu: bool) -> Value {
+    let waits = |waits: &Waits| json!({ "count": waits.count, "total_ns": waits.total_ns, "longest_ns": waits.longest_ns });
+    json!({
+        "cpu_ns": cpu.then_some(times.cpu_ns),
+        "synchronization": waits(&times.synchronization),
+        "preemption": waits(&times.preemption),
+        "share_percent": share(times, totals),
+    })
+}
