@@ -96,7 +96,9 @@ impl<'k> Stacks<'k> {
             before.end = before.end.min(start);
         }
         let covered: Vec<u64> = process.mappings.range(start..end).map(|(start, _)| *start).collect();
-        covered.iter().for_each(|start| drop(process.mappings.remove(start)));
+        for start in covered {
+            process.mappings.remove(&start);
+        }
         process.mappings.insert(start, Mapping { end, file_offset: map.pgoff, file });
     }
 

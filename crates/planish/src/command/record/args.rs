@@ -131,7 +131,7 @@ pub struct Args {
     /// Record in which namespaces processes run
     #[arg(long)]
     pub namespaces: bool,
-    /// Record context switches
+    /// Record context switches, and with -g or --call-graph who was where at each (event cs), for `planish switches`
     #[arg(long)]
     pub switch_events: bool,
     #[command(flatten)]

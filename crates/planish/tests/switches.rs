@@ -1,0 +1,225 @@
+//! `planish switches` on real recordings: as many switches as the kernel accounts, the same waits as perf's records say,
+//! and the stacks of the program's own functions; in every form of a recording.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn planish(dir: &Path, words: &[&str]) -> Output {
+    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
+    planish.current_dir(dir).args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+fn compile(dir: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.c");
+    let output = dir.join("waits");
+    let flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o"];
+    match Command::new("cc").args(flags).arg(&output).arg(source).output() {
+        Ok(done) if done.status.success() => Some(output),
+        other => {
+            eprintln!("skipped: cc cannot compile: {other:?}");
+            None
+        }
+    }
+}
+
+fn analysed(dir: &Path, recording: &str) -> Value {
+    let done = planish(dir, &["switches", recording, "--format", "json", "--top", "0"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+fn number(object: &Value, key: &str) -> u64 {
+    object[key].as_u64().unwrap_or_else(|| panic!("no {key} in {object}"))
+}
+
+fn check_books(found: &Value) {
+    let ledger = &found["ledger"];
+    let sum = |keys: &[&str]| keys.iter().map(|key| number(ledger, key)).sum::<u64>();
+    let outs = [
+        "switch_outs_paired",
+        "switch_outs_idle",
+        "switch_outs_without_in",
+        "switch_outs_at_exit",
+        "switch_outs_at_end",
+    ];
+    let ins = ["switch_ins_paired", "switch_ins_idle", "switch_ins_first", "switch_ins_without_out"];
+    let samples = ["samples_paired", "samples_idle", "samples_without_out"];
+    assert_eq!(number(ledger, "switch_outs"), sum(&outs), "{ledger}");
+    assert_eq!(number(ledger, "switch_ins"), sum(&ins), "{ledger}");
+    assert_eq!(number(ledger, "samples"), sum(&samples), "{ledger}");
+    // Threads, and stacks, add up to the totals.
+    for rows in ["threads", "stacks"] {
+        for reason in ["synchronization", "preemption"] {
+            for key in ["count", "total_ns"] {
+                let rows = found[rows].as_array().unwrap().iter();
+                let sum: u64 = rows.map(|row| number(&row[reason], key)).sum();
+                assert_eq!(sum, number(&found["totals"][reason], key), "{reason} {key}");
+            }
+        }
+    }
+}
+
+/// Off the CPU by thread, in ns, and switch-outs, from the text of perf.
+fn by_perf(dir: &Path, recording: &str) -> Option<(BTreeMap<u64, u64>, u64)> {
+    let words = ["script", "-i", recording, "--show-switch-events", "--ns", "-F", "tid,time,event"];
+    let done = Command::new("perf").current_dir(dir).args(words).stdin(Stdio::null()).output();
+    let Ok(done) = done else {
+        eprintln!("skipped: perf is not installed");
+        return None;
+    };
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let (mut off, mut waited, mut outs) = (BTreeMap::new(), BTreeMap::new(), 0);
+    for line in text(&done.stdout).lines() {
+        let Some((head, switch)) = line.split_once("PERF_RECORD_SWITCH") else { continue };
+        let mut words = head.split_whitespace();
+        let tid: u64 = words.next().unwrap().parse().unwrap();
+        let time = words.next().unwrap().trim_end_matches(':').replace('.', "");
+        let time: u64 = time.parse().unwrap();
+        if tid == 0 {
+            continue;
+        }
+        if switch.contains("OUT") {
+            outs += 1;
+            off.insert(tid, time);
+        } else if let Some(since) = off.remove(&tid) {
+            *waited.entry(tid).or_insert(0) += time - since;
+        }
+    }
+    Some((waited, outs))
+}
+
+fn compare_with_perf(dir: &Path, recording: &str, found: &Value) {
+    let Some((waited, outs)) = by_perf(dir, recording) else { return };
+    let ledger = &found["ledger"];
+    assert_eq!(number(ledger, "switch_outs") - number(ledger, "switch_outs_idle"), outs);
+    let ours: BTreeMap<u64, u64> = found["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|thread| {
+            let time = |reason: &str| number(&thread[reason], "total_ns");
+            (number(thread, "tid"), time("synchronization") + time("preemption"))
+        })
+        .filter(|(_, time)| *time > 0)
+        .collect();
+    assert_eq!(ours, waited);
+}
+
+/// Whether two counts differ by no more than what goes on outside of the program's own readings.
+fn near(one: u64, other: u64) -> bool {
+    one.abs_diff(other) <= 24 + one.max(other) / 20
+}
+
+#[test]
+fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compile(dir.path()) else { return };
+    let program = program.to_str().unwrap();
+    // The first run reads the program from the disk, which waits.
+    assert!(Command::new(program).output().unwrap().status.success());
+    let done = planish(
+        dir.path(),
+        &["record", "--switch-events", "-g", "-e", "cpu-clock", "-F", "1000", "--", program],
+    );
+    let said = text(&done.stderr);
+    if !done.status.success() {
+        return eprintln!("skipped: {said}");
+    }
+    let numbers: Vec<u64> =
+        text(&done.stdout).split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let found = analysed(dir.path(), "perf.data");
+    check_books(&found);
+    compare_with_perf(dir.path(), "perf.data", &found);
+    assert_eq!((number(&found, "lost_records"), number(&found, "unreadable_records")), (0, 0));
+    let sum =
+        |key: &str| found["threads"].as_array().unwrap().iter().map(|row| number(row, key)).sum::<u64>();
+    let (voluntary, preempted) = (sum("voluntary_switches"), sum("preempted_switches"));
+    assert!(near(voluntary, numbers[0]), "{voluntary} voluntary switches, the kernel accounts {numbers:?}");
+    assert!(near(preempted, numbers[1]), "{preempted} preempted switches, the kernel accounts {numbers:?}");
+    let shown = text(&planish(dir.path(), &["switches", "--top", "3"]).stdout);
+    assert!(shown.contains("wait ms") && shown.contains("more threads"), "{shown}");
+
+    if found["has_stacks"] == false {
+        assert!(said.contains("without their stacks"), "{said}");
+        return eprintln!("skipped: {said}");
+    }
+    let stacks = found["stacks"].as_array().unwrap();
+    let of = |function: &str, reason: &str| -> u64 {
+        let named = format!("{function} (waits)");
+        let has = |row: &&Value| {
+            row["frames"].as_array().is_some_and(|frames| frames.iter().any(|frame| *frame == *named))
+        };
+        stacks.iter().filter(has).map(|row| number(&row[reason], "count")).sum()
+    };
+    let all = |reason: &str| number(&found["totals"][reason], "count");
+    assert!(of("wait_turn", "synchronization") * 2 > all("synchronization"), "{shown}");
+    assert!(of("spin", "preemption") > 0 && of("spin", "synchronization") == 0, "{shown}");
+    assert!(of("wait_turn", "synchronization") > 500, "{shown}");
+    let ran: u64 = stacks
+        .iter()
+        .filter(|row| {
+            row["frames"].as_array().is_some_and(|frames| frames.iter().any(|frame| *frame == "spin (waits)"))
+        })
+        .map(|row| number(row, "cpu_ns"))
+        .sum();
+    // Both spinners run for 0.2 s of CPU time; samples tell it roughly.
+    assert!(ran > 200_000_000, "{ran}");
+}
+
+#[test]
+fn every_form_of_a_recording_of_perf_gives_books_that_balance() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compile(dir.path()) else { return };
+    let forms: [(&str, &[&str]); 4] = [
+        ("plain", &["-e", "cs", "-c", "1", "-g"]),
+        ("compressed", &["-e", "cs", "-c", "1", "-g", "-z"]),
+        ("threads", &["-e", "cs", "-c", "1", "-g", "--threads"]),
+        ("wide", &["-e", "cs", "-c", "1", "-g", "-a"]),
+    ];
+    for (name, options) in forms {
+        let done = Command::new("perf")
+            .current_dir(dir.path())
+            .args(["record", "-q", "--switch-events", "-m", "4M", "-o", name])
+            .args(options)
+            .arg("--")
+            .arg(&program)
+            .stdin(Stdio::null())
+            .output();
+        let Ok(done) = done else { return eprintln!("skipped: perf is not installed") };
+        if !done.status.success() {
+            eprintln!("skipped: {name}: {}", text(&done.stderr));
+            continue;
+        }
+        let found = analysed(dir.path(), name);
+        check_books(&found);
+        assert!(number(&found["totals"]["synchronization"], "count") > 500, "{name}");
+        assert_eq!(found["has_stacks"], true, "{name}");
+        if number(&found, "lost_records") == 0 {
+            compare_with_perf(dir.path(), name, &found);
+        }
+    }
+}
+
+#[test]
+fn a_recording_without_switches_is_an_error_that_says_what_to_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = planish(
+        dir.path(),
+        &["record", "-e", "cpu-clock", "--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"],
+    );
+    if !done.status.success() {
+        return eprintln!("skipped: {}", text(&done.stderr));
+    }
+    let done = planish(dir.path(), &["switches"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done.stderr).contains("--switch-events"), "{}", text(&done.stderr));
+}
