@@ -173,7 +173,10 @@ pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope
     let sampling = Sampling { call_graph, branch_filter: None, ..sampling.clone() };
     let mut attr = one(cs, &sampling, Some(Rate::Period(1)), scope);
     attr.flags |= flag::DISABLED;
-    if scope == Scope::Command && sampling.delay.is_none() {
+    if sampling.overwrite {
+        attr.flags |= bit::WRITE_BACKWARD;
+    }
+    if scope == Scope::Command && !sampling.late() {
         attr.flags |= flag::ENABLE_ON_EXEC;
     }
     Planned {
