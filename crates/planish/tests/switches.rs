@@ -167,7 +167,9 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     let ran: u64 = stacks
         .iter()
         .filter(|row| {
-            row["frames"].as_array().is_some_and(|frames| frames.iter().any(|frame| *frame == "crowd (waits)"))
+            row["frames"]
+                .as_array()
+                .is_some_and(|frames| frames.iter().any(|frame| *frame == "crowd (waits)"))
         })
         .map(|row| number(row, "cpu_ns"))
         .sum();

@@ -295,12 +295,16 @@ mod tests {
             let mut pairing = Pairing::default();
             for _ in 0..next(60) {
                 let (tid, time) = (next(3) as i32, next(1000));
-                match next(5) {
-                    0 => pairing.sample(tid, A),
-                    1 => drop(pairing.switch_out(tid, time, next(2) == 0)),
-                    2 | 3 => drop(pairing.switch_in(tid, time)),
-                    _ => drop(pairing.exit(tid, time)),
-                }
+                let ended = match next(5) {
+                    0 => {
+                        pairing.sample(tid, A);
+                        Ended::Nothing
+                    }
+                    1 => pairing.switch_out(tid, time, next(2) == 0),
+                    2 | 3 => pairing.switch_in(tid, time),
+                    _ => pairing.exit(tid, time),
+                };
+                assert!(!matches!(ended, Ended::Wait(wait) if wait.tid == 0 || wait.end_ns < wait.start_ns));
             }
             let ledger = pairing.finish();
             assert!(ledger.balances(), "{ledger:?}");
