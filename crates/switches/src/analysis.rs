@@ -156,6 +156,8 @@ impl Reading<'_, '_> {
             Record::Fork(task) => {
                 self.stacks.fork(task);
                 let name = self.threads.get(&task.parent_tid).map(|thread| thread.name.clone());
+                self.pairing.begins(task.tid);
+                self.ended.extend(self.threads.remove(&task.tid));
                 let thread = self.thread(task.tid, Some(task.pid));
                 thread.name = name.unwrap_or_default();
             }
@@ -171,7 +173,6 @@ impl Reading<'_, '_> {
             Record::Exit(task) => {
                 let ended = self.pairing.exit(task.tid, task.time);
                 self.ended(task.tid, ended);
-                self.ended.extend(self.threads.remove(&task.tid));
             }
             Record::Switch { out, preempt } | Record::SwitchCpuWide { out, preempt, .. } => {
                 self.switch(id, *out, *preempt);

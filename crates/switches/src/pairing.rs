@@ -77,7 +77,7 @@ pub struct Ledger {
     pub samples_paired: u64,
     /// Of the idle task.
     pub samples_idle: u64,
-    /// Followed by another sample, a switch-in or the end before any switch-out.
+    /// Followed by another sample, a switch-in or the thread's or recording's end before any switch-out.
     pub samples_without_out: u64,
     /// Waits with both ends and no sample: only their time is known.
     pub waits_without_stack: u64,
@@ -91,6 +91,15 @@ impl Ledger {
         let ins = self.ins_paired + self.ins_idle + self.ins_first + self.ins_without_out;
         let samples = self.samples_paired + self.samples_idle + self.samples_without_out;
         (outs, ins, samples) == (self.outs, self.ins, self.samples) && self.outs_paired == self.ins_paired
+    }
+
+    /// What a thread leaves open.
+    fn close(&mut self, thread: &Thread) {
+        if matches!(thread.place, Place::Off { .. }) {
+            let reason = if thread.exited { &mut self.outs_at_exit } else { &mut self.outs_at_end };
+            *reason += 1;
+        }
+        self.samples_without_out += u64::from(thread.sampled.is_some());
     }
 }
 
@@ -113,6 +122,8 @@ struct Thread {
     place: Place,
     /// The sample of a switch that has not yet come.
     sampled: Option<StackId>,
+    /// It ended; in recordings of whole CPUs its last switch-out comes after that.
+    exited: bool,
 }
 
 /// Joins the records of all threads.
@@ -193,27 +204,31 @@ impl Pairing {
         }
     }
 
-    /// A thread ended; what ends is its time on the CPU.
+    /// A thread begins: what another of that number left open goes into the books.
+    pub fn begins(&mut self, tid: i32) {
+        if let Some(before) = self.threads.insert(tid, Thread::default()) {
+            self.ledger.close(&before);
+        }
+    }
+
+    /// A thread ends; what ends is its time on the CPU.
     pub fn exit(&mut self, tid: i32, time_ns: u64) -> Ended {
-        let Some(thread) = self.threads.remove(&tid) else { return Ended::Nothing };
-        self.ledger.samples_without_out += u64::from(thread.sampled.is_some());
-        match thread.place {
-            Place::On { since } => Ended::Run(time_ns.saturating_sub(since)),
-            Place::Off { .. } => {
-                self.ledger.outs_at_exit += 1;
-                Ended::Nothing
+        let Some(thread) = self.threads.get_mut(&tid) else { return Ended::Nothing };
+        thread.exited = true;
+        match &mut thread.place {
+            Place::On { since } => {
+                let ran = time_ns.saturating_sub(*since);
+                *since = time_ns.max(*since);
+                Ended::Run(ran)
             }
-            Place::Unknown => Ended::Nothing,
+            Place::Off { .. } | Place::Unknown => Ended::Nothing,
         }
     }
 
     /// The recording ended: what is still open goes into the books.
     pub fn finish(self) -> Ledger {
         let mut ledger = self.ledger;
-        for thread in self.threads.values() {
-            ledger.outs_at_end += u64::from(matches!(thread.place, Place::Off { .. }));
-            ledger.samples_without_out += u64::from(thread.sampled.is_some());
-        }
+        self.threads.values().for_each(|thread| ledger.close(thread));
         ledger
     }
 }
@@ -246,6 +261,18 @@ mod tests {
     }
 
     #[test]
+    fn the_last_switch_of_a_thread_comes_after_its_end_and_belongs_to_it() {
+        let mut pairing = Pairing::default();
+        pairing.switch_in(7, 10);
+        assert_eq!(pairing.exit(7, 30), Ended::Run(20));
+        pairing.sample(7, A);
+        assert_eq!(pairing.switch_out(7, 35, false), Ended::Run(5));
+        let ledger = pairing.finish();
+        assert!(ledger.balances(), "{ledger:?}");
+        assert_eq!((ledger.outs_at_exit, ledger.outs_at_end, ledger.samples_paired), (1, 0, 1));
+    }
+
+    #[test]
     fn what_has_no_partner_is_in_the_books() {
         let mut pairing = Pairing::default();
         pairing.runs(7, 5);
@@ -255,6 +282,8 @@ mod tests {
         assert_eq!(pairing.switch_out(7, 20, false), Ended::Nothing);
         pairing.sample(7, A);
         pairing.exit(7, 30);
+        // Another thread of that number.
+        pairing.begins(7);
         pairing.switch_in(7, 40);
         pairing.switch_in(7, 50);
         pairing.sample(7, A);
@@ -295,7 +324,11 @@ mod tests {
             let mut pairing = Pairing::default();
             for _ in 0..next(60) {
                 let (tid, time) = (next(3) as i32, next(1000));
-                let ended = match next(5) {
+                let ended = match next(6) {
+                    5 => {
+                        pairing.begins(tid);
+                        Ended::Nothing
+                    }
                     0 => {
                         pairing.sample(tid, A);
                         Ended::Nothing
