@@ -1,6 +1,7 @@
 //! Which instructions may run on the processor on behalf of the look-ahead: those that reach nothing but the operands
 //! they name, on a processor that has them.
 
+use crate::vectors::Widest;
 use iced_x86::{Code, CpuidFeature, EncodingKind, FlowControl, Instruction, Mnemonic, OpKind};
 use std::arch::is_x86_feature_detected as has;
 
@@ -107,7 +108,7 @@ fn here(feature: CpuidFeature, instruction: &Instruction) -> bool {
         F::GFNI => has!("gfni"),
         F::VAES => has!("vaes"),
         F::VPCLMULQDQ => has!("vpclmulqdq"),
-        F::AVX512F => has!("avx512f"),
+        F::AVX512F => Widest::here() == Widest::Avx512,
         F::AVX512VL => has!("avx512vl"),
         F::AVX512BW => has!("avx512bw"),
         F::AVX512DQ => has!("avx512dq"),

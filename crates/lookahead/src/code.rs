@@ -17,6 +17,8 @@ const MOST_KEPT: usize = 4 << 20;
 /// Ops of forgotten blocks that may lie about.
 const MOST_PASSED: usize = 256 << 10;
 const LONGEST: usize = 15;
+/// Bytes of a block, at most.
+const MOST_BYTES: usize = MOST_OPS * LONGEST;
 
 /// Straight-line code up to a branch.
 pub(crate) struct Block {
@@ -25,6 +27,24 @@ pub(crate) struct Block {
     pub count: u32,
     /// The blocks that followed last: not taken, taken.
     pub links: [u32; 2],
+    /// The bytes it was made of, where they may change; `None` where they last.
+    made_of: Option<Box<[u8]>>,
+}
+
+impl Block {
+    /// Whether its code cannot have changed since it was decoded.
+    #[inline(always)]
+    pub(crate) fn lasts(&self) -> bool {
+        self.made_of.is_none()
+    }
+
+    /// Whether memory still holds the code that it was decoded from.
+    fn is_current(&self, pages: &mut Pages, source: &mut dyn Source) -> bool {
+        let Some(made_of) = &self.made_of else { return true };
+        let mut now = [0; MOST_BYTES];
+        let Some(now) = now.get_mut(..made_of.len()) else { return false };
+        pages.copy_out(source, self.start, now).is_some() && **made_of == *now
+    }
 }
 
 /// The blocks of a process.
@@ -72,10 +92,14 @@ impl Code {
         source: &mut dyn Source,
         native: &mut Native,
     ) -> Option<u32> {
-        match self.by_start.get(&start) {
-            Some(at) => Some(*at),
-            None => self.decode(start, pages, source, native),
+        let known = self.by_start.get(&start).copied();
+        match known.and_then(|at| Some((at, self.blocks.get_mut(at as usize)?))) {
+            Some((at, block)) if block.is_current(pages, source) => return Some(at),
+            // The program has written other code there since.
+            Some((_, block)) => block.start = u64::MAX,
+            None => {}
         }
+        self.decode(start, pages, source, native)
     }
 
     #[cold]
@@ -112,9 +136,17 @@ impl Code {
         }
         let at = u32::try_from(self.blocks.len()).ok()?;
         let count = self.ops.len() as u32 - first;
-        self.blocks.push(Block { start, first, count, links: [NONE; 2] });
+        let length = ip.wrapping_sub(start) as usize;
+        let mut made_of = None;
+        if [start, ip.wrapping_sub(1)].into_iter().any(|end| source.text(end) == Text::Passing) {
+            let mut bytes = vec![0; length.min(MOST_BYTES)].into_boxed_slice();
+            pages.copy_out(source, start, &mut bytes)?;
+            made_of = Some(bytes);
+        }
+        let passes = made_of.is_some();
+        self.blocks.push(Block { start, first, count, links: [NONE; 2], made_of });
         self.by_start.insert(start, at);
-        if source.text(start) == Text::Passing {
+        if passes {
             self.passing.push(start);
             self.passed += count as usize;
         }

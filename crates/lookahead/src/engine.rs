@@ -183,7 +183,7 @@ fn follow<F: FnMut(u64)>(code: &mut Code, cpu: &mut Cpu<'_>, seen: &mut F) -> St
     loop {
         let linked = code.blocks.get(last as usize).map_or(NONE, |block| block.links[usize::from(cpu.taken)]);
         let at = match code.blocks.get(linked as usize) {
-            Some(block) if block.start == cpu.rip => linked,
+            Some(block) if block.start == cpu.rip && block.lasts() => linked,
             _ => {
                 let Some(at) = code.find(cpu.rip, cpu.pages, cpu.source, cpu.native) else {
                     return Stop::Memory { address: RuntimeAddr(cpu.rip) };

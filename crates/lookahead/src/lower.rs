@@ -7,7 +7,7 @@ use crate::native::{self, Native};
 use crate::op::{Family, Form, Op, Run, pick};
 use crate::string::{self, Kind};
 use crate::{saved, vectors};
-use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
 /// Makes an instruction ready. What has no model runs on the processor, and what may not do that ends the look-ahead.
 pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
@@ -235,6 +235,10 @@ fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
         M::Vzeroall => Some(vectors::zero_all),
         M::Ldmxcsr | M::Vldmxcsr => Some(native::load_mxcsr),
         M::Stmxcsr | M::Vstmxcsr => Some(native::store_mxcsr),
+        M::Fldcw => Some(native::load_x87_control),
+        // Exceptions are masked, so none waits.
+        M::Wait => Some(nothing),
+        M::Rdsspd | M::Rdsspq => Some(native::read_shadow_stack_pointer),
         M::Xsave
         | M::Xsave64
         | M::Xsavec
@@ -324,7 +328,8 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
             Some(control::ret)
         }
         M::Jrcxz => Some(control::count_down),
-        M::Loop | M::Loope | M::Loopne if near => {
+        // With a prefix they count in ecx.
+        M::Loop | M::Loope | M::Loopne if near && !counts_in_ecx(instruction) => {
             op.extra = match instruction.mnemonic() {
                 M::Loop => 1,
                 M::Loope => 2,
@@ -335,6 +340,13 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
         M::Syscall | M::Sysenter | M::Int => Some(control::system_call),
         _ => None,
     }
+}
+
+fn counts_in_ecx(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.code(),
+        Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX
+    )
 }
 
 fn string_instruction(instruction: &Instruction, op: &mut Op) -> Option<Run> {

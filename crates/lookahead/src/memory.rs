@@ -57,6 +57,11 @@ pub trait Source {
     /// How the code at an address may be remembered.
     fn text(&mut self, address: u64) -> Text;
 
+    /// Whether the thread keeps a second stack of return addresses, which some instructions then read.
+    fn has_shadow_stack(&mut self) -> bool {
+        true
+    }
+
     /// Copies several pages at once, as far as it can, and says how many from the first on.
     fn pages(&mut self, addresses: &[u64], into: &mut [Page]) -> usize {
         let mut done = 0;

@@ -279,9 +279,8 @@ fn run(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     if has(trait_bit::READS_FLAGS) {
         cpu.state.flags_image = cpu.flags.image() & bit::STATUS | 0x202;
     }
-    if has(trait_bit::X87) && !cpu.native.x87_loaded {
-        sys::load_x87(&cpu.native.x87);
-        cpu.native.x87_loaded = true;
+    if has(trait_bit::X87) {
+        load_x87(cpu);
     }
     let address = if size == 0 { 0 } else { cpu.address(op) };
     let Native { arena: Some(arena), bounce, .. } = &mut *cpu.native else { return cpu.end(Stop::Fault) };
@@ -316,10 +315,35 @@ fn run(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     true
 }
 
+/// Brings the x87 registers of the thread into the processor.
+fn load_x87(cpu: &mut Cpu<'_>) {
+    if !cpu.native.x87_loaded {
+        sys::load_x87(&cpu.native.x87);
+        cpu.native.x87_loaded = true;
+    }
+}
+
+/// fldcw, with exceptions masked.
+pub(crate) fn load_x87_control(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+    let address = cpu.address(op);
+    let Some(value) = cpu.load::<u16>(address) else { return false };
+    load_x87(cpu);
+    sys::set_x87_control(value);
+    true
+}
+
+/// rdsspd and rdsspq, which do nothing where there is no shadow stack.
+pub(crate) fn read_shadow_stack_pointer(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+    !cpu.source.has_shadow_stack() || cpu.end(Stop::Unmodelled { mnemonic: crate::Mnemonic(op.mnemonic) })
+}
+
 /// ldmxcsr, with exceptions masked.
 pub(crate) fn load_mxcsr(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     let address = cpu.address(op);
     let Some(value) = cpu.load::<u32>(address) else { return false };
+    if value & !sys::MXCSR_KNOWN != 0 {
+        return cpu.end(Stop::Fault);
+    }
     sys::set_mxcsr(value);
     true
 }

@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 const MXCSR_MASKS: u32 = 0x1f80;
 /// Exceptions of the x87 control word, masked.
 const X87_MASKS: u16 = 0x3f;
+/// Bits of the x87 status word that say that an exception waits.
+const X87_PENDING: u16 = 0x8080;
 const X87_IMAGE_BYTES: usize = 512;
 
 /// Memory that is mapped twice, to be written in one place and run in the other.
@@ -90,10 +92,14 @@ impl Drop for Arena {
     }
 }
 
+/// Bits of MXCSR that every processor has; others must not be set.
+pub(crate) const MXCSR_KNOWN: u32 = 0xffff;
+
 /// Sets MXCSR, with all exceptions masked: rounding and denormals as the thread has them.
 pub(crate) fn set_mxcsr(value: u32) {
-    let masked = value | MXCSR_MASKS;
-    // SAFETY: all exceptions are masked, and no floating-point code of Rust's runs until it is set back.
+    let masked = value & MXCSR_KNOWN | MXCSR_MASKS;
+    // SAFETY: no reserved bit is set, all exceptions are masked, and no floating-point code of Rust's runs until it is
+    // set back.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &masked, options(nostack, readonly)) };
 }
 
@@ -120,8 +126,18 @@ pub(crate) fn load_x87(image: &X87Image) {
         now.0[..24].copy_from_slice(&image.0[..24]);
         now.0[32..160].copy_from_slice(&image.0[32..160]);
         now.0[..2].copy_from_slice(&control.to_le_bytes());
+        // With all exceptions masked none is pending: neither the summary bit nor the busy bit.
+        let status = u16::from_le_bytes([image.0[2], image.0[3]]) & !X87_PENDING;
+        now.0[2..4].copy_from_slice(&status.to_le_bytes());
         asm!("fxrstor64 [{}]", in(reg) &now, options(nostack, readonly));
     }
+}
+
+/// Sets the x87 control word, with all exceptions masked: rounding and precision as the thread wants them.
+pub(crate) fn set_x87_control(value: u16) {
+    let masked = value | X87_MASKS;
+    // SAFETY: all exceptions are masked, and Rust code does not compute with x87 registers.
+    unsafe { asm!("fldcw [{}]", in(reg) &masked, options(nostack, readonly)) };
 }
 
 /// Empties the x87 registers, as Rust code expects them.

@@ -57,7 +57,7 @@ fn names(dir: &Path) -> Vec<String> {
 
 #[test]
 fn a_signal_to_planish_alone_ends_the_program_and_finishes_the_file() {
-    for branches in ["emulated", "none"] {
+    for branches in ["emulated", "software", "none"] {
         if !works(branches) {
             continue;
         }
@@ -74,7 +74,7 @@ fn a_signal_to_planish_alone_ends_the_program_and_finishes_the_file() {
 
 #[test]
 fn a_second_signal_ends_a_program_that_ignores_the_first() {
-    for branches in ["emulated", "none"] {
+    for branches in ["emulated", "software", "none"] {
         if !works(branches) {
             continue;
         }

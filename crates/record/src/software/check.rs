@@ -12,7 +12,7 @@ const MOST_ROUNDS: u64 = 1 << 20;
 pub(crate) enum Checked {
     /// The same instructions, and the same registers at the end.
     Same,
-    /// A signal, a system call or the thread's end came in between; the same up to there.
+    /// A signal, a system call, the thread's end or a very long string instruction came in between; the same up to there.
     Cut,
     /// Another way.
     Different {
@@ -51,8 +51,11 @@ pub(crate) fn step_along(
             let Ok(now) = thread.registers() else { return (Checked::Cut, steps) };
             at = now.rip;
             // A repeated string instruction stays where it is until its last round.
-            if at != *expected || stays || rounds > MOST_ROUNDS {
+            if at != *expected || stays {
                 break;
+            }
+            if rounds > MOST_ROUNDS {
+                return (Checked::Cut, steps);
             }
         }
         if last && let Some(end) = end {

@@ -32,6 +32,8 @@ pub(crate) struct Memory<'s, 't> {
     pub thread: &'s Stopped<'t>,
     pub known: &'s mut Known,
     pub own_clock: &'s mut Option<Vvar>,
+    /// Whether the thread has a shadow stack, once that was asked.
+    pub shadow_stack: Option<bool>,
 }
 
 impl Memory<'_, '_> {
@@ -67,6 +69,18 @@ impl Source for Memory<'_, '_> {
 
     fn text(&mut self, address: u64) -> Text {
         self.known.code.kind(address)
+    }
+
+    fn has_shadow_stack(&mut self) -> bool {
+        let tid = self.thread.tid();
+        *self.shadow_stack.get_or_insert_with(|| {
+            // Kernels that know shadow stacks name the thread's features here.
+            std::fs::read_to_string(format!("/proc/{tid}/status")).map_or(true, |status| {
+                status.lines().any(|line| {
+                    line.strip_prefix("x86_Thread_features:").is_some_and(|list| list.contains("shstk"))
+                })
+            })
+        })
     }
 
     fn pages(&mut self, addresses: &[u64], into: &mut [Page]) -> usize {

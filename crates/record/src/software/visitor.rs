@@ -147,7 +147,7 @@ impl<'r> Recorder<'r> {
         let process = self.processes.entry(thread.pid()).or_default();
         let engine = process.engine.get_or_insert_with(|| Box::new(Engine::new()));
         let check = self.check.is_some_and(|every| self.went.stops.is_multiple_of(every.max(1)));
-        let mut memory = Memory { thread, known: &mut process.known, own_clock: &mut self.own_clock };
+        let mut memory = Memory { thread, known: &mut process.known, own_clock: &mut self.own_clock, shadow_stack: None };
         let mut foreseen = Vec::new();
         let outcome = if check {
             engine.trace(&start, &self.area, &mut memory, &self.limits, &mut self.branches, &mut |ip| {
