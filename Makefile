@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-compare test bench bench-kernel bench-record fuzz build fmt clippy msrv licences clean
+.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -21,14 +21,18 @@ test: setup ## every test, then a short fuzz run over the kept inputs
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-bench: ## planish beside its peers, and the error rates of compare; writes measurements/
+bench: ## planish beside its peers, the error rates of compare, software branch stacks; writes measurements/
 	@scripts/setup.sh bench
 	@scripts/bench.sh
 	@scripts/bench-compare.sh
 	@scripts/bench-record.sh
+	@scripts/bench-software.sh
 
 bench-record: ## planish record beside perf record (root); writes measurements/
 	@scripts/bench-record.sh
+
+bench-software: setup ## what software branch stacks cost and how exact they are; writes measurements/
+	@scripts/bench-software.sh
 
 demo-compare: setup ## four comparisons of SQLite builds (20 minutes); writes docs/examples/
 	@scripts/demo-compare.sh
