@@ -75,7 +75,7 @@ pub struct Args {
     /// What to sample, by perf's syntax: -e cycles:u -e '{cpu-clock,page-faults}'; repeatable
     #[arg(short = 'e', long = "event", value_name = "EVENT", long_help = EVENTS_HELP)]
     pub events: Vec<String>,
-    /// Sample every so many events; emulated: taken branches [default: 1000], clock: nanoseconds
+    /// Sample every so many events; emulated: taken branches [default: 1000], software and clock: nanoseconds
     #[arg(short = 'c', long = "count", value_name = "PERIOD", conflicts_with = "frequency",
           value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     pub period: Option<u64>,
@@ -252,6 +252,8 @@ impl Args {
             depth: self.depth.map_or(usual.depth, usize::from),
             pace: budget.or(period).or(frequency).unwrap_or(usual.pace),
             stop_by: match self.stop_by {
+                // A period means the same on every machine.
+                None if self.period.is_some() => software::StopBy::Clock,
                 None => usual.stop_by,
                 Some(StopBy::Clock) => software::StopBy::Clock,
                 Some(StopBy::Branches) => software::StopBy::Branches,
