@@ -81,7 +81,7 @@ fn by_perf(dir: &Path, recording: &str) -> Option<(BTreeMap<u64, u64>, u64)> {
     for line in text(&done.stdout).lines() {
         let Some((head, switch)) = line.split_once("PERF_RECORD_SWITCH") else { continue };
         let mut words = head.split_whitespace();
-        let tid: u64 = words.next().unwrap().parse().unwrap();
+        let tid: i64 = words.next().unwrap().parse().unwrap();
         let time = words.next().unwrap().trim_end_matches(':').replace('.', "");
         let time: u64 = time.parse().unwrap();
         if tid == 0 {
@@ -89,9 +89,12 @@ fn by_perf(dir: &Path, recording: &str) -> Option<(BTreeMap<u64, u64>, u64)> {
         }
         if switch.contains("OUT") {
             outs += 1;
-            off.insert(tid, time);
+            // A thread that has given its number back is -1, like all others of its kind.
+            if tid > 0 {
+                off.insert(tid, time);
+            }
         } else if let Some(since) = off.remove(&tid) {
-            *waited.entry(tid).or_insert(0) += time - since;
+            *waited.entry(tid as u64).or_insert(0) += time - since;
         }
     }
     Some((waited, outs))

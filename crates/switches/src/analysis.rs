@@ -204,7 +204,8 @@ impl Reading<'_, '_> {
         };
         let (first, last) = self.span.unwrap_or((time, time));
         self.span = Some((first.min(time), last.max(time)));
-        if tid != 0 {
+        // The idle tasks are 0, and threads that gave their number back -1.
+        if tid > 0 {
             let thread = self.thread(tid, id.pid);
             thread.voluntary += u64::from(out && !preempt);
             thread.preempted += u64::from(out && preempt);

@@ -67,7 +67,8 @@ pub struct Ledger {
     pub ins_paired: u64,
     /// Of the idle task.
     pub ins_idle: u64,
-    /// The first of a thread: what it did before is not recorded, or it was just made.
+    /// The first of a thread: what it did before is not recorded, or it was just made; or of one that has no number any
+    /// more.
     pub ins_first: u64,
     /// Preceded by another switch-in of the same thread: the switch-out between is missing.
     pub ins_without_out: u64,
@@ -136,6 +137,11 @@ pub struct Pairing {
 /// The idle tasks of all CPUs have this number.
 const IDLE: i32 = 0;
 
+/// Whether a record is of a thread that has already given its number back, which the kernel then writes as -1.
+fn is_gone(tid: i32) -> bool {
+    tid < 0
+}
+
 impl Pairing {
     /// A thread is known to run now: it has just become its program.
     pub fn runs(&mut self, tid: i32, time_ns: u64) {
@@ -152,6 +158,10 @@ impl Pairing {
             self.ledger.samples_idle += 1;
             return;
         }
+        if is_gone(tid) {
+            self.ledger.samples_without_out += 1;
+            return;
+        }
         let before = self.threads.entry(tid).or_default().sampled.replace(stack);
         self.ledger.samples_without_out += u64::from(before.is_some());
     }
@@ -161,6 +171,10 @@ impl Pairing {
         self.ledger.outs += 1;
         if tid == IDLE {
             self.ledger.outs_idle += 1;
+            return Ended::Nothing;
+        }
+        if is_gone(tid) {
+            self.ledger.outs_at_exit += 1;
             return Ended::Nothing;
         }
         let thread = self.threads.entry(tid).or_default();
@@ -182,6 +196,10 @@ impl Pairing {
         self.ledger.ins += 1;
         if tid == IDLE {
             self.ledger.ins_idle += 1;
+            return Ended::Nothing;
+        }
+        if is_gone(tid) {
+            self.ledger.ins_first += 1;
             return Ended::Nothing;
         }
         let thread = self.threads.entry(tid).or_default();
@@ -323,7 +341,7 @@ mod tests {
         for _ in 0..200 {
             let mut pairing = Pairing::default();
             for _ in 0..next(60) {
-                let (tid, time) = (next(3) as i32, next(1000));
+                let (tid, time) = (next(4) as i32 - 1, next(1000));
                 let ended = match next(6) {
                     5 => {
                         pairing.begins(tid);
