@@ -48,6 +48,8 @@ pub struct Outcome {
     pub instructions: u64,
     /// Pages of memory that were copied.
     pub pages: usize,
+    /// Whether a clock was read: what depends on it may go another way a moment later.
+    pub clock_read: bool,
     /// Where the thread will be then.
     pub instruction_pointer: RuntimeAddr,
 }
@@ -171,8 +173,8 @@ impl Engine {
             sys::clear_x87();
         }
         sys::set_mxcsr(host);
-        let pages = self.pages.copied();
-        Outcome { stop, instructions, pages, instruction_pointer: RuntimeAddr(rip) }
+        let (pages, clock_read) = (self.pages.copied(), self.pages.clock_read);
+        Outcome { stop, instructions, pages, clock_read, instruction_pointer: RuntimeAddr(rip) }
     }
 }
 

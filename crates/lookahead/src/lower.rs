@@ -343,10 +343,7 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
 }
 
 fn counts_in_ecx(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.code(),
-        Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX
-    )
+    matches!(instruction.code(), Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX)
 }
 
 fn string_instruction(instruction: &Instruction, op: &mut Op) -> Option<Run> {

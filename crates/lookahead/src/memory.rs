@@ -81,6 +81,8 @@ pub(crate) struct Pages {
     slots: FxHashMap<u64, u32>,
     pages: Vec<Page>,
     used: usize,
+    /// Whether something was read that changes with time.
+    pub clock_read: bool,
     /// Holds a live page for the time of an access.
     live: Box<Page>,
     /// Pages that were accessed, some more than once.
@@ -97,6 +99,7 @@ impl Pages {
             slots: FxHashMap::default(),
             pages: Vec::new(),
             used: 0,
+            clock_read: false,
             live: Box::new(Page::EMPTY),
             accessed: Vec::new(),
             habit: Habit::default(),
@@ -112,6 +115,7 @@ impl Pages {
         self.recent = [(NO_PAGE, 0); RECENT];
         self.slots.clear();
         self.used = 0;
+        self.clock_read = false;
         let mut wanted = std::mem::take(&mut self.wanted);
         self.habit.wanted(stack & !PAGE_MASK, &mut wanted);
         while self.pages.len() < wanted.len() {
@@ -161,6 +165,7 @@ impl Pages {
                 Ok(slot as usize)
             }
             Fetched::Live => {
+                self.clock_read = true;
                 std::mem::swap(&mut *self.live, place);
                 Err(true)
             }

@@ -376,6 +376,7 @@ fn cpuid(cpu: &mut Cpu<'_>, _: &Op) -> bool {
 
 fn time_stamp(cpu: &mut Cpu<'_>, _: &Op) -> bool {
     use crate::cpu::{RAX, RDX};
+    cpu.pages.clock_read = true;
     let (stamp, _) = sys::time_stamp();
     cpu.set(RAX, stamp as u32);
     cpu.set(RDX, (stamp >> 32) as u32);

@@ -100,8 +100,10 @@ pub struct LookAhead {
     pub checked: u64,
     /// Instructions that were stepped for that.
     pub checked_instructions: u64,
-    /// Checked stops where the thread went another way, or ended with other registers.
+    /// Checked stops where the thread went another way, or ended with other registers, and no clock was read.
     pub mismatches: u64,
+    /// Such stops where a clock was read, which showed another time to the thread than to the look-ahead.
+    pub clock_races: u64,
 }
 
 /// The way of records from rings into files.

@@ -231,10 +231,15 @@ fn tell_look_ahead(went: &record::LookAhead) {
     );
     if went.checked > 0 {
         eprintln!(
-            "checked {} by {} single steps: {}",
+            "checked {} by {} single steps: {}{}",
             counted(went.checked, "stack", "stacks"),
             went.checked_instructions,
-            counted(went.mismatches, "mismatch", "mismatches")
+            counted(went.mismatches, "mismatch", "mismatches"),
+            if went.clock_races > 0 {
+                format!(", and {} after the clock was read", went.clock_races)
+            } else {
+                String::new()
+            }
         );
     }
 }
@@ -282,6 +287,7 @@ fn to_json(summary: &Summary) -> serde_json::Value {
             "checked": went.checked,
             "checked_instructions": went.checked_instructions,
             "mismatches": went.mismatches,
+            "clock_races": went.clock_races,
         });
         fields.insert("look_ahead".to_owned(), look_ahead);
     }

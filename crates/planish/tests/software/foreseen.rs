@@ -67,7 +67,8 @@ fn programs_of_every_kind_go_the_way_that_was_foreseen() {
     if has("clang-22") {
         checked += same(dir.path(), "8000000", &["clang-22", "-O1", "-c", source, "-o", "exceptions.o"]);
     }
-    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/llvm_autoprof.golden.textprof");
+    let profile =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/llvm_autoprof.golden.textprof");
     let show = format!("for i in 1 2 3; do {} profile show {profile}; done", env!("CARGO_BIN_EXE_planish"));
     checked += same(dir.path(), SELDOM, &["sh", "-c", &show]);
     assert!(checked >= 300, "only {checked} stops were checked");
@@ -92,8 +93,9 @@ fn every_kind_of_instruction_and_jump_goes_the_way_that_was_foreseen() {
         for (kind, rounds, period) in work {
             checked += same(dir.path(), period, &["./kinds", kind, rounds]);
         }
-        let libraries = compile(dir.path(), "cc", "library.c", "first.so", &["-O1", "-shared", "-fPIC"])
-            .and(compile(dir.path(), "cc", "library.c", "second.so", &["-O1", "-shared", "-fPIC", "-DSECOND"]));
+        let libraries = compile(dir.path(), "cc", "library.c", "first.so", &["-O1", "-shared", "-fPIC"]).and(
+            compile(dir.path(), "cc", "library.c", "second.so", &["-O1", "-shared", "-fPIC", "-DSECOND"]),
+        );
         if libraries.is_some() {
             checked += same(dir.path(), OFTEN, &["./kinds", "libraries", "3000"]);
         }

@@ -112,7 +112,9 @@ fn a_recorded_program_prints_what_it_prints_alone() {
     if kinds(dir.path()).is_none() {
         return;
     }
-    for (kind, rounds) in [("floats", "1000000"), ("strings", "20000"), ("signals", "300000"), ("jit", "300000")] {
+    for (kind, rounds) in
+        [("floats", "1000000"), ("strings", "20000"), ("signals", "300000"), ("jit", "300000")]
+    {
         let alone = Command::new("./kinds").args([kind, rounds]).current_dir(dir.path()).output().unwrap();
         let recorded = record(dir.path(), &["-c", "100000"], &["./kinds", kind, rounds]);
         assert!(said(&recorded.done).starts_with(&String::from_utf8(alone.stdout).unwrap()), "{kind}");

@@ -70,8 +70,11 @@ fn overlap(dir: &Path, one: &str, other: &str) -> f64 {
 fn others_read_the_recording_and_make_the_same_profile_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let Some(kinds) = works().then(|| program(dir.path())).flatten() else { return };
-    let recorded =
-        record(dir.path(), &["--depth", "256", "-c", "500000", "-o", "soft.data"], &[kinds, "jumps", "2000000"]);
+    let recorded = record(
+        dir.path(),
+        &["--depth", "256", "-c", "500000", "-o", "soft.data"],
+        &[kinds, "jumps", "2000000"],
+    );
     let script = tool(dir.path(), &["perf", "script", "-i", "soft.data", "-F", "ip,brstack"]);
     let samples = script.lines().filter(|line| line.contains('/')).count() as u64;
     let entries = script.split_whitespace().filter(|word| word.starts_with("0x") && word.contains('/'));
@@ -84,7 +87,10 @@ fn others_read_the_recording_and_make_the_same_profile_of_it() {
     let same = overlap(dir.path(), "planish.prof", "profgen.prof");
     assert!(same >= 97.0, "overlap with llvm-profgen's profile {same} %");
 
-    let done = planish(dir.path(), &["record", "--branches=emulated", "-o", "all.data", "--", kinds, "jumps", "300000"]);
+    let done = planish(
+        dir.path(),
+        &["record", "--branches=emulated", "-o", "all.data", "--", kinds, "jumps", "300000"],
+    );
     let done = { done }.output().unwrap();
     if !done.status.success() {
         eprintln!("skipped: {}", said(&done));

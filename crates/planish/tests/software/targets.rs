@@ -123,7 +123,8 @@ fn an_ordinary_user_records_programs_of_their_own() {
         return;
     }
     let words = ["./planish", "record", "--branches=software", "--check-stacks", "1", "--depth", "32"];
-    let words = [&words[..], &["-c", "2000000", "--format", "json", "--", "./kinds", "jumps", "300000"]].concat();
+    let words =
+        [&words[..], &["-c", "2000000", "--format", "json", "--", "./kinds", "jumps", "300000"]].concat();
     let words = as_other(&words);
     let done = Command::new(words[0]).args(&words[1..]).current_dir(dir.path()).output().unwrap();
     if !done.status.success() {

@@ -147,7 +147,8 @@ impl<'r> Recorder<'r> {
         let process = self.processes.entry(thread.pid()).or_default();
         let engine = process.engine.get_or_insert_with(|| Box::new(Engine::new()));
         let check = self.check.is_some_and(|every| self.went.stops.is_multiple_of(every.max(1)));
-        let mut memory = Memory { thread, known: &mut process.known, own_clock: &mut self.own_clock, shadow_stack: None };
+        let mut memory =
+            Memory { thread, known: &mut process.known, own_clock: &mut self.own_clock, shadow_stack: None };
         let mut foreseen = Vec::new();
         let outcome = if check {
             engine.trace(&start, &self.area, &mut memory, &self.limits, &mut self.branches, &mut |ip| {
@@ -180,7 +181,9 @@ impl<'r> Recorder<'r> {
             let (checked, steps) = step_along(thread, &foreseen, end.as_ref());
             self.went.checked += 1;
             self.went.checked_instructions += steps;
-            if let Checked::Different { what } = checked {
+            if outcome.clock_read && matches!(checked, Checked::Different { .. }) {
+                self.went.clock_races += 1;
+            } else if let Checked::Different { what } = checked {
                 self.went.mismatches += 1;
                 if self.described.len() < MOST_DESCRIBED {
                     self.described.push(what);
