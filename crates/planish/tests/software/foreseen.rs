@@ -69,7 +69,8 @@ fn programs_of_every_kind_go_the_way_that_was_foreseen() {
     }
     let profile =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/llvm_autoprof.golden.textprof");
-    let show = format!("for i in 1 2 3; do {} profile show {profile}; done", env!("CARGO_BIN_EXE_planish"));
+    let show =
+        format!("for i in 1 2 3; do {} profile show {profile}; done >shown", env!("CARGO_BIN_EXE_planish"));
     checked += same(dir.path(), SELDOM, &["sh", "-c", &show]);
     assert!(checked >= 300, "only {checked} stops were checked");
 }
@@ -83,12 +84,12 @@ fn every_kind_of_instruction_and_jump_goes_the_way_that_was_foreseen() {
     let mut checked = 0;
     if kinds(dir.path()).is_some() {
         let work = [
-            ("floats", "6000000", OFTEN),
+            ("floats", "1500000", OFTEN),
             ("strings", "80000", OFTEN),
-            ("jumps", "500000", OFTEN),
-            ("signals", "700000", OFTEN),
+            ("jumps", "300000", OFTEN),
+            ("signals", "400000", OFTEN),
             ("children", "4", OFTEN),
-            ("jit", "1500000", OFTEN),
+            ("jit", "800000", OFTEN),
         ];
         for (kind, rounds, period) in work {
             checked += same(dir.path(), period, &["./kinds", kind, rounds]);
@@ -108,7 +109,7 @@ fn every_kind_of_instruction_and_jump_goes_the_way_that_was_foreseen() {
     } else if compile(dir.path(), "cc", "vectors.c", "vectors", &["-O2", "-mavx2", "-mfma"]).is_some() {
         checked += same(dir.path(), OFTEN, &["./vectors", "60000"]);
     }
-    assert!(checked >= 700, "only {checked} stops were checked");
+    assert!(checked >= 400, "only {checked} stops were checked");
 }
 
 #[test]
