@@ -103,7 +103,7 @@ if has llvm-profdata-22; then
   # At native speed the same work is done in a moment, so it is done many times.
   record --depth 1024 -- sh -c "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do ./shop train $short; done"
   for kind in exact soft; do "$planish" profile -q "$kind.data" --binary ./shop --format text -o "$kind.prof"; done
-  overlap=$(llvm-profdata-22 overlap --sample exact.prof soft.prof | sed -n 's/.*Whole program sample overlap: *//p' | head -n 1)
+  overlap=$(llvm-profdata-22 overlap --sample exact.prof soft.prof | sed -n 's/.*Whole program profile similarity: *//p' | head -n 1)
   overlap="$overlap, from $(field 'l["full"]') full stacks"
 else
   echo "bench: skipped: llvm-profdata-22 is not installed" >&2
@@ -143,7 +143,7 @@ rm -f soft.*.data
   echo
   if [ -n "$overlap" ]; then
     echo "Profiles of SQLite (\`shop train $short\`) from software stacks at the default budget and from an emulated CPU"
-    echo "(one stack in 1,000 taken branches), by \`llvm-profdata overlap --sample\`: $overlap."
+    echo "(one stack in 1,000 taken branches), by the similarity that \`llvm-profdata overlap --sample\` tells: $overlap."
   else
     echo "Not measured: llvm-profdata-22 is not installed."
   fi

@@ -59,10 +59,10 @@ fn profile(dir: &Path, recording: &str, output: &str) {
     assert!(done.status.success(), "{}", said(&done));
 }
 
-/// How much of two profiles is the same, in per cent, as LLVM counts it.
-fn overlap(dir: &Path, one: &str, other: &str) -> f64 {
+/// How alike two profiles are, in per cent, as LLVM says it: by counts, or (`similarity`) by shares of counts.
+fn overlap(dir: &Path, what: &str, one: &str, other: &str) -> f64 {
     let text = tool(dir, &["llvm-profdata-22", "overlap", "--sample", one, other]);
-    let line = text.lines().find(|line| line.contains("Whole program sample overlap")).unwrap();
+    let line = text.lines().find(|line| line.contains(what)).unwrap();
     line.rsplit(':').next().unwrap().trim().trim_end_matches('%').parse().unwrap()
 }
 
@@ -84,7 +84,7 @@ fn others_read_the_recording_and_make_the_same_profile_of_it() {
     profile(dir.path(), "soft.data", "planish.prof");
     let words = ["llvm-profgen-22", "--binary=./kinds", "--perfdata=soft.data", "--format=text"];
     tool(dir.path(), &[&words[..], &["--output=profgen.prof"]].concat());
-    let same = overlap(dir.path(), "planish.prof", "profgen.prof");
+    let same = overlap(dir.path(), "Whole program sample overlap", "planish.prof", "profgen.prof");
     assert!(same >= 97.0, "overlap with llvm-profgen's profile {same} %");
 
     let done = planish(
@@ -97,6 +97,6 @@ fn others_read_the_recording_and_make_the_same_profile_of_it() {
         return;
     }
     profile(dir.path(), "all.data", "emulated.prof");
-    let same = overlap(dir.path(), "emulated.prof", "planish.prof");
+    let same = overlap(dir.path(), "Whole program profile similarity", "emulated.prof", "planish.prof");
     assert!(same >= 85.0, "overlap with the emulated program's profile {same} %");
 }
