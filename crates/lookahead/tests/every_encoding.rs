@@ -108,7 +108,7 @@ fn all(mut show: impl FnMut(&[u8])) {
             let (wide, prefix) = (low >> 2, low & 3);
             for map in 1..=3u8 {
                 // Length, broadcast or rounding, zeroing, mask.
-                for last in [0x08, 0x28, 0x48, 0x58, 0xcb] {
+                for last in [0x08, 0x58, 0xcb] {
                     with_operands(&[0x62, 0xf0 | map, wide << 7 | 0x7c | prefix, last, opcode]);
                 }
             }

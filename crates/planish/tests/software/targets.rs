@@ -78,8 +78,9 @@ fn running_processes_and_threads_are_recorded_and_then_let_go() {
     program.is_free();
 }
 
-/// The number of a user who has no processes.
-const NOBODY_ELSE: &str = "61234";
+/// Numbers of users who have no processes.
+const RECORDED: &str = "61234";
+const RECORDING: &str = "61235";
 
 /// Makes a directory that other users can reach and write to, with what they need in it; `None`, with a note, without the
 /// right to become somebody else.
@@ -95,8 +96,8 @@ fn for_others(dir: &Path) -> Option<()> {
 }
 
 /// A command as another user.
-fn as_other<'w>(words: &[&'w str]) -> Vec<&'w str> {
-    let become_other = ["setpriv", "--reuid", NOBODY_ELSE, "--regid", NOBODY_ELSE, "--clear-groups"];
+fn as_other<'w>(user: &'w str, words: &[&'w str]) -> Vec<&'w str> {
+    let become_other = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"];
     [&become_other, words].concat()
 }
 
@@ -106,10 +107,10 @@ fn a_users_processes_are_recorded() {
     if !works() || for_others(dir.path()).is_none() || kinds(dir.path()).is_none() {
         return;
     }
-    let program = Running::start(dir.path(), &as_other(&["./kinds", "jumps", ENDLESS]));
+    let program = Running::start(dir.path(), &as_other(RECORDED, &["./kinds", "jumps", ENDLESS]));
     // It is another user's from its exec on.
     std::thread::sleep(Duration::from_millis(300));
-    let options = ["--depth", "32", "-c", "4000000", "-u", NOBODY_ELSE];
+    let options = ["--depth", "32", "-c", "4000000", "-u", RECORDED];
     let recorded = record(dir.path(), &options, &A_SECOND);
     assert_eq!(recorded.number("threads"), 1, "{}", recorded.notes());
     assert!(recorded.number("stops") > 5, "{}", recorded.notes());
@@ -125,7 +126,7 @@ fn an_ordinary_user_records_programs_of_their_own() {
     let words = ["./planish", "record", "--branches=software", "--check-stacks", "1", "--depth", "32"];
     let words =
         [&words[..], &["-c", "2000000", "--format", "json", "--", "./kinds", "jumps", "300000"]].concat();
-    let words = as_other(&words);
+    let words = as_other(RECORDING, &words);
     let done = Command::new(words[0]).args(&words[1..]).current_dir(dir.path()).output().unwrap();
     if !done.status.success() {
         assert!(said(&done).contains("paranoid") || said(&done).contains("ptrace"), "{}", said(&done));

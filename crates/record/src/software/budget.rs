@@ -78,6 +78,11 @@ impl Budget {
         Duration::from_nanos(passed)
     }
 
+    /// Leaves out the CPU time that a process has just spent on single steps.
+    pub(crate) fn stepped(&mut self, pid: i32, time_ns: Option<u64>) {
+        self.times.extend(time_ns.map(|now| (pid, now)));
+    }
+
     /// Units of the trigger in a nanosecond of CPU time; 1 where it is the clock.
     fn rate(&self) -> f64 {
         if self.counts { (self.recent.0 / self.recent.1.max(1.0)).clamp(0.001, 10.0) } else { 1.0 }

@@ -179,6 +179,7 @@ impl<'r> Recorder<'r> {
             }
             let end = whole.then(|| engine.registers(&outcome));
             let (checked, steps) = step_along(thread, &foreseen, end.as_ref());
+            self.budget.stepped(thread.pid(), thread.cpu_time_ns());
             self.went.checked += 1;
             self.went.checked_instructions += steps;
             if outcome.clock_read && matches!(checked, Checked::Different { .. }) {
