@@ -81,7 +81,7 @@ pub fn aggregate(
     let shared =
         Shared { input, timeline: &timeline, bindings: &bindings, options, clock, bases: &sideband.bases };
     let mut sums = count_samples(&shared, progress).map_err(fault)?;
-    sums.ledger.lost = sideband.lost;
+    sums.ledger.lost = sideband.lost_records.max(sideband.lost_samples);
     sums.ledger.unknown_records = sideband.unknown;
     sums.ledger.truncated_bytes = sideband.truncated_bytes;
 

@@ -11,7 +11,9 @@ pub(crate) struct Sideband {
     pub changes: Vec<(u64, Change)>,
     pub build_ids: Vec<(String, Vec<u8>)>,
     pub samples: u64,
-    pub lost: u64,
+    pub lost_records: u64,
+    /// Samples that the recorder says were lost.
+    pub lost_samples: u64,
     pub unknown: u64,
     pub truncated_bytes: u64,
     /// Bytes of records, uncompressed, before each stream: where its positions begin.
@@ -35,7 +37,8 @@ pub(crate) fn read_sideband(
         all.changes.append(&mut part.changes);
         all.build_ids.append(&mut part.build_ids);
         all.samples += part.samples;
-        all.lost = all.lost.saturating_add(part.lost);
+        all.lost_records = all.lost_records.saturating_add(part.lost_records);
+        all.lost_samples = all.lost_samples.saturating_add(part.lost_samples);
         all.unknown += part.unknown;
         all.truncated_bytes = all.truncated_bytes.saturating_add(part.truncated_bytes);
         all.bases.push(base);
@@ -93,7 +96,9 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
         }
         Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid })),
         Record::Comm { pid, exec: true, .. } => out.changes.push((time, Change::Exec { pid: *pid })),
-        Record::Lost { lost, .. } | Record::LostSamples { lost } => out.lost = out.lost.saturating_add(*lost),
+        // The kernel's own notes count all records, and its recorder's count the samples among them: the same losses.
+        Record::Lost { lost, .. } => out.lost_records = out.lost_records.saturating_add(*lost),
+        Record::LostSamples { lost } => out.lost_samples = out.lost_samples.saturating_add(*lost),
         Record::User(perfdata::UserRecord::BuildId(b)) => {
             out.build_ids.push((b.path.clone(), b.build_id.clone()))
         }

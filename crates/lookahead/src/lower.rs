@@ -228,7 +228,7 @@ fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
         M::Cmc => with(2, control::carry),
         M::Pushfq => Some(control::push_flags),
         M::Popfq => Some(control::pop_flags),
-        M::Leave => (instruction.stack_pointer_increment() == 8).then_some(control::leave as Run),
+        M::Leave => (instruction.code() == Code::Leaveq).then_some(control::leave as Run),
         M::Push => push(instruction, op, first),
         M::Pop => pop(instruction, op, first),
         M::Vzeroupper => Some(vectors::zero_upper),

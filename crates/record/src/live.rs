@@ -193,7 +193,16 @@ pub fn record(
     let end = session::End { opened: &opened, attrs: &attrs, began_ns, clock, rotation, whole };
     let finished = end.finish(streams, ended, start)?;
     if finished.seen.samples == 0 {
-        return Err(Error::Empty { reason: nothing(&choice, options, start) });
+        let lost = finished.streamed.losses.records;
+        let reason = if lost > 0 {
+            format!(
+                "all samples were lost, {lost} of them: the rings are too small for them; give more with -m, or sample less \
+                 (-F, -c, a smaller --call-graph dwarf,SIZE)"
+            )
+        } else {
+            nothing(&choice, options, start)
+        };
+        return Err(Error::Empty { reason });
     }
     let seen = &finished.seen;
     Ok(Summary {

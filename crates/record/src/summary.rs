@@ -98,6 +98,8 @@ pub struct LookAhead {
     pub threads: u64,
     /// Stops whose look-ahead was held against single steps.
     pub checked: u64,
+    /// Checked stops that were not stepped to their end: a signal or a system call came in between.
+    pub cut: u64,
     /// Instructions that were stepped for that.
     pub checked_instructions: u64,
     /// Checked stops where the thread went another way, or ended with other registers, and no clock was read.

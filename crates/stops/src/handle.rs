@@ -218,6 +218,7 @@ impl Tracer {
         if let Some(period) = next.period.map(possible_period)
             && period != thread.period
         {
+            self.options.period = period;
             thread.period = period;
             if let Some(event) = &thread.event {
                 fine(event.set_period(period));

@@ -123,6 +123,8 @@ pub(crate) struct Process {
 #[derive(Debug)]
 pub struct Tracer {
     pub(crate) options: Options,
+    /// State of the sequence that spreads first periods.
+    random: u64,
     pub(crate) threads: HashMap<i32, Thread>,
     pub(crate) processes: HashMap<i32, Process>,
     pub(crate) counts: Counts,
@@ -141,6 +143,7 @@ impl Tracer {
     fn new(options: &Options) -> Tracer {
         Tracer {
             options: options.clone(),
+            random: 0x2545_f491_4f6c_dd1d,
             threads: HashMap::new(),
             processes: HashMap::new(),
             counts: Counts::default(),
@@ -300,9 +303,23 @@ impl Tracer {
         Ok(Why::AllEnded)
     }
 
+    /// The period that a new thread begins with.
+    fn first_period(&mut self) -> u64 {
+        let period = possible_period(self.options.period);
+        if !self.options.spread_first {
+            return period;
+        }
+        // xorshift64 (Marsaglia 2003).
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        possible_period(self.random % period)
+    }
+
     /// Adds a thread, and its process where that is new; true if it is.
     pub(crate) fn insert(&mut self, tid: i32, pid: i32, state: State) -> bool {
-        if self.threads.insert(tid, Thread::new(pid, state, possible_period(self.options.period))).is_none() {
+        let first = self.first_period();
+        if self.threads.insert(tid, Thread::new(pid, state, first)).is_none() {
             self.counts.threads += 1;
         }
         let known = self.processes.contains_key(&pid);

@@ -10,6 +10,9 @@ pub struct Options {
     /// How much of it between two stops of a thread; the visitor may choose another at each stop. The kernel knows
     /// none below 10,000.
     pub period: u64,
+    /// Whether a thread's first period is a random part of the one chosen last, so that threads and processes which
+    /// are shorter than a period are stopped as often as their share of the time asks for.
+    pub spread_first: bool,
     /// Whether processes that the traced ones start are traced too, and the programs that they become.
     pub follow: bool,
     /// After how many stops to let everything go.

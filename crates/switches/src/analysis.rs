@@ -124,6 +124,7 @@ pub fn analyse(input: &Input, kernel: Option<&KernelSymbols>) -> Result<Analysis
         span: None,
         unreadable: 0,
         lost: 0,
+        lost_samples: 0,
     };
     let mut ordered = input.ordered(OrderOptions::default())?;
     while let Some(record) = ordered.next() {
@@ -147,6 +148,7 @@ struct Reading<'i, 'k> {
     span: Option<(u64, u64)>,
     unreadable: u64,
     lost: u64,
+    lost_samples: u64,
 }
 
 impl Reading<'_, '_> {
@@ -178,7 +180,9 @@ impl Reading<'_, '_> {
                 self.switch(id, *out, *preempt);
             }
             Record::Sample(sample) => self.sample(sample),
-            Record::Lost { lost, .. } | Record::LostSamples { lost } => self.lost += lost,
+            // The kernel's own notes count all records, and its recorder's count the samples among them.
+            Record::Lost { lost, .. } => self.lost += lost,
+            Record::LostSamples { lost } => self.lost_samples += lost,
             _ => {}
         }
     }
@@ -292,7 +296,7 @@ impl Reading<'_, '_> {
             ledger,
             unreadable: self.unreadable,
             truncated,
-            lost: self.lost,
+            lost: self.lost.max(self.lost_samples),
             unusable_files,
         })
     }

@@ -126,6 +126,16 @@ fn check(args: &Args) -> anyhow::Result<()> {
                 kernels.unwrap_or_default()
             )
         }
+        Branches::Auto
+            if args.software_option().is_some()
+                && (kernels.is_some_and(|option| option != "-i") || args.all_cpus || args.cpus.is_some()) =>
+        {
+            bail!(
+                "{} is for --branches=software, and {} for recordings by the kernel; leave one of them out",
+                args.software_option().unwrap_or_default(),
+                kernels.unwrap_or("-a or -C")
+            )
+        }
         Branches::Hardware | Branches::Emulated | Branches::None if args.software_option().is_some() => {
             bail!("{} is for --branches=software", args.software_option().unwrap_or_default())
         }
@@ -187,7 +197,7 @@ fn tell(args: &Args, summary: &Summary) {
         );
     }
     if let Some(went) = &summary.look_ahead {
-        tell_look_ahead(went);
+        tell_look_ahead(args, went);
     }
     for note in &summary.notes {
         eprintln!("note: {note}");
@@ -206,7 +216,7 @@ fn tell(args: &Args, summary: &Summary) {
 }
 
 /// How looking ahead went.
-fn tell_look_ahead(went: &record::LookAhead) {
+fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
     let percent = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
     eprintln!(
         "{} of {} ({:.1} %) gave all {} branches; {} instructions followed",
@@ -229,11 +239,24 @@ fn tell_look_ahead(went: &record::LookAhead) {
         went.program_cpu.as_secs_f64(),
         went.tracer_cpu.as_secs_f64()
     );
+    let asked = args.budget.unwrap_or(0.03);
+    let steered = args.period.is_none() && args.frequency.is_none() && went.checked == 0;
+    if steered
+        && went.stopped.as_secs_f64() > 1.5 * asked * went.program_cpu.as_secs_f64()
+        && went.stops >= 20
+    {
+        eprintln!(
+            "warning: that is more than the budget of {:.3} %: the machine was busy, or the program is many short ones, whose \
+             code is met for the first time again and again",
+            100.0 * asked
+        );
+    }
     if went.checked > 0 {
         eprintln!(
-            "checked {} by {} single steps: {}{}",
+            "checked {} by {} single steps, {} of them not to the end: {}{}",
             counted(went.checked, "stack", "stacks"),
             went.checked_instructions,
+            went.cut,
             counted(went.mismatches, "mismatch", "mismatches"),
             if went.clock_races > 0 {
                 format!(", and {} after the clock was read", went.clock_races)
@@ -286,6 +309,7 @@ fn to_json(summary: &Summary) -> serde_json::Value {
             "threads": went.threads,
             "checked": went.checked,
             "checked_instructions": went.checked_instructions,
+            "cut": went.cut,
             "mismatches": went.mismatches,
             "clock_races": went.clock_races,
         });

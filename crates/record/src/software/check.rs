@@ -42,6 +42,9 @@ pub(crate) fn step_along(
         let stays = foreseen.get(number + 1) == Some(expected);
         let last = number + 1 == foreseen.len();
         let mut rounds = 0;
+        if pushes_flags(thread, at) {
+            return (Checked::Cut, steps);
+        }
         loop {
             if thread.step().ok() != Some(Step::Done) {
                 return (Checked::Cut, steps);
@@ -63,6 +66,12 @@ pub(crate) fn step_along(
         }
     }
     (Checked::Same, steps)
+}
+
+/// Whether the instruction would store the flag by which the thread is stepped.
+fn pushes_flags(thread: &Stopped<'_>, at: u64) -> bool {
+    let mut code = [0u8; 2];
+    matches!(thread.read(at, &mut code), Ok(1..)) && (code[0] == 0x9c || code == [0x66, 0x9c])
 }
 
 fn compare(thread: &Stopped<'_>, end: &Registers) -> Checked {

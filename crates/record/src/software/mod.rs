@@ -92,6 +92,7 @@ pub fn record(
     let sampling = Sampling { no_inherit: alone, ..Sampling::default() };
     let mut events = vec![tracker(&sampling, scope)];
     let forward = ForwardSignals::to(0);
+    crate::sys::readers::survive_file_limit();
     let reserved = Reserved::at(output)?;
     let paused = command.map(live::pause).transpose()?;
     crate::sys::perf::allow_many_files();
@@ -116,6 +117,7 @@ pub fn record(
     let stop_options = stops::Options {
         trigger: counter.unwrap_or_default(),
         period: budget.period(),
+        spread_first: true,
         follow: !alone,
         max_stops: None,
     };
@@ -145,7 +147,7 @@ pub fn record(
         || child.borrow_mut().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
     let stop = || if scope == Scope::Command { false } else { forward.stopped() || timer_ended() };
     let ended = tracer.run(&mut recorder, &stop)?;
-    recorder.finish()?;
+    let written = recorder.finish();
     let Recorder { seen, mut went, described, .. } = recorder;
     let ending = match child.into_inner() {
         Some(mut child) => child.wait().map_or(Ending::Unknown, Ending::from),
@@ -165,6 +167,16 @@ pub fn record(
     let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
     let mut features = features(None, &argv, &seen, kernel);
     features::describe_events(&mut features, &events, &Machine::here(), None);
+    if let Err(source) = written {
+        let path = output.display();
+        let kept = match file.salvage(&features) {
+            Ok(bytes) => {
+                format!("{path} ({bytes} bytes) holds what was recorded up to there and is readable")
+            }
+            Err(error) => error.to_string(),
+        };
+        return Err(Error::Cut { source: Box::new(source), kept: Some(kept) });
+    }
     let bytes = file.finish(&features)?;
     let mut notes = notes(&ended.counts);
     notes.extend(described.into_iter().map(|what| format!("mismatch: {what}")));
@@ -215,8 +227,13 @@ pub fn probe() -> Result<(), Error> {
     let paused = live::pause(&workload)?;
     let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
     live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid))?;
-    let options =
-        stops::Options { trigger: Trigger::CpuClock, period: 1_000_000, follow: false, max_stops: None };
+    let options = stops::Options {
+        trigger: Trigger::CpuClock,
+        period: 1_000_000,
+        spread_first: false,
+        follow: false,
+        max_stops: None,
+    };
     let mut tracer = stops::Tracer::seize_child(paused.pid, &options)?;
     let mut child = live::go(paused, Some(&workload))?;
     tracer.run(&mut Nothing, &|| false)?;

@@ -182,6 +182,7 @@ impl<'r> Recorder<'r> {
             self.budget.stepped(thread.pid(), thread.cpu_time_ns());
             self.went.checked += 1;
             self.went.checked_instructions += steps;
+            self.went.cut += u64::from(checked == Checked::Cut);
             if outcome.clock_read && matches!(checked, Checked::Different { .. }) {
                 self.went.clock_races += 1;
             } else if let Checked::Different { what } = checked {

@@ -18,7 +18,13 @@ struct Arguments {
 }
 
 fn arguments() -> Option<Arguments> {
-    let options = Options { trigger: Trigger::CpuClock, period: 1_000_000, follow: false, max_stops: None };
+    let options = Options {
+        trigger: Trigger::CpuClock,
+        spread_first: false,
+        period: 1_000_000,
+        follow: false,
+        max_stops: None,
+    };
     let mut all =
         Arguments { options, seconds: f64::INFINITY, step: 0, pids: Vec::new(), command: Vec::new() };
     let mut words = std::env::args().skip(1);

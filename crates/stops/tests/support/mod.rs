@@ -19,7 +19,13 @@ pub const PERIOD_NS: u64 = 1_000_000;
 
 /// Options of most tests: children too, no limit.
 pub fn options() -> Options {
-    Options { trigger: Trigger::CpuClock, period: PERIOD_NS, follow: true, max_stops: None }
+    Options {
+        trigger: Trigger::CpuClock,
+        spread_first: false,
+        period: PERIOD_NS,
+        follow: true,
+        max_stops: None,
+    }
 }
 
 /// Tests take turns: each wants a CPU, and a process has one tracer at a time.

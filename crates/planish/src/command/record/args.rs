@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Where branch stacks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Branches {
-    /// Of the CPU where it has them, else none (with a note)
+    /// Of the CPU where it has them; else software ones, unless an option asks for what only the kernel's samples have;
+    /// else none
     #[default]
     Auto,
     /// Of the CPU (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
@@ -35,7 +36,7 @@ pub enum StopBy {
 }
 
 const EVENTS_HELP: &str = "\
-What to sample, by perf's syntax; repeatable. Without it: branch stacks where the CPU has them, else the clock.
+What to sample, by perf's syntax; repeatable. Without it: branch stacks of the CPU, else software ones, else the clock.
 
   cpu-clock, page-faults, cs …          software: on every machine
   cycles, instructions, branch-misses   hardware, where there is a PMU
@@ -69,7 +70,8 @@ pub struct Args {
     /// Software branch stacks: what is counted between two stops
     #[arg(long, value_enum, value_name = "WHAT")]
     pub stop_by: Option<StopBy>,
-    /// Software branch stacks: step through every Nth foreseen stack and count where the thread went another way (slow)
+    /// Software branch stacks: step through every Nth foreseen stack and count where the thread went another way. Slow, and
+    /// the one way in which killing planish (-9) may take the program with it: for tests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub check_stacks: Option<u64>,
     /// What to sample, by perf's syntax: -e cycles:u -e '{cpu-clock,page-faults}'; repeatable
