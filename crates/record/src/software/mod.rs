@@ -101,11 +101,7 @@ pub fn record(
     let mut opened = live::open(target, &mut events, &live_options, child).map_err(|error| {
         live::foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
-    let counter = match options.stop_by {
-        StopBy::Clock => None,
-        StopBy::Auto => trigger::taken_branches(),
-        StopBy::Branches => Some(trigger::taken_branches().ok_or_else(no_counter)?),
-    };
+    let counter = options.stop_by.counter()?;
     let name = if counter.is_some() { COUNTER_EVENT } else { CLOCK_EVENT };
     let mut attrs = vec![attr::looked_ahead(EVENT_ID, name, counter)];
     attrs.extend(open::described(&events, &opened));
@@ -121,17 +117,7 @@ pub fn record(
         follow: !alone,
         max_stops: None,
     };
-    let mut tracer = match (scope, child) {
-        (Scope::Command, Some(child)) => stops::Tracer::seize_child(child, &stop_options)?,
-        _ => {
-            let tids = target.tids();
-            if tids.is_empty() {
-                let reason = "all that was to be recorded has ended".to_owned();
-                return Err(Error::Empty { reason });
-            }
-            stops::Tracer::attach(&tids, &stop_options)?
-        }
-    };
+    let mut tracer = seize(target, child, &stop_options)?;
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);
     }
@@ -160,7 +146,8 @@ pub fn record(
     if seen.samples == 0 {
         let took = start.elapsed().as_secs_f64();
         let reason = format!(
-            "no thread was caught running in {took:.1} s; the program was asleep or too short for the rate (-F, --budget)"
+            "no thread was caught running in {took:.1} s; the program was asleep, or too short: --stop-by clock -c 100000 \
+             stops it ten thousand times in a second of CPU time"
         );
         return Err(Error::Empty { reason });
     }
@@ -168,9 +155,9 @@ pub fn record(
     let mut features = features(None, &argv, &seen, kernel);
     features::describe_events(&mut features, &events, &Machine::here(), None);
     if let Err(source) = written {
-        let path = output.display();
         let kept = match file.salvage(&features) {
             Ok(bytes) => {
+                let path = output.display();
                 format!("{path} ({bytes} bytes) holds what was recorded up to there and is readable")
             }
             Err(error) => error.to_string(),
@@ -199,11 +186,34 @@ pub fn record(
     })
 }
 
-fn no_counter() -> Error {
-    Error::Refused {
-        event: "taken branches".to_owned(),
-        reason: "this CPU, hypervisor or kernel does not count them for you; leave --stop-by out to stop by CPU time"
-            .to_owned(),
+/// Takes the child that waits, or what runs already.
+fn seize(target: &Target, child: Option<i32>, options: &stops::Options) -> Result<stops::Tracer, Error> {
+    if let (Scope::Command, Some(child)) = (target.scope(), child) {
+        return Ok(stops::Tracer::seize_child(child, options)?);
+    }
+    let tids = target.tids();
+    if tids.is_empty() {
+        return Err(Error::Empty { reason: "all that was to be recorded has ended".to_owned() });
+    }
+    Ok(stops::Tracer::attach(&tids, options)?)
+}
+
+impl StopBy {
+    /// The counter that stops threads; none where the clock does.
+    fn counter(self) -> Result<Option<Trigger>, Error> {
+        let refused = || {
+            Error::Refused {
+            event: "taken branches".to_owned(),
+            reason: "this CPU, hypervisor or kernel does not count them for you; leave --stop-by out to stop by CPU \
+                     time"
+                .to_owned(),
+        }
+        };
+        match self {
+            StopBy::Clock => Ok(None),
+            StopBy::Auto => Ok(trigger::taken_branches()),
+            StopBy::Branches => trigger::taken_branches().ok_or_else(refused).map(Some),
+        }
     }
 }
 
