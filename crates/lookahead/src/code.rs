@@ -2,7 +2,7 @@
 
 use crate::control;
 use crate::lower::lower;
-use crate::memory::{PAGE_BYTES, Pages, Source, Text};
+use crate::memory::{Pages, Source, Text};
 use crate::native::Native;
 use crate::op::Op;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 const MOST_OPS: usize = 64;
 /// No block.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Ops that are kept before all are forgotten: 64 bytes each.
+/// Ops that are kept before all are forgotten: 48 bytes each.
 const MOST_KEPT: usize = 4 << 20;
 /// Ops of forgotten blocks that may lie about.
 const MOST_PASSED: usize = 256 << 10;
@@ -154,21 +154,21 @@ impl Code {
     }
 }
 
-/// A piece of code being decoded, from one or two pages.
+/// A piece of code being decoded; it moves on with the decoding.
 struct Window {
-    bytes: [u8; PAGE_BYTES],
+    bytes: [u8; MOST_BYTES],
     start: u64,
     filled: usize,
 }
 
 impl Window {
     fn at(start: u64, pages: &mut Pages, source: &mut dyn Source) -> Option<Window> {
-        let mut window = Window { bytes: [0; PAGE_BYTES], start, filled: 0 };
+        let mut window = Window { bytes: [0; MOST_BYTES], start, filled: 0 };
         window.fill(start, pages, source)?;
         Some(window)
     }
 
-    /// Reads on from an address to the end of its page.
+    /// Reads on from an address, as far as there is room or to the end of its page.
     fn fill(&mut self, from: u64, pages: &mut Pages, source: &mut dyn Source) -> Option<()> {
         let found = pages.rest_of_page(source, from)?;
         let room = self.bytes.get_mut(self.filled..)?;

@@ -201,7 +201,7 @@ impl Native {
             list.push(Instruction::with2(load, self.widest.register(*register), at(vector(*register))));
         }
         for (register, _) in &used.masks {
-            list.push(Instruction::with2(self.widest.mask_load(), *register, at(mask(*register))));
+            list.push(Instruction::with2(Code::VEX_Kmovq_kr_km64, *register, at(mask(*register))));
         }
         for (register, _) in &used.general {
             list.push(Instruction::with2(Code::Mov_r64_rm64, *register, at(general(*register))));
@@ -211,7 +211,7 @@ impl Native {
             list.push(Instruction::with2(Code::Mov_rm64_r64, at(general(*register)), *register));
         }
         for (register, _) in used.masks.iter().filter(|(_, written)| *written) {
-            list.push(Instruction::with2(self.widest.mask_store(), at(mask(*register)), *register));
+            list.push(Instruction::with2(Code::VEX_Kmovq_m64_kr, at(mask(*register)), *register));
         }
         for (register, _) in used.vectors.iter().filter(|(_, written)| *written) {
             list.push(Instruction::with2(store, at(vector(*register)), self.widest.register(*register)));

@@ -1,5 +1,5 @@
-//! The vector registers: how wide they are here, where they lie in the kernel's picture of a thread, and the simplest
-//! moves.
+//! The vector registers: how wide they are here, where they lie in the kernel's picture of a thread, and the
+//! instructions that clear them.
 
 use crate::cpu::{Cpu, State, Vector};
 use crate::op::Op;
@@ -35,14 +35,6 @@ impl Widest {
             Widest::Avx => (Code::VEX_Vmovups_ymm_ymmm256, Code::VEX_Vmovups_ymmm256_ymm),
             Widest::Avx512 => (Code::EVEX_Vmovups_zmm_k1z_zmmm512, Code::EVEX_Vmovups_zmmm512_k1z_zmm),
         }
-    }
-
-    pub(crate) fn mask_load(self) -> Code {
-        Code::VEX_Kmovq_kr_km64
-    }
-
-    pub(crate) fn mask_store(self) -> Code {
-        Code::VEX_Kmovq_m64_kr
     }
 
     /// The widest register of a number.

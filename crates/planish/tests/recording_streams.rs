@@ -341,7 +341,10 @@ fn a_full_disk_leaves_what_fits() {
     let check = |done: &Output, path: &Path| {
         let said = text(&done.stderr);
         assert_eq!(done.status.code(), Some(2), "{said}");
-        assert!(said.contains("the first") && said.contains("is readable"), "{said}");
+        assert!(
+            said.contains("holds what was recorded up to there") && said.contains("is readable"),
+            "{said}"
+        );
         let bytes = std::fs::metadata(path).unwrap().len();
         assert!((1000..=4 << 20).contains(&bytes), "{bytes}");
         assert!(samples(path) > 0);

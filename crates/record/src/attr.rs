@@ -58,10 +58,10 @@ pub(crate) fn emulated(period: u64, name: &str) -> EventAttr {
 }
 
 /// The attribute of software branch stacks: the threads' CPU clock or a counter, with what they do next.
-pub(crate) fn looked_ahead(id: u64, name: &str, counter: Option<stops::Trigger>) -> EventAttr {
-    let (kind, config) = match counter {
-        Some(stops::Trigger::Counter { kind, config }) => (kind, config),
-        _ => (TYPE_SOFTWARE, CPU_CLOCK),
+pub(crate) fn looked_ahead(id: u64, name: &str, trigger: stops::Trigger) -> EventAttr {
+    let (kind, config) = match trigger {
+        stops::Trigger::Counter { kind, config } => (kind, config),
+        stops::Trigger::CpuClock => (TYPE_SOFTWARE, CPU_CLOCK),
     };
     EventAttr {
         kind,

@@ -194,10 +194,7 @@ fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -
         && event.tracepoint.is_none()
     {
         let mut user = event.clone();
-        user.attr.flags |= flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
-        // As perf names it.
-        let colon = if user.name.contains([':', '/']) { "" } else { ":" };
-        user.name = format!("{}{colon}u", user.name);
+        without_kernel(&mut user.attr, &mut user.name);
         if try_open(&user).is_ok() {
             notes.push(format!(
                 "{} is recorded as {}, without the kernel: kernel.perf_event_paranoid is {}",
@@ -223,6 +220,31 @@ fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -
     }
     first
 }
+
+/// Leaves the kernel's part of an event out, and names it as perf does then.
+pub(crate) fn without_kernel(attr: &mut perfdata::EventAttr, name: &mut String) {
+    attr.flags |= flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
+    if !name.contains([':', '/']) {
+        name.push(':');
+    }
+    name.push('u');
+}
+
+/// What a refusal means that has nothing to do with the event.
+pub(crate) fn general_reason(error: &io::Error) -> Option<&'static str> {
+    Some(match error.raw_os_error()? {
+        libc::ENOSYS => "this kernel is built without perf events (CONFIG_PERF_EVENTS)",
+        libc::EMFILE | libc::ENFILE => {
+            "too many events for the limit of open files; raise it with `ulimit -n`"
+        }
+        libc::EBUSY => "another recording holds the counters; end it first",
+        _ => return None,
+    })
+}
+
+/// Why an event that is no leader may be refused.
+pub(crate) const NO_FIT: &str = "it does not fit into its group: events of different PMUs, or more of them than \
+                                 counters; take it out of the braces, or let the group break up with the modifier W";
 
 pub(crate) fn paranoid() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
@@ -273,8 +295,6 @@ pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope:
              machine, and `planish doctor` tells what this one has"
                 .into()
         }
-        Some(libc::ENOSYS) => "this kernel is built without perf events (CONFIG_PERF_EVENTS)".into(),
-        Some(libc::EMFILE) => "too many events for the limit of open files; raise it with `ulimit -n`".into(),
         Some(libc::EINVAL) if scope != Scope::Cpus => format!(
             "the kernel refuses the settings ({error}); an event that counts per CPU only needs -a, and not every event \
              samples: try another -c or -F"
@@ -282,8 +302,7 @@ pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope:
         Some(libc::EINVAL) => {
             format!("the kernel refuses the settings ({error}): not every event samples; try another -c or -F")
         }
-        Some(libc::EBUSY) => "another recording holds the counters; end it first".into(),
-        _ => error.to_string(),
+        _ => general_reason(error).map_or_else(|| error.to_string(), str::to_owned),
     };
     Error::Refused { event: event.to_owned(), reason }
 }

@@ -220,9 +220,24 @@ impl Output {
         Ok(bytes)
     }
 
+    /// Ends a recording that could not be written on: keeps what it holds, and the result says what that is.
+    pub(crate) fn keep(self, source: Error, features: &Features) -> Error {
+        let path = self.path().to_owned();
+        let kept = match self.salvage(features) {
+            Ok(bytes) => {
+                format!(
+                    "{} ({bytes} bytes) holds what was recorded up to there and is readable",
+                    path.display()
+                )
+            }
+            Err(error) => error.to_string(),
+        };
+        Error::Cut { source: Box::new(source), kept: Some(kept) }
+    }
+
     /// Keeps what it holds although its disk takes no more: cut back to the end of a round, as far as the feature
     /// sections need. The result says whether the recording is complete up to there.
-    pub(crate) fn salvage(mut self, features: &Features) -> Result<u64, Error> {
+    fn salvage(mut self, features: &Features) -> Result<u64, Error> {
         let Form::File(writer) = &mut self.form else { return Ok(0) };
         let marks = self.marks.iter().rev().map(|mark| (*mark, features));
         let bare = Features::default();

@@ -8,7 +8,8 @@ use crate::readers::{self, EndOnDrop, Shared, Signals, lock};
 use crate::rotate::Rotation;
 use crate::streaming::{Streaming, Switch};
 use crate::sys::ForwardSignals;
-use crate::sys::readers::{NowSignal, end_of, terminate, wait};
+use crate::sys::count::end_of;
+use crate::sys::readers::{NowSignal, terminate, wait};
 use crate::{Ending, Error};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
@@ -45,7 +46,7 @@ pub(crate) struct Ended {
 impl Session<'_, '_> {
     /// Reads the rings until the end.
     pub(crate) fn follow(&mut self, mut child: Option<&mut Child>, forward: &ForwardSignals) -> Ended {
-        let child_end = child.as_ref().and_then(|child| end_of(child.id()));
+        let child_end = child.as_ref().and_then(|child| end_of(i32::try_from(child.id()).ok()?, false));
         let (streams, opened, signals, how) = (self.streams, self.opened, self.signals, self.how);
         std::thread::scope(|scope| {
             let end = EndOnDrop(signals);

@@ -191,7 +191,7 @@ pub fn record(
     let (rotation, notes) = (session.rotation, session.notes);
     choice.notes.extend(notes);
     let end = session::End { opened: &opened, attrs: &attrs, began_ns, clock, rotation, whole };
-    let finished = end.finish(streams, ended, start)?;
+    let finished = end.finish(streams, ended)?;
     if finished.seen.samples == 0 {
         let lost = finished.streamed.losses.records;
         let reason = if lost > 0 {

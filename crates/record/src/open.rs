@@ -109,12 +109,9 @@ pub(crate) fn smaller(opened: &Opened, how: &Streaming) -> Option<String> {
 fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> Error {
     let stack = event.attr.sample_type & sample_type::BRANCH_STACK != 0;
     match (error.raw_os_error(), place.how.ring) {
-        (Some(libc::EINVAL), _) if member => Error::Refused {
-            event: event.name.clone(),
-            reason: "it does not fit into its group: events of different PMUs, or more of them than counters; take it out \
-                     of the braces, or let the group break up with the modifier W"
-                .to_owned(),
-        },
+        (Some(libc::EINVAL), _) if member => {
+            Error::Refused { event: event.name.clone(), reason: crate::events::NO_FIT.to_owned() }
+        }
         (Some(libc::EPERM), Some(pages)) => Error::Refused {
             event: event.name.clone(),
             reason: format!(

@@ -15,7 +15,7 @@ use perfdata::EventAttr;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Refuses options that exclude each other.
 pub(crate) fn check(how: &Streaming, output: &Path) -> Result<(), Error> {
@@ -99,12 +99,7 @@ pub(crate) struct Finished {
 
 impl End<'_> {
     /// Writes what is left and what is known only now.
-    pub(crate) fn finish(
-        mut self,
-        streams: Vec<Shared>,
-        ended: Ended,
-        start: Instant,
-    ) -> Result<Finished, Error> {
+    pub(crate) fn finish(mut self, streams: Vec<Shared>, ended: Ended) -> Result<Finished, Error> {
         let mut streams: Vec<Stream> = streams
             .into_iter()
             .map(|stream| stream.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
@@ -151,17 +146,11 @@ impl End<'_> {
             return Err(Error::Empty { reason: "there is no file".to_owned() });
         };
         if let Some(source) = failure {
-            let took = start.elapsed().as_secs_f64();
-            let path = output.path().to_owned();
-            let kept = (seen.samples > 0).then(|| output.salvage(&features));
-            let kept = kept.map(|kept| match kept {
-                Ok(bytes) => format!(
-                    "{} ({bytes} bytes) holds what was recorded in the first {took:.1} s and is readable",
-                    path.display()
-                ),
-                Err(error) => error.to_string(),
+            return Err(if seen.samples > 0 {
+                output.keep(source, &features)
+            } else {
+                Error::Cut { source: Box::new(source), kept: None }
             });
-            return Err(Error::Cut { source: Box::new(source), kept });
         }
         if seen.samples > 0 {
             output.records(&losses::records(&lost, self.attrs, now_ns.unwrap_or(0)))?;

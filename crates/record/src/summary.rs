@@ -92,7 +92,7 @@ pub struct LookAhead {
     pub stopped: Duration,
     /// CPU time of the tracing thread.
     pub tracer_cpu: Duration,
-    /// CPU time that the threads which were stopped used up to their last stops, where it is known.
+    /// CPU time that the stopped threads' processes used up to their last stops, where it is known.
     pub program_cpu: Duration,
     /// Threads and processes that were followed.
     pub threads: u64,

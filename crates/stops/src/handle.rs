@@ -168,8 +168,10 @@ impl Tracer {
             process.threads = process.threads.saturating_sub(1);
         }
         // The other threads are gone, and report it, if they have not yet.
+        let first = self.first_period();
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.close_event();
+            thread.period = first;
             (thread.state, thread.way) = (State::Running, Way::Waiting);
             (thread.interrupting, thread.flush, thread.mask) = (false, false, None);
         }
@@ -218,7 +220,7 @@ impl Tracer {
         if let Some(period) = next.period.map(possible_period)
             && period != thread.period
         {
-            self.options.period = period;
+            self.period = period;
             thread.period = period;
             if let Some(event) = &thread.event {
                 fine(event.set_period(period));

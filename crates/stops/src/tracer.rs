@@ -13,6 +13,7 @@ use crate::sys::tick::Ticks;
 use crate::sys::{self, SignalInfo, WaitFor};
 use crate::visit::{Ended, Ending, Options, Visitor, Why};
 use crate::{Error, refusal};
+use statistics::Random;
 use std::collections::HashMap;
 use std::io;
 use std::marker::PhantomData;
@@ -123,8 +124,10 @@ pub(crate) struct Process {
 #[derive(Debug)]
 pub struct Tracer {
     pub(crate) options: Options,
-    /// State of the sequence that spreads first periods.
-    random: u64,
+    /// The period that was chosen last.
+    pub(crate) period: u64,
+    /// Spreads first periods.
+    random: Random,
     pub(crate) threads: HashMap<i32, Thread>,
     pub(crate) processes: HashMap<i32, Process>,
     pub(crate) counts: Counts,
@@ -143,7 +146,8 @@ impl Tracer {
     fn new(options: &Options) -> Tracer {
         Tracer {
             options: options.clone(),
-            random: 0x2545_f491_4f6c_dd1d,
+            period: possible_period(options.period),
+            random: Random::new(0),
             threads: HashMap::new(),
             processes: HashMap::new(),
             counts: Counts::default(),
@@ -303,17 +307,12 @@ impl Tracer {
         Ok(Why::AllEnded)
     }
 
-    /// The period that a new thread begins with.
-    fn first_period(&mut self) -> u64 {
-        let period = possible_period(self.options.period);
+    /// The period that a new thread, or a new program, begins with.
+    pub(crate) fn first_period(&mut self) -> u64 {
         if !self.options.spread_first {
-            return period;
+            return self.period;
         }
-        // xorshift64 (Marsaglia 2003).
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        possible_period(self.random % period)
+        possible_period((self.random.unit() * self.period as f64) as u64)
     }
 
     /// Adds a thread, and its process where that is new; true if it is.

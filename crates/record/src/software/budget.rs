@@ -1,5 +1,6 @@
 //! How often to stop a thread, so that recording costs no more than was agreed.
 
+use statistics::Random;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub(crate) struct Budget {
     recent: (f64, f64),
     /// CPU time of each process at its last stop.
     times: HashMap<i32, u64>,
-    random: u64,
+    random: Random,
 }
 
 impl Budget {
@@ -48,7 +49,7 @@ impl Budget {
             counts,
             recent: (FIRST_RATE * SHORTEST_NS, SHORTEST_NS),
             times: HashMap::new(),
-            random: 0x9e37_79b9_7f4a_7c15,
+            random: Random::new(0),
         }
     }
 
@@ -96,12 +97,7 @@ impl Budget {
             Pace::Frequency(hertz) => 1e9 / hertz.max(1) as f64 * self.rate(),
             Pace::Period(units) => units as f64,
         };
-        // xorshift64 (Marsaglia 2003): any sequence without a period of the program's would do.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let part = (self.random >> 11) as f64 / (1u64 << 53) as f64;
-        (mean * (0.75 + 0.5 * part)) as u64
+        (mean * (0.75 + 0.5 * self.random.unit())) as u64
     }
 }
 

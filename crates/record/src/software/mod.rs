@@ -1,5 +1,5 @@
-//! Software branch stacks: threads are stopped for an instant on their CPU clock, and an interpreter looks ahead from
-//! there on copies, to see which branches they will take (crates `stops` and `lookahead`).
+//! Software branch stacks: threads are stopped for an instant after so many taken branches or so much CPU time, and an
+//! interpreter looks ahead from there on copies, to see which branches they will take (crates `stops` and `lookahead`).
 //!
 //! The program runs natively and unmodified. Branches after a system call, or after what another thread writes in the
 //! meantime, cannot be foreseen: a stack ends at the first system call.
@@ -101,17 +101,18 @@ pub fn record(
     let mut opened = live::open(target, &mut events, &live_options, child).map_err(|error| {
         live::foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
-    let counter = options.stop_by.counter()?;
-    let name = if counter.is_some() { COUNTER_EVENT } else { CLOCK_EVENT };
-    let mut attrs = vec![attr::looked_ahead(EVENT_ID, name, counter)];
+    let trigger = options.stop_by.trigger()?;
+    let counts = trigger != Trigger::CpuClock;
+    let name = if counts { COUNTER_EVENT } else { CLOCK_EVENT };
+    let sampled = attr::looked_ahead(EVENT_ID, name, trigger);
+    let encoder = Encoder::new(&sampled);
+    let mut attrs = vec![sampled];
     attrs.extend(open::described(&events, &opened));
-    let encoder = attrs.first().map(Encoder::new);
     let mut file = reserved.begin(&attrs)?;
     let kernel = live::synthesize(target, &attrs, &mut file)?;
-    let Some(encoder) = encoder else { return Err(Error::NoCommand) };
-    let mut budget = budget::Budget::new(options.pace, counter.is_some());
+    let mut budget = budget::Budget::new(options.pace, counts);
     let stop_options = stops::Options {
-        trigger: counter.unwrap_or_default(),
+        trigger,
         period: budget.period(),
         spread_first: true,
         follow: !alone,
@@ -155,14 +156,7 @@ pub fn record(
     let mut features = features(None, &argv, &seen, kernel);
     features::describe_events(&mut features, &events, &Machine::here(), None);
     if let Err(source) = written {
-        let kept = match file.salvage(&features) {
-            Ok(bytes) => {
-                let path = output.display();
-                format!("{path} ({bytes} bytes) holds what was recorded up to there and is readable")
-            }
-            Err(error) => error.to_string(),
-        };
-        return Err(Error::Cut { source: Box::new(source), kept: Some(kept) });
+        return Err(file.keep(source, &features));
     }
     let bytes = file.finish(&features)?;
     let mut notes = notes(&ended.counts);
@@ -199,20 +193,15 @@ fn seize(target: &Target, child: Option<i32>, options: &stops::Options) -> Resul
 }
 
 impl StopBy {
-    /// The counter that stops threads; none where the clock does.
-    fn counter(self) -> Result<Option<Trigger>, Error> {
-        let refused = || {
-            Error::Refused {
-            event: "taken branches".to_owned(),
-            reason: "this CPU, hypervisor or kernel does not count them for you; leave --stop-by out to stop by CPU \
-                     time"
-                .to_owned(),
-        }
-        };
+    /// What stops threads here.
+    fn trigger(self) -> Result<Trigger, Error> {
+        const REASON: &str = "this CPU, hypervisor or kernel does not count them for you; without --stop-by threads are \
+                              stopped by CPU time";
+        let refused = || Error::Refused { event: "taken branches".to_owned(), reason: REASON.to_owned() };
         match self {
-            StopBy::Clock => Ok(None),
-            StopBy::Auto => Ok(trigger::taken_branches()),
-            StopBy::Branches => trigger::taken_branches().ok_or_else(refused).map(Some),
+            StopBy::Clock => Ok(Trigger::CpuClock),
+            StopBy::Auto => Ok(trigger::taken_branches().unwrap_or_default()),
+            StopBy::Branches => trigger::taken_branches().ok_or_else(refused),
         }
     }
 }
@@ -225,16 +214,9 @@ fn tracker(sampling: &Sampling, scope: Scope) -> Planned {
     event
 }
 
-/// Tries on a program of no consequence whether this machine and user can have software branch stacks.
+/// Tries on a child of no consequence, which never runs, whether this machine and user can have software branch stacks.
 pub fn probe() -> Result<(), Error> {
-    struct Nothing;
-    impl stops::Visitor for Nothing {
-        fn stopped(&mut self, _: &mut stops::Stopped<'_>) -> stops::Next {
-            stops::Next::default()
-        }
-    }
-    let workload = Workload { stdout: crate::Stdout::Discard, ..Workload::new(["true"]) };
-    let paused = live::pause(&workload)?;
+    let paused = live::pause(&Workload::new(["true"]))?;
     let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
     live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid))?;
     let options = stops::Options {
@@ -244,10 +226,8 @@ pub fn probe() -> Result<(), Error> {
         follow: false,
         max_stops: None,
     };
-    let mut tracer = stops::Tracer::seize_child(paused.pid, &options)?;
-    let mut child = live::go(paused, Some(&workload))?;
-    tracer.run(&mut Nothing, &|| false)?;
-    child.wait().map(drop).map_err(|source| Error::Start { program: "true".to_owned(), source })
+    stops::Tracer::seize_child(paused.pid, &options).map(drop)?;
+    Ok(())
 }
 
 /// What could not be recorded, in plain sentences.

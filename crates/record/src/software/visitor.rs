@@ -180,21 +180,34 @@ impl<'r> Recorder<'r> {
                 foreseen.pop();
             }
             let end = whole.then(|| engine.registers(&outcome));
-            let (checked, steps) = step_along(thread, &foreseen, end.as_ref());
-            self.budget.stepped(thread.pid(), thread.cpu_time_ns());
-            self.went.checked += 1;
-            self.went.checked_instructions += steps;
-            self.went.cut += u64::from(checked == Checked::Cut);
-            if outcome.clock_read && matches!(checked, Checked::Different { .. }) {
-                self.went.clock_races += 1;
-            } else if let Checked::Different { what } = checked {
+            self.hold_against_steps(thread, &foreseen, end.as_ref(), outcome.clock_read);
+        }
+        Some(outcome.instruction_pointer.0)
+    }
+
+    /// Steps the thread along what was foreseen, and takes note of how it went.
+    fn hold_against_steps(
+        &mut self,
+        thread: &mut Stopped<'_>,
+        foreseen: &[u64],
+        end: Option<&lookahead::Registers>,
+        clock_read: bool,
+    ) {
+        let (checked, steps) = step_along(thread, foreseen, end);
+        self.budget.stepped(thread.pid(), thread.cpu_time_ns());
+        self.went.checked += 1;
+        self.went.checked_instructions += steps;
+        match checked {
+            Checked::Same => {}
+            Checked::Cut => self.went.cut += 1,
+            Checked::Different { .. } if clock_read => self.went.clock_races += 1,
+            Checked::Different { what } => {
                 self.went.mismatches += 1;
                 if self.described.len() < MOST_DESCRIBED {
                     self.described.push(what);
                 }
             }
         }
-        Some(outcome.instruction_pointer.0)
     }
 
     fn sample(&mut self, thread: &Stopped<'_>, ip: u64) {
@@ -220,9 +233,8 @@ impl<'r> Recorder<'r> {
             ..SampleValues::default()
         };
         if let Err(error) = self.encoder.sample(&mut self.pending, &values) {
-            self.failed.get_or_insert(Error::io(std::path::Path::new("sample"), "write")(
-                std::io::Error::other(error),
-            ));
+            let source = std::io::Error::other(error);
+            self.failed.get_or_insert(Error::io(self.file.path(), "write a sample")(source));
             return;
         }
         let seen = &mut self.seen;

@@ -8,11 +8,11 @@ use super::{Options, RARE, usual_events};
 use crate::Error;
 use crate::attr::bit;
 use crate::event::{self, Machine};
-use crate::events::paranoid;
+use crate::events::{NO_FIT, general_reason, paranoid, without_kernel};
 use crate::live::Target;
 use crate::open::{online_cpus, parse_cpus};
 use crate::plan::Scope;
-use crate::sys::{count as sys, perf::Event};
+use crate::sys::perf::Event;
 use perfdata::{attr_flag as flag, read_format};
 use std::io;
 
@@ -152,16 +152,13 @@ impl Wanted {
         if !denied || !whole || self.scope == Scope::Cpus {
             return opened;
         }
-        let mut user = counter.attr.clone();
-        user.flags |= flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
+        let (mut user, mut name) = (counter.attr.clone(), counter.name.clone());
+        without_kernel(&mut user, &mut name);
         let event = Event::open(&user, tid, cpu, group)?;
         if user.kind == crate::attr::TYPE_SOFTWARE && KERNEL_ONLY.contains(&user.config) {
             return opened;
         }
-        // As perf names it.
-        let colon = if counter.name.contains([':', '/']) { "" } else { ":" };
-        counter.attr = user;
-        counter.name = format!("{}{colon}u", counter.name);
+        (counter.attr, counter.name) = (user, name);
         let note = format!(
             "kernel.perf_event_paranoid is {}: events named NAME:u are counted without the kernel's part",
             paranoid()
@@ -247,23 +244,14 @@ fn reason(error: &io::Error, member: bool) -> String {
              the setting",
             paranoid()
         ),
-        Some(libc::EINVAL) if member => {
-            "it does not fit into its group: events of different PMUs, or more of them than counters; take it out of \
-             the braces, or let the group break up with the modifier W"
-                .to_owned()
-        }
+        Some(libc::EINVAL) if member => NO_FIT.to_owned(),
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => {
             "this CPU or virtual machine has no counter for it".to_owned()
         }
-        Some(libc::EMFILE | libc::ENFILE) => {
-            "too many events for the limit of open files; raise it with `ulimit -n`".to_owned()
-        }
-        Some(libc::ENOSYS) => "this kernel is built without perf events (CONFIG_PERF_EVENTS)".to_owned(),
         Some(libc::EINVAL) => {
             format!("the kernel refuses its settings ({error}); an event that counts per CPU only needs -a")
         }
-        Some(libc::EBUSY) => "another program holds the counters".to_owned(),
-        _ => error.to_string(),
+        _ => general_reason(error).map_or_else(|| error.to_string(), str::to_owned),
     }
 }
 
@@ -288,9 +276,8 @@ impl Slot {
                 .filter(|other| counters.get(*other).is_some_and(|other| other.leader == index))
                 .filter(|other| self.events.get(*other).is_some_and(Option::is_some))
                 .collect();
-            let mut words = vec![0u64; 3 + members.len()];
-            let got = sys::read(event, &mut words).unwrap_or(0);
-            words.truncate(got);
+            // What cannot be read counted nothing that can be known.
+            let words = event.read().unwrap_or_default();
             let word = |at: usize| words.get(at).copied().unwrap_or(0);
             let group = counter.attr.read_format & read_format::GROUP != 0;
             for (at, member) in members.iter().enumerate() {

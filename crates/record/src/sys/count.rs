@@ -1,23 +1,13 @@
 //! What counting needs of the kernel: counters read, processes watched for their end, exact sleeps, a child's times.
 
-use crate::sys::perf::Event;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 /// `PIDFD_THREAD` (Linux 6.9): the descriptor is a thread's, not its process's.
 const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
-
-/// Reads a counter into `words`; the result is how many were filled.
-pub(crate) fn read(event: &Event, words: &mut [u64]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most as many bytes as the slice has, and any bytes are numbers.
-    let got = unsafe {
-        libc::read(event.as_fd().as_raw_fd(), words.as_mut_ptr().cast(), std::mem::size_of_val(words))
-    };
-    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize / 8) }
-}
 
 /// A descriptor that becomes readable when the process, or the thread, ends; none where the kernel has no such thing.
 pub(crate) fn end_of(id: i32, thread: bool) -> Option<OwnedFd> {

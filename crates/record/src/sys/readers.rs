@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// SIGUSR2 came.
@@ -90,15 +90,6 @@ pub(crate) fn bind(cpus: &[i32]) -> io::Result<()> {
     // SAFETY: the kernel reads as many bytes of the mask as are said.
     let done = unsafe { libc::sched_setaffinity(0, mask.len() * 8, mask.as_ptr().cast()) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Something that becomes ready when a child has ended. None on kernels before 5.3.
-pub(crate) fn end_of(pid: u32) -> Option<OwnedFd> {
-    // SAFETY: a call without pointers, which returns a new descriptor.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        (fd >= 0).then(|| OwnedFd::from_raw_fd(fd as i32))
-    }
 }
 
 /// Waits until one of these can be read, the time is over, or a signal came. The results say which are ready, and which
