@@ -239,7 +239,9 @@ fn an_event_that_this_cpu_lacks_is_refused_with_what_works() {
     for event in ["cycles", "L1-icache-load-misses", "r1a8", "{cycles,instructions}"] {
         let done = planish(dir.path(), &["-e", event, "-c", "100003"], &BUSY);
         let said = text(&done.stderr);
-        let known = ["no counter for it", "perf_event_paranoid"].iter().any(|reason| said.contains(reason));
+        // A virtual machine may offer a counter that never counts.
+        let known = ["no counter for it", "perf_event_paranoid", "the recording is empty"];
+        let known = known.iter().any(|reason| said.contains(reason));
         assert!(done.status.success() || known, "{event}: {said}");
     }
 }

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 /// Every commit looked at is built and measured against GOOD. It is on the slow side when its whole interval lies above
 /// half of the slowdown, on the good side when it lies below; else it is measured again with twice the rounds. Give
 /// --layouts, so that the interval is about the code and not about where one link put it. The first slow commit is at
-/// last compared with its parent. Exit code: 1 a culprit was found, 0 there is no slowdown, 2 the commits in question
-/// could not be told apart, or wrong usage.
+/// last compared with its parent. Exit code: 1 a culprit was found, 0 there is no slowdown beyond the margin, 2 the
+/// commits in question could not be told apart, or wrong usage.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A commit known to be good
@@ -109,7 +109,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         undecided: Vec::new(),
         steps: Vec::new(),
     };
-    if whole.row.verdict != Verdict::Slower {
+    if !super::is_slower(&whole.row) {
         return none(&args, &found, &whole.row);
     }
     let half = whole.slowdown() / 2.0;
