@@ -45,6 +45,49 @@ fn walk_inlined(unit: &Unit<'_>, found: &mut Vec<usize>) -> Reading<()> {
     Ok(())
 }
 
+/// Inlined calls of a unit: the entry of the function with code that holds each, its own entry, and its line.
+pub(super) fn inlined_calls(unit: &Unit<'_>) -> (Vec<InlinedEntry>, Option<Damage>) {
+    let mut found = Vec::new();
+    let damage = walk_calls(unit, &mut found).err();
+    (found, damage)
+}
+
+/// An inlined call, by the distances of its entries from the unit's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InlinedEntry {
+    /// The function with code around it.
+    pub(super) function: usize,
+    /// The call's own entry.
+    pub(super) call: usize,
+}
+
+fn walk_calls(unit: &Unit<'_>, found: &mut Vec<InlinedEntry>) -> Reading<()> {
+    let total = unit.root.bytes.len();
+    let mut input = unit.entries(unit.root.entries_at)?;
+    // The function around each open entry; functions inside functions hide the outer one.
+    let mut around: Vec<Option<usize>> = Vec::new();
+    while !input.is_empty() {
+        let entry = total - input.len();
+        let code = input.read_uleb128()?;
+        if code == 0 {
+            around.pop();
+            continue;
+        }
+        let abbreviation = unit.abbreviations.get(code)?;
+        let mut inside = around.last().copied().flatten();
+        match abbreviation.kind {
+            Kind::Subprogram => inside = abbreviation.has_code.then_some(entry),
+            Kind::Inlined => found.extend(inside.map(|function| InlinedEntry { function, call: entry })),
+            Kind::Type | Kind::Other => {}
+        }
+        abbreviation.skip(&mut input, unit.root.encoding)?;
+        if abbreviation.has_children {
+            around.push(inside);
+        }
+    }
+    Ok(())
+}
+
 /// The functions of one unit in the order of their entries; a nested function follows the one around it.
 #[derive(Debug, Default)]
 pub(super) struct FunctionTable {

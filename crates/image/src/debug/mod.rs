@@ -27,11 +27,13 @@ mod names;
 mod resolve;
 mod resolved;
 mod sections;
+mod sources;
 mod tree;
 mod unit;
 
 pub use function_list::{DwarfFunction, FunctionsAt};
 pub use resolved::{DebugProblems, Frame, NameId, NameTable, Resolved, StackId};
+pub use sources::{InlinedCall, SourceFunction, SourceFunctions};
 
 use crate::debug_files::Rejected;
 use crate::{DebugSearch, Error, Image};

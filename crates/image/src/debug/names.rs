@@ -27,6 +27,18 @@ pub(super) struct Described<'a> {
     pub(super) name: Option<&'a [u8]>,
     /// `DW_AT_decl_line`, 0 when unknown.
     pub(super) start_line: u32,
+    /// `DW_AT_decl_file`.
+    pub(super) file: Option<DeclaredIn>,
+}
+
+/// The source file of a declaration: a number in a line table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct DeclaredIn {
+    pub(super) space: Space,
+    /// Offset of the line table in its `.debug_line`.
+    pub(super) lines: u64,
+    /// Position in its list of files.
+    pub(super) file: u64,
 }
 
 /// Where entries outside the current unit are found.
@@ -53,6 +65,7 @@ struct Entry<'a> {
     linkage_name: Option<&'a [u8]>,
     name: Option<&'a [u8]>,
     line: Option<u32>,
+    file: Option<DeclaredIn>,
     origin: Option<(Space, usize)>,
     specification: Option<(Space, usize)>,
 }
@@ -88,13 +101,14 @@ impl<'w, 'a> Describer<'w, 'a> {
     }
 
     fn follow(&mut self, first: Entry<'a>) -> Described<'a> {
-        let (mut linkage_name, mut name, mut line) = (None, None, None);
+        let (mut linkage_name, mut name, mut line, mut file) = (None, None, None, None);
         let mut waiting = Vec::new();
         let mut entry = first;
         for _ in 0..MAX_HOPS {
             linkage_name = linkage_name.or(entry.linkage_name);
             name = name.or(entry.name);
             line = line.or(entry.line);
+            file = file.or(entry.file);
             if linkage_name.is_some() && line.is_some() {
                 break;
             }
@@ -103,7 +117,7 @@ impl<'w, 'a> Describer<'w, 'a> {
             let Some(next) = waiting.pop() else { break };
             entry = self.entry(next).unwrap_or_default();
         }
-        Described { name: linkage_name.or(name), start_line: line.unwrap_or(0) }
+        Described { name: linkage_name.or(name), start_line: line.unwrap_or(0), file }
     }
 
     fn entry(&mut self, at: (Space, usize)) -> Option<Entry<'a>> {
@@ -167,6 +181,10 @@ fn read_entry<'a>(
         .read(&mut input, unit.root.encoding, |attribute, value| match attribute {
             gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => linkage_name = Some(value),
             gimli::DW_AT_name => name = Some(value),
+            gimli::DW_AT_decl_file => {
+                let file = value.number();
+                entry.file = unit.root.lines.map(|lines| DeclaredIn { space, lines, file });
+            }
             gimli::DW_AT_decl_line => entry.line = Some(value.number() as u32),
             gimli::DW_AT_abstract_origin => entry.origin = reference(value),
             gimli::DW_AT_specification => entry.specification = reference(value),

@@ -1,0 +1,53 @@
+//! How closures differ between two builds: other flags, another profile, another source.
+
+use crate::closure::closure;
+use crate::graph::NodeId;
+use crate::read::Analysis;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A function whose closure is not the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Unit and name.
+    pub function: (String, String),
+    /// Units and names that changed with it only in the old build.
+    pub lost: BTreeSet<(String, String)>,
+    /// Units and names that change with it only in the new build.
+    pub gained: BTreeSet<(String, String)>,
+}
+
+/// The functions of both builds whose closures differ, by unit and name.
+pub fn diff(old: &Analysis, new: &Analysis) -> Vec<Difference> {
+    let (old_names, new_names) = (names(old), names(new));
+    let mut found = Vec::new();
+    for (name, &node) in &old_names {
+        let Some(&other) = new_names.get(name) else { continue };
+        let (before, after) = (members(old, node), members(new, other));
+        if before != after {
+            found.push(Difference {
+                function: name.clone(),
+                lost: before.difference(&after).cloned().collect(),
+                gained: after.difference(&before).cloned().collect(),
+            });
+        }
+    }
+    found
+}
+
+fn names(analysis: &Analysis) -> BTreeMap<(String, String), NodeId> {
+    let nodes = analysis.graph.nodes();
+    nodes.filter_map(|(id, _)| Some((analysis.full_name(id)?, id))).collect()
+}
+
+fn members(analysis: &Analysis, node: NodeId) -> BTreeSet<(String, String)> {
+    let closure = closure(&analysis.graph, &[node]);
+    closure.members.iter().filter_map(|member| analysis.full_name(member.node)).collect()
+}
+
+impl Analysis {
+    /// Unit and name of a function.
+    pub fn full_name(&self, node: NodeId) -> Option<(String, String)> {
+        let node = self.graph.get(node)?;
+        Some((self.units.get(node.unit.0 as usize)?.clone(), node.name.clone()))
+    }
+}

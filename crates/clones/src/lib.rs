@@ -1,0 +1,34 @@
+//! What interprocedural optimisation ties together: which functions change when one of them changes, and how we know.
+//!
+//! A compiler inlines, clones, splits and folds functions. Who replaces a function in a running program (a live patch)
+//! must replace whatever else holds its code too: its *closure*.
+//!
+//! ```text
+//! build directory ──scan──> units (object files, dumps) ──read──> Graph ──> Closure of a function
+//!                                                           └──> disagreements between sources
+//! ```
+//!
+//! Sources, each of which may be missing: gcc's `-fdump-ipa-clones` ([`ipa_clones`]) and `-fdump-ipa-icf-details`
+//! ([`icf`]), clang's `-fsave-optimization-record` ([`remarks`]), symbol tables ([`symbols`]) and debug information.
+//! What leaves no trace in any of them (register allocation across calls, purity, …) is in [`possible`].
+
+mod closure;
+mod diff;
+mod error;
+mod graph;
+pub mod icf;
+pub mod ipa_clones;
+mod patch;
+pub mod possible;
+mod read;
+pub mod remarks;
+mod scan;
+pub mod symbols;
+
+pub use closure::{Closure, Member, Step, closure};
+pub use diff::{Difference, diff};
+pub use error::Error;
+pub use graph::{Edge, Graph, Node, NodeId, Place, Reason, Source, UnitId};
+pub use patch::{Hunk, Touched, hunks, touched};
+pub use read::{Analysis, Disagreement, Skipped, analyse};
+pub use scan::{Build, Dump, DumpKind, Unit, scan};

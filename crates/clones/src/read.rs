@@ -1,0 +1,399 @@
+//! All sources of a build to one graph, and where the sources disagree.
+
+use crate::graph::{Graph, NodeId, Place, Reason, Source, UnitId};
+use crate::scan::{Build, Dump, DumpKind, Unit};
+use crate::{Error, icf, ipa_clones, remarks, symbols};
+use image::debug::DebugInfo;
+use image::{DebugSearch, Image, ImageAddr};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// Two sources that do not agree on an inlined function.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Disagreement {
+    /// The function that was inlined.
+    pub callee: NodeId,
+    /// The function that holds it according to one source.
+    pub caller: NodeId,
+    /// The source that says so.
+    pub says: Source,
+    /// The source that should say so too and does not.
+    pub silent: Source,
+}
+
+/// A file that was not used.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Skipped {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a build says.
+#[derive(Debug, Clone, Default)]
+pub struct Analysis {
+    /// Names of the units by [`UnitId`].
+    pub units: Vec<String>,
+    /// Their object files.
+    pub objects: Vec<PathBuf>,
+    /// The functions and what ties them.
+    pub graph: Graph,
+    /// How many units each of [`Source::ALL`] covers.
+    pub covered: [usize; Source::ALL.len()],
+    /// Where sources disagree, sorted.
+    pub disagreements: Vec<Disagreement>,
+    /// Files left out.
+    pub skipped: Vec<Skipped>,
+}
+
+/// An end of a tie as a source names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct End {
+    name: String,
+    place: Option<Place>,
+}
+
+/// What one unit's files say.
+#[derive(Debug, Default)]
+struct Facts {
+    ties: Vec<(End, End, Reason, Source)>,
+    /// Functions with code, whether other units see them, and their place where debug information knows it.
+    functions: Vec<(String, bool)>,
+    places: Vec<(String, Place)>,
+    sources: Vec<Source>,
+    skipped: Vec<Skipped>,
+}
+
+/// Reads all files of a build on `threads` threads. The same files give the same result for any number of them.
+///
+/// # Errors
+/// When a file cannot be read, or a dump has a line that is none of its kind.
+pub fn analyse(build: &Build, threads: usize) -> Result<Analysis, Error> {
+    let facts = in_parallel(&build.units, threads)?;
+    let mut analysis = Analysis {
+        units: build.units.iter().map(|unit| unit.name.clone()).collect(),
+        objects: build.units.iter().map(|unit| unit.object.clone()).collect(),
+        ..Analysis::default()
+    };
+    let skipped = |(path, reason): &(PathBuf, String)| Skipped { path: path.clone(), reason: reason.clone() };
+    analysis.skipped = build.skipped.iter().map(skipped).collect();
+    let mut of_links = Vec::new();
+    let mut global: FxHashMap<String, Vec<NodeId>> = FxHashMap::default();
+    for (index, (unit, facts)) in build.units.iter().zip(facts).enumerate() {
+        let id = UnitId(index as u32);
+        analysis.skipped.extend(facts.skipped);
+        for (covered, source) in analysis.covered.iter_mut().zip(Source::ALL) {
+            *covered += usize::from(facts.sources.contains(&source));
+        }
+        let graph = &mut analysis.graph;
+        for (name, is_global) in &facts.functions {
+            let node = graph.node(id, name);
+            graph.set_code(node);
+            if *is_global {
+                global.entry(name.clone()).or_default().push(node);
+            }
+        }
+        for (name, place) in facts.places {
+            let node = graph.node(id, &name);
+            graph.set_place(node, place);
+        }
+        if unit.is_link {
+            of_links.extend(facts.ties.into_iter().map(|tie| (id, tie)));
+        } else {
+            for (from, to, reason, source) in facts.ties {
+                let from = end(graph, id, from);
+                let to = end(graph, id, to);
+                graph.tie(from, to, reason, source);
+            }
+        }
+    }
+    join_links(&mut analysis.graph, of_links);
+    // Of an inline function that several objects hold, the linker keeps one.
+    let mut shared: Vec<Vec<NodeId>> = global.into_values().filter(|nodes| nodes.len() > 1).collect();
+    shared.sort();
+    for nodes in shared {
+        tie_all(&mut analysis.graph, &nodes);
+    }
+    folded_by_linker(&build.linked, &mut analysis)?;
+    analysis.disagreements = disagreements(&analysis.graph);
+    analysis.skipped.sort();
+    Ok(analysis)
+}
+
+fn in_parallel(units: &[Unit], threads: usize) -> Result<Vec<Facts>, Error> {
+    let next = Mutex::new(units.iter().enumerate());
+    let done: Mutex<Vec<(usize, Result<Facts, Error>)>> = Mutex::new(Vec::with_capacity(units.len()));
+    let work = || {
+        loop {
+            let taken = next.lock().ok().and_then(|mut next| next.next());
+            let Some((index, unit)) = taken else { return };
+            let facts = read_unit(unit);
+            if let Ok(mut done) = done.lock() {
+                done.push((index, facts));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, facts)| facts).collect()
+}
+
+fn read_unit(unit: &Unit) -> Result<Facts, Error> {
+    let mut facts = Facts::default();
+    for dump in &unit.dumps {
+        read_dump(dump, &mut facts)?;
+    }
+    match Image::open(&unit.object) {
+        Ok(image) => read_image(&image, &mut facts)?,
+        Err(error) => {
+            facts.skipped.push(Skipped { path: unit.object.clone(), reason: error.to_string() });
+        }
+    }
+    facts.sources.sort();
+    facts.sources.dedup();
+    Ok(facts)
+}
+
+fn read_dump(dump: &Dump, facts: &mut Facts) -> Result<(), Error> {
+    let io = |source| Error::Io { path: dump.path.clone(), source };
+    let bytes = std::fs::read(&dump.path).map_err(io)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let bad = |line: usize, expected| Error::Dump {
+        path: dump.path.clone(),
+        line,
+        expected,
+        found: text.lines().nth(line.saturating_sub(1)).unwrap_or_default().chars().take(80).collect(),
+    };
+    let source = match dump.kind {
+        DumpKind::IpaClones => {
+            for (number, line) in text.lines().enumerate() {
+                match ipa_clones::line(line).map_err(|expected| bad(number + 1, expected))? {
+                    ipa_clones::Line::Clone { from, to, reason } => {
+                        let end = |named: ipa_clones::Named<'_>| End {
+                            name: named.name.to_owned(),
+                            place: Some(named.place()),
+                        };
+                        facts.ties.push((end(from), end(to), reason, Source::IpaClones));
+                    }
+                    ipa_clones::Line::Removal(named) => {
+                        facts.places.push((named.name.to_owned(), named.place()));
+                    }
+                }
+            }
+            if !bytes.is_empty() && !bytes.ends_with(b"\n") {
+                return Err(bad(text.lines().count(), "a line end after the last line"));
+            }
+            Source::IpaClones
+        }
+        DumpKind::Icf => {
+            for pair in icf::unified(&text) {
+                let end = |name: &str| End { name: name.to_owned(), place: None };
+                let ends = [(pair.kept, pair.dropped), (pair.dropped, pair.kept)];
+                for (from, to) in ends {
+                    facts.ties.push((end(from), end(to), Reason::Folded, Source::IcfDump));
+                }
+            }
+            Source::IcfDump
+        }
+        DumpKind::Remarks => {
+            let inlined = remarks::inlined(&text)
+                .map_err(|line| bad(line, "YAML documents of optimisations, each from `---` to `...`"))?;
+            for call in inlined {
+                let callee = End { name: call.callee, place: call.place };
+                let caller = End { name: call.caller, place: None };
+                facts.ties.push((callee, caller, Reason::Inlined, Source::Remarks));
+            }
+            Source::Remarks
+        }
+    };
+    facts.sources.push(source);
+    Ok(())
+}
+
+fn read_image(image: &Image, facts: &mut Facts) -> Result<(), Error> {
+    let functions = image.functions();
+    let plain = |name: &str| End { name: name.to_owned(), place: None };
+    for function in functions.iter() {
+        facts.functions.push((function.name.to_owned(), function.global));
+        if let Some((base, reason)) = symbols::origin(function.name) {
+            facts.ties.push((plain(base), plain(function.name), reason, Source::Symbols));
+        }
+    }
+    if !functions.is_empty() {
+        facts.sources.push(Source::Symbols);
+    }
+    for group in symbols::same_bytes(functions) {
+        for (a, b) in pairs(&group) {
+            facts.ties.push((plain(a), plain(b), Reason::SameAddress, Source::Symbols));
+        }
+    }
+    let debug = DebugInfo::load(image, &DebugSearch::default())?;
+    if debug.is_empty() {
+        return Ok(());
+    }
+    let sources = debug.source_functions(1);
+    if let Some(first) = &sources.problems.first {
+        facts.skipped.push(Skipped { path: image.path().to_owned(), reason: first.clone() });
+    }
+    facts.sources.push(Source::Debug);
+    // Debug information calls a copy like its original; the symbol table knows its own name.
+    let own_name = |name: &str, address: Option<ImageAddr>| -> String {
+        let at = |address| functions.at(address).map(|function| function.name);
+        let names: Vec<&str> = address.into_iter().flat_map(at).collect();
+        if names.contains(&name) { name.to_owned() } else { names.first().unwrap_or(&name).to_string() }
+    };
+    let mut names = Vec::with_capacity(sources.functions.len());
+    for function in &sources.functions {
+        let name = own_name(&function.name, function.address);
+        if let Some(file) = &function.file {
+            let place = Place { file: file.clone(), line: function.line };
+            facts.places.push((function.name.clone(), place.clone()));
+            // clang writes `f.avx2` as the linkage name of a copy.
+            if let Some((base, _)) = symbols::origin(&function.name) {
+                facts.places.push((base.to_owned(), place.clone()));
+            }
+            facts.places.push((name.clone(), place));
+        }
+        if name != function.name
+            && let Some((_, reason)) = symbols::origin(&name)
+        {
+            facts.ties.push((plain(&function.name), plain(&name), reason, Source::Debug));
+        }
+        names.push(name);
+    }
+    for call in &sources.inlined {
+        if let (Some(callee), Some(caller)) =
+            (names.get(call.callee as usize), names.get(call.caller as usize))
+        {
+            facts.ties.push((plain(callee), plain(caller), Reason::Inlined, Source::Debug));
+        }
+    }
+    Ok(())
+}
+
+/// All ordered pairs next to each other, both ways: enough for a closure, and few.
+fn pairs<'t>(group: &[&'t str]) -> Vec<(&'t str, &'t str)> {
+    let next = group.iter().zip(group.iter().skip(1));
+    next.flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect()
+}
+
+fn end(graph: &mut Graph, unit: UnitId, end: End) -> NodeId {
+    let node = graph.node(unit, &end.name);
+    if let Some(place) = end.place {
+        graph.set_place(node, place);
+    }
+    node
+}
+
+/// Dumps of a link name functions of all units: the ends are found again by name and place.
+fn join_links(graph: &mut Graph, ties: Vec<(UnitId, (End, End, Reason, Source))>) {
+    for (unit, (from, to, reason, source)) in ties {
+        let (from, to) = (everywhere(graph, unit, from), everywhere(graph, unit, to));
+        for &from in &from {
+            for &to in &to {
+                graph.tie(from, to, reason.clone(), source);
+            }
+        }
+    }
+}
+
+/// The nodes that a name of a link may stand for, its own among them.
+fn everywhere(graph: &mut Graph, unit: UnitId, named: End) -> Vec<NodeId> {
+    let own = graph.node(unit, &named.name);
+    let mut nodes = vec![own];
+    let same = |node: &NodeId| {
+        *node != own
+            && graph.get(*node).is_some_and(|node| match (&node.place, &named.place) {
+                (Some(a), Some(b)) => a == b,
+                _ => true,
+            })
+    };
+    nodes.extend(graph.named(&named.name).iter().copied().filter(same).collect::<Vec<_>>());
+    if let Some(place) = named.place {
+        graph.set_place(own, place);
+    }
+    for other in nodes.clone() {
+        graph.tie(other, own, Reason::LinkTime, Source::IpaClones);
+        graph.tie(own, other, Reason::LinkTime, Source::IpaClones);
+    }
+    nodes
+}
+
+fn tie_all(graph: &mut Graph, nodes: &[NodeId]) {
+    for (a, b) in nodes.iter().zip(nodes.iter().skip(1)) {
+        graph.tie(*a, *b, Reason::SameAddress, Source::Symbols);
+        graph.tie(*b, *a, Reason::SameAddress, Source::Symbols);
+    }
+}
+
+/// Linkers fold identical functions of different objects (`--icf`); the object files know nothing of it.
+fn folded_by_linker(linked: &[PathBuf], analysis: &mut Analysis) -> Result<(), Error> {
+    for path in linked {
+        let image = match Image::open(path) {
+            Ok(image) => image,
+            Err(error) => {
+                analysis.skipped.push(Skipped { path: path.clone(), reason: error.to_string() });
+                continue;
+            }
+        };
+        for group in symbols::same_bytes(image.functions()) {
+            let nodes: Vec<NodeId> =
+                group.iter().flat_map(|name| analysis.graph.named(name)).copied().collect();
+            tie_all(&mut analysis.graph, &nodes);
+        }
+    }
+    Ok(())
+}
+
+/// Inlined calls that debug information shows and the compiler's own dump does not, and the other way round.
+fn disagreements(graph: &Graph) -> Vec<Disagreement> {
+    let mut covered: FxHashMap<UnitId, [bool; Source::ALL.len()]> = FxHashMap::default();
+    for edge in graph.edges() {
+        let Some(unit) = graph.get(edge.to).map(|node| node.unit) else { continue };
+        let seen = covered.entry(unit).or_default();
+        seen.iter_mut().zip(edge.seen).for_each(|(seen, count)| *seen |= count != 0);
+    }
+    let mut found = Vec::new();
+    for edge in graph.edges().iter().filter(|edge| edge.reason == Reason::Inlined) {
+        let Some(unit) = graph.get(edge.to).map(|node| node.unit) else { continue };
+        let covered = covered.get(&unit).copied().unwrap_or_default();
+        let is_covered =
+            |source| Source::ALL.iter().zip(covered).any(|(known, seen)| *known == source && seen);
+        for dump in [Source::IpaClones, Source::Remarks] {
+            let ends = match (edge.is_seen_by(Source::Debug), edge.is_seen_by(dump)) {
+                (true, false) if is_covered(dump) => (Source::Debug, dump),
+                (false, true) if is_covered(Source::Debug) => (dump, Source::Debug),
+                _ => continue,
+            };
+            // A way over copies or over functions in between says the same.
+            if !reaches(graph, edge.from, edge.to, ends.1) {
+                found.push(Disagreement { callee: edge.from, caller: edge.to, says: ends.0, silent: ends.1 });
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether one source (and the names of symbols) leads from one function to another.
+fn reaches(graph: &Graph, from: NodeId, to: NodeId, by: Source) -> bool {
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut waiting = VecDeque::from([from]);
+    while let Some(node) = waiting.pop_front() {
+        if node == to {
+            return true;
+        }
+        let stated = |edge: &&crate::Edge| edge.is_seen_by(by) || edge.is_seen_by(Source::Symbols);
+        waiting.extend(graph.leaving(node).filter(stated).map(|edge| edge.to).filter(|to| seen.insert(*to)));
+    }
+    false
+}

@@ -1,0 +1,255 @@
+//! Which files of a build directory belong together: object files with the compiler's dumps beside them, and programs.
+//!
+//! gcc names a dump after its output, not its source: `gcc -c a.c -o out.o` writes `out.c.000i.ipa-clones`, and a later
+//! `-o other.o` leaves it lying about. So a dump counts only where its object is there and of about the same age.
+
+use crate::Error;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// A compilation ends within this time after its dumps were written; a wider gap means two compilations.
+const ONE_COMPILATION: Duration = Duration::from_secs(15 * 60);
+/// No tree of a build is deeper.
+const MAX_DEPTH: usize = 64;
+
+/// What a dump is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DumpKind {
+    /// gcc `-fdump-ipa-clones`.
+    IpaClones,
+    /// gcc `-fdump-ipa-icf-details`.
+    Icf,
+    /// clang `-fsave-optimization-record`.
+    Remarks,
+}
+
+/// A file that a compiler wrote beside its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dump {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: DumpKind,
+}
+
+/// What one compilation (or one link-time optimisation) made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// Path of its object file or program, from the directory that was scanned.
+    pub name: String,
+    /// The file.
+    pub object: PathBuf,
+    /// Its dumps, sorted by path.
+    pub dumps: Vec<Dump>,
+    /// Whether the dumps are those of link-time optimisation, which name functions of other units.
+    pub is_link: bool,
+}
+
+/// The files of a build.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Build {
+    /// Object files, sorted by name; programs where there are no object files, or where they have dumps of their own.
+    pub units: Vec<Unit>,
+    /// Programs and libraries, for names that the linker gave one address.
+    pub linked: Vec<PathBuf>,
+    /// Files left out, and why.
+    pub skipped: Vec<(PathBuf, String)>,
+}
+
+struct Found {
+    objects: BTreeMap<PathBuf, SystemTime>,
+    linked: BTreeMap<PathBuf, SystemTime>,
+    dumps: Vec<(Dump, SystemTime)>,
+    skipped: Vec<(PathBuf, String)>,
+}
+
+/// Finds the units of a build directory.
+///
+/// # Errors
+/// When a directory cannot be read, or there is nothing to learn from.
+pub fn scan(root: &Path) -> Result<Build, Error> {
+    let mut found =
+        Found { objects: BTreeMap::new(), linked: BTreeMap::new(), dumps: Vec::new(), skipped: Vec::new() };
+    walk(root, 0, &mut found)?;
+    let mut build = Build { skipped: found.skipped, ..Build::default() };
+    let mut dumps: BTreeMap<PathBuf, Vec<Dump>> = BTreeMap::new();
+    found.dumps.sort_by(|a, b| a.0.path.cmp(&b.0.path));
+    for (dump, written) in found.dumps {
+        match owner(&dump, written, &found.objects, &found.linked) {
+            Ok(object) => dumps.entry(object).or_default().push(dump),
+            Err(reason) => build.skipped.push((dump.path, reason)),
+        }
+    }
+    let programs_alone = found.objects.is_empty();
+    build.linked = found.linked.keys().cloned().collect();
+    let objects = found.objects.into_keys().map(|object| (object, false));
+    let linked = found.linked.into_keys().map(|object| (object, true));
+    for (object, is_linked) in objects.chain(linked) {
+        let dumps = dumps.remove(&object).unwrap_or_default();
+        if is_linked && dumps.is_empty() && !programs_alone {
+            continue;
+        }
+        let name = object.strip_prefix(root).unwrap_or(&object).display().to_string();
+        let is_link = is_linked && dumps.iter().any(|dump| is_link_dump(&dump.path));
+        build.units.push(Unit { name, object, dumps, is_link });
+    }
+    build.units.sort_by(|a, b| a.name.cmp(&b.name));
+    if build.units.is_empty() {
+        return Err(Error::Empty { path: root.to_owned() });
+    }
+    Ok(build)
+}
+
+fn walk(directory: &Path, depth: usize, found: &mut Found) -> Result<(), Error> {
+    let io = |source| Error::Io { path: directory.to_owned(), source };
+    for entry in std::fs::read_dir(directory).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let path = entry.path();
+        // Links to directories are not followed: kernel trees have loops of them.
+        let kind = entry.file_type().map_err(io)?;
+        if kind.is_dir() {
+            if depth < MAX_DEPTH && entry.file_name() != ".git" {
+                walk(&path, depth + 1, found)?;
+            }
+        } else if kind.is_file() {
+            let written = entry.metadata().and_then(|data| data.modified()).map_err(io)?;
+            file(path, written, found);
+        }
+    }
+    Ok(())
+}
+
+fn file(path: PathBuf, written: SystemTime, found: &mut Found) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let dump =
+        [(".ipa-clones", DumpKind::IpaClones), (".icf", DumpKind::Icf), (".opt.yaml", DumpKind::Remarks)];
+    if let Some((_, kind)) = dump.into_iter().find(|(end, _)| name.ends_with(end)) {
+        found.dumps.push((Dump { path, kind }, written));
+        return;
+    }
+    match elf_kind(&path) {
+        Ok(None) => {}
+        Ok(Some(Elf::Object)) => drop(found.objects.insert(path, written)),
+        Ok(Some(Elf::Linked)) => drop(found.linked.insert(path, written)),
+        Err(reason) => found.skipped.push((path, reason)),
+    }
+}
+
+enum Elf {
+    Object,
+    Linked,
+}
+
+/// What an ELF file is; `None` for other files.
+fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
+    use std::io::Read as _;
+    let mut head = [0u8; 18];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
+    if read.map_err(|error| error.to_string())? < head.len() || !head.starts_with(b"\x7fELF") {
+        return Ok(None);
+    }
+    let [.., low, high] = head;
+    let kind = if head.get(5) == Some(&2) {
+        u16::from_be_bytes([low, high])
+    } else {
+        u16::from_le_bytes([low, high])
+    };
+    match kind {
+        1 => composite(path),
+        2 | 3 => Ok(Some(Elf::Linked)),
+        _ => Ok(None),
+    }
+}
+
+/// An object file that `ld -r` made of others would state every function twice.
+fn composite(path: &Path) -> Result<Option<Elf>, String> {
+    use object::{Object as _, ObjectSymbol as _};
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let file = object::File::parse(&*bytes).map_err(|error| format!("no readable object file: {error}"))?;
+    // gcc's own partial links of link-time optimisation have slim objects: no code, no file symbols.
+    let sources = file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::File).take(2).count();
+    if sources > 1 {
+        return Err("linked from several objects, which are read themselves".to_owned());
+    }
+    Ok(Some(Elf::Object))
+}
+
+fn is_link_dump(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.contains(".wpa.") || name.contains(".ltrans.")
+}
+
+/// The file that a dump belongs to, or why it belongs to none.
+fn owner(
+    dump: &Dump,
+    written: SystemTime,
+    objects: &BTreeMap<PathBuf, SystemTime>,
+    linked: &BTreeMap<PathBuf, SystemTime>,
+) -> Result<PathBuf, String> {
+    let name = dump.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let Some(output) = output_name(&name, dump.kind) else {
+        return Err("its name is not one that gcc or clang gives a dump".to_owned());
+    };
+    let object = dump.path.with_file_name(format!("{output}.o"));
+    let program = dump.path.with_file_name(output);
+    let found = objects.get_key_value(&object).or_else(|| linked.get_key_value(&program));
+    // `gcc a.c -o prog` keeps no object; the dump is `prog-a.c.…`.
+    let found = found.or_else(|| {
+        let at = output.match_indices('-').rev();
+        at.filter_map(|(at, _)| linked.get_key_value(&dump.path.with_file_name(output.get(..at)?))).next()
+    });
+    let Some((object, made)) = found else {
+        return Err(format!(
+            "stale: {output}.o, which it was written with, is not there; clean and build again"
+        ));
+    };
+    let apart = made.duration_since(written).or_else(|_| written.duration_since(*made)).unwrap_or_default();
+    if apart > ONE_COMPILATION {
+        let minutes = apart.as_secs() / 60;
+        let object = object.file_name().unwrap_or_default().to_string_lossy();
+        return Err(format!(
+            "stale: it and {object} were written {minutes} minutes apart, by two compilations; clean and build again"
+        ));
+    }
+    Ok(object.clone())
+}
+
+/// What `-o` named, without its ending: `out` for `out.c.000i.ipa-clones` and `out.opt.yaml`.
+fn output_name(name: &str, kind: DumpKind) -> Option<&str> {
+    let pass = match kind {
+        DumpKind::Remarks => return name.strip_suffix(".opt.yaml"),
+        DumpKind::IpaClones => name.strip_suffix(".ipa-clones")?,
+        DumpKind::Icf => name.strip_suffix(".icf")?,
+    };
+    let (source, number) = pass.rsplit_once('.')?;
+    let number = number.strip_suffix(['i', 't', 'r'])?;
+    if number.is_empty() || !number.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    if let Some(output) = source.strip_suffix(".wpa") {
+        return Some(output);
+    }
+    if let Some((output, part)) = source.strip_suffix(".ltrans").and_then(|rest| rest.rsplit_once('.')) {
+        return part.starts_with("ltrans").then_some(output);
+    }
+    source.rsplit_once('.').map(|(output, _)| output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_is_named_after_its_output() {
+        let of = |name| output_name(name, DumpKind::IpaClones);
+        assert_eq!(of("out.c.000i.ipa-clones"), Some("out"));
+        assert_eq!(of("prog.wpa.000i.ipa-clones"), Some("prog"));
+        assert_eq!(of("prog.ltrans12.ltrans.000i.ipa-clones"), Some("prog"));
+        assert_eq!(output_name("a.b.cc.079i.icf", DumpKind::Icf), Some("a.b"));
+        assert_eq!(output_name("cl.opt.yaml", DumpKind::Remarks), Some("cl"));
+        for name in [".ipa-clones", "a.ipa-clones", "a.c.ipa-clones", "a.c.xi.ipa-clones"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What the names and addresses of a symbol table say: suffixes of copies and parts, and names for the same bytes.
+
+use crate::graph::Reason;
+use image::{Function, Functions};
+
+/// What gcc and clang put after a name (before a number, where one follows) when they make a function from another.
+const SUFFIXES: [(&str, Reason); 15] = [
+    ("cold", Reason::Cold),
+    ("part", Reason::Part),
+    ("isra", Reason::ScalarReplacement),
+    ("constprop", Reason::ConstantPropagation),
+    ("specialized", Reason::ConstantPropagation),
+    ("argprom", Reason::ScalarReplacement),
+    ("_omp_fn", Reason::Outlined),
+    ("_omp_cpyfn", Reason::Outlined),
+    ("omp_outlined", Reason::Outlined),
+    ("omp_outlined_debug__", Reason::Outlined),
+    ("lto_priv", Reason::LinkTime),
+    ("llvm", Reason::LinkTime),
+    ("localalias", Reason::SameAddress),
+    ("resolver", Reason::TargetClone),
+    ("default", Reason::TargetClone),
+];
+
+/// Begins of the names that `target_clones` takes, on x86 and AArch64.
+const TARGETS: [&str; 10] =
+    ["arch_", "avx", "sse", "popcnt", "fma", "bmi", "aes", "sve", "dotprod", "crypto"];
+
+/// The function that a name's last suffix says it was made from, and how: `f.constprop.0.isra.0` was made from
+/// `f.constprop.0`. `None` for a name of the source.
+pub fn origin(name: &str) -> Option<(&str, Reason)> {
+    let unnumbered = match name.rsplit_once('.') {
+        Some((rest, number)) if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) => {
+            rest
+        }
+        _ => name,
+    };
+    let (base, suffix) = unnumbered.rsplit_once('.')?;
+    if base.is_empty() {
+        return None;
+    }
+    if let Some((_, reason)) = SUFFIXES.iter().find(|(known, _)| *known == suffix) {
+        return Some((base.trim_end_matches('.'), reason.clone()));
+    }
+    // `f.sse4.2` ends in a number that belongs to the target.
+    let is_target = |suffix: &str| TARGETS.iter().any(|target| suffix.starts_with(target));
+    is_target(suffix).then_some((base, Reason::TargetClone))
+}
+
+/// Groups of functions that have several names for the same bytes; the names of a group are sorted.
+pub fn same_bytes(functions: Functions<'_>) -> Vec<Vec<&str>> {
+    let mut all: Vec<Function<'_>> = functions.iter().filter(|f| f.size != 0 && !f.size_inferred).collect();
+    all.sort_by_key(|f| (f.address, f.size, f.name));
+    all.dedup_by_key(|f| (f.address, f.size, f.name));
+    all.chunk_by(|a, b| (a.address, a.size) == (b.address, b.size))
+        .filter(|group| group.len() > 1)
+        .map(|group| group.iter().map(|f| f.name).collect())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_are_peeled_one_by_one() {
+        let of = |name| origin(name).map(|(base, reason)| (base, reason.word().to_owned()));
+        let expect = |base, word: &str| Some((base, word.to_owned()));
+        assert_eq!(of("f.constprop.0.isra.0"), expect("f.constprop.0", "isra"));
+        assert_eq!(of("f.cold"), expect("f", "cold"));
+        assert_eq!(of("f.cold.3"), expect("f", "cold"));
+        assert_eq!(of("f._omp_fn.0"), expect("f", "outlined"));
+        assert_eq!(of("f.sse4.2"), expect("f", "target clone"));
+        assert_eq!(of("f.arch_haswell"), expect("f", "target clone"));
+        assert_eq!(of("f.llvm.123456789"), expect("f", "link-time"));
+        for name in ["main", "f.123", "a.b", ".cold", "", ".", "f.__uniq.12345"] {
+            assert_eq!(origin(name), None, "{name}");
+        }
+    }
+}

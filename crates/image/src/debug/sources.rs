@@ -1,0 +1,176 @@
+//! The functions of the debug information by source place, and which were inlined into which: what a change of one of
+//! them changes as well.
+
+use rustc_hash::FxHashMap;
+
+use super::DebugInfo;
+use super::functions;
+use super::jobs;
+use super::names::{DeclaredIn, Describer, Space};
+use super::resolve::Sight;
+use super::resolved::DebugProblems;
+use super::unit::Dwarf;
+use crate::ImageAddr;
+
+/// A function as its source declares it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceFunction {
+    /// Linkage name, else plain name.
+    pub name: String,
+    /// Source file as the line table has it, with its directory where that is not the one of the compilation.
+    pub file: Option<String>,
+    /// Line of the declaration, 0 when unknown.
+    pub line: u32,
+    /// Where its code begins; `None` for a function that was only inlined.
+    pub address: Option<ImageAddr>,
+}
+
+/// A call that the compiler replaced by the callee's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InlinedCall {
+    /// Position of the callee in [`SourceFunctions::functions`].
+    pub callee: u32,
+    /// Position of the function with code that holds the body, be it inlined there directly or with another one.
+    pub caller: u32,
+}
+
+/// Functions with code and functions that were inlined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceFunctions {
+    /// Each once per unit.
+    pub functions: Vec<SourceFunction>,
+    /// Inlined calls with repetitions: one entry per place.
+    pub inlined: Vec<InlinedCall>,
+    /// What could not be read.
+    pub problems: DebugProblems,
+}
+
+impl DebugInfo<'_> {
+    /// Reads all units: functions with code, and the calls inlined into them.
+    pub fn source_functions(&self, threads: usize) -> SourceFunctions {
+        let mut all = SourceFunctions::default();
+        if self.is_empty() {
+            return all;
+        }
+        let sight = self.sight();
+        for unit in jobs::run(sight.index.units.len(), threads, |unit| sight.sources_of(unit)) {
+            let before = all.functions.len() as u32;
+            all.functions.extend(unit.functions);
+            let moved = |call: InlinedCall| InlinedCall {
+                callee: call.callee.saturating_add(before),
+                caller: call.caller.saturating_add(before),
+            };
+            all.inlined.extend(unit.inlined.into_iter().map(moved));
+            all.problems.add(unit.problems);
+        }
+        all
+    }
+}
+
+/// The functions of one unit as they are met.
+struct Collected<'d, 'w, 'a> {
+    found: SourceFunctions,
+    numbers: FxHashMap<SourceFunction, u32>,
+    describer: &'d mut Describer<'w, 'a>,
+    files: FileNames<'d, 'a>,
+}
+
+impl Sight<'_> {
+    fn sources_of(&self, unit: usize) -> SourceFunctions {
+        let mut found = SourceFunctions::default();
+        let Some(open) = self.open(unit, &mut found.problems) else { return found };
+        let table = self.functions(&open, &mut found.problems);
+        let (calls, damage) = functions::inlined_calls(&open.unit);
+        if let Some(damage) = damage {
+            found.problems.damaged(open.entry.offset, &damage);
+        }
+        let own = self.dwarf(&open);
+        let address_size = open.unit.root.encoding.address_size;
+        let files = FileNames {
+            own,
+            supplement: self.supplement.as_ref(),
+            address_size,
+            known: FxHashMap::default(),
+        };
+        self.describing(&open, |describer| {
+            let mut all = Collected { found, numbers: FxHashMap::default(), describer, files };
+            let mut callers: FxHashMap<usize, u32> = FxHashMap::default();
+            for entry in &table.entries {
+                let address = table.spans(entry).first().map(|span| ImageAddr(span.0));
+                callers.extend(all.number(entry.entry, address).map(|number| (entry.entry, number)));
+            }
+            for call in calls {
+                let caller = callers.get(&call.function).copied();
+                if let (Some(caller), Some(callee)) = (caller, all.number(call.call, None)) {
+                    all.found.inlined.push(InlinedCall { callee, caller });
+                }
+            }
+            all.found
+        })
+    }
+}
+
+impl Collected<'_, '_, '_> {
+    /// The position of the function that an entry describes; `None` where it has no name.
+    fn number(&mut self, entry: usize, address: Option<ImageAddr>) -> Option<u32> {
+        let described = self.describer.describe(entry);
+        let function = SourceFunction {
+            name: String::from_utf8_lossy(described.name?).into_owned(),
+            file: described.file.and_then(|file| self.files.get(file)),
+            line: described.start_line,
+            address,
+        };
+        let next = u32::try_from(self.found.functions.len()).ok()?;
+        let number = *self.numbers.entry(function.clone()).or_insert(next);
+        if number == next {
+            self.found.functions.push(function);
+        }
+        Some(number)
+    }
+}
+
+/// Names of source files, each looked up once.
+struct FileNames<'d, 'a> {
+    own: &'d Dwarf<'a>,
+    supplement: Option<&'d Dwarf<'a>>,
+    address_size: u8,
+    known: FxHashMap<DeclaredIn, Option<String>>,
+}
+
+impl FileNames<'_, '_> {
+    fn get(&mut self, file: DeclaredIn) -> Option<String> {
+        if let Some(known) = self.known.get(&file) {
+            return known.clone();
+        }
+        let dwarf = match file.space {
+            Space::Own => Some(self.own),
+            Space::Supplement => self.supplement,
+        };
+        let name = dwarf.and_then(|dwarf| file_name(dwarf, file, self.address_size));
+        self.known.insert(file, name.clone());
+        name
+    }
+}
+
+fn file_name(dwarf: &Dwarf<'_>, file: DeclaredIn, address_size: u8) -> Option<String> {
+    let offset = gimli::DebugLineOffset(usize::try_from(file.lines).ok()?);
+    let program = dwarf.debug_line.program(offset, address_size, None, None).ok()?;
+    let header = program.header();
+    let text = |value| match value {
+        gimli::AttributeValue::String(bytes) => Some(bytes),
+        gimli::AttributeValue::DebugStrRef(offset) => dwarf.debug_str.get_str(offset).ok(),
+        gimli::AttributeValue::DebugLineStrRef(offset) => dwarf.debug_line_str.get_str(offset).ok(),
+        _ => None,
+    };
+    let entry = header.file(file.file)?;
+    let name = text(entry.path_name())?;
+    let name = String::from_utf8_lossy(name.slice());
+    // Directory 0 is the one of the compilation.
+    let directory = (entry.directory_index() != 0 && !name.starts_with('/'))
+        .then(|| entry.directory(header).and_then(text))
+        .flatten();
+    Some(match directory {
+        Some(directory) => format!("{}/{name}", String::from_utf8_lossy(directory.slice())),
+        None => name.into_owned(),
+    })
+}
