@@ -211,6 +211,9 @@ impl Graph {
         if from == to {
             return;
         }
+        // What the compiler said it folded shows in the symbol table too.
+        let folded = reason == Reason::SameAddress && self.is_tied(from, to, &Reason::Folded);
+        let reason = if folded { Reason::Folded } else { reason };
         let next = self.edges.len() as u32;
         let position = *self.known.entry((from, to, reason.clone())).or_insert(next);
         if position == next {

@@ -15,6 +15,7 @@
 mod closure;
 mod diff;
 mod error;
+pub mod flags;
 mod graph;
 pub mod icf;
 pub mod ipa_clones;
@@ -23,6 +24,7 @@ pub mod possible;
 mod read;
 pub mod remarks;
 mod scan;
+mod select;
 pub mod symbols;
 
 pub use closure::{Closure, Member, Step, closure};
@@ -32,3 +34,4 @@ pub use graph::{Edge, Graph, Node, NodeId, Place, Reason, Source, UnitId};
 pub use patch::{Hunk, Touched, hunks, touched};
 pub use read::{Analysis, Disagreement, Skipped, analyse};
 pub use scan::{Build, Dump, DumpKind, Unit, scan};
+pub use select::{Unclear, select};

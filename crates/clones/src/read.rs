@@ -60,19 +60,21 @@ struct End {
 #[derive(Debug, Default)]
 struct Facts {
     ties: Vec<(End, End, Reason, Source)>,
-    /// Functions with code, whether other units see them, and their place where debug information knows it.
+    /// Functions with code, and whether other units may hold them too.
     functions: Vec<(String, bool)>,
+    /// Where functions are declared.
     places: Vec<(String, Place)>,
     sources: Vec<Source>,
     skipped: Vec<Skipped>,
 }
 
 /// Reads all files of a build on `threads` threads. The same files give the same result for any number of them.
+/// `done` is called with the size in bytes of each object file that was read.
 ///
 /// # Errors
 /// When a file cannot be read, or a dump has a line that is none of its kind.
-pub fn analyse(build: &Build, threads: usize) -> Result<Analysis, Error> {
-    let facts = in_parallel(&build.units, threads)?;
+pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Result<Analysis, Error> {
+    let facts = in_parallel(&build.units, threads, done)?;
     let mut analysis = Analysis {
         units: build.units.iter().map(|unit| unit.name.clone()).collect(),
         objects: build.units.iter().map(|unit| unit.object.clone()).collect(),
@@ -81,7 +83,7 @@ pub fn analyse(build: &Build, threads: usize) -> Result<Analysis, Error> {
     let skipped = |(path, reason): &(PathBuf, String)| Skipped { path: path.clone(), reason: reason.clone() };
     analysis.skipped = build.skipped.iter().map(skipped).collect();
     let mut of_links = Vec::new();
-    let mut global: FxHashMap<String, Vec<NodeId>> = FxHashMap::default();
+    let mut weak: FxHashMap<String, Vec<NodeId>> = FxHashMap::default();
     for (index, (unit, facts)) in build.units.iter().zip(facts).enumerate() {
         let id = UnitId(index as u32);
         analysis.skipped.extend(facts.skipped);
@@ -89,16 +91,12 @@ pub fn analyse(build: &Build, threads: usize) -> Result<Analysis, Error> {
             *covered += usize::from(facts.sources.contains(&source));
         }
         let graph = &mut analysis.graph;
-        for (name, is_global) in &facts.functions {
+        for (name, is_weak) in &facts.functions {
             let node = graph.node(id, name);
             graph.set_code(node);
-            if *is_global {
-                global.entry(name.clone()).or_default().push(node);
+            if *is_weak {
+                weak.entry(name.clone()).or_default().push(node);
             }
-        }
-        for (name, place) in facts.places {
-            let node = graph.node(id, &name);
-            graph.set_place(node, place);
         }
         if unit.is_link {
             of_links.extend(facts.ties.into_iter().map(|tie| (id, tie)));
@@ -109,10 +107,16 @@ pub fn analyse(build: &Build, threads: usize) -> Result<Analysis, Error> {
                 graph.tie(from, to, reason, source);
             }
         }
+        for (name, place) in facts.places {
+            // Debug information declares many functions of other objects.
+            if let Some(node) = graph.find(id, &name) {
+                graph.set_place(node, place);
+            }
+        }
     }
     join_links(&mut analysis.graph, of_links);
     // Of an inline function that several objects hold, the linker keeps one.
-    let mut shared: Vec<Vec<NodeId>> = global.into_values().filter(|nodes| nodes.len() > 1).collect();
+    let mut shared: Vec<Vec<NodeId>> = weak.into_values().filter(|nodes| nodes.len() > 1).collect();
     shared.sort();
     for nodes in shared {
         tie_all(&mut analysis.graph, &nodes);
@@ -123,7 +127,7 @@ pub fn analyse(build: &Build, threads: usize) -> Result<Analysis, Error> {
     Ok(analysis)
 }
 
-fn in_parallel(units: &[Unit], threads: usize) -> Result<Vec<Facts>, Error> {
+fn in_parallel(units: &[Unit], threads: usize, told: &(dyn Fn(u64) + Sync)) -> Result<Vec<Facts>, Error> {
     let next = Mutex::new(units.iter().enumerate());
     let done: Mutex<Vec<(usize, Result<Facts, Error>)>> = Mutex::new(Vec::with_capacity(units.len()));
     let work = || {
@@ -131,6 +135,7 @@ fn in_parallel(units: &[Unit], threads: usize) -> Result<Vec<Facts>, Error> {
             let taken = next.lock().ok().and_then(|mut next| next.next());
             let Some((index, unit)) = taken else { return };
             let facts = read_unit(unit);
+            told(unit.bytes);
             if let Ok(mut done) = done.lock() {
                 done.push((index, facts));
             }
@@ -223,7 +228,7 @@ fn read_image(image: &Image, facts: &mut Facts) -> Result<(), Error> {
     let functions = image.functions();
     let plain = |name: &str| End { name: name.to_owned(), place: None };
     for function in functions.iter() {
-        facts.functions.push((function.name.to_owned(), function.global));
+        facts.functions.push((function.name.to_owned(), function.weak));
         if let Some((base, reason)) = symbols::origin(function.name) {
             facts.ties.push((plain(base), plain(function.name), reason, Source::Symbols));
         }
@@ -311,11 +316,7 @@ fn everywhere(graph: &mut Graph, unit: UnitId, named: End) -> Vec<NodeId> {
     let own = graph.node(unit, &named.name);
     let mut nodes = vec![own];
     let same = |node: &NodeId| {
-        *node != own
-            && graph.get(*node).is_some_and(|node| match (&node.place, &named.place) {
-                (Some(a), Some(b)) => a == b,
-                _ => true,
-            })
+        *node != own && graph.get(*node).is_some_and(|node| node.place.is_some() && node.place == named.place)
     };
     nodes.extend(graph.named(&named.name).iter().copied().filter(same).collect::<Vec<_>>());
     if let Some(place) = named.place {

@@ -40,6 +40,8 @@ pub struct Unit {
     pub name: String,
     /// The file.
     pub object: PathBuf,
+    /// Its size.
+    pub bytes: u64,
     /// Its dumps, sorted by path.
     pub dumps: Vec<Dump>,
     /// Whether the dumps are those of link-time optimisation, which name functions of other units.
@@ -92,7 +94,8 @@ pub fn scan(root: &Path) -> Result<Build, Error> {
         }
         let name = object.strip_prefix(root).unwrap_or(&object).display().to_string();
         let is_link = is_linked && dumps.iter().any(|dump| is_link_dump(&dump.path));
-        build.units.push(Unit { name, object, dumps, is_link });
+        let bytes = std::fs::metadata(&object).map_or(0, |data| data.len());
+        build.units.push(Unit { name, object, bytes, dumps, is_link });
     }
     build.units.sort_by(|a, b| a.name.cmp(&b.name));
     if build.units.is_empty() {

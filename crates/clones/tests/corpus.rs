@@ -104,7 +104,7 @@ fn check(compiler: &Compiler, files: &[&str], more: &[&str], link: bool) {
         let each = || files.iter().map(|file| directory.join(file).with_extension("o")).collect();
         if link { linked } else { each() }
     };
-    let analysis = analyse(&scan(before.path()).unwrap(), 2).unwrap();
+    let analysis = analyse(&scan(before.path()).unwrap(), 2, &|_| ()).unwrap();
     let mut edits = 0;
     for (at, (file, text)) in sources.iter().enumerate() {
         for mark in marks(text) {
@@ -198,7 +198,7 @@ fn the_case_that_the_dump_of_clones_is_silent_on() {
     let directory = build(&GCC, &[("folded.c", corpus("folded.c"))], &[], false);
     let dump = std::fs::read_to_string(directory.path().join("folded.c.000i.ipa-clones")).unwrap();
     assert!(!dump.contains("two"), "gcc's dump of clones tells of folding now: {dump}");
-    let analysis = analyse(&scan(directory.path()).unwrap(), 1).unwrap();
+    let analysis = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap();
     let one = analysis.graph.named("one");
     let members = closure(&analysis.graph, one);
     let two = analysis.graph.named("two")[0];
@@ -217,7 +217,7 @@ fn threads_do_not_change_the_result() {
     let sources: Vec<(&str, String)> = files.iter().map(|file| (*file, corpus(file))).collect();
     let directory = build(&GCC, &sources, &[], false);
     let build = scan(directory.path()).unwrap();
-    let [one, four] = [1, 4].map(|threads| analyse(&build, threads).unwrap());
+    let [one, four] = [1, 4].map(|threads| analyse(&build, threads, &|_| ()).unwrap());
     assert!(one.graph.edges().len() > 10);
     assert_eq!(format!("{one:?}"), format!("{four:?}"));
 }
@@ -233,7 +233,7 @@ fn a_stale_dump_is_left_out_with_its_reason() {
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(86400);
     let dump = std::fs::File::options().append(true).open(path.join("inline.c.000i.ipa-clones")).unwrap();
     dump.set_modified(old).unwrap();
-    let analysis = analyse(&scan(path).unwrap(), 1).unwrap();
+    let analysis = analyse(&scan(path).unwrap(), 1, &|_| ()).unwrap();
     let reasons: Vec<&str> = analysis.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
     assert!(
         reasons.iter().any(|reason| reason.contains("gone.o, which it was written with, is not there")),
@@ -256,10 +256,10 @@ fn cut_and_mixed_dumps_name_the_line() {
     let path = directory.path().join("inline.c.000i.ipa-clones");
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
-    let error = analyse(&scan(directory.path()).unwrap(), 1).unwrap_err().to_string();
+    let error = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap_err().to_string();
     assert!(error.contains("inline.c.000i.ipa-clones, line "), "{error}");
     std::fs::write(&path, "--- !Passed\n").unwrap();
-    let error = analyse(&scan(directory.path()).unwrap(), 1).unwrap_err().to_string();
+    let error = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap_err().to_string();
     assert!(error.contains("line 1: expected `Callgraph clone;"), "{error}");
     std::fs::remove_file(&path).unwrap();
     let empty = tempfile::tempdir().unwrap();

@@ -24,6 +24,8 @@ pub struct Function<'i> {
     pub size_inferred: bool,
     /// Whether the symbol is visible outside its object file (global or weak).
     pub global: bool,
+    /// Whether it is weak: other objects may define it too, and the linker keeps one (inline functions of C++).
+    pub weak: bool,
 }
 
 impl Function<'_> {
@@ -139,6 +141,7 @@ impl<'i> Functions<'i> {
             name: std::str::from_utf8(name).unwrap_or(""),
             size_inferred: entry.size_inferred,
             global: entry.rank < 2,
+            weak: entry.rank == 1,
         }
     }
 }

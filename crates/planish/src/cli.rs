@@ -116,6 +116,8 @@ enum Verb {
     Compare(Box<command::compare::Args>),
     /// Build, record, profile, rebuild, measure and report, all from planish.toml
     Optimize(command::optimize::Args),
+    /// Say which functions change when some functions do, for live patches
+    Clones(command::clones::Args),
     /// Print the report of a finished run again
     Report(command::report::Args),
     /// Print a completion script for a shell
@@ -147,6 +149,7 @@ impl Cli {
             Verb::Build(args) => command::build::run(args, global),
             Verb::Compare(args) => command::compare::run(*args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
+            Verb::Clones(args) => command::clones::run(&args, global),
             Verb::Report(args) => command::report::run(args, global),
             Verb::Completions { shell } => {
                 clap_complete::generate(shell, &mut Cli::command(), "planish", &mut std::io::stdout());

@@ -45,11 +45,15 @@ fn walk_inlined(unit: &Unit<'_>, found: &mut Vec<usize>) -> Reading<()> {
     Ok(())
 }
 
-/// Inlined calls of a unit: the entry of the function with code that holds each, its own entry, and its line.
-pub(super) fn inlined_calls(unit: &Unit<'_>) -> (Vec<InlinedEntry>, Option<Damage>) {
-    let mut found = Vec::new();
-    let damage = walk_calls(unit, &mut found).err();
-    (found, damage)
+/// What [`Calls::collect`] finds in a unit.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// Inlined calls.
+    pub(super) inlined: Vec<InlinedEntry>,
+    /// Functions of the unit's outermost level without code: folded into others, inlined everywhere, or declared only.
+    pub(super) without_code: Vec<usize>,
+    /// Why reading ended early, if it did.
+    pub(super) damage: Option<Damage>,
 }
 
 /// An inlined call, by the distances of its entries from the unit's start.
@@ -61,31 +65,47 @@ pub(super) struct InlinedEntry {
     pub(super) call: usize,
 }
 
-fn walk_calls(unit: &Unit<'_>, found: &mut Vec<InlinedEntry>) -> Reading<()> {
-    let total = unit.root.bytes.len();
-    let mut input = unit.entries(unit.root.entries_at)?;
-    // The function around each open entry; functions inside functions hide the outer one.
-    let mut around: Vec<Option<usize>> = Vec::new();
-    while !input.is_empty() {
-        let entry = total - input.len();
-        let code = input.read_uleb128()?;
-        if code == 0 {
-            around.pop();
-            continue;
-        }
-        let abbreviation = unit.abbreviations.get(code)?;
-        let mut inside = around.last().copied().flatten();
-        match abbreviation.kind {
-            Kind::Subprogram => inside = abbreviation.has_code.then_some(entry),
-            Kind::Inlined => found.extend(inside.map(|function| InlinedEntry { function, call: entry })),
-            Kind::Type | Kind::Other => {}
-        }
-        abbreviation.skip(&mut input, unit.root.encoding)?;
-        if abbreviation.has_children {
-            around.push(inside);
-        }
+impl Calls {
+    /// Walks over all entries of the unit.
+    pub(super) fn collect(unit: &Unit<'_>) -> Calls {
+        let mut calls = Calls::default();
+        calls.damage = calls.walk(unit).err();
+        calls
     }
-    Ok(())
+
+    fn walk(&mut self, unit: &Unit<'_>) -> Reading<()> {
+        let total = unit.root.bytes.len();
+        let mut input = unit.entries(unit.root.entries_at)?;
+        // The function around each open entry; functions inside functions hide the outer one.
+        let mut around: Vec<Option<usize>> = Vec::new();
+        while !input.is_empty() {
+            let entry = total - input.len();
+            let code = input.read_uleb128()?;
+            if code == 0 {
+                around.pop();
+                continue;
+            }
+            let abbreviation = unit.abbreviations.get(code)?;
+            let mut inside = around.last().copied().flatten();
+            match abbreviation.kind {
+                Kind::Subprogram => {
+                    inside = abbreviation.has_code.then_some(entry);
+                    if inside.is_none() && around.len() == 1 {
+                        self.without_code.push(entry);
+                    }
+                }
+                Kind::Inlined => {
+                    self.inlined.extend(inside.map(|function| InlinedEntry { function, call: entry }));
+                }
+                Kind::Type | Kind::Other => {}
+            }
+            abbreviation.skip(&mut input, unit.root.encoding)?;
+            if abbreviation.has_children {
+                around.push(inside);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The functions of one unit in the order of their entries; a nested function follows the one around it.

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::DebugInfo;
-use super::functions;
+use super::functions::Calls;
 use super::jobs;
 use super::names::{DeclaredIn, Describer, Space};
 use super::resolve::Sight;
@@ -21,7 +21,7 @@ pub struct SourceFunction {
     pub file: Option<String>,
     /// Line of the declaration, 0 when unknown.
     pub line: u32,
-    /// Where its code begins; `None` for a function that was only inlined.
+    /// Where its code begins; `None` for a function without code of its own.
     pub address: Option<ImageAddr>,
 }
 
@@ -34,7 +34,7 @@ pub struct InlinedCall {
     pub caller: u32,
 }
 
-/// Functions with code and functions that were inlined.
+/// Functions with code, and functions that were inlined, folded or only declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceFunctions {
     /// Each once per unit.
@@ -80,8 +80,8 @@ impl Sight<'_> {
         let mut found = SourceFunctions::default();
         let Some(open) = self.open(unit, &mut found.problems) else { return found };
         let table = self.functions(&open, &mut found.problems);
-        let (calls, damage) = functions::inlined_calls(&open.unit);
-        if let Some(damage) = damage {
+        let calls = Calls::collect(&open.unit);
+        if let Some(damage) = calls.damage {
             found.problems.damaged(open.entry.offset, &damage);
         }
         let own = self.dwarf(&open);
@@ -99,7 +99,10 @@ impl Sight<'_> {
                 let address = table.spans(entry).first().map(|span| ImageAddr(span.0));
                 callers.extend(all.number(entry.entry, address).map(|number| (entry.entry, number)));
             }
-            for call in calls {
+            for entry in calls.without_code {
+                all.number(entry, None);
+            }
+            for call in calls.inlined {
                 let caller = callers.get(&call.function).copied();
                 if let (Some(caller), Some(callee)) = (caller, all.number(call.call, None)) {
                     all.found.inlined.push(InlinedCall { callee, caller });

@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod build;
+pub mod clones;
 pub mod compare;
 pub mod doctor;
 pub mod init;

@@ -1,0 +1,94 @@
+//! Which functions a name stands for.
+
+use crate::graph::NodeId;
+use crate::patch::same_file;
+use crate::read::Analysis;
+use std::collections::BTreeMap;
+
+/// No name of the source is longer by much; comparing longer ones takes time.
+const LONGEST: usize = 200;
+
+/// What a name does not tell.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unclear {
+    /// There is no such function.
+    #[error("no function {name} in this build{}", near(.nearest))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Names like it, the nearest first.
+        nearest: Vec<String>,
+    },
+    /// Several source files have one.
+    #[error("{name} is the name of {} functions; choose one: {}", .choices.len(), .choices.join(", "))]
+    Several {
+        /// What was asked for.
+        name: String,
+        /// `FILE:NAME` of each.
+        choices: Vec<String>,
+    },
+}
+
+fn near(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(" or ")) }
+}
+
+/// The functions of a name, or of `FILE:NAME` with a source or object file: one of the source, in all units that hold it.
+///
+/// # Errors
+/// When there is none, or there are several in the source.
+pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> {
+    let graph = &analysis.graph;
+    let (file, name) = match asked.rsplit_once(':') {
+        // `a::b` is a name of C++ or Rust.
+        Some((file, name)) if !file.ends_with(':') && !file.is_empty() => (Some(file), name),
+        _ => (None, asked),
+    };
+    let unit = |node: NodeId| {
+        let unit = graph.get(node).map_or(0, |node| node.unit.0);
+        analysis.units.get(unit as usize).map_or("", String::as_str)
+    };
+    let place = |node: NodeId| graph.get(node).and_then(|node| node.place.as_ref());
+    let in_file = |node: NodeId, file: &str| {
+        same_file(unit(node), file) || place(node).is_some_and(|place| same_file(&place.file, file))
+    };
+    let all = graph.named(name).iter().copied();
+    let nodes: Vec<NodeId> = all.filter(|node| file.is_none_or(|file| in_file(*node, file))).collect();
+    let mut by_place: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
+    for &node in &nodes {
+        // One function of the source, inlined here and there, may be known by its place in some units only.
+        let file = place(node).map_or_else(|| unit(node).to_owned(), |place| place.file.clone());
+        by_place.entry(file).or_default().push(node);
+    }
+    match by_place.len() {
+        0 => Err(Unclear::Unknown { name: asked.to_owned(), nearest: nearest(analysis, name) }),
+        1 => Ok(nodes),
+        _ if file.is_some_and(|file| by_place.keys().filter(|key| same_file(key, file)).count() == 1) => {
+            Ok(nodes)
+        }
+        _ => {
+            let choices = by_place.keys().map(|file| format!("{file}:{name}")).collect();
+            Err(Unclear::Several { name: asked.to_owned(), choices })
+        }
+    }
+}
+
+fn nearest(analysis: &Analysis, name: &str) -> Vec<String> {
+    if name.len() > LONGEST {
+        return Vec::new();
+    }
+    let allowed = (name.len() / 3).max(1);
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    for (_, node) in analysis.graph.nodes() {
+        let part = name.len() >= 4 && node.name.contains(name);
+        if part || node.name.len().abs_diff(name.len()) <= allowed {
+            let distance = if part { 1 } else { strsim::levenshtein(name, &node.name) };
+            if distance <= allowed {
+                found.push((distance, &node.name));
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}

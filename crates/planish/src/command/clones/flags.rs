@@ -1,0 +1,95 @@
+//! `planish clones flags`: the compiler asked for its own interprocedural optimisations.
+
+use crate::cli::{FINE, Format};
+use anyhow::{Context as _, bail, ensure};
+use clones::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, negated, states, turned_off};
+use serde_json::json;
+use std::process::{Command, Stdio};
+
+/// The modes of gcc's `-flive-patching`.
+const MODES: [&str; 2] = ["inline-clone", "inline-only-static"];
+
+/// Say which optimisations leave no trace, what live patching turns off, and what to measure.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The compiler to ask
+    #[arg(long, default_value = "gcc", value_name = "COMPILER")]
+    compiler: String,
+    /// The optimisation level it is used with
+    #[arg(long, default_value = "-O2", value_name = "-O…", allow_hyphen_values = true)]
+    level: String,
+    /// Print a [matrix] for planish.toml instead
+    #[arg(long)]
+    matrix: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "matrix")]
+    format: Format,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let base = ask(args, None)?;
+    let base = states(&base);
+    ensure!(
+        !base.is_empty(),
+        "{}: its answer to `-Q --help=optimizers` states no switch; expected gcc (clang has no such list)",
+        args.compiler
+    );
+    let is_on = |option: &&&str| base.get(**option) == Some(&true);
+    let silent: Vec<&str> = WITHOUT_TRACE.iter().filter(is_on).copied().collect();
+    let traced: Vec<&str> = WITH_TRACE.iter().filter(is_on).copied().collect();
+    let mut modes = Vec::new();
+    for mode in MODES {
+        // Older compilers have no live patching.
+        if let Ok(answer) = ask(args, Some(mode)) {
+            let off: Vec<String> =
+                turned_off(&base, &states(&answer)).into_iter().map(str::to_owned).collect();
+            modes.push((mode, off));
+        }
+    }
+    let names: Vec<&str> = modes.iter().map(|(mode, _)| *mode).collect();
+    if args.matrix {
+        print!("{}", matrix(&silent, &names));
+        return Ok(FINE);
+    }
+    if args.format == Format::Json {
+        let modes: serde_json::Map<String, _> =
+            modes.iter().map(|(mode, off)| ((*mode).to_owned(), json!(off))).collect();
+        let told = json!({
+            "schema": "planish-clones-flags", "version": 1, "compiler": args.compiler, "level": args.level,
+            "without_trace": silent, "with_trace": traced, "live_patching_turns_off": modes,
+        });
+        println!("{told:#}");
+        return Ok(FINE);
+    }
+    println!(
+        "{} {}: on, and without a trace in dumps, symbols and debug information:",
+        args.compiler, args.level
+    );
+    silent.iter().for_each(|option| println!("  {option:<32} off with {}", negated(option)));
+    println!("on, and shown by `planish clones`:");
+    traced.iter().for_each(|option| println!("  {option}"));
+    for (mode, off) in &modes {
+        println!("-flive-patching={mode} turns off:");
+        off.iter().for_each(|option| println!("  {option}"));
+    }
+    if modes.is_empty() {
+        println!("{} has no -flive-patching", args.compiler);
+    }
+    println!("\nWhat each costs: planish clones flags --matrix >> planish.toml; planish compare --matrix");
+    Ok(FINE)
+}
+
+fn ask(args: &Args, mode: Option<&str>) -> anyhow::Result<String> {
+    let mut command = Command::new(&args.compiler);
+    command.args([&args.level, "-Q", "--help=optimizers"]).stdin(Stdio::null()).env("LC_ALL", "C");
+    if let Some(mode) = mode {
+        command.arg(format!("-flive-patching={mode}"));
+    }
+    let done = command.output().with_context(|| format!("{}: cannot be started", args.compiler))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        let said = said.lines().next().unwrap_or_default();
+        bail!("{}: did not answer `-Q --help=optimizers` ({said}); this needs gcc", args.compiler);
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}

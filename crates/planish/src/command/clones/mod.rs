@@ -1,0 +1,151 @@
+//! `planish clones`: which functions change when some functions do, and what tells us so.
+
+mod flags;
+mod tell;
+
+use crate::cli::{FINE, Global, NEGATIVE};
+use crate::progress::Bytes;
+use anyhow::{Context as _, bail};
+use clones::{Analysis, Closure, NodeId, Touched, analyse, closure, diff, hunks, scan, select, touched};
+use std::path::{Path, PathBuf};
+
+/// Say which functions change when some functions do: what a live patch must cover, and what shows it.
+///
+/// Reads a build directory: object files or programs with debug information, and what the compiler wrote beside them:
+/// gcc with `-fdump-ipa-clones -fdump-ipa-icf-details -g`, clang with `-fsave-optimization-record -g`. Without a
+/// function it sums up the build.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    tool: Option<Tool>,
+    /// The directory of a build
+    #[arg(value_name = "BUILD_DIR", required = true)]
+    directory: Option<PathBuf>,
+    /// The functions that are changed: NAME or FILE:NAME, with the name the assembler sees
+    #[arg(long, short = 'f', value_name = "NAME", num_args = 1..)]
+    function: Vec<String>,
+    /// The functions that this unified diff touches; it must fit the sources of the build
+    #[arg(long, value_name = "FILE.diff")]
+    patch: Option<PathBuf>,
+    /// Also name direct callers and callees that may rely on a member without holding any of its code
+    #[arg(long)]
+    possible: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Shape::Tree)]
+    format: Shape,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  planish clones build --function do_sys_open
+  planish clones build --function fs/open.c:build_open_flags --format json
+  planish clones build --patch fix.diff --possible
+  planish clones build --function parse --format dot | dot -Tsvg > parse.svg
+  planish clones diff build-old build-new
+  planish clones flags --compiler gcc --matrix >> planish.toml";
+
+/// How a closure is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Shape {
+    /// By the way each function was reached
+    #[value(alias = "text")]
+    Tree,
+    /// One function a line: object file, name, source place
+    Flat,
+    /// One JSON object
+    Json,
+    /// A graph for Graphviz
+    Dot,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Show how closures differ between two builds; exit code 1 when any does
+    Diff {
+        /// The old build
+        old: PathBuf,
+        /// The new build
+        new: PathBuf,
+        /// Only these functions
+        #[arg(long, short = 'f', value_name = "NAME", num_args = 1..)]
+        function: Vec<String>,
+        /// How to print the result
+        #[arg(long, value_enum, default_value_t = crate::cli::Format::Text)]
+        format: crate::cli::Format,
+    },
+    /// Say which optimisations leave no trace, what live patching turns off, and what to measure
+    Flags(flags::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    match &args.tool {
+        Some(Tool::Flags(args)) => return flags::run(args),
+        Some(Tool::Diff { old, new, function, format }) => {
+            let (old, new) = (read(old, global)?, read(new, global)?);
+            let mut found = diff(&old, &new);
+            if !function.is_empty() {
+                for name in function {
+                    select(&new, name).or_else(|_| select(&old, name))?;
+                }
+                let asked = |name: &str| function.iter().any(|asked| asked.rsplit(':').next() == Some(name));
+                found.retain(|difference| asked(&difference.function.1));
+            }
+            tell::differences(&found, *format)?;
+            return Ok(if found.is_empty() { FINE } else { NEGATIVE });
+        }
+        None => {}
+    }
+    let Some(directory) = &args.directory else {
+        bail!("a build directory is missing; see planish clones --help")
+    };
+    let analysis = read(directory, global)?;
+    let mut touches = Touched::default();
+    if let Some(patch) = &args.patch {
+        touches = touched_by(patch, &analysis)?;
+    }
+    let mut asked: Vec<NodeId> = touches.functions.clone();
+    for name in &args.function {
+        asked.extend(select(&analysis, name).with_context(|| directory.display().to_string())?);
+    }
+    if asked.is_empty() && args.patch.is_none() {
+        return tell::summary(&analysis, args.format).map(|()| FINE);
+    }
+    let found = closure(&analysis.graph, &asked);
+    let possible = if args.possible { possible(&analysis, &found) } else { Vec::new() };
+    tell::closure(
+        &tell::Told { analysis: &analysis, closure: &found, touched: &touches, possible: &possible },
+        args.format,
+    )?;
+    if !global.quiet {
+        tell::notes(&analysis, &touches);
+    }
+    Ok(FINE)
+}
+
+fn possible(analysis: &Analysis, found: &Closure) -> Vec<clones::possible::Possible> {
+    let members: Vec<NodeId> = found.members.iter().map(|member| member.node).collect();
+    clones::possible::possible(analysis, &members)
+}
+
+fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {
+    let build = scan(directory)?;
+    let total = build.units.iter().map(|unit| unit.bytes).sum();
+    let bar = Bytes::new("reading object files", total, global.quiet);
+    Ok(analyse(&build, global.threads(), &|bytes| bar.add(bytes))?)
+}
+
+fn touched_by(patch: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
+    let name = patch.display();
+    let text = std::fs::read_to_string(patch).with_context(|| name.to_string())?;
+    let hunks = hunks(&text).map_err(|line| match line {
+        0 => anyhow::anyhow!(
+            "{name}: expected a unified diff with at least one hunk `@@ -1,2 +1,2 @@`, found none"
+        ),
+        line => {
+            anyhow::anyhow!("{name}, line {line}: this is no line of a unified diff, or a hunk is cut off")
+        }
+    })?;
+    Ok(touched(&analysis.graph, &hunks))
+}

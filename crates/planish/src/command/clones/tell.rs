@@ -1,0 +1,293 @@
+//! What `planish clones` prints.
+
+use super::Shape;
+use crate::cli::Format;
+use clones::possible::{Possible, RELIANCES, Relation};
+use clones::{Analysis, Closure, Difference, Edge, Member, NodeId, Reason, Source, Touched};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// Version of the JSON schema, which stands in `docs/clones.md`.
+const VERSION: u32 = 1;
+/// Notes on left-out files and disagreements go on for so many lines.
+const NOTES: usize = 5;
+
+/// A closure with what is told beside it.
+pub struct Told<'a> {
+    pub analysis: &'a Analysis,
+    pub closure: &'a Closure,
+    pub touched: &'a Touched,
+    pub possible: &'a [Possible],
+}
+
+fn name(analysis: &Analysis, node: NodeId) -> &str {
+    analysis.graph.get(node).map_or("?", |node| &node.name)
+}
+
+fn unit(analysis: &Analysis, node: NodeId) -> &str {
+    let unit = analysis.graph.get(node).and_then(|node| analysis.units.get(node.unit.0 as usize));
+    unit.map_or("?", String::as_str)
+}
+
+fn place(analysis: &Analysis, node: NodeId) -> Option<String> {
+    let place = analysis.graph.get(node)?.place.as_ref()?;
+    Some(format!("{}:{}", place.file, place.line))
+}
+
+fn has_code(analysis: &Analysis, node: NodeId) -> bool {
+    analysis.graph.get(node).is_some_and(|node| node.has_code)
+}
+
+/// `name  [object]  file:line`, with a word where the name has no code.
+fn label(analysis: &Analysis, node: NodeId) -> String {
+    let code = if has_code(analysis, node) { "" } else { ", no code of its own" };
+    let place = place(analysis, node).map_or(String::new(), |place| format!(" ({place})"));
+    format!("{}{place} [{}{code}]", name(analysis, node), unit(analysis, node))
+}
+
+fn evidence(edge: &Edge) -> String {
+    let word = |(source, count): (Source, u32)| match count {
+        1 => source.word().to_owned(),
+        count => format!("{} × {count}", source.word()),
+    };
+    edge.evidence().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// Prints a closure.
+pub fn closure(told: &Told<'_>, shape: Shape) -> anyhow::Result<()> {
+    match shape {
+        Shape::Tree => print!("{}", tree(told)),
+        Shape::Flat => told.closure.members.iter().for_each(|member| {
+            let place = place(told.analysis, member.node).unwrap_or_default();
+            println!("{}\t{}\t{place}", unit(told.analysis, member.node), name(told.analysis, member.node));
+        }),
+        Shape::Json => println!("{:#}", to_json(told)),
+        Shape::Dot => print!("{}", dot(told)),
+    }
+    Ok(())
+}
+
+fn tree(told: &Told<'_>) -> String {
+    let mut children: BTreeMap<NodeId, Vec<&Member>> = BTreeMap::new();
+    for member in &told.closure.members {
+        if let Some(step) = &member.step {
+            children.entry(step.from).or_default().push(member);
+        }
+    }
+    let mut text = String::new();
+    let roots = told.closure.members.iter().filter(|member| member.step.is_none());
+    // A stack, not recursion: chains of inlining may be long.
+    let mut waiting: Vec<(usize, &Member)> = roots.map(|member| (0, member)).collect();
+    waiting.reverse();
+    while let Some((depth, member)) = waiting.pop() {
+        let indent = "  ".repeat(depth);
+        let how = member.step.as_ref().map_or(String::new(), |step| format!("{}: ", step.edge.reason.word()));
+        let shown =
+            member.step.as_ref().map_or(String::new(), |step| format!("  <{}>", evidence(&step.edge)));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{indent}{how}{}{shown}", label(told.analysis, member.node));
+        let next = children.get(&member.node).into_iter().flatten().rev();
+        waiting.extend(next.map(|member| (depth + 1, *member)));
+    }
+    let with_code = told.closure.members.iter().filter(|member| has_code(told.analysis, member.node)).count();
+    let units: BTreeSet<&str> =
+        told.closure.members.iter().map(|member| unit(told.analysis, member.node)).collect();
+    let _ = writeln!(
+        text,
+        "\n{} functions, {with_code} with code of their own, in {} object files",
+        told.closure.members.len(),
+        units.len()
+    );
+    possible_lines(told, &mut text);
+    text
+}
+
+fn possible_lines(told: &Told<'_>, text: &mut String) {
+    if told.possible.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\npossible, without proof (gcc's flags rule them out):");
+    for found in told.possible {
+        let flags: Vec<&str> = reliances(found.relation).map(|(_, flag)| flag).collect();
+        let how = match found.relation {
+            Relation::Caller => "calls",
+            Relation::Callee => "is called by",
+        };
+        let _ = writeln!(
+            text,
+            "  {} {how} {}: {}",
+            label(told.analysis, found.other),
+            name(told.analysis, found.member),
+            flags.join(" ")
+        );
+    }
+}
+
+fn reliances(relation: Relation) -> impl Iterator<Item = (&'static str, &'static str)> {
+    RELIANCES.iter().filter(move |(side, _, _)| *side == relation).map(|(_, what, flag)| (*what, *flag))
+}
+
+fn function_json(analysis: &Analysis, node: NodeId) -> Value {
+    json!({
+        "name": name(analysis, node), "object": unit(analysis, node), "place": place(analysis, node),
+        "has_code": has_code(analysis, node),
+    })
+}
+
+fn to_json(told: &Told<'_>) -> Value {
+    let analysis = told.analysis;
+    let member = |member: &Member| {
+        let mut value = function_json(analysis, member.node);
+        if let (Some(step), Some(object)) = (&member.step, value.as_object_mut()) {
+            object.insert("because_of".into(), json!(name(analysis, step.from)));
+            object.insert("because_of_object".into(), json!(unit(analysis, step.from)));
+            object.insert("reason".into(), json!(step.edge.reason.word()));
+            let evidence: BTreeMap<&str, u32> =
+                step.edge.evidence().map(|(source, count)| (source.word(), count)).collect();
+            object.insert("evidence".into(), json!(evidence));
+        }
+        value
+    };
+    let possible = |found: &Possible| {
+        let flags: Vec<Value> = reliances(found.relation)
+            .map(|(what, flag)| json!({ "relies_on": what, "flag": flag }))
+            .collect();
+        let relation = if found.relation == Relation::Caller { "caller" } else { "callee" };
+        let mut value = function_json(analysis, found.other);
+        if let Some(object) = value.as_object_mut() {
+            object.insert("of".into(), json!(name(analysis, found.member)));
+            object.insert("relation".into(), json!(relation));
+            object.insert("may_rely_on".into(), json!(flags));
+        }
+        value
+    };
+    let elsewhere: Vec<Value> =
+        told.touched.elsewhere.iter().map(|(file, line)| json!({ "file": file, "line": line })).collect();
+    json!({
+        "schema": "planish-clones", "version": VERSION,
+        "members": told.closure.members.iter().map(member).collect::<Vec<_>>(),
+        "possible": told.possible.iter().map(possible).collect::<Vec<_>>(),
+        "patch_outside_functions": elsewhere,
+        "skipped": skipped_json(analysis),
+    })
+}
+
+fn skipped_json(analysis: &Analysis) -> Vec<Value> {
+    let skipped = analysis.skipped.iter();
+    skipped.map(|it| json!({ "path": it.path.display().to_string(), "reason": it.reason })).collect()
+}
+
+fn dot(told: &Told<'_>) -> String {
+    let analysis = told.analysis;
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut text = String::from("digraph closure {\n  rankdir=LR;\n  node [shape=box];\n");
+    for member in &told.closure.members {
+        let style = if has_code(analysis, member.node) { "solid" } else { "dashed" };
+        let label = quoted(&format!("{}\n{}", name(analysis, member.node), unit(analysis, member.node)));
+        let label = label.replace('\n', "\\n");
+        let _ = writeln!(text, "  n{} [label={label}, style={style}];", member.node.0);
+    }
+    for member in &told.closure.members {
+        for edge in analysis.graph.leaving(member.node).filter(|edge| told.closure.holds(edge.to)) {
+            let label = quoted(edge.reason.word());
+            let _ = writeln!(text, "  n{} -> n{} [label={label}];", edge.from.0, edge.to.0);
+        }
+    }
+    text + "}\n"
+}
+
+/// Prints what a build holds.
+pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
+    let mut reasons: BTreeMap<&Reason, usize> = BTreeMap::new();
+    for edge in analysis.graph.edges() {
+        *reasons.entry(&edge.reason).or_default() += 1;
+    }
+    let covered: BTreeMap<&str, usize> =
+        Source::ALL.iter().zip(analysis.covered).map(|(source, units)| (source.word(), units)).collect();
+    if shape == Shape::Json {
+        let reasons: BTreeMap<&str, usize> =
+            reasons.iter().map(|(reason, count)| (reason.word(), *count)).collect();
+        let disagreement = |it: &clones::Disagreement| {
+            json!({
+                "callee": name(analysis, it.callee), "caller": name(analysis, it.caller),
+                "object": unit(analysis, it.caller), "says": it.says.word(), "silent": it.silent.word(),
+            })
+        };
+        let told = json!({
+            "schema": "planish-clones-summary", "version": VERSION, "object_files": analysis.units.len(),
+            "functions": analysis.graph.nodes().len(), "ties": reasons, "object_files_by_source": covered,
+            "disagreements": analysis.disagreements.iter().map(disagreement).collect::<Vec<_>>(),
+            "skipped": skipped_json(analysis),
+        });
+        println!("{told:#}");
+        return Ok(());
+    }
+    println!("{} object files, {} functions", analysis.units.len(), analysis.graph.nodes().len());
+    println!("object files with each source:");
+    covered.iter().for_each(|(source, units)| println!("  {source:<12} {units:>8}"));
+    println!("ties:");
+    reasons.iter().for_each(|(reason, count)| println!("  {:<14} {count:>8}", reason.word()));
+    println!("disagreements between sources: {}", analysis.disagreements.len());
+    for it in analysis.disagreements.iter().take(20) {
+        println!(
+            "  {} inlined into {}: {} says so, {} does not",
+            name(analysis, it.callee),
+            label(analysis, it.caller),
+            it.says.word(),
+            it.silent.word()
+        );
+    }
+    if analysis.disagreements.len() > 20 {
+        println!("  … all with --format json");
+    }
+    notes(analysis, &Touched::default());
+    Ok(())
+}
+
+/// Says on standard error what was left out.
+pub fn notes(analysis: &Analysis, touched: &Touched) {
+    for (file, line) in &touched.elsewhere {
+        eprintln!(
+            "planish: {file}:{line} lies in no function of this build: what changes with it is not known"
+        );
+    }
+    for skipped in analysis.skipped.iter().take(NOTES) {
+        eprintln!("planish: {} left out: {}", skipped.path.display(), skipped.reason);
+    }
+    if let Some(more) = analysis.skipped.len().checked_sub(NOTES).filter(|more| *more > 0) {
+        eprintln!("planish: {more} more files left out; see --format json");
+    }
+    let dumps = Source::ALL.iter().zip(analysis.covered);
+    let has = |wanted: &[Source]| dumps.clone().any(|(source, units)| wanted.contains(source) && units > 0);
+    if !has(&[Source::IpaClones, Source::Remarks]) {
+        eprintln!(
+            "planish: no dumps of the compiler: build with gcc -fdump-ipa-clones -fdump-ipa-icf-details or clang \
+             -fsave-optimization-record to see what debug information does not show"
+        );
+    }
+}
+
+/// Prints how closures differ.
+pub fn differences(found: &[Difference], format: Format) -> anyhow::Result<()> {
+    let pair = |(object, name): &(String, String)| json!({ "object": object, "name": name });
+    if format == Format::Json {
+        let row = |it: &Difference| {
+            json!({
+                "object": it.function.0, "name": it.function.1,
+                "lost": it.lost.iter().map(pair).collect::<Vec<_>>(),
+                "gained": it.gained.iter().map(pair).collect::<Vec<_>>(),
+            })
+        };
+        let rows: Vec<Value> = found.iter().map(row).collect();
+        println!("{:#}", json!({ "schema": "planish-clones-diff", "version": VERSION, "functions": rows }));
+        return Ok(());
+    }
+    for it in found {
+        println!("{} [{}]", it.function.1, it.function.0);
+        it.lost.iter().for_each(|(object, name)| println!("  - {name} [{object}]"));
+        it.gained.iter().for_each(|(object, name)| println!("  + {name} [{object}]"));
+    }
+    println!("{} functions have another closure", found.len());
+    Ok(())
+}

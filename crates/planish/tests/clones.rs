@@ -1,0 +1,157 @@
+//! `planish clones` on programs that gcc and clang compile here.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn planish(dir: &Path, words: &[&str]) -> Output {
+    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
+    planish.current_dir(dir).arg("clones").args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+fn json(dir: &Path, words: &[&str]) -> Value {
+    let done = planish(dir, &[words, &["--format", "json"]].concat());
+    assert_eq!(text(&done.stderr), "", "{words:?}");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+const GCC: [&str; 4] = ["-O2", "-g", "-fdump-ipa-clones", "-fdump-ipa-icf-details"];
+
+/// Compiles files of the corpus into `build`; false, with a sentence, where there is no gcc.
+fn compile(dir: &Path, files: &[&str], flags: &[&str]) -> bool {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clones/tests/corpus");
+    std::fs::create_dir_all(dir.join("build")).unwrap();
+    for file in files {
+        std::fs::copy(corpus.join(file), dir.join(file)).unwrap();
+        let object = format!("build/{}.o", file.split('.').next().unwrap());
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(dir).args(GCC).args(flags).args(["-c", file, "-o", &object]);
+        match gcc.output() {
+            Ok(done) => assert!(done.status.success(), "{}", text(&done.stderr)),
+            Err(error) => {
+                eprintln!("skipped: gcc: {error}");
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[test]
+fn a_closure_names_reasons_and_evidence_in_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    if !compile(dir, &["inline.c", "copies.c", "folded.c"], &[]) {
+        return;
+    }
+    let told = json(dir, &["build", "--function", "tiny"]);
+    let names: Vec<&str> =
+        told["members"].as_array().unwrap().iter().map(|member| member["name"].as_str().unwrap()).collect();
+    assert_eq!(names[0], "tiny");
+    for name in ["left", "right", "middle"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert!(!names.contains(&"apart"), "{names:?}");
+    assert_eq!(told["members"][0]["has_code"], false);
+    assert_eq!(told["members"][0]["place"], "inline.c:3");
+    let done = planish(dir, &["build", "--function", "one"]);
+    assert!(
+        text(&done.stdout).contains("folded (ICF): two (folded.c:4) [folded.o]  <icf dump, symbols>"),
+        "{}",
+        text(&done.stdout)
+    );
+    let flat = text(&planish(dir, &["build", "--function", "tiny", "--format", "flat"]).stdout);
+    assert!(flat.lines().any(|line| line.starts_with("inline.o\tleft\tinline.c:")), "{flat}");
+    let dot = text(&planish(dir, &["build", "--function", "tiny", "--format", "dot"]).stdout);
+    assert!(dot.starts_with("digraph") && dot.contains("label=\"inlined into\""), "{dot}");
+    let possible = json(dir, &["build", "--function", "apart", "--possible"]);
+    let caller = &possible["possible"][0];
+    assert_eq!((&caller["name"], &caller["relation"]), (&"main".into(), &"caller".into()), "{possible}");
+    assert!(caller["may_rely_on"].to_string().contains("-fno-ipa-ra"));
+}
+
+#[test]
+fn a_patch_stands_for_the_functions_it_touches() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    if !compile(dir, &["inline.c"], &[]) {
+        return;
+    }
+    let diff = "--- a/inline.c\n+++ b/inline.c\n@@ -3 +3 @@\n-old\n+new\n@@ -1 +1 @@\n-old\n+new\n";
+    std::fs::write(dir.join("fix.diff"), diff).unwrap();
+    let done = planish(dir, &["build", "--patch", "fix.diff", "--format", "json"]);
+    let told: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(told["members"][0]["name"], "tiny", "{told}");
+    assert_eq!(told["patch_outside_functions"][0]["line"], 1);
+    assert!(text(&done.stderr).contains("inline.c:1 lies in no function"), "{}", text(&done.stderr));
+    std::fs::write(dir.join("fix.diff"), "no diff").unwrap();
+    let done = planish(dir, &["build", "--patch", "fix.diff"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done.stderr).contains("fix.diff: expected a unified diff"), "{}", text(&done.stderr));
+}
+
+#[test]
+fn unclear_names_are_refused_with_what_to_choose() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    if !compile(dir, &["inline.c", "folded.c"], &[]) {
+        return;
+    }
+    let refused = |words: &[&str]| {
+        let done = planish(dir, words);
+        assert_eq!(done.status.code(), Some(2), "{words:?}");
+        text(&done.stderr)
+    };
+    assert!(refused(&["build", "--function", "tinny"]).contains("did you mean tiny?"));
+    let several = refused(&["build", "--function", "main"]);
+    assert!(several.contains("folded.c:main, inline.c:main"), "{several}");
+    let told = json(dir, &["build", "--function", "folded.c:main"]);
+    assert_eq!(told["members"].as_array().unwrap().len(), 1, "{told}");
+    std::fs::create_dir(dir.join("empty")).unwrap();
+    assert!(refused(&["empty"]).contains("-fdump-ipa-clones -fdump-ipa-icf-details"));
+    assert!(refused(&["nowhere"]).contains("nowhere"));
+}
+
+#[test]
+fn other_flags_make_other_closures() {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    if !compile(old.path(), &["folded.c"], &[]) || !compile(new.path(), &["folded.c"], &["-fno-ipa-icf"]) {
+        return;
+    }
+    let paths = [old.path().join("build"), new.path().join("build")];
+    let words = ["diff", paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
+    let done = planish(old.path(), &[&words[..], &["--format", "json"]].concat());
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
+    let told: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let one = told["functions"].as_array().unwrap().iter().find(|it| it["name"] == "one").unwrap();
+    assert_eq!(one["lost"][0]["name"], "two", "{told}");
+    let same = planish(old.path(), &["diff", words[1], words[1]]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
+}
+
+#[test]
+fn the_compiler_is_asked_for_its_switches() {
+    if Command::new("gcc").arg("--version").output().is_err() {
+        return eprintln!("skipped: gcc is not installed");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let told = json(dir.path(), &["flags"]);
+    let silent: Vec<&str> =
+        told["without_trace"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    assert!(silent.contains(&"-fipa-ra") && silent.contains(&"-fipa-pure-const"), "{silent:?}");
+    let off = told["live_patching_turns_off"]["inline-clone"].to_string();
+    assert!(off.contains("\"-fipa-icf\"") && !off.contains("-fpartial-inlining"), "{off}");
+    let table = text(&planish(dir.path(), &["flags", "--matrix"]).stdout);
+    let table: toml::Table = table.parse().unwrap();
+    let flags = table["matrix"]["flags"].as_array().unwrap();
+    assert!(flags.iter().any(|flag| flag.as_str() == Some("-flive-patching=inline-clone")), "{flags:?}");
+    let done = planish(dir.path(), &["flags", "--compiler", "no-such-compiler"]);
+    assert_eq!(done.status.code(), Some(2));
+}
