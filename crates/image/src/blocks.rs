@@ -68,6 +68,18 @@ impl Features {
 pub struct BlockFlags(u8);
 
 impl BlockFlags {
+    /// Flags from the metadata bits of a map; `None` where a bit is set that is not known.
+    pub const fn from_bits(bits: u8) -> Option<BlockFlags> {
+        if bits > Self::KNOWN { None } else { Some(BlockFlags(bits)) }
+    }
+
+    /// The bits as they stand in a map.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    const KNOWN: u8 = 0x1f;
+
     /// The block ends with a return or a tail call.
     pub fn has_return(self) -> bool {
         self.0 & 1 != 0
@@ -333,16 +345,13 @@ impl Reader<'_> {
             self.uleb()?.checked_add(u64::from(last_call_end)).and_then(|size| u32::try_from(size).ok());
         let size = size.ok_or_else(too_far)?;
         let metadata = self.uleb()?;
-        if metadata > 0x1f {
-            return Err(format!(
-                "expected block metadata of 5 bits, found {metadata:#x}; a newer planish may know it"
-            ));
-        }
+        let flags = u8::try_from(metadata).ok().and_then(BlockFlags::from_bits).ok_or_else(|| {
+            format!("expected block metadata of 5 bits, found {metadata:#x}; a newer planish may know it")
+        })?;
         let hash = if features.has_hashes() { Some(self.number(8)?) } else { None };
         let end = start.checked_add(u64::from(size)).ok_or_else(too_far)?;
         let address =
             base.checked_add(start).filter(|_| base.checked_add(end).is_some()).ok_or_else(too_far)?;
-        let flags = BlockFlags(metadata as u8);
         let details =
             (hash.is_some() || !call_ends.is_empty()).then(|| Box::new(Details { call_ends, hash }));
         Ok((Block { id: BlockId(id), address, size, flags, details }, end))
