@@ -11,8 +11,18 @@
 //! Ottoni and Maher, "Optimizing Function Placement for Large-Scale Data-Center Applications" (CGO 2017), for
 //! call-chain clustering; Shen et al., "Propeller" (ASPLOS 2023), for layouts applied by a relink.
 
+mod build;
 mod cfg;
+mod error;
+mod evidence;
 mod placement;
+mod report;
+mod selection;
+mod table;
+mod transfers;
 
+pub use build::{BuildOptions, Rules, Sections, build};
 pub use cfg::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};
+pub use error::Error;
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
+pub use report::{Account, BuildReport, Observed, Unusable, Unused};

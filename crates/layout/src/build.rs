@@ -1,0 +1,226 @@
+//! Counts and blocks to a [`Cfg`].
+//!
+//! Three passes over the counts. The first gives each function of the map the weight of its branches, so that functions
+//! are chosen: named by a symbol, in a section that is laid out, not confusable with another hot one. The second turns
+//! branches into edges, calls and returns (`transfers`), the third expands ranges into edges between neighbours. What
+//! is left is the frequency of each block. Cost: linear in counts and blocks, with a binary search per address.
+//!
+//! Sources for the rules: google/llvm-propeller, as [`Rules::Upstream`]; [`Rules::Decoded`] replaces its guesses by a
+//! look at the instruction, and says where in [`Rules`].
+
+use image::blocks::FunctionBlocks;
+use image::{Image, ImageAddr};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::evidence::Evidence;
+use crate::report::{BuildReport, Unused};
+use crate::selection::Selection;
+use crate::table::{End, Spot, Table};
+use crate::transfers::Classifier;
+use crate::{Cfg, Error};
+
+/// How branches are told from calls and returns, and frequencies from edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rules {
+    /// By decoding the instruction that a branch comes from and the one before the address that a return goes to.
+    /// The frequency of a block also knows control from and to code without blocks, and adds up what belongs to one
+    /// call. Of functions with a common name, one with nine tenths of their weight is kept.
+    #[default]
+    Decoded,
+    /// As llvm-propeller: by block flags and addresses alone; only edges make frequencies; all functions that share a
+    /// name are dropped.
+    Upstream,
+}
+
+/// Which functions may be laid out, by the name of their section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sections {
+    /// `.text` and `.text.*`.
+    #[default]
+    Text,
+    /// Every section with code.
+    All,
+}
+
+impl Sections {
+    pub(crate) fn include(self, name: &str) -> bool {
+        self == Sections::All || name == ".text" || name.starts_with(".text.")
+    }
+}
+
+/// How a graph is made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BuildOptions {
+    /// How branches are told apart.
+    pub rules: Rules,
+    /// Which sections are laid out.
+    pub sections: Sections,
+    /// Whether counts may name another build ID than the image has.
+    pub allow_other_build: bool,
+    /// Largest share of branches into the middle of a block, in percent; above it the image is held to be another one.
+    pub largest_dubious_pct: f64,
+    /// Smallest share of branches that must become edges, in percent.
+    pub smallest_used_pct: f64,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        BuildOptions {
+            rules: Rules::default(),
+            sections: Sections::default(),
+            allow_other_build: false,
+            // Both limits are llvm-propeller's.
+            largest_dubious_pct: 30.0,
+            smallest_used_pct: 0.05,
+        }
+    }
+}
+
+/// Makes the graph of an image from its blocks ([`image::blocks::read`]) and its counts.
+///
+/// # Errors
+/// When the image has no usable block address map, when nothing was counted in a function that can be laid out, or when
+/// the counts are of another build or visibly do not fit the image.
+pub fn build(
+    image: &Image,
+    blocks: Vec<FunctionBlocks>,
+    counts: &counts::ImageCounts,
+    options: &BuildOptions,
+) -> Result<(Cfg, BuildReport), Error> {
+    let path = || image.path().to_owned();
+    if blocks.is_empty() {
+        return Err(Error::NoBlockMap { image: path() });
+    }
+    if let (Some(&image_id), Some(&counts_id), false) =
+        (image.build_id(), counts.build_id.as_ref(), options.allow_other_build)
+        && image_id != counts_id
+    {
+        return Err(Error::OtherBuild { image: path(), image_id, counts_id });
+    }
+    if counts.is_empty() {
+        return Err(Error::NoCounts { image: path() });
+    }
+    let mut report = BuildReport::default();
+    let table = Table::new(image, blocks, &mut report);
+    if table.candidates.is_empty() {
+        let reasons: Vec<String> =
+            report.unusable.iter().map(|(reason, functions)| format!("{functions} {reason}")).collect();
+        let functions = report.mapped_functions;
+        return Err(Error::NoUsableMap { image: path(), functions, reasons: reasons.join(", ") });
+    }
+    let selection = Selection::new(image, &table, &weights(&table, counts), options, &mut report);
+    let mut builder =
+        Builder { image, table: &table, selection: &selection, options, evidence: Evidence::default() };
+    builder.branches(counts, &mut report);
+    builder.ranges(counts, &mut report);
+    check_fit(image, options, &report)?;
+    let cfg = builder.evidence.into_cfg(&table, &selection, options.rules);
+    finish(image, cfg, report)
+}
+
+fn finish(image: &Image, cfg: Cfg, mut report: BuildReport) -> Result<(Cfg, BuildReport), Error> {
+    report.hot_functions = cfg.functions.len() as u64;
+    let blocks = || cfg.functions.iter().flat_map(|function| &function.blocks);
+    report.blocks = blocks().count() as u64;
+    report.hot_blocks = blocks().filter(|block| block.frequency != 0).count() as u64;
+    if cfg.functions.is_empty() {
+        let entered = report.branches.entered.saturating_add(report.fall_throughs.entered);
+        let reasons =
+            format!("branches: {}; ranges: {}", report.branches.reasons(), report.fall_throughs.reasons());
+        return Err(Error::NothingHot { image: image.path().to_owned(), entered, reasons });
+    }
+    Ok((cfg, report))
+}
+
+/// How much was counted in each candidate.
+fn weights(table: &Table, counts: &counts::ImageCounts) -> FxHashMap<u32, u64> {
+    let mut weights: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut add = |address: Option<ImageAddr>, count: u64| {
+        if let Some(spot) = address.and_then(|address| table.find(address, End::Source)) {
+            let weight = weights.entry(spot.candidate).or_default();
+            *weight = weight.saturating_add(count);
+        }
+    };
+    for branch in &counts.branches {
+        add(branch.from, branch.count);
+        add(branch.to, branch.count);
+    }
+    for range in &counts.fall_throughs {
+        add(Some(range.first), range.count);
+        add(Some(range.last), range.count);
+    }
+    weights
+}
+
+/// Says whether the counts can be of this image.
+fn check_fit(image: &Image, options: &BuildOptions, report: &BuildReport) -> Result<(), Error> {
+    let (entered, used) = (report.branches.entered, report.branches.used);
+    let dubious = report.branches.unused_for(Unused::IntoBlock);
+    let share_pct = report.dubious_pct();
+    if share_pct > options.largest_dubious_pct {
+        return Err(Error::SourceDrift {
+            image: image.path().to_owned(),
+            dubious,
+            judged: dubious.saturating_add(used),
+            share_pct,
+            limit_pct: options.largest_dubious_pct,
+        });
+    }
+    if entered != 0 && (used as f64) * 100.0 < (entered as f64) * options.smallest_used_pct {
+        let limit_pct = options.smallest_used_pct;
+        return Err(Error::TooFewEdges { image: image.path().to_owned(), used, entered, limit_pct });
+    }
+    Ok(())
+}
+
+/// What the passes over branches and ranges share.
+struct Builder<'b> {
+    image: &'b Image,
+    table: &'b Table,
+    selection: &'b Selection,
+    options: &'b BuildOptions,
+    evidence: Evidence,
+}
+
+impl Builder<'_> {
+    fn branches(&mut self, counts: &counts::ImageCounts, report: &mut BuildReport) {
+        let mut classifier = Classifier::new(self.image, self.table, self.selection, self.options.rules);
+        for branch in &counts.branches {
+            let outcome = classifier.branch(branch, &mut self.evidence);
+            report.branches.enter(outcome, branch.count);
+        }
+    }
+
+    fn ranges(&mut self, counts: &counts::ImageCounts, report: &mut BuildReport) {
+        // Blocks between which control is known to run straight: many ranges pass the same ones.
+        let mut broken: FxHashSet<Spot> = FxHashSet::default();
+        for range in &counts.fall_throughs {
+            let outcome = self.range(range, &mut broken);
+            report.fall_throughs.enter(outcome, range.count);
+        }
+    }
+
+    fn range(&mut self, range: &counts::FallThrough, broken: &mut FxHashSet<Spot>) -> Result<(), Unused> {
+        let first = self.selection.find(self.table, range.first, End::Target, Unused::TargetUnmapped)?;
+        let last = self.selection.find(self.table, range.last, End::Source, Unused::SourceUnmapped)?;
+        if range.last < range.first {
+            return Err(Unused::Backwards);
+        }
+        if !self.table.same_range(first, last) {
+            return Err(Unused::CrossesFunctions);
+        }
+        let steps = first.block..last.block;
+        let step = |block| Spot { block, ..first };
+        for spot in steps.clone().map(step) {
+            let falls = |block: &image::blocks::Block| block.flags.can_fall_through();
+            if broken.contains(&spot) || !self.table.block(spot).is_some_and(falls) {
+                broken.insert(spot);
+                return Err(Unused::NoFallThrough);
+            }
+        }
+        for spot in steps.map(step) {
+            self.evidence.edge(spot, Spot { block: spot.block + 1, ..spot }, range.count);
+        }
+        Ok(())
+    }
+}

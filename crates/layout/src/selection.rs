@@ -1,0 +1,132 @@
+//! Which functions of the map take part: named, in a section that is laid out, and not confusable.
+
+use std::collections::BTreeMap;
+
+use image::{Image, ImageAddr, Section};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::build::{BuildOptions, Rules};
+use crate::report::{BuildReport, Unused};
+use crate::table::{End, Spot, Table};
+
+/// Of functions with a common name, the one with at least this share of their weight is kept, in percent.
+const DOMINANT_PCT: u128 = 90;
+
+/// What a function is called by the linker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) names: Vec<String>,
+    pub(crate) section: String,
+}
+
+/// The functions with counts, and what became of each.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    functions: FxHashMap<u32, Result<Identity, Unused>>,
+}
+
+impl Selection {
+    /// Decides about the functions that have a weight.
+    pub(crate) fn new(
+        image: &Image,
+        table: &Table,
+        weights: &FxHashMap<u32, u64>,
+        options: &BuildOptions,
+        report: &mut BuildReport,
+    ) -> Selection {
+        let sections = CodeSections::new(image);
+        let identify = |candidate: u32| {
+            let address = table.candidate(candidate).ok_or(Unused::NoSymbol)?.address;
+            let section = sections.at(address);
+            if !options.sections.include(section) {
+                return Err(Unused::SectionExcluded);
+            }
+            let names = names(image, address);
+            if names.is_empty() {
+                return Err(Unused::NoSymbol);
+            }
+            Ok(Identity { names, section: section.to_owned() })
+        };
+        let functions = weights.keys().map(|&candidate| (candidate, identify(candidate))).collect();
+        let mut selection = Selection { functions };
+        for candidate in selection.confusable(weights, options.rules) {
+            selection.functions.insert(candidate, Err(Unused::DuplicateName));
+        }
+        for reason in selection.functions.values().filter_map(|outcome| outcome.as_ref().err()) {
+            *report.left_out.entry(*reason).or_default() += 1;
+        }
+        selection
+    }
+
+    /// Functions that a list of names would take for another one.
+    fn confusable(&self, weights: &FxHashMap<u32, u64>, rules: Rules) -> FxHashSet<u32> {
+        let mut by_name: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (&candidate, identity) in &self.functions {
+            for name in identity.iter().flat_map(|identity| &identity.names) {
+                by_name.entry(name).or_default().push(candidate);
+            }
+        }
+        let mut dropped = FxHashSet::default();
+        for group in by_name.values().filter(|group| group.len() > 1) {
+            let weight = |candidate: &u32| u128::from(weights.get(candidate).copied().unwrap_or(0));
+            let sum: u128 = group.iter().map(weight).sum();
+            let kept = group.iter().find(|candidate| weight(candidate) * 100 >= sum * DOMINANT_PCT);
+            let kept = if rules == Rules::Upstream || sum == 0 { None } else { kept };
+            dropped.extend(group.iter().filter(|&candidate| Some(candidate) != kept).copied());
+        }
+        dropped
+    }
+
+    /// The block at an address, if its function takes part.
+    pub(crate) fn find(
+        &self,
+        table: &Table,
+        address: ImageAddr,
+        side: End,
+        unmapped: Unused,
+    ) -> Result<Spot, Unused> {
+        let spot = table.find(address, side).ok_or(unmapped)?;
+        match self.functions.get(&spot.candidate) {
+            Some(Ok(_)) => Ok(spot),
+            Some(Err(reason)) => Err(*reason),
+            None => Err(unmapped),
+        }
+    }
+
+    /// What a function that takes part is called.
+    pub(crate) fn identity(&self, candidate: u32) -> Option<&Identity> {
+        self.functions.get(&candidate)?.as_ref().ok()
+    }
+}
+
+/// The names at an address that mean the same function: those of the largest size. A name that a list cannot hold,
+/// because it contains blanks, is none.
+pub(crate) fn names(image: &Image, address: ImageAddr) -> Vec<String> {
+    let mut functions = image.functions().at(address).peekable();
+    let size = functions.peek().map(|function| function.size);
+    let same = functions.filter(|function| Some(function.size) == size);
+    let usable = same.filter(|function| !function.name.contains(char::is_whitespace));
+    usable.map(|function| function.name.to_owned()).collect()
+}
+
+/// Sections with code by address.
+pub(crate) struct CodeSections<'i> {
+    image: &'i Image,
+    sections: Vec<&'i Section>,
+}
+
+impl<'i> CodeSections<'i> {
+    pub(crate) fn new(image: &'i Image) -> Self {
+        let mut sections: Vec<&Section> =
+            image.sections().iter().filter(|section| section.is_executable() && section.size != 0).collect();
+        sections.sort_by_key(|section| section.address);
+        CodeSections { image, sections }
+    }
+
+    /// The name of the section at an address; empty where there is none.
+    pub(crate) fn at(&self, address: ImageAddr) -> &'i str {
+        let after = self.sections.partition_point(|section| section.address <= address);
+        let section = after.checked_sub(1).and_then(|position| self.sections.get(position));
+        section.map_or("", |section| self.image.section_name(section))
+    }
+}
