@@ -15,6 +15,7 @@ mod build;
 mod cfg;
 mod error;
 mod evidence;
+mod order;
 mod placement;
 mod report;
 mod selection;
@@ -24,5 +25,9 @@ mod transfers;
 pub use build::{BuildOptions, Rules, Sections, build};
 pub use cfg::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};
 pub use error::Error;
+pub use order::{
+    ClonedFunction, FunctionOrder, Jump, JumpKind, LayoutReport, Mode, Node, Pages, Params, PlacedBlock,
+    PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
+};
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};

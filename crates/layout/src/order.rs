@@ -1,0 +1,26 @@
+//! Weighted graph to layout: how blocks form chains, chains clusters, and clusters the text of a program.
+//!
+//! ```text
+//! Cfg ──> Problem per function ──> chains (greedy) ──> search ──> clusters ──> functions (call chains) ──> Layout
+//! ```
+//!
+//! `score` says what a layout is worth, `problem` what is to be ordered, `graph` is the form that the algorithms work on,
+//! `chains` merges greedily, `search` and `exact` improve, `functions` orders clusters, `program` puts it together
+//! and `measure` says what came out. Work is bounded by counts of steps, never by time.
+
+mod bundles;
+mod chains;
+mod functions;
+mod graph;
+mod measure;
+mod merge;
+mod params;
+mod problem;
+mod program;
+mod score;
+
+pub use measure::{LayoutReport, Pages, Totals};
+pub use params::{FunctionOrder, Mode, Params};
+pub use problem::{Jump, Node, Problem, order};
+pub use program::{ClonedFunction, PlacedBlock, PlacedEdge, lay_out, lay_out_with};
+pub use score::{JumpKind, Scoring};
