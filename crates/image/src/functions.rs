@@ -84,7 +84,7 @@ impl Image {
         self.symbol_image().symbol_table(elf::SHT_SYMTAB).is_none()
     }
 
-    fn symbol_image(&self) -> &Image {
+    pub(crate) fn symbol_image(&self) -> &Image {
         match &self.debug_symbols {
             Some(debug) if self.symbol_table(elf::SHT_SYMTAB).is_none() => debug,
             _ => self,

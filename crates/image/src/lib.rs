@@ -33,3 +33,4 @@ pub use error::Error;
 pub use functions::{Function, Functions};
 pub use headers::{Arch, Endian, ImageKind, Section, Segment};
 pub use image::Image;
+pub use symbols::Label;

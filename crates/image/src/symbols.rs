@@ -24,6 +24,17 @@ pub(crate) struct Symbol {
     pub(crate) size: u64,
 }
 
+/// A named place in code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label<'i> {
+    /// Its name.
+    pub name: &'i str,
+    /// Its address.
+    pub address: ImageAddr,
+    /// The size that the symbol states; 0 is possible.
+    pub size: u64,
+}
+
 /// A symbol table with its strings.
 pub(crate) struct SymbolTable<'i> {
     image: &'i Image,
@@ -55,6 +66,24 @@ impl Image {
 
     fn symbol_bytes(&self) -> usize {
         if self.is_64() { 24 } else { 16 }
+    }
+
+    /// All names in code, untyped local ones too: clang names the parts of a split function so (`f.__part.1`,
+    /// `f.cold`). In the order of the symbol table; names that are no UTF-8 are left out.
+    pub fn labels(&self) -> Vec<Label<'_>> {
+        let source = self.symbol_image();
+        let table = source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
+        let Some(table) = table else { return Vec::new() };
+        let named = |symbol: Symbol| {
+            let code = matches!(
+                elf::SymbolType(symbol.kind),
+                elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE
+            ) && symbol.section.is_some();
+            let address = table.address(&symbol).filter(|&a| code && self.is_executable_address(a))?;
+            let name = std::str::from_utf8(table.name(&symbol)?).ok().filter(|name| !name.is_empty())?;
+            Some(Label { name, address, size: symbol.size })
+        };
+        table.iter().filter_map(named).collect()
     }
 
     /// The address of a symbol that is defined under that name, whatever its type: `_text` and `_stext` of a kernel,

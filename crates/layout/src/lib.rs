@@ -21,6 +21,8 @@ mod report;
 mod selection;
 mod table;
 mod transfers;
+pub mod verify;
+pub mod write;
 
 pub use build::{BuildOptions, Rules, Sections, build};
 pub use cfg::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};

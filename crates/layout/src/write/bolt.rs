@@ -1,0 +1,284 @@
+//! Counts for BOLT: the branch profile (fdata) that perf2bolt would write, and the text that perf2bolt reads (`-pa`).
+//!
+//! A line of fdata is one branch or one fall-through of a block into the next, ends as (kind, function, offset in hex):
+//!
+//! ```text
+//! 1 main 54 1 work 0 0 101        from main+0x54 to the entry of work, 0 mispredicted, 101 taken
+//! 0 [unknown] 0 1 cmp/1 0 0 331   a call from outside into the static function cmp
+//! ```
+//! Static functions are numbered among those of their name, by address. Blocks are found by decoding: a block begins at
+//! the target of a direct branch, after a branch, and where a branch of the recording went. Returns are left out, except
+//! that a return to the first instruction of a block counts as falling into it from the call before it.
+//! Cost: one decoding of every function that was counted. Source: LLVM 22, `bolt/docs/profiles.md`, and perf2bolt-22's
+//! output from the same recordings.
+
+use super::Error;
+use counts::{Branch, FallThrough, ImageCounts};
+use image::code::{InstructionKind, instructions};
+use image::{Image, ImageAddr};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// What became of the counts on the way to fdata.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FdataReport {
+    /// Taken branches that entered, as executions.
+    pub branches: u64,
+    /// Of them written.
+    pub branches_written: u64,
+    /// Of them returns, which BOLT has no use for.
+    pub returns: u64,
+    /// Of them with an end that no function covers, or that leave the image.
+    pub outside: u64,
+    /// Fall-through ranges that entered, as executions.
+    pub ranges: u64,
+    /// Of them whose blocks were all found.
+    pub ranges_used: u64,
+    /// Of them that leave their function, or whose ends are no instructions of it.
+    pub ranges_unused: u64,
+    /// Functions that lines are about.
+    pub functions: usize,
+}
+
+/// The pre-aggregated text: `B from to count mispredicted`, `F first last count`, or `E`, `S address count` where the
+/// counts hold no branches.
+pub fn preaggregated(counts: &ImageCounts) -> String {
+    let mut out = String::new();
+    let end =
+        |end: Option<ImageAddr>| end.map_or_else(|| "X:0".to_owned(), |address| format!("{:x}", address.0));
+    for branch in &counts.branches {
+        let (from, to) = (end(branch.from), end(branch.to));
+        let _ = writeln!(out, "B {from} {to} {} {}", branch.count, branch.mispredicted);
+    }
+    for range in &counts.fall_throughs {
+        let _ = writeln!(out, "F {:x} {:x} {}", range.first.0, range.last.0, range.count);
+    }
+    if !counts.has_branches() {
+        out.push_str("E cycles\n");
+        for sample in &counts.samples {
+            let _ = writeln!(out, "S {:x} {}", sample.address.0, sample.count);
+        }
+    }
+    out
+}
+
+/// The branch profile, lines sorted by function and offset.
+///
+/// # Errors
+/// Where nothing of the image can be decoded.
+pub fn fdata(image: &Image, counts: &ImageCounts) -> Result<(String, FdataReport), Error> {
+    let mut writer = Writer {
+        image,
+        names: names(image),
+        functions: BTreeMap::new(),
+        targets: counts.branches.iter().filter_map(|branch| branch.to).collect(),
+        lines: BTreeMap::new(),
+        report: FdataReport::default(),
+    };
+    for branch in &counts.branches {
+        writer.branch(branch);
+    }
+    for range in &counts.fall_throughs {
+        writer.range(range);
+    }
+    let first = counts.fall_throughs.first().map(|range| range.first);
+    let first = first.or_else(|| counts.branches.iter().find_map(|branch| branch.from.or(branch.to)));
+    if let (Some(address), true) = (first, writer.functions.values().all(|f| f.code.is_empty())) {
+        return Err(Error::NoCode { address });
+    }
+    Ok(writer.finish())
+}
+
+/// The name of each function as BOLT has it, by address.
+fn names(image: &Image) -> FxHashMap<u64, String> {
+    let mut seen: FxHashMap<&str, u32> = FxHashMap::default();
+    let mut names: FxHashMap<u64, String> = FxHashMap::default();
+    for function in image.functions().iter() {
+        // A blank would end the field.
+        let escaped = function.name.replace('\\', "\\\\").replace(' ', "\\ ");
+        let name = if function.global {
+            escaped
+        } else {
+            let number = seen.entry(function.name).or_default();
+            *number += 1;
+            format!("{escaped}/{number}")
+        };
+        names.entry(function.address.0).or_insert(name);
+    }
+    names
+}
+
+/// The instructions of a function and where its blocks begin.
+#[derive(Default)]
+struct Code {
+    start: u64,
+    end: u64,
+    /// Address and kind.
+    code: Vec<(u64, InstructionKind)>,
+    leaders: BTreeSet<u64>,
+}
+
+/// An end of a line: the function's address and the offset in it; `None` for the unknown.
+type End = Option<(u64, u64)>;
+
+struct Writer<'i> {
+    image: &'i Image,
+    names: FxHashMap<u64, String>,
+    functions: BTreeMap<u64, Code>,
+    targets: BTreeSet<ImageAddr>,
+    /// Mispredicted and taken, by ends.
+    lines: BTreeMap<(End, End), (u64, u64)>,
+    report: FdataReport,
+}
+
+impl Writer<'_> {
+    /// The start of the function around an address, decoded when first met.
+    fn function(&mut self, address: ImageAddr) -> Option<u64> {
+        let function = self.image.functions().find(address)?;
+        let start = function.address.0;
+        if !self.functions.contains_key(&start) {
+            let code = self.decode(function.address, function.end());
+            self.functions.insert(start, code);
+        }
+        Some(start)
+    }
+
+    fn decode(&self, start: ImageAddr, end: ImageAddr) -> Code {
+        let mut found = Code { start: start.0, end: end.0, ..Code::default() };
+        found.leaders.insert(start.0);
+        for instruction in instructions(self.image, start) {
+            if instruction.address >= end || instruction.kind == InstructionKind::Invalid {
+                break;
+            }
+            let next = instruction.address.0 + u64::from(instruction.len);
+            found.code.push((instruction.address.0, instruction.kind));
+            let jumps = matches!(
+                instruction.kind,
+                InstructionKind::ConditionalBranch | InstructionKind::UnconditionalBranch
+            );
+            if jumps {
+                found.leaders.extend(instruction.target.filter(|t| (start..end).contains(t)).map(|t| t.0));
+            }
+            if jumps || instruction.kind.ends_straight_line() {
+                found.leaders.insert(next);
+            }
+        }
+        // Entries of jump tables are known by who went there; returns go into blocks, not to them.
+        for &target in self.targets.range(start..end) {
+            let after_call = found.before(target.0).is_some_and(|(_, kind)| is_call(kind));
+            if !after_call && found.kind_at(target.0).is_some() {
+                found.leaders.insert(target.0);
+            }
+        }
+        found
+    }
+
+    fn kind_at(&self, function: u64, address: ImageAddr) -> Option<InstructionKind> {
+        self.functions.get(&function)?.kind_at(address.0)
+    }
+
+    fn branch(&mut self, branch: &Branch) {
+        self.report.branches = self.report.branches.saturating_add(branch.count);
+        let from = branch.from.and_then(|from| Some((self.function(from)?, from)));
+        let to = branch.to.and_then(|to| Some((self.function(to)?, to)));
+        let is_return = from
+            .and_then(|(function, address)| self.kind_at(function, address))
+            .is_some_and(|kind| kind == InstructionKind::Return);
+        let Some((to_function, to)) = to else {
+            let sum = if is_return { &mut self.report.returns } else { &mut self.report.outside };
+            *sum = sum.saturating_add(branch.count);
+            return;
+        };
+        let other_function = from.is_none_or(|(function, _)| function != to_function);
+        if (is_return || other_function) && to.0 != to_function {
+            self.continue_after_call(to_function, to, branch.count);
+        }
+        if is_return {
+            self.report.returns = self.report.returns.saturating_add(branch.count);
+            return;
+        }
+        self.report.branches_written = self.report.branches_written.saturating_add(branch.count);
+        let end = |(function, address): (u64, ImageAddr)| (function, address.0.saturating_sub(function));
+        self.line(from.map(end), Some(end((to_function, to))), branch.mispredicted, branch.count);
+    }
+
+    /// Who comes back to the begin of a block has fallen into it from the call before.
+    fn continue_after_call(&mut self, function: u64, to: ImageAddr, count: u64) {
+        let Some(code) = self.functions.get(&function) else { return };
+        if !code.leaders.contains(&to.0) {
+            return;
+        }
+        if let Some((call, kind)) = code.before(to.0)
+            && is_call(kind)
+        {
+            self.line(Some((function, call - function)), Some((function, to.0 - function)), 0, count);
+        }
+    }
+
+    fn range(&mut self, range: &FallThrough) {
+        self.report.ranges = self.report.ranges.saturating_add(range.count);
+        let function = self.function(range.first);
+        let found = function.and_then(|function| self.functions.get(&function));
+        let inside = found.filter(|code| {
+            range.last.0 < code.end
+                && code.kind_at(range.first.0).is_some()
+                && code.kind_at(range.last.0).is_some()
+        });
+        let Some(code) = inside else {
+            self.report.ranges_unused = self.report.ranges_unused.saturating_add(range.count);
+            return;
+        };
+        let start = code.start;
+        let passed: Vec<(u64, u64)> = code
+            .leaders
+            .range(range.first.0.saturating_add(1)..=range.last.0)
+            .filter_map(|&leader| Some((code.before(leader)?.0, leader)))
+            .collect();
+        for (last, leader) in passed {
+            self.line(Some((start, last - start)), Some((start, leader - start)), 0, range.count);
+        }
+        self.report.ranges_used = self.report.ranges_used.saturating_add(range.count);
+    }
+
+    fn line(&mut self, from: End, to: End, mispredicted: u64, count: u64) {
+        let sum = self.lines.entry((from, to)).or_default();
+        *sum = (sum.0.saturating_add(mispredicted), sum.1.saturating_add(count));
+    }
+
+    fn finish(mut self) -> (String, FdataReport) {
+        let mut out = String::new();
+        let mut functions = BTreeSet::new();
+        for (&(from, to), &(mispredicted, count)) in &self.lines {
+            let end = |end: End| match end
+                .and_then(|(function, offset)| Some((self.names.get(&function)?, offset)))
+            {
+                Some((name, offset)) => format!("1 {name} {offset:x}"),
+                None => "0 [unknown] 0".to_owned(),
+            };
+            functions.extend([from, to].into_iter().flatten().map(|(function, _)| function));
+            let _ = writeln!(out, "{} {} {mispredicted} {count}", end(from), end(to));
+        }
+        self.report.functions = functions.len();
+        (out, self.report)
+    }
+}
+
+impl Code {
+    fn position(&self, address: u64) -> usize {
+        self.code.partition_point(|&(start, _)| start < address)
+    }
+
+    fn kind_at(&self, address: u64) -> Option<InstructionKind> {
+        self.code.get(self.position(address)).filter(|&&(start, _)| start == address).map(|&(_, kind)| kind)
+    }
+
+    /// The instruction before an address.
+    fn before(&self, address: u64) -> Option<(u64, InstructionKind)> {
+        self.code.get(self.position(address).checked_sub(1)?).copied()
+    }
+}
+
+fn is_call(kind: InstructionKind) -> bool {
+    matches!(kind, InstructionKind::Call | InstructionKind::IndirectCall)
+}

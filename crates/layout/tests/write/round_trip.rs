@@ -1,0 +1,99 @@
+//! What is written is read as it was, and no text makes a reader fail.
+
+use image::blocks::BlockId;
+use layout::write::cc::{CcBlock, CcFunction, CcProfile, CcVersion};
+use layout::write::{check, order, read_cc};
+use proptest::prelude::*;
+
+/// Functions with distinct names, each block in one cluster, clones that their paths make.
+fn profile(version: CcVersion) -> impl Strategy<Value = CcProfile> {
+    let blocks = prop::collection::btree_set(1u32..60, 0..20);
+    let module = prop::option::of("[a-z]{1,8}/[a-z]{1,8}\\.cc");
+    let one = (blocks, any::<prop::sample::Index>(), module, 0..4usize);
+    prop::collection::vec(one, 0..12).prop_map(move |functions| {
+        let made = functions.into_iter().enumerate().map(|(number, (blocks, split, module, paths))| {
+            let mut all: Vec<CcBlock> =
+                blocks.iter().map(|&id| CcBlock { id: BlockId(id), clone: 0 }).collect();
+            let paths = if version == CcVersion::V0 { 0 } else { paths.min(blocks.len()) };
+            let cloned: Vec<BlockId> = blocks.iter().rev().take(paths).map(|&id| BlockId(id)).collect();
+            all.extend(cloned.iter().map(|&id| CcBlock { id, clone: 1 }));
+            let cut = if all.is_empty() { 0 } else { split.index(all.len()) };
+            let second = all.split_off(cut);
+            all.insert(0, CcBlock { id: BlockId(0), clone: 0 });
+            let mut clusters = vec![all];
+            if !second.is_empty() {
+                clusters.push(second);
+            }
+            CcFunction {
+                module,
+                names: vec![format!("f{number}"), format!("alias{number}.llvm.7")],
+                paths: cloned.iter().map(|&id| vec![BlockId(0), id]).collect(),
+                clusters,
+                ..CcFunction::default()
+            }
+        });
+        CcProfile { version, functions: made.collect() }
+    })
+}
+
+fn version() -> impl Strategy<Value = CcVersion> {
+    prop_oneof![Just(CcVersion::V0), Just(CcVersion::V1)]
+}
+
+proptest! {
+    #[test]
+    fn a_cc_profile_is_read_as_it_was_written(profile in version().prop_flat_map(profile)) {
+        let text = profile.render().unwrap();
+        if profile.functions.is_empty() {
+            return Ok(());
+        }
+        prop_assert_eq!(check::text(&text), vec![]);
+        prop_assert_eq!(read_cc::read(&text).unwrap(), profile);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_fail(text in "(v[0-9]\n)?([!mfcpg@# ]{0,2}[0-9a-z. !/=]{0,12}\n){0,12}") {
+        let _ = check::text(&text);
+        if let Ok(profile) = read_cc::read(&text) {
+            // What was read without a finding can be written again, clones of version 0 aside.
+            let again = profile.render().unwrap_or_default();
+            prop_assert!(check::text(&text).iter().any(|f| f.severity == check::Severity::Ignored)
+                || read_cc::read(&again).is_ok_and(|same| same == profile));
+        }
+    }
+
+    #[test]
+    fn an_order_of_symbols_is_read_as_it_was_written(names in prop::collection::btree_set("[a-z_][a-z0-9_.$@]{0,12}", 0..30)) {
+        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+        prop_assert_eq!(order::read(&text).unwrap(), names.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_symbol_that_stands_twice_is_refused_with_its_line() {
+    let error = order::read("main\n# a comment\n\nwork\nmain\n").unwrap_err().to_string();
+    assert!(error.starts_with("line 5: `main` stands a second time"), "{error}");
+}
+
+#[test]
+fn pre_aggregated_text_holds_the_counts() {
+    use counts::{Branch, FallThrough, ImageCounts, preaggregated};
+    use image::ImageAddr;
+    let a = |address| Some(ImageAddr(address));
+    let counts = ImageCounts {
+        path: "app".into(),
+        branches: vec![
+            Branch { from: None, to: a(0x10), count: 3, mispredicted: 0 },
+            Branch { from: a(0x20), to: None, count: 4, mispredicted: 1 },
+            Branch { from: a(0x20), to: a(0x10), count: 5, mispredicted: 2 },
+        ],
+        fall_throughs: vec![FallThrough { first: ImageAddr(0x10), last: ImageAddr(0x20), count: 6 }],
+        ..ImageCounts::default()
+    };
+    let text = layout::write::bolt::preaggregated(&counts);
+    let default = preaggregated::DefaultImage { build_id: None, path: "app".into() };
+    let read = preaggregated::read(std::path::Path::new("x"), text.as_bytes(), &default).unwrap();
+    let mut expected = counts;
+    expected.branches.sort();
+    assert_eq!(read.images, [expected]);
+}
