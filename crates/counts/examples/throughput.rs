@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect::<Result<Vec<_>, image::Error>>()?;
     let began = Instant::now();
     let input = perfdata::Input::open(Path::new(&path))?;
-    let options = Options { rules: Rules::Auto, threads, pid: None };
+    let options = Options { rules: Rules::Auto, threads, pid: None, paths: false };
     let found = aggregate(Path::new(&path), &input, &images, options, &|_| {})?;
     let seconds = began.elapsed().as_secs_f64();
     let bytes = input.data_bytes() as f64;

@@ -28,6 +28,8 @@ pub struct Options {
     pub threads: usize,
     /// Only samples of this process.
     pub pid: Option<i32>,
+    /// Whether to count paths ([`crate::Path`]) too; they cost a second table and change no other count.
+    pub paths: bool,
 }
 
 /// What aggregation found, beside the counts.

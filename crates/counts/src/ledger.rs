@@ -1,4 +1,4 @@
-//! Three balanced books: samples, branch stack entries and fall-through ranges, in and used and not used by reason.
+//! Balanced books: samples, branch stack entries, fall-through ranges and paths, in and used and not used by reason.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,6 +82,11 @@ impl Book {
         }
     }
 
+    /// Whether nothing entered.
+    pub fn is_empty(&self) -> bool {
+        self.entered == 0
+    }
+
     /// Whether the sums agree.
     pub fn balances(&self) -> bool {
         self.entered == self.unused.values().fold(self.used, |sum, &n| sum.saturating_add(n))
@@ -102,6 +107,9 @@ pub struct Ledger {
     pub branches: Book,
     /// Pairs of neighbouring entries, each of which spans a fall-through range.
     pub fall_throughs: Book,
+    /// Pairs of neighbouring entries again, as paths; empty where paths were not asked for.
+    #[serde(default, skip_serializing_if = "Book::is_empty")]
+    pub paths: Book,
     /// Samples that the kernel could not deliver (LOST and LOST_SAMPLES records).
     pub lost: u64,
     /// Records of kinds that this version does not know.
@@ -124,6 +132,7 @@ impl Ledger {
         self.samples.add(&other.samples);
         self.branches.add(&other.branches);
         self.fall_throughs.add(&other.fall_throughs);
+        self.paths.add(&other.paths);
         self.lost = self.lost.saturating_add(other.lost);
         self.unknown_records = self.unknown_records.saturating_add(other.unknown_records);
         self.truncated_bytes = self.truncated_bytes.saturating_add(other.truncated_bytes);
@@ -132,8 +141,8 @@ impl Ledger {
         self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
     }
 
-    /// Whether all three books balance.
+    /// Whether all books balance.
     pub fn balances(&self) -> bool {
-        self.samples.balances() && self.branches.balances() && self.fall_throughs.balances()
+        [&self.samples, &self.branches, &self.fall_throughs, &self.paths].into_iter().all(Book::balances)
     }
 }

@@ -1,7 +1,7 @@
 //! Adding counts of several runs: commutative, associative, and refusing to wrap.
 
 use crate::error::Error;
-use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
+use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use image::BuildId;
 use std::collections::BTreeMap;
 
@@ -33,6 +33,7 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
                 sum.samples.extend(image.samples);
                 sum.branches.extend(image.branches);
                 sum.fall_throughs.extend(image.fall_throughs);
+                sum.paths.extend(image.paths);
             }
         }
     }
@@ -61,6 +62,13 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
             },
         )
         .map_err(|b| overflow(&image.path, b.from.or(b.to).map_or(0, |a| a.0)))?;
+        image.paths = add_up(
+            image.paths,
+            |p: &Path| (p.from, p.first, p.last, p.to),
+            |p| p.count,
+            |a, b| Some(Path { count: a.count.checked_add(b.count)?, ..*a }),
+        )
+        .map_err(|p| overflow(&image.path, p.first.0))?;
         if !image.is_empty() {
             counts.images.push(image);
         }

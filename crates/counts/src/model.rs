@@ -27,6 +27,22 @@ pub struct FallThrough {
     pub count: u64,
 }
 
+/// Two branches taken one after the other, with the straight line between them: how control came to a range and where
+/// it went from there. An end outside the image is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path {
+    /// Source of the branch that entered the range.
+    pub from: Option<ImageAddr>,
+    /// Its target, the first instruction of the range.
+    pub first: ImageAddr,
+    /// Source of the branch that left the range.
+    pub last: ImageAddr,
+    /// Its target.
+    pub to: Option<ImageAddr>,
+    /// Times seen.
+    pub count: u64,
+}
+
 /// Samples whose instruction pointer was at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SampleCount {
@@ -49,6 +65,8 @@ pub struct ImageCounts {
     pub branches: Vec<Branch>,
     /// Fall-through ranges inside the image.
     pub fall_throughs: Vec<FallThrough>,
+    /// Paths through the image; empty where they were not asked for.
+    pub paths: Vec<Path>,
 }
 
 impl ImageCounts {

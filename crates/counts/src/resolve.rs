@@ -4,15 +4,20 @@
 
 use crate::binding::{Binding, Bindings};
 use crate::ledger::{Ledger, Reason};
-use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
+use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use crate::straight_line::{self, Unrecorded};
 use crate::timeline::{FileId, KERNEL_PID, Mapping, SpaceRef, Timeline};
 use crate::traces::{Trace, TraceCount};
 use image::{Image, ImageAddr};
+use paths::PathKey;
 use perfdata::RuntimeAddr;
+use ranges::check_ranges;
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+mod paths;
+mod ranges;
 
 /// How doubled and impossible entries are told from real ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +45,7 @@ struct ImageSums {
     branches: FxHashMap<(Option<ImageAddr>, Option<ImageAddr>), (u64, u64)>,
     /// By (first, last): count, and how much of it came from an entry equal to the next.
     ranges: FxHashMap<(ImageAddr, ImageAddr), (u64, u64)>,
+    paths: FxHashMap<PathKey, u64>,
 }
 
 /// Collects sums of all images.
@@ -181,10 +187,9 @@ impl<'t> Sums<'t> {
         count: u64,
         doubled: bool,
     ) {
-        let (first, last) = match (first, last) {
-            (Ok(f), Ok(l)) if f.image == l.image => (f, l),
-            (Err(reason), Err(_)) => return self.ledger.fall_throughs.write_off(reason, count),
-            _ => return self.ledger.fall_throughs.write_off(Reason::CrossesImages, count),
+        let (first, last) = match range_ends(first, last) {
+            Ok(ends) => ends,
+            Err(reason) => return self.ledger.fall_throughs.write_off(reason, count),
         };
         if let Some((_, sums)) = self.images.get_mut(&first.image) {
             let sum = sums.ranges.entry((first.address, last.address)).or_default();
@@ -204,17 +209,7 @@ impl<'t> Sums<'t> {
         let same_image = matches!((&from, &to), (Ok(f), Ok(t)) if f.image == t.image);
         let reason = from.err().or(to.err()).unwrap_or(Reason::CrossesImages);
         if let Some(next) = next {
-            let fault = match (to, next) {
-                (Err(reason), _) => Some(reason),
-                (Ok(first), Ok(last)) if first.image == last.image => {
-                    match last.address.0.checked_sub(first.address.0) {
-                        None => Some(Reason::Backwards),
-                        Some(length) if length > straight_line::LONGEST_BYTES => Some(Reason::TooLong),
-                        Some(_) => None,
-                    }
-                }
-                _ => Some(Reason::CrossesImages),
-            };
+            let fault = autofdo_fault(to, next);
             if let Some(fault) = fault {
                 self.ledger.fall_throughs.write_off(fault, t.count);
                 return self.ledger.branches.write_off(fault, t.count);
@@ -271,6 +266,7 @@ impl<'t> Sums<'t> {
                 let sum = own.ranges.entry(k).or_default();
                 *sum = (sum.0 + n, sum.1 + d);
             }
+            sums.paths.into_iter().for_each(|(k, n)| *own.paths.entry(k).or_default() += n);
         }
     }
 
@@ -279,12 +275,37 @@ impl<'t> Sums<'t> {
         let Sums { rules, images, mut ledger, .. } = self;
         let mut done: Vec<ImageCounts> = Vec::new();
         for (image, mut sums) in images.into_values() {
-            let fall_throughs = check_ranges(&image, &mut sums, rules, unrecorded, &mut ledger);
-            done.push(sorted(&image, sums, fall_throughs));
+            let checked = check_ranges(&image, &mut sums, rules, unrecorded, &mut ledger);
+            let paths = paths::check(&mut sums, rules, &checked.refused, &mut ledger);
+            done.push(sorted(&image, sums, checked.kept, paths));
         }
         done.retain(|i| !i.is_empty());
         done.sort_by(|a, b| (&a.build_id, &a.path).cmp(&(&b.build_id, &b.path)));
         Counts { images: done, ledger }
+    }
+}
+
+/// The ends of a range that lies in one image.
+fn range_ends(first: Result<Place, Reason>, last: Result<Place, Reason>) -> Result<(Place, Place), Reason> {
+    match (first, last) {
+        (Ok(f), Ok(l)) if f.image == l.image => Ok((f, l)),
+        (Err(reason), Err(_)) => Err(reason),
+        _ => Err(Reason::CrossesImages),
+    }
+}
+
+/// Why create_llvm_prof drops a range.
+fn autofdo_fault(first: Result<Place, Reason>, last: Result<Place, Reason>) -> Option<Reason> {
+    match (first, last) {
+        (Err(reason), _) => Some(reason),
+        (Ok(first), Ok(last)) if first.image == last.image => {
+            match last.address.0.checked_sub(first.address.0) {
+                None => Some(Reason::Backwards),
+                Some(length) if length > straight_line::LONGEST_BYTES => Some(Reason::TooLong),
+                Some(_) => None,
+            }
+        }
+        _ => Some(Reason::CrossesImages),
     }
 }
 
@@ -320,64 +341,7 @@ fn linkage_tables(image: &Image) -> Vec<std::ops::Range<ImageAddr>> {
     tables.map(|s| s.address..ImageAddr(s.address.0.saturating_add(s.size))).collect()
 }
 
-fn check_ranges(
-    image: &Image,
-    sums: &mut ImageSums,
-    rules: Rules,
-    unrecorded: Unrecorded,
-    ledger: &mut Ledger,
-) -> Vec<FallThrough> {
-    let mut by_first: BTreeMap<ImageAddr, Vec<(ImageAddr, u64, u64)>> = BTreeMap::new();
-    for (&(first, last), &(count, doubled)) in &sums.ranges {
-        by_first.entry(first).or_default().push((last, count, doubled));
-    }
-    let mut kept = Vec::with_capacity(sums.ranges.len());
-    for (first, mut lasts) in by_first {
-        lasts.sort_unstable();
-        let addresses: Vec<ImageAddr> = lasts.iter().map(|l| l.0).collect();
-        let verdicts = match rules {
-            Rules::Auto => straight_line::check(image, first, &addresses, unrecorded),
-            Rules::Profgen => straight_line::check(image, first, &addresses, Unrecorded::default()),
-            Rules::Autofdo | Rules::None => addresses
-                .iter()
-                .map(|&last| if last < first { Err(Reason::Backwards) } else { Ok(()) })
-                .collect(),
-        };
-        for ((last, count, doubled), verdict) in lasts.into_iter().zip(verdicts) {
-            match verdict {
-                Ok(()) => {
-                    ledger.fall_throughs.use_up(count);
-                    kept.push(FallThrough { first, last, count });
-                }
-                Err(reason) if rules == Rules::Auto => {
-                    ledger.fall_throughs.write_off(reason, count - doubled);
-                    ledger.fall_throughs.write_off(Reason::DuplicateEntry, doubled);
-                    drop_doubled(sums, last, first, doubled, ledger);
-                }
-                Err(reason) => ledger.fall_throughs.write_off(reason, count),
-            }
-        }
-    }
-    kept
-}
-
-/// Takes back the branches of doubled entries: the branch goes from the range's end to its beginning.
-fn drop_doubled(sums: &mut ImageSums, from: ImageAddr, to: ImageAddr, doubled: u64, ledger: &mut Ledger) {
-    if doubled == 0 {
-        return;
-    }
-    let key = (Some(from), Some(to));
-    if let Some(sum) = sums.branches.get_mut(&key) {
-        sum.0 = sum.0.saturating_sub(doubled);
-        sum.1 = sum.1.min(sum.0);
-        ledger.branches.revoke(Reason::DuplicateEntry, doubled);
-        if sum.0 == 0 {
-            sums.branches.remove(&key);
-        }
-    }
-}
-
-fn sorted(image: &Image, sums: ImageSums, fall_throughs: Vec<FallThrough>) -> ImageCounts {
+fn sorted(image: &Image, sums: ImageSums, fall_throughs: Vec<FallThrough>, paths: Vec<Path>) -> ImageCounts {
     let mut samples: Vec<_> =
         sums.samples.into_iter().map(|(address, count)| SampleCount { address, count }).collect();
     samples.sort_unstable();
@@ -387,5 +351,6 @@ fn sorted(image: &Image, sums: ImageSums, fall_throughs: Vec<FallThrough>) -> Im
         .map(|((from, to), (count, mispredicted))| Branch { from, to, count, mispredicted })
         .collect();
     branches.sort_unstable();
-    ImageCounts { build_id: image.build_id().copied(), path: sums.path, samples, branches, fall_throughs }
+    let build_id = image.build_id().copied();
+    ImageCounts { build_id, path: sums.path, samples, branches, fall_throughs, paths }
 }

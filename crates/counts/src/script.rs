@@ -9,6 +9,7 @@
 use crate::aggregate::{Aggregated, Options};
 use crate::binding::Bindings;
 use crate::error::Error;
+use crate::path_table::PathTable;
 use crate::resolve::{Spaces, Sums};
 use crate::straight_line::Unrecorded;
 use crate::timeline::{Change, KERNEL_PID, MappedFile, Timeline};
@@ -31,6 +32,7 @@ struct Stretch {
     position: u64,
     traces: TraceTable,
     addresses: TraceTable,
+    paths: PathTable,
 }
 
 /// Pid of samples and mappings in a listing that shows no pids.
@@ -46,7 +48,7 @@ pub fn aggregate(
     images: &[Arc<Image>],
     options: Options,
 ) -> Result<Aggregated, Error> {
-    let mut reader = Reader::default();
+    let mut reader = Reader { count_paths: options.paths, ..Reader::default() };
     for (line, position) in text.split(b'\n').zip(0u64..) {
         let line = line.map_err(|source| Error::Io { path: path.to_owned(), source })?;
         reader.line(position, &String::from_utf8_lossy(&line));
@@ -69,6 +71,7 @@ pub fn aggregate(
         let spaces = Spaces::at(&timeline, pid, stretch.position);
         sums.add_samples(spaces, stretch.addresses.iter().map(|t| (t.trace.from, t.count)));
         sums.add_traces(spaces, stretch.traces.iter());
+        sums.add_paths(spaces, stretch.paths.iter());
     }
     sums.ledger.samples.write_off(crate::Reason::Malformed, reader.malformed);
     let samples = reader.samples;
@@ -95,6 +98,7 @@ struct Reader {
     pids_shown: bool,
     samples: u64,
     malformed: u64,
+    count_paths: bool,
 }
 
 impl Reader {
@@ -124,15 +128,20 @@ impl Reader {
             position,
             traces: TraceTable::default(),
             addresses: TraceTable::default(),
+            paths: PathTable::default(),
         });
         self.samples += 1;
         if let Some(ip) = ip {
             stretch.addresses.add(ip, 0, 0, 0);
         }
-        let mut next = Trace::NONE.0;
+        let mut next: Option<Entry> = None;
         for entry in entries.filter(|e| !e.wrong_path) {
-            stretch.traces.add(entry.from, entry.to, next, u64::from(entry.mispredicted));
-            next = entry.from;
+            let next_from = next.as_ref().map_or(Trace::NONE.0, |next| next.from);
+            stretch.traces.add(entry.from, entry.to, next_from, u64::from(entry.mispredicted));
+            if let Some(next) = next.filter(|_| self.count_paths) {
+                stretch.paths.add(entry.from, entry.to, next.from, next.to);
+            }
+            next = Some(entry);
         }
     }
 }

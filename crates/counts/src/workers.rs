@@ -6,6 +6,7 @@
 use crate::aggregate::{Clock, Options};
 use crate::binding::Bindings;
 use crate::ledger::Reason;
+use crate::path_table::PathTable;
 use crate::resolve::{Rules, Spaces, Sums};
 use crate::streams::each_stream;
 use crate::timeline::Timeline;
@@ -97,6 +98,15 @@ fn read_stream(
 struct Tables {
     traces: TraceTable,
     addresses: TraceTable,
+    /// Empty where paths are not asked for.
+    paths: PathTable,
+}
+
+impl Tables {
+    #[inline(always)]
+    fn slots(&self) -> usize {
+        self.traces.slots() + self.addresses.slots() + self.paths.slots()
+    }
 }
 
 /// Which address space a table belongs to: process, its version, the kernel's version.
@@ -158,12 +168,16 @@ impl<'s, 't> Worker<'s, 't> {
         }
         let rules = self.shared.options.rules;
         if let Some((_, _, tables)) = &mut self.current {
-            let before = tables.traces.slots() + tables.addresses.slots();
+            let before = tables.slots();
             tables.addresses.add(sample.ip.0, 0, 0, 0);
-            let skipped = count_stack(&mut tables.traces, &sample, rules);
+            let skipped = if self.shared.options.paths {
+                count_stack(&mut WithPaths(&mut tables.traces, &mut tables.paths), &sample, rules)
+            } else {
+                count_stack(&mut tables.traces, &sample, rules)
+            };
             self.wrong_path += skipped.wrong_path;
             self.duplicates += skipped.duplicates;
-            self.slots += tables.traces.slots() + tables.addresses.slots() - before;
+            self.slots += tables.slots() - before;
         }
     }
 
@@ -174,7 +188,7 @@ impl<'s, 't> Worker<'s, 't> {
         let key = (pid, spaces.user.version, spaces.kernel.version);
         let tables = self.tables.remove(&key).map(|(_, t)| t).unwrap_or_else(|| {
             let tables = Tables::default();
-            self.slots += tables.traces.slots() + tables.addresses.slots();
+            self.slots += tables.slots();
             tables
         });
         self.current = Some((pid, spaces, tables));
@@ -192,6 +206,7 @@ impl<'s, 't> Worker<'s, 't> {
         for (_, (spaces, tables)) in self.tables.drain() {
             self.sums.add_samples(spaces, tables.addresses.iter().map(|t| (t.trace.from, t.count)));
             self.sums.add_traces(spaces, tables.traces.iter());
+            self.sums.add_paths(spaces, tables.paths.iter());
         }
         self.slots = 0;
     }
@@ -215,19 +230,46 @@ struct Skipped {
 const AUTOFDO_STRIDE_BYTES: u64 = 0x1000;
 
 #[inline(always)]
-fn count_stack(traces: &mut TraceTable, sample: &FastSample<'_>, rules: Rules) -> Skipped {
-    let mut stack =
-        StackCounter { next_from: Trace::NONE.0, newest: None, skipped: Skipped::default(), rules };
+fn count_stack(tables: &mut impl Entries, sample: &FastSample<'_>, rules: Rules) -> Skipped {
+    let next = (Trace::NONE.0, Trace::NONE.0);
+    let mut stack = StackCounter { next, newest: None, skipped: Skipped::default(), rules };
     match sample.branches.raw_entries() {
-        Some(entries) => entries.iter().for_each(|&[from, to, flags]| stack.entry(traces, from, to, flags)),
-        None => sample.branches.iter().for_each(|e| stack.entry(traces, e.from.0, e.to.0, e.flags.0)),
+        Some(entries) => entries.iter().for_each(|&[from, to, flags]| stack.entry(tables, from, to, flags)),
+        None => sample.branches.iter().for_each(|e| stack.entry(tables, e.from.0, e.to.0, e.flags.0)),
     }
     stack.skipped
 }
 
+/// Where the entries of a stack are counted.
+trait Entries {
+    /// Counts a branch and the next newer one, whose ends are [`Trace::NONE`] where there is none.
+    fn entry(&mut self, from: u64, to: u64, next: (u64, u64), mispredicted: u64);
+}
+
+impl Entries for TraceTable {
+    #[inline(always)]
+    fn entry(&mut self, from: u64, to: u64, next: (u64, u64), mispredicted: u64) {
+        self.add(from, to, next.0, mispredicted);
+    }
+}
+
+/// Counts paths beside traces.
+struct WithPaths<'t>(&'t mut TraceTable, &'t mut PathTable);
+
+impl Entries for WithPaths<'_> {
+    #[inline(always)]
+    fn entry(&mut self, from: u64, to: u64, next: (u64, u64), mispredicted: u64) {
+        self.0.add(from, to, next.0, mispredicted);
+        if next.0 != Trace::NONE.0 {
+            self.1.add(from, to, next.0, next.1);
+        }
+    }
+}
+
 /// Walks one stack, newest entry first.
 struct StackCounter {
-    next_from: u64,
+    /// Source and target of the next newer entry.
+    next: (u64, u64),
     newest: Option<(u64, u64)>,
     skipped: Skipped,
     rules: Rules,
@@ -235,12 +277,12 @@ struct StackCounter {
 
 impl StackCounter {
     #[inline(always)]
-    fn entry(&mut self, traces: &mut TraceTable, from: u64, to: u64, flags: u64) {
+    fn entry(&mut self, tables: &mut impl Entries, from: u64, to: u64, flags: u64) {
         // perf_event.h: bit 0 mispredicted, bits 24 and 25 speculation, 1 = executed on the wrong path.
         if (flags >> 24) & 3 == 1 && matches!(self.rules, Rules::Auto | Rules::Autofdo) {
             self.skipped.wrong_path += 1;
-            if self.rules == Rules::Autofdo && self.next_from != Trace::NONE.0 {
-                self.next_from = from;
+            if self.rules == Rules::Autofdo && self.next.0 != Trace::NONE.0 {
+                self.next = (from, to);
             }
             return;
         }
@@ -248,8 +290,8 @@ impl StackCounter {
             self.skipped.duplicates += 1;
             return;
         }
-        traces.add(from, to, self.next_from, flags & 1);
-        self.next_from = from;
+        tables.entry(from, to, self.next, flags & 1);
+        self.next = (from, to);
     }
 
     fn autofdo_duplicate(&mut self, from: u64, to: u64) -> bool {

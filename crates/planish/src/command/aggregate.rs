@@ -38,6 +38,9 @@ pub struct Args {
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Counts)]
     pub format: Format,
+    /// Count paths too: pairs of branches taken one after the other, for a layout with cloned blocks
+    #[arg(long)]
+    pub paths: bool,
     #[command(flatten)]
     pub selection: Selection,
 }
@@ -45,7 +48,8 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let images = inputs::open_images(&args.binary)?;
-    let found = inputs::read_all(&args.inputs, &images, args.selection, global)?;
+    let selection = Selection { paths: args.paths, ..args.selection };
+    let found = inputs::read_all(&args.inputs, &images, selection, global)?;
     let default = if args.format == Format::Counts { "run.counts" } else { "-" };
     let path = args.output.clone().unwrap_or_else(|| default.into());
     output::write_file(&path, |out| {
@@ -77,6 +81,7 @@ pub fn print_ledger(found: &Aggregated, global: &Global) {
     print_book("samples", &ledger.samples);
     print_book("branch entries", &ledger.branches);
     print_book("fall-through ranges", &ledger.fall_throughs);
+    print_book("paths", &ledger.paths);
     if ledger.lost > 0 {
         eprintln!("{:>20}: {} that the kernel could not deliver", "lost", ledger.lost);
     }

@@ -47,6 +47,9 @@ pub struct Selection {
     /// Only samples of this process
     #[arg(long)]
     pub pid: Option<i32>,
+    /// Whether recordings are counted with their paths; for the command to say.
+    #[arg(skip)]
+    pub paths: bool,
 }
 
 impl Selection {
@@ -74,7 +77,7 @@ pub fn read(
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let rules = selection.dedup.unwrap_or_default().into();
-    let options = Options { rules, threads: global.threads(), pid: selection.pid };
+    let options = Options { rules, threads: global.threads(), pid: selection.pid, paths: selection.paths };
     if path == Path::new("-") {
         return read_stream(path, std::io::stdin().lock(), images, options, global);
     }

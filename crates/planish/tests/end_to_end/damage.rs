@@ -110,7 +110,7 @@ fn peak_memory_kib() -> u64 {
 }
 
 fn options() -> Options {
-    Options { rules: Rules::Auto, threads: 1, pid: None }
+    Options { rules: Rules::Auto, threads: 1, pid: None, paths: false }
 }
 
 fn binary() -> Vec<u8> {
