@@ -1,0 +1,22 @@
+//! Whether any text makes the readers of compilers' dumps and of patches crash or hang.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    for line in text.lines() {
+        let _ = clones::ipa_clones::line(line);
+        if let Some((base, _)) = clones::symbols::origin(line) {
+            assert!(base.len() < line.len(), "peeling ends");
+        }
+    }
+    for pair in clones::icf::unified(&text) {
+        assert!(text.contains(pair.kept) && text.contains(pair.dropped));
+    }
+    let _ = clones::remarks::inlined(&text);
+    for hunk in clones::hunks(&text).unwrap_or_default() {
+        assert!(hunk.lines.is_sorted());
+    }
+    let _ = clones::flags::states(&text);
+});
