@@ -65,3 +65,55 @@ pub fn closure(graph: &Graph, of: &[NodeId]) -> Closure {
     }
     closure
 }
+
+/// How large closures are.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sizes {
+    /// Functions of the source, with or without code of their own.
+    pub functions: usize,
+    /// Mean number of functions with code that change with one of them, itself included.
+    pub mean: f64,
+    /// The same at half and at 95 % of all functions.
+    pub median: usize,
+    /// 95th percentile.
+    pub p95: usize,
+    /// The functions with the largest closures and their sizes, the largest first.
+    pub largest: Vec<(NodeId, usize)>,
+}
+
+/// Sizes of the closures of all functions of the source; copies and parts are not asked for alone.
+pub fn sizes(graph: &Graph, largest: usize) -> Sizes {
+    // Whoever is reached anew carries the number of the round, so that nothing is cleared in between.
+    let mut reached = vec![0u32; graph.nodes().len()];
+    let mut waiting = Vec::new();
+    let mut found: Vec<(usize, NodeId)> = Vec::new();
+    for (root, node) in graph.nodes() {
+        if crate::symbols::origin(&node.name).is_some() {
+            continue;
+        }
+        let round = root.0 + 1;
+        let mut size = 0;
+        waiting.push(root);
+        while let Some(at) = waiting.pop() {
+            match reached.get_mut(at.0 as usize).filter(|seen| **seen != round) {
+                Some(seen) => *seen = round,
+                None => continue,
+            }
+            size += usize::from(graph.get(at).is_some_and(|node| node.has_code));
+            waiting.extend(graph.leaving(at).map(|edge| edge.to));
+        }
+        if size > 0 {
+            found.push((size, root));
+        }
+    }
+    found.sort_unstable_by_key(|&(size, node)| (std::cmp::Reverse(size), node));
+    let at =
+        |share: f64| found.get((found.len() as f64 * (1.0 - share)) as usize).map_or(0, |(size, _)| *size);
+    Sizes {
+        functions: found.len(),
+        mean: found.iter().map(|(size, _)| *size as f64).sum::<f64>() / found.len().max(1) as f64,
+        median: at(0.5),
+        p95: at(0.95),
+        largest: found.iter().take(largest).map(|&(size, node)| (node, size)).collect(),
+    }
+}

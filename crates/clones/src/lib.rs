@@ -27,7 +27,7 @@ mod scan;
 mod select;
 pub mod symbols;
 
-pub use closure::{Closure, Member, Step, closure};
+pub use closure::{Closure, Member, Sizes, Step, closure, sizes};
 pub use diff::{Difference, diff};
 pub use error::Error;
 pub use graph::{Edge, Graph, Node, NodeId, Place, Reason, Source, UnitId};

@@ -75,10 +75,9 @@ impl Image {
         let table = source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
         let Some(table) = table else { return Vec::new() };
         let named = |symbol: Symbol| {
-            let code = matches!(
-                elf::SymbolType(symbol.kind),
-                elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE
-            ) && symbol.section.is_some();
+            let code =
+                matches!(elf::SymbolType(symbol.kind), elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE)
+                    && symbol.section.is_some();
             let address = table.address(&symbol).filter(|&a| code && self.is_executable_address(a))?;
             let name = std::str::from_utf8(table.name(&symbol)?).ok().filter(|name| !name.is_empty())?;
             Some(Label { name, address, size: symbol.size })

@@ -12,6 +12,8 @@ use std::fmt::Write as _;
 const VERSION: u32 = 1;
 /// Notes on left-out files and disagreements go on for so many lines.
 const NOTES: usize = 5;
+/// The summary names so many functions with large closures.
+const LARGEST: usize = 10;
 
 /// A closure with what is told beside it.
 pub struct Told<'a> {
@@ -205,7 +207,17 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
     }
     let covered: BTreeMap<&str, usize> =
         Source::ALL.iter().zip(analysis.covered).map(|(source, units)| (source.word(), units)).collect();
+    let sizes = clones::sizes(&analysis.graph, LARGEST);
     if shape == Shape::Json {
+        let largest = |&(node, size): &(NodeId, usize)| {
+            let mut value = function_json(analysis, node);
+            value.as_object_mut().map(|object| object.insert("with_code".into(), json!(size)));
+            value
+        };
+        let closures = json!({
+            "functions": sizes.functions, "mean": sizes.mean, "median": sizes.median, "p95": sizes.p95,
+            "largest": sizes.largest.iter().map(largest).collect::<Vec<_>>(),
+        });
         let reasons: BTreeMap<&str, usize> =
             reasons.iter().map(|(reason, count)| (reason.word(), *count)).collect();
         let disagreement = |it: &clones::Disagreement| {
@@ -217,6 +229,7 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
         let told = json!({
             "schema": "planish-clones-summary", "version": VERSION, "object_files": analysis.units.len(),
             "functions": analysis.graph.nodes().len(), "ties": reasons, "object_files_by_source": covered,
+            "closures": closures,
             "disagreements": analysis.disagreements.iter().map(disagreement).collect::<Vec<_>>(),
             "skipped": skipped_json(analysis),
         });
@@ -228,6 +241,11 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
     covered.iter().for_each(|(source, units)| println!("  {source:<12} {units:>8}"));
     println!("ties:");
     reasons.iter().for_each(|(reason, count)| println!("  {:<14} {count:>8}", reason.word()));
+    println!(
+        "functions with code that change with a function: mean {:.2}, median {}, 95 % up to {}; the most:",
+        sizes.mean, sizes.median, sizes.p95
+    );
+    sizes.largest.iter().for_each(|&(node, size)| println!("  {size:>6}  {}", label(analysis, node)));
     println!("disagreements between sources: {}", analysis.disagreements.len());
     for it in analysis.disagreements.iter().take(20) {
         println!(

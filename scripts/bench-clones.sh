@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# What it costs to turn off the optimisations that leave no trace, and live patching's modes: SQLite by gcc.
+#   scripts/bench-clones.sh [NAME]       writes measurements/DATE-NAME.md (NAME defaults to clones)
+#
+# The variants are those that `planish clones flags --matrix` prints. BENCH_ROUNDS (default 20) runs of each, in turns.
+# BENCH_KERNEL names a kernel tree built by gcc with KCFLAGS="-fdump-ipa-clones -fdump-ipa-icf-details", to time
+# the reading of a large build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+name=${1:-clones}
+rounds=${BENCH_ROUNDS:-20}
+
+scripts/build.sh
+. scripts/toolchain.sh
+need_rust
+target=${CARGO_TARGET_DIR:-$PWD/target}
+planish=$target/release/planish
+work=$target/bench-clones
+mkdir -p "$work" measurements
+command -v gcc >/dev/null || { echo "bench: no gcc; run: make setup" >&2; exit 1; }
+
+mapfile -t flags < <("$planish" clones flags --matrix | sed -n 's/^ *"\(.*\)",$/\1/p')
+flags=("" "${flags[@]}")
+binaries=()
+for at in "${!flags[@]}"; do
+  dir=$work/$at
+  binaries+=("v$at=$dir/shop")
+  [ -x "$dir/shop" ] && [ "$(cat "$dir/flags")" = "${flags[$at]}" ] && continue
+  echo "bench: building SQLite with gcc -O2 ${flags[$at]}"
+  rm -rf "$dir"
+  PATH=$(dirname "$CARGO"):$PATH PLANISH_OUT=$dir PLANISH_CC=gcc \
+    PLANISH_CFLAGS="-O2 -g -fdump-ipa-clones -fdump-ipa-icf-details ${flags[$at]}" demo/sqlite/build.sh
+  printf %s "${flags[$at]}" >"$dir/flags"
+done
+"$planish" compare "${binaries[@]}" --rounds "$rounds" --metric cpu --format json -- {bin} eval 60 >"$work/compare.json" || [ $? = 1 ]
+
+out=measurements/$(date +%F)-$name.md
+{
+  echo "# What live patching costs SQLite, $(date +%F)"
+  echo
+  echo "\`scripts/bench-clones.sh\` on $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, Linux $(uname -r), $(gcc --version | head -n 1)."
+  echo
+  echo "Text is that of sqlite3.o. Closure: functions with code that change with a function, itself included, over all"
+  echo "functions of the source. CPU: \`shop eval 60\`, ratio to gcc -O2 with its 95 % interval, $rounds rounds in turns, one link each."
+  echo
+  echo "| flags behind \`gcc -O2 -g\` | text, bytes | closure: mean | 95 % up to | largest | CPU | verdict |"
+  echo "|---|---|---|---|---|---|---|"
+  for at in "${!flags[@]}"; do
+    text=$(size -A "$work/$at/sqlite3.o" | awk '$1 ~ /^\.text/ { sum += $2 } END { print sum }')
+    "$planish" clones "$work/$at" --format json 2>/dev/null >"$work/$at/clones.json"
+    python3 - "$work/$at/clones.json" "$work/compare.json" "v$at" "${flags[$at]:-none}" "$text" <<'P'
+import json, sys
+clones, compare, variant, flags, text = sys.argv[1:]
+sizes = json.load(open(clones))["closures"]
+row = next((c for c in json.load(open(compare))["comparisons"] if c["variant"] == variant), None)
+cpu = "1 | base" if row is None else f"{row['effect']:.4f} ({row['interval'][0]:.4f} to {row['interval'][1]:.4f}) | {row['verdict']}"
+most = sizes["largest"][0]
+print(f"| `{flags}` | {text} | {sizes['mean']:.2f} | {sizes['p95']} | {most['with_code']} ({most['name']}) | {cpu} |")
+P
+  done
+  if [ -n "${BENCH_KERNEL:-}" ]; then
+    echo
+    echo "## Reading a kernel build"
+    echo
+    echo "$(find "$BENCH_KERNEL" -name '*.ipa-clones' | wc -l) dumps of clones. Seconds of five runs each: the summary, and the closure of one function."
+    echo
+    for words in "" "--function copy_process"; do
+      printf '`planish clones TREE %s`:' "$words"
+      for _ in 1 2 3 4 5; do
+        # shellcheck disable=SC2086  # words
+        { time -p "$planish" clones "$BENCH_KERNEL" $words >/dev/null 2>&1; } 2>&1 | awk '/^real/ { printf " %s", $2 }'
+      done
+      echo
+    done
+  fi
+} >"$out"
+echo "bench: $out"
