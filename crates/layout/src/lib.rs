@@ -16,9 +16,12 @@ mod cfg;
 mod error;
 mod evidence;
 mod order;
+mod flow;
+mod infer;
 mod placement;
 mod report;
 mod selection;
+mod successors;
 mod table;
 mod transfers;
 pub mod verify;
@@ -31,5 +34,7 @@ pub use order::{
     ClonedFunction, FunctionOrder, Jump, JumpKind, LayoutReport, Mode, Node, Pages, Params, PlacedBlock,
     PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
 };
+pub use infer::{InferOptions, InferReport, infer, repair};
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};
+pub use successors::{Way, ways};
