@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::evidence::Evidence;
 use crate::report::{BuildReport, Unused};
+use crate::samples;
 use crate::selection::Selection;
 use crate::table::{End, Spot, Table};
 use crate::transfers::Classifier;
@@ -109,6 +110,10 @@ pub fn build(
         return Err(Error::NoUsableMap { image: path(), functions, reasons: reasons.join(", ") });
     }
     let selection = Selection::new(image, &table, &weights(&table, counts), options, &mut report);
+    if !counts.has_branches() {
+        let cfg = samples::graph(image, &table, &selection, counts, &mut report);
+        return finish(image, cfg, report);
+    }
     let mut builder =
         Builder { image, table: &table, selection: &selection, options, evidence: Evidence::default() };
     builder.branches(counts, &mut report);
@@ -124,9 +129,14 @@ fn finish(image: &Image, cfg: Cfg, mut report: BuildReport) -> Result<(Cfg, Buil
     report.blocks = blocks().count() as u64;
     report.hot_blocks = blocks().filter(|block| block.frequency != 0).count() as u64;
     if cfg.functions.is_empty() {
-        let entered = report.branches.entered.saturating_add(report.fall_throughs.entered);
-        let reasons =
-            format!("branches: {}; ranges: {}", report.branches.reasons(), report.fall_throughs.reasons());
+        let books = [&report.branches, &report.fall_throughs, &report.samples];
+        let entered = books.iter().fold(0u64, |sum, book| sum.saturating_add(book.entered));
+        let reasons = format!(
+            "branches: {}; ranges: {}; samples: {}",
+            report.branches.reasons(),
+            report.fall_throughs.reasons(),
+            report.samples.reasons()
+        );
         return Err(Error::NothingHot { image: image.path().to_owned(), entered, reasons });
     }
     Ok((cfg, report))
@@ -148,6 +158,9 @@ fn weights(table: &Table, counts: &counts::ImageCounts) -> FxHashMap<u32, u64> {
     for range in &counts.fall_throughs {
         add(Some(range.first), range.count);
         add(Some(range.last), range.count);
+    }
+    if !counts.has_branches() {
+        counts.samples.iter().for_each(|sample| add(Some(sample.address), sample.count));
     }
     weights
 }

@@ -52,7 +52,7 @@ pub struct InferReport {
 }
 
 impl InferReport {
-    fn add(&mut self, other: &InferReport) {
+    pub(crate) fn add(&mut self, other: &InferReport) {
         for (sum, more) in [
             (&mut self.functions, other.functions),
             (&mut self.changed_functions, other.changed_functions),

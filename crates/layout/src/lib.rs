@@ -18,9 +18,12 @@ mod evidence;
 mod order;
 mod flow;
 mod infer;
+mod matching;
 mod placement;
 mod report;
+mod samples;
 mod selection;
+mod stale;
 mod successors;
 mod table;
 mod transfers;
@@ -35,6 +38,8 @@ pub use order::{
     PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
 };
 pub use infer::{InferOptions, InferReport, infer, repair};
+pub use matching::MatchedBy;
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};
+pub use stale::{Share, StaleReport, carry_over};
 pub use successors::{Way, ways};

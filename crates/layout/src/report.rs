@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::InferReport;
+
 /// Why a count did not become an edge. Where planish's own rules apply, counts of control that comes from or goes to
 /// code without blocks still raise the frequency of the block at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,6 +167,8 @@ pub struct BuildReport {
     pub fall_throughs: Account,
     /// Samples; only looked at where there are no branches.
     pub samples: Account,
+    /// What flow repair did to make edges of samples; without samples only it has not run.
+    pub inferred: Option<InferReport>,
 }
 
 impl BuildReport {

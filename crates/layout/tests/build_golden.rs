@@ -5,56 +5,13 @@
 mod support;
 
 use counts::{Branch, FallThrough, ImageCounts};
-use image::code::{InstructionKind, instructions};
 use image::{Image, ImageAddr};
-use layout::{Block, BuildOptions, CallKind, Cfg, Error, Place, Rules, Unused, build};
+use layout::{BuildOptions, Error, Rules, Unused, build};
 use support::fixtures::{golden_cfg, path};
+use support::recorded::{counts_of, last_instruction};
 
 fn sample() -> Image {
     Image::open(&path("propeller_sample.bin")).unwrap()
-}
-
-/// The address of the last instruction of a block.
-fn last_instruction(image: &Image, block: &Block) -> ImageAddr {
-    let end = ImageAddr(block.address.0 + u64::from(block.size));
-    instructions(image, block.address).take_while(|i| i.address < end).last().unwrap().address
-}
-
-/// Counts that a recording would have held to give this graph.
-fn counts_of(image: &Image, cfg: &Cfg) -> ImageCounts {
-    let mut counts = ImageCounts { build_id: image.build_id().copied(), ..ImageCounts::default() };
-    let block = |place: Place| cfg.block(place).unwrap();
-    let mut branch = |from, to, count| {
-        counts.branches.push(Branch { from: Some(from), to: Some(to), count, mispredicted: 0 });
-    };
-    for function in &cfg.functions {
-        for edge in &function.edges {
-            let (from, to) = (&function.blocks[edge.from.0 as usize], &function.blocks[edge.to.0 as usize]);
-            if edge.to.0 == edge.from.0 + 1 && from.flags.can_fall_through() {
-                let range = FallThrough { first: from.address, last: to.address, count: edge.weight };
-                counts.fall_throughs.push(range);
-            } else {
-                branch(last_instruction(image, from), to.address, edge.weight);
-            }
-        }
-    }
-    let call_in =
-        |block: &Block| instructions(image, block.address).find(|i| i.kind == InstructionKind::Call).unwrap();
-    for call in &cfg.calls {
-        let (from, to) = (block(call.from), block(call.to));
-        match call.kind {
-            CallKind::Call => branch(call_in(from).address, to.address, call.weight),
-            CallKind::TailCall => branch(last_instruction(image, from), to.address, call.weight),
-            CallKind::Return => {
-                let instruction = call_in(to);
-                let after = ImageAddr(instruction.address.0 + u64::from(instruction.len));
-                branch(last_instruction(image, from), after, call.weight);
-            }
-        }
-    }
-    counts.branches.sort();
-    counts.fall_throughs.sort();
-    counts
 }
 
 #[test]

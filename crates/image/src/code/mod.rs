@@ -4,7 +4,12 @@
 //! the first byte sequence that is no instruction. No text is made; only length, kind and direct target.
 
 mod aarch64;
+mod fingerprint;
 mod x86;
+
+pub use fingerprint::{Fingerprint, fingerprints};
+
+use aarch64::Aarch64;
 
 use crate::{Arch, Image, ImageAddr};
 
@@ -73,7 +78,7 @@ pub struct Instructions<'i> {
 
 enum Decoder<'i> {
     X86(Box<x86::X86<'i>>),
-    Aarch64(aarch64::Aarch64<'i>),
+    Aarch64(Aarch64<'i>),
     None,
 }
 
@@ -87,7 +92,7 @@ pub fn instructions(image: &Image, from: ImageAddr) -> Instructions<'_> {
         Arch::Other(machine) if machine == object::elf::EM_386.0 => {
             Decoder::X86(Box::new(x86::X86::new(bytes, from, 32)))
         }
-        Arch::Aarch64 => Decoder::Aarch64(aarch64::Aarch64::new(bytes, from)),
+        Arch::Aarch64 => Decoder::Aarch64(Aarch64::new(bytes, from)),
         Arch::Other(_) => Decoder::None,
     };
     Instructions { decoder, image: image.is_relocatable().then_some(image) }

@@ -4,4 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 pub mod fixtures;
+pub mod programs;
+pub mod recorded;
 pub mod text_proto;
