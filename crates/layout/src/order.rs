@@ -10,6 +10,7 @@
 
 mod bundles;
 mod chains;
+mod exact;
 mod functions;
 mod graph;
 mod measure;
@@ -18,6 +19,7 @@ mod params;
 mod problem;
 mod program;
 mod score;
+mod search;
 
 pub use measure::{LayoutReport, Pages, Totals};
 pub use params::{FunctionOrder, Mode, Params};

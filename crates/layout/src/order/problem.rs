@@ -5,7 +5,7 @@
 
 use super::chains::{self, Chains};
 use super::graph::Graph;
-use super::{JumpKind, Params};
+use super::{JumpKind, Params, exact, search};
 
 /// A block to place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +50,39 @@ impl Problem {
 }
 
 /// The best order of all blocks of a problem that was found: a permutation of the positions, the entry first.
+///
+/// Unless the parameters leave searching out, it is at least as good as the present order and the one that merging
+/// chains gives.
 pub fn order(problem: &Problem, params: &Params) -> Vec<u32> {
     let graph = Graph::new(problem, &params.scoring);
-    let chains = Chains::merge(&graph, params);
-    chains::one_after_another(chains)
+    let merged = chains::one_after_another(Chains::merge(&graph, params));
+    if params.search_steps == 0 || !problem.bundles.is_empty() {
+        return merged;
+    }
+    let entry = problem.entry.filter(|&entry| (entry as usize) < graph.len());
+    let others = (0..graph.len() as u32).filter(|&node| Some(node) != entry);
+    let present: Vec<u32> = entry.into_iter().chain(others).collect();
+    let budget = u64::from(params.search_steps) * graph.len() as u64;
+    let mut best = improved(&graph, merged, budget);
+    // Where merging ends depends on where it begins; a large function is only worth one search.
+    let other = if graph.len() <= SECOND_SEARCH { improved(&graph, present, budget) } else { present };
+    if graph.score(&other) > graph.score(&best) {
+        best = other;
+    }
+    if graph.len() <= params.exact_blocks as usize {
+        exact::improve(&graph, &mut best, &mut (budget * EXACT_STEPS));
+    }
+    best
+}
+
+/// Functions of more blocks are searched from what merging gives alone.
+const SECOND_SEARCH: usize = 500;
+/// Steps of exhaustive search are so much cheaper than others.
+const EXACT_STEPS: u64 = 2;
+
+fn improved(graph: &Graph<'_>, mut order: Vec<u32>, mut steps: u64) -> Vec<u32> {
+    search::improve(graph, &mut order, &mut steps);
+    order
 }
 
 /// The chains that merging makes of a problem, the entry's first, the others by executions per byte.
