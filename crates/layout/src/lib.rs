@@ -15,6 +15,8 @@ mod build;
 mod cfg;
 mod error;
 mod evidence;
+mod function_graph;
+pub mod heat;
 mod order;
 mod flow;
 mod infer;
@@ -33,6 +35,7 @@ pub mod write;
 pub use build::{BuildOptions, Rules, Sections, build};
 pub use cfg::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};
 pub use error::Error;
+pub use function_graph::function_graph;
 pub use order::{
     ClonedFunction, FunctionOrder, Jump, JumpKind, LayoutReport, Mode, Node, Pages, Params, PlacedBlock,
     PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,

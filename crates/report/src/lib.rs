@@ -5,6 +5,7 @@
 //! environment, no terminal is asked; the caller says whether colours are wanted.
 
 pub mod compare;
+pub mod layout;
 mod numbers;
 mod optimization;
 mod style;

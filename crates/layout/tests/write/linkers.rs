@@ -211,8 +211,8 @@ fn applies(program: &Program, wanted: &[&str], version: CcVersion) {
 fn clang_and_lld_apply_the_layout_of_a_c_program() {
     let (Some(clang), Some(_)) = (clang(), tool(&["ld.lld-22", "ld.lld"])) else { return };
     let program = Program::new(clang, "x.c", C, CLANG_FLAGS);
-    applies(&program, &["helper", "work", "main"], CcVersion::V1);
-    applies(&program, &["helper", "work", "main"], CcVersion::V0);
+    applies(&program, &["_ZL6helperi", "work", "main"], CcVersion::V1);
+    applies(&program, &["_ZL6helperi", "work", "main"], CcVersion::V0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod escape;
 mod find;
 mod html;
 mod markdown;
-mod markup;
+pub(crate) mod markup;
 mod screen;
 mod terminal;
 mod words;

@@ -1,0 +1,188 @@
+//! What `planish layout` made, found applied, or shows, as plain values; and how they are told.
+//!
+//! [`LayoutSummary`], [`VerifyResult`] and [`LayoutView`] are what `--format json` prints; the terminal and the page are
+//! functions of them alone.
+
+mod page;
+mod text;
+
+pub use page::{page, picture};
+pub use text::{function, heat, summary, verification};
+
+use serde::{Deserialize, Serialize};
+
+/// What came in, what was used, and what was not, by reason.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Book {
+    /// Counts that came in.
+    pub entered: u64,
+    /// Of them used.
+    pub used: u64,
+    /// The others: reason in words, count.
+    pub unused: Vec<(String, u64)>,
+}
+
+/// An order of the program, measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Worth {
+    /// Ext-TSP score of jumps within functions.
+    pub score_within: f64,
+    /// Ext-TSP score of calls.
+    pub score_calls: f64,
+    /// Executions of jumps within functions that are taken branches.
+    pub taken: u64,
+    /// Executions of jumps within functions that are none.
+    pub fall_throughs: u64,
+    /// Pages of 4 KiB that are executed, and the fewest that hold 90 % of the executions.
+    pub pages_4k: (u64, u64),
+    /// The same for pages of 2 MiB.
+    pub pages_2m: (u64, u64),
+}
+
+/// What `planish layout` made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayoutSummary {
+    /// `planish-layout`.
+    pub schema: String,
+    /// Version of this form.
+    pub version: u32,
+    /// The binary.
+    pub binary: String,
+    /// Its build ID.
+    pub build_id: Option<String>,
+    /// What the counts were, in words.
+    pub observed: String,
+    /// Functions of the binary that could be laid out.
+    pub mapped_functions: u64,
+    /// Functions laid out.
+    pub functions: u64,
+    /// Clusters of them.
+    pub clusters: u64,
+    /// Blocks in clusters, their bytes.
+    pub hot_blocks: (u64, u64),
+    /// Blocks of these functions in no cluster, their bytes.
+    pub cold_blocks: (u64, u64),
+    /// Clones made.
+    pub clones: u64,
+    /// As recorded.
+    pub before: Worth,
+    /// As laid out.
+    pub after: Worth,
+    /// Branches, ranges and samples: name, book.
+    pub books: Vec<(String, Book)>,
+    /// Functions left out: reason in words, how many.
+    pub left_out: Vec<(String, u64)>,
+    /// What must be known.
+    pub warnings: Vec<String>,
+    /// Files written: for what, path.
+    pub files: Vec<(String, String)>,
+}
+
+/// Whether a layout is in a program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerifyResult {
+    /// `planish-layout-verify`.
+    pub schema: String,
+    /// Version of this form.
+    pub version: u32,
+    /// The program that was linked anew.
+    pub binary: String,
+    /// Whether nothing deviates.
+    pub applied: bool,
+    /// Sections or functions asked for.
+    pub asked: u64,
+    /// Of them found.
+    pub found: u64,
+    /// Of those in the order asked for.
+    pub in_order: u64,
+    /// Sections whose blocks were compared, and those with the blocks asked for.
+    pub blocks: (u64, u64),
+    /// Bytes of the hot sections, and from the begin of the first to the end of the last.
+    pub hot_bytes: (u64, u64),
+    /// How much deviates.
+    pub deviations: u64,
+    /// The first of it: symbol, what is wrong.
+    pub first: Vec<(String, String)>,
+}
+
+/// Pages of the text, run by run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeatView {
+    /// Name of the order.
+    pub name: String,
+    /// Size of a page.
+    pub page_bytes: u64,
+    /// Pages: address, executions, executed bytes, `hot`, `warm` or `cold`.
+    pub pages: Vec<PageView>,
+}
+
+/// A page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PageView {
+    /// Its first address.
+    pub address: u64,
+    /// Executions of blocks on it, cut at 2^64 - 1.
+    pub executions: u64,
+    /// Bytes of those blocks.
+    pub executed_bytes: u64,
+    /// `hot`, `warm` or `cold`.
+    pub heat: String,
+}
+
+impl HeatView {
+    /// How many pages are of a class.
+    pub fn count(&self, heat: &str) -> usize {
+        self.pages.iter().filter(|page| page.heat == heat).count()
+    }
+}
+
+/// A block of a function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BlockView {
+    /// Its number, with the clone behind a dot.
+    pub id: String,
+    /// Address in the recorded image.
+    pub address: u64,
+    /// Bytes.
+    pub size: u32,
+    /// Executions; `None` for clones.
+    pub frequency: Option<u64>,
+    /// Its successors: number, executions, likeliest first.
+    pub successors: Vec<(u32, u64)>,
+    /// What else is known: `entry`, `landing pad`, `returns`, `indirect branch`.
+    pub marks: Vec<String>,
+}
+
+/// A function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionView {
+    /// Its names.
+    pub names: Vec<String>,
+    /// Address in the recorded image.
+    pub address: u64,
+    /// Why it is not laid out; nothing below then.
+    pub left_out: Option<String>,
+    /// Its score before and after.
+    pub score: (f64, f64),
+    /// Clone paths by block numbers.
+    pub paths: Vec<Vec<u32>>,
+    /// Clusters, each with its symbol and its place among all sections.
+    pub clusters: Vec<(String, u64, Vec<BlockView>)>,
+    /// Blocks in no cluster.
+    pub cold: Vec<BlockView>,
+}
+
+/// What `planish layout show` shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayoutView {
+    /// `planish-layout-show`.
+    pub schema: String,
+    /// Version of this form.
+    pub version: u32,
+    /// The binary.
+    pub binary: String,
+    /// The text as recorded and as laid out.
+    pub heat: Vec<HeatView>,
+    /// Functions asked for.
+    pub functions: Vec<FunctionView>,
+}

@@ -1,0 +1,128 @@
+//! The maps of the text as a picture (SVG), and as a page that loads nothing.
+
+use super::{HeatView, LayoutView, PageView};
+use crate::compare::Screen;
+use crate::compare::markup::{Markup, Px};
+use crate::numbers::{bytes, count};
+
+/// Side of a cell, and cells in a row.
+const CELL: f64 = 12.0;
+const ROW: usize = 64;
+/// Cells of a map at most; with more pages a cell stands for several.
+const MOST_CELLS: usize = ROW * 64;
+/// Space above each map, and left of it.
+const HEAD: f64 = 26.0;
+const SIDE: f64 = 104.0;
+
+/// Shapes and colours: the class is told by the height of the bar in the cell too.
+const STYLE: &str = "svg{font:12px sans-serif;max-width:100%}.hot{fill:#c0392b}.warm{fill:#e59866}.cold{fill:#8e9aa5;\
+fill-opacity:.25}text{fill:currentColor}body{font:15px/1.5 sans-serif;margin:2em auto;max-width:62em;color-scheme:light \
+dark}pre{overflow:auto}";
+
+/// All maps below each other as one picture that stands alone.
+pub fn picture(view: &LayoutView) -> String {
+    let mut out = Markup::default();
+    svg(&mut out, view, true);
+    let mut text = out.finish();
+    text.push('\n');
+    text
+}
+
+/// A page with the picture and the functions that were asked for.
+pub fn page(view: &LayoutView) -> String {
+    let mut out = Markup::default();
+    out.raw(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <meta name=\"color-scheme\" content=\"light dark\"/>",
+    );
+    out.leaf("title", &[], &format!("planish layout: {}", view.binary));
+    out.raw("<style>");
+    out.raw(STYLE);
+    out.raw("</style></head><body><main>");
+    out.leaf("h1", &[], &format!("Layout of {}", view.binary));
+    svg(&mut out, view, false);
+    out.raw("<p>Hot: the fewest pages that hold 90 % of the executions. Warm: the others that were executed. Cold: not ");
+    out.raw("seen executed. Height and colour of a bar say the same.</p>");
+    for function in &view.functions {
+        out.raw("<pre>");
+        let plain = Screen { style: Default::default(), width: 100, ascii: false };
+        for line in super::text::function(function, plain).lines() {
+            out.text(line);
+            out.raw("\n");
+        }
+        out.raw("</pre>");
+    }
+    out.raw("</main></body></html>\n");
+    out.finish()
+}
+
+fn cells(map: &HeatView) -> (usize, Vec<&[PageView]>) {
+    let each = map.pages.len().div_ceil(MOST_CELLS).max(1);
+    (each, map.pages.chunks(each).collect())
+}
+
+fn svg(out: &mut Markup, view: &LayoutView, alone: bool) {
+    let rows = |map: &HeatView| cells(map).1.len().div_ceil(ROW).max(1);
+    let height: f64 = view.heat.iter().map(|map| HEAD + rows(map) as f64 * CELL + 8.0).sum();
+    let size = format!("0 0 {} {}", Px(SIDE + ROW as f64 * CELL + 4.0), Px(height));
+    out.open("svg", &[("xmlns", &"http://www.w3.org/2000/svg"), ("viewBox", &size), ("role", &"img")]);
+    out.leaf("title", &[], &format!("Executed pages of {}", view.binary));
+    if alone {
+        out.raw("<style>");
+        out.raw(STYLE);
+        out.raw("</style>");
+    }
+    let mut top = 0.0;
+    for map in &view.heat {
+        let (each, cells) = cells(map);
+        let said = format!(
+            "{}: {} pages of {}, {} hot, {} warm, {} cold{}",
+            map.name,
+            count(map.pages.len() as u64),
+            bytes(map.page_bytes as f64),
+            count(map.count("hot") as u64),
+            count(map.count("warm") as u64),
+            count(map.count("cold") as u64),
+            if each > 1 { format!("; a cell is {each} pages") } else { String::new() }
+        );
+        out.leaf("text", &[("x", &Px(0.0)), ("y", &Px(top + HEAD - 8.0))], &said);
+        for (row, cells) in cells.chunks(ROW).enumerate() {
+            let y = top + HEAD + row as f64 * CELL;
+            let address = cells.first().and_then(|cell| cell.first()).map_or(0, |page| page.address);
+            out.leaf("text", &[("x", &Px(0.0)), ("y", &Px(y + CELL - 2.0))], &format!("{address:x}"));
+            for (column, cell) in cells.iter().enumerate() {
+                draw(out, SIDE + column as f64 * CELL, y, cell);
+            }
+        }
+        top += HEAD + rows(map) as f64 * CELL + 8.0;
+    }
+    out.close("svg");
+}
+
+fn draw(out: &mut Markup, x: f64, y: f64, cell: &[PageView]) {
+    let has = |heat: &str| cell.iter().any(|page| page.heat == heat);
+    let (class, height) = match (has("hot"), has("warm")) {
+        (true, _) => ("hot", CELL - 1.0),
+        (_, true) => ("warm", CELL * 0.6),
+        _ => ("cold", CELL * 0.25),
+    };
+    let executions = cell.iter().fold(0u64, |sum, page| sum.saturating_add(page.executions));
+    let executed: u64 = cell.iter().map(|page| page.executed_bytes).sum();
+    let first = cell.first().map_or(0, |page| page.address);
+    out.open(
+        "rect",
+        &[
+            ("class", &class),
+            ("x", &Px(x)),
+            ("y", &Px(y + CELL - 1.0 - height)),
+            ("width", &Px(CELL - 1.0)),
+            ("height", &Px(height)),
+        ],
+    );
+    let said =
+        format!("{first:x}: {class}, {} executions, {} executed", count(executions), bytes(executed as f64));
+    out.leaf("title", &[], &said);
+    out.close("rect");
+}
