@@ -108,6 +108,8 @@ enum Verb {
     Merge(command::merge::Args),
     /// Make a sample profile for clang, gcc or rustc; show, merge, diff and trim profiles
     Profile(command::profile::Args),
+    /// Lay the code out by a recording: files for clang, linkers and BOLT; verify, show and check them
+    Layout(command::layout::Args),
     /// Write a commented planish.toml
     Init(command::init::Args),
     /// Build a program as planish.toml says, with or without a profile
@@ -145,6 +147,7 @@ impl Cli {
             Verb::Aggregate(args) => command::aggregate::run(&args, global),
             Verb::Merge(args) => command::merge::run(&args, global),
             Verb::Profile(args) => command::profile::run(args, global),
+            Verb::Layout(args) => command::layout::run(args, global),
             Verb::Init(args) => command::init::run(args, global),
             Verb::Build(args) => command::build::run(args, global),
             Verb::Compare(args) => command::compare::run(*args, global),

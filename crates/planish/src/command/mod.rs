@@ -7,6 +7,7 @@ pub mod compare;
 pub mod doctor;
 pub mod init;
 pub mod inputs;
+pub mod layout;
 pub mod merge;
 pub mod optimize;
 pub mod profile;

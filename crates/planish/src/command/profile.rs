@@ -133,7 +133,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// The counts of `image` among those found.
-fn counts_of<'f>(
+pub fn counts_of<'f>(
     found: &'f Aggregated,
     image: &Image,
     inputs: &[PathBuf],

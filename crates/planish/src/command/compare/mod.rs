@@ -10,7 +10,7 @@ mod layouts;
 mod measure;
 mod probe;
 mod project;
-mod tell;
+pub mod tell;
 
 pub use measure::stop_flag;
 pub use tell::terminal_style;

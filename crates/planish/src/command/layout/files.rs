@@ -1,0 +1,121 @@
+//! Which files a layout becomes, by who reads them.
+
+use super::Plan;
+use anyhow::{Context, bail};
+use layout::write::cc::{CcVersion, Comments, cc_profile};
+use layout::write::check::{self, Severity};
+use layout::write::sections::{SectionOrder, section_order};
+use layout::write::{bolt, order};
+use std::path::{Path, PathBuf};
+
+/// Kinds of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Emit {
+    /// Clusters of blocks for clang and the order of their sections for lld: PREFIX_cc_profile.txt, PREFIX_ld_profile.txt
+    Propeller,
+    /// Order of functions for lld and mold (--symbol-ordering-file): PREFIX_symbol_order.txt
+    SymbolOrder,
+    /// Order of functions for GNU ld 2.43 and newer (--section-ordering-file): PREFIX_section_order.txt
+    SectionOrder,
+    /// The same for any GNU ld (-T): PREFIX_order.ld
+    LinkerScript,
+    /// The same for gold (--section-ordering-file): PREFIX_gold_order.txt
+    GoldOrder,
+    /// Branch profile for llvm-bolt (-data): PREFIX.fdata
+    Fdata,
+    /// Counts for perf2bolt (-pa -p): PREFIX_preaggregated.txt
+    Preaggregated,
+}
+
+/// How files are written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FileOptions {
+    /// Version of the cc profile.
+    pub cc_version: CcVersion,
+    /// Scores and edges as comments in it.
+    pub verbose_comments: bool,
+}
+
+/// A file to write.
+#[derive(Debug, Clone)]
+pub struct LayoutFile {
+    /// What it is, in words.
+    pub what: &'static str,
+    /// What its name has after the prefix.
+    pub suffix: &'static str,
+    /// What it holds.
+    pub text: String,
+    /// What must be known about it.
+    pub warnings: Vec<String>,
+}
+
+impl LayoutFile {
+    /// Its path.
+    pub fn path(&self, prefix: &Path) -> PathBuf {
+        let mut name = prefix.as_os_str().to_owned();
+        name.push(self.suffix);
+        PathBuf::from(name)
+    }
+}
+
+/// The files of one kind.
+///
+/// # Errors
+/// Where the format cannot hold the layout, or a compiler would not take it.
+pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<Vec<LayoutFile>> {
+    let (cfg, layout) = (&plan.cfg, &plan.layout);
+    let file = |what, suffix, text| LayoutFile { what, suffix, text, warnings: Vec::new() };
+    let sections = |form| section_order(cfg, layout, form);
+    Ok(match emit {
+        Emit::Propeller => propeller(plan, options)?,
+        Emit::SymbolOrder => {
+            vec![file("symbol order", "_symbol_order.txt", order::symbol_order(cfg, layout)?)]
+        }
+        Emit::SectionOrder => {
+            vec![file("section order", "_section_order.txt", sections(SectionOrder::GnuOrdering)?)]
+        }
+        Emit::LinkerScript => vec![file("linker script", "_order.ld", sections(SectionOrder::GnuScript)?)],
+        Emit::GoldOrder => {
+            vec![file("section order of gold", "_gold_order.txt", sections(SectionOrder::Gold)?)]
+        }
+        Emit::Fdata => {
+            let (text, report) = bolt::fdata(&plan.image, plan.counts()?)?;
+            let mut fdata = file("branch profile of BOLT", ".fdata", text);
+            if report.ranges_unused > 0 {
+                fdata.warnings.push(format!(
+                    "fdata: {} of {} ranges lie in no function or cross one; {} branches with an end outside and {} \
+                     returns are not written",
+                    report.ranges_unused, report.ranges, report.outside, report.returns
+                ));
+            }
+            vec![fdata]
+        }
+        Emit::Preaggregated => {
+            let text = bolt::preaggregated(plan.counts()?);
+            vec![file("pre-aggregated counts", "_preaggregated.txt", text)]
+        }
+    })
+}
+
+fn propeller(plan: &Plan, options: FileOptions) -> anyhow::Result<Vec<LayoutFile>> {
+    let (cfg, layout) = (&plan.cfg, &plan.layout);
+    let findings = check::layout(cfg, layout);
+    if let Some(fatal) = findings.iter().find(|finding| finding.severity == Severity::Fatal) {
+        bail!("{}: clang would not take this layout: {fatal}", plan.image.path().display());
+    }
+    let comments = match (options.verbose_comments, options.cc_version) {
+        (false, _) => Comments::None,
+        (true, CcVersion::V0) => Comments::PerBlock,
+        (true, CcVersion::V1) => Comments::OneLine,
+    };
+    let named = || format!("{}: cc profile", plan.image.path().display());
+    let cc = cc_profile(cfg, layout, options.cc_version, comments)?.render().with_context(named)?;
+    let ld = order::ld_profile(cfg, layout)?;
+    let cc = LayoutFile {
+        what: "cc profile",
+        suffix: "_cc_profile.txt",
+        text: cc,
+        warnings: findings.iter().take(5).map(ToString::to_string).collect(),
+    };
+    Ok(vec![cc, LayoutFile { what: "ld profile", suffix: "_ld_profile.txt", text: ld, warnings: Vec::new() }])
+}

@@ -1,0 +1,172 @@
+//! `planish layout`: a recording or its counts, and the binary, to the files that lay its code out; are they applied, and
+//! what do they look like.
+
+mod files;
+mod plan;
+mod show;
+mod verify;
+
+pub use files::{Emit, FileOptions, written};
+pub use plan::{Plan, PlanOptions, plan};
+
+use super::aggregate;
+use super::inputs::{self, Selection};
+use crate::cli::{FINE, Format, Global};
+use crate::output;
+use anyhow::{Context, bail};
+use image::Image;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Version of the JSON forms, which stand in `docs/layout.md`.
+pub const VERSION: u32 = 1;
+
+/// What chains of blocks may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// Each function is laid out alone
+    #[default]
+    PerFunction,
+    /// Chains run across functions along calls
+    InterFunction,
+}
+
+/// Lay the code of a program out: the order of its blocks and functions, from a recording or its counts.
+///
+/// The binary must be the recorded build. Build it with clang and `-fbasic-block-address-map -funique-internal-linkage-names`;
+/// orders of functions alone (`--emit symbol-order` and the section orders) and BOLT's files do without.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, flatten_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    tool: Option<Tool>,
+    #[command(flatten)]
+    make: MakeArgs,
+}
+
+/// What can be done with a layout beside writing it.
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Say whether a program that was linked anew has the layout
+    Verify(verify::Args),
+    /// Show which pages of the text are executed, before and after, and how a function is laid out
+    Show(show::Args),
+    /// Say what clang would end on or skip in a cc profile
+    Check(verify::CheckArgs),
+}
+
+/// What a layout is computed from.
+#[derive(Debug, clap::Args)]
+pub struct Source {
+    /// perf.data, counts artefacts, perf script text or pre-aggregated text; several are added up
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// The recorded ELF file
+    #[arg(long, required = true, value_name = "FILE")]
+    pub binary: Option<PathBuf>,
+    /// What chains of blocks may hold
+    #[arg(long, value_enum, default_value_t = Mode::PerFunction)]
+    pub mode: Mode,
+    /// Judge branches, order blocks and score as Google's Propeller tools do
+    #[arg(long)]
+    pub upstream: bool,
+    #[command(flatten)]
+    pub selection: Selection,
+}
+
+/// Arguments of making a layout.
+#[derive(Debug, clap::Args)]
+pub struct MakeArgs {
+    #[command(flatten)]
+    pub from: Source,
+    /// What to write; several are separated by commas
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',', default_value = "propeller")]
+    pub emit: Vec<Emit>,
+    /// Version of the cc profile: 1 for clang 16 and newer, 0 for older ones
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub cc_version: u8,
+    /// Write scores and edges as comments into the cc profile
+    #[arg(long)]
+    pub verbose_comments: bool,
+    /// How to print the summary
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Begin of the names of the files that are written
+    #[arg(short, long, required = true, value_name = "PREFIX")]
+    pub output: Option<PathBuf>,
+}
+
+/// Runs the command or the tool asked for.
+pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    match args.tool {
+        Some(Tool::Verify(args)) => verify::run(&args, global),
+        Some(Tool::Show(args)) => show::run(&args, global),
+        Some(Tool::Check(args)) => verify::check(&args, global),
+        None => make(&args.make, global),
+    }
+}
+
+fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
+    let Some(prefix) = &args.output else {
+        bail!("-o PREFIX is needed: the begin of the names of the files to write")
+    };
+    let plan = from(&args.from, needs_blocks(&args.emit), global)?;
+    let options = FileOptions {
+        cc_version: if args.cc_version == 0 { layout::write::cc::CcVersion::V0 } else { Default::default() },
+        verbose_comments: args.verbose_comments,
+    };
+    let mut summary = plan.summary();
+    for &emit in &args.emit {
+        for file in written(&plan, emit, options)? {
+            let path = file.path(prefix);
+            output::write_file(&path, |out| out.write_all(file.text.as_bytes()).context(file.what))?;
+            summary.files.push((file.what.to_owned(), path.display().to_string()));
+            summary.warnings.extend(file.warnings);
+        }
+    }
+    match args.format {
+        Format::Json => print(&(serde_json::to_string_pretty(&summary)? + "\n"))?,
+        Format::Text if !global.quiet => {
+            aggregate::print_ledger(&plan.found, global);
+            let screen = report::Screen::from(error_style());
+            eprint!("{}", report::layout::summary(&summary, screen));
+            if args.emit.contains(&Emit::Propeller) {
+                let prefix = prefix.display();
+                eprintln!(
+                    "next: clang -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
+                     -Wl,--symbol-ordering-file={prefix}_ld_profile.txt -Wl,--no-warn-symbol-ordering"
+                );
+            }
+        }
+        Format::Text => {}
+    }
+    Ok(FINE)
+}
+
+/// Whether any of the files is about blocks.
+fn needs_blocks(emit: &[Emit]) -> bool {
+    emit.contains(&Emit::Propeller)
+}
+
+/// Reads the inputs and plans the layout.
+fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<Plan> {
+    let Some(binary) = &args.binary else { bail!("--binary FILE is needed: the ELF file that was recorded") };
+    let image = Arc::new(Image::open(binary)?);
+    let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
+    let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed };
+    let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
+    plan(image, found, named, options)
+}
+
+/// Writes to standard output; a reader that has gone away ends the program as other tools end.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+}
+
+/// Colours on standard error where it is a terminal and the user does not object.
+fn error_style() -> report::Style {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    report::Style { colour: !unwanted && std::io::stderr().is_terminal() }
+}

@@ -1,0 +1,154 @@
+//! Counts and an image to a layout with everything that is known about it.
+
+use super::Mode;
+use crate::command::profile::counts_of;
+use counts::ImageCounts;
+use counts::aggregate::Aggregated;
+use image::Image;
+use layout::{Account, BuildOptions, BuildReport, Cfg, ClonedFunction, Layout, LayoutReport, Params, Rules};
+use report::layout::{Book, LayoutSummary, Worth};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a layout is computed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PlanOptions {
+    /// What chains may hold.
+    pub mode: Mode,
+    /// As Google's Propeller tools do.
+    pub upstream: bool,
+    /// Whether an order of functions alone is of no use.
+    pub blocks_needed: bool,
+}
+
+/// A layout, and what it was computed from.
+pub struct Plan {
+    /// The recorded image.
+    pub image: Arc<Image>,
+    /// What the inputs hold.
+    pub found: Aggregated,
+    /// Path of the first input, for messages.
+    pub input: std::path::PathBuf,
+    /// The graph.
+    pub cfg: Cfg,
+    /// What became of the counts.
+    pub build: BuildReport,
+    /// Whether the graph has blocks, or functions alone.
+    pub has_blocks: bool,
+    /// Functions with clones, as the layout was given them.
+    pub cloned: Vec<ClonedFunction>,
+    /// The parameters.
+    pub params: Params,
+    /// The layout.
+    pub layout: Layout,
+    /// What it is worth.
+    pub worth: LayoutReport,
+}
+
+impl Plan {
+    /// The counts of the image.
+    ///
+    /// # Errors
+    /// Where there are none, with what there is instead.
+    pub fn counts(&self) -> anyhow::Result<&ImageCounts> {
+        counts_of(&self.found, &self.image, std::slice::from_ref(&self.input))
+    }
+}
+
+/// Lays a program out. `input` names the counts in messages.
+///
+/// # Errors
+/// Where the counts are not of the image, or the image says too little about its code.
+pub fn plan(
+    image: Arc<Image>,
+    found: Aggregated,
+    input: &Path,
+    options: PlanOptions,
+) -> anyhow::Result<Plan> {
+    let counts = counts_of(&found, &image, &[input.to_owned()])?;
+    let blocks = image::blocks::read(&image)?;
+    let has_blocks = !blocks.is_empty() || options.blocks_needed;
+    let rules = if options.upstream { Rules::Upstream } else { Rules::Decoded };
+    let (cfg, build) = if has_blocks {
+        layout::build(&image, blocks, counts, &BuildOptions { rules, ..BuildOptions::default() })?
+    } else {
+        layout::function_graph(&image, counts)?
+    };
+    let mut params = if options.upstream { Params::propeller() } else { Params::default() };
+    if options.mode == Mode::InterFunction {
+        params.mode = layout::Mode::InterFunction;
+    }
+    let cloned = Vec::new();
+    let (layout, worth) = layout::lay_out_with(&cfg, &cloned, &params);
+    let input = input.to_owned();
+    Ok(Plan { image, found, input, cfg, build, has_blocks, cloned, params, layout, worth })
+}
+
+impl Plan {
+    /// The plan as a plain value, no file written yet.
+    pub fn summary(&self) -> LayoutSummary {
+        let (worth, build) = (&self.worth, &self.build);
+        let left_out = build.left_out.iter().map(|(reason, &count)| (reason.to_string(), count));
+        let unusable = build.unusable.iter().map(|(reason, &count)| (reason.to_string(), count));
+        LayoutSummary {
+            schema: "planish-layout".to_owned(),
+            version: super::VERSION,
+            binary: self.image.path().display().to_string(),
+            build_id: self.image.build_id().map(ToString::to_string),
+            observed: build.observed.to_string(),
+            mapped_functions: build.mapped_functions,
+            functions: worth.functions,
+            clusters: worth.clusters,
+            hot_blocks: (worth.hot_blocks, worth.hot_bytes),
+            cold_blocks: (worth.cold_blocks, worth.cold_bytes),
+            clones: worth.clones,
+            before: of(&worth.before),
+            after: of(&worth.after),
+            books: vec![
+                ("branches".to_owned(), book(&build.branches)),
+                ("ranges".to_owned(), book(&build.fall_throughs)),
+                ("samples".to_owned(), book(&build.samples)),
+            ],
+            left_out: left_out.chain(unusable).collect(),
+            warnings: self.warnings(),
+            files: Vec::new(),
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.build.observed == layout::Observed::SamplesOnly {
+            warnings.push(
+                "the recording has no branch stacks, so all edges are guessed from samples; planish record \
+                 --branches=hardware or --branches=emulated gives them"
+                    .to_owned(),
+            );
+        }
+        if !self.has_blocks {
+            warnings.push(
+                "the binary has no address map of its blocks, so functions are ordered by calls and branches alone; \
+                 scores and pages count each function as two blocks"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+fn of(totals: &layout::Totals) -> Worth {
+    Worth {
+        score_within: totals.intra,
+        score_calls: totals.inter,
+        taken: totals.taken,
+        fall_throughs: totals.fall_throughs,
+        pages_4k: (totals.small_pages.touched, totals.small_pages.hottest),
+        pages_2m: (totals.large_pages.touched, totals.large_pages.hottest),
+    }
+}
+
+fn book(account: &Account) -> Book {
+    let mut unused: Vec<(String, u64)> =
+        account.unused.iter().map(|(reason, &count)| (reason.to_string(), count)).collect();
+    unused.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Book { entered: account.entered, used: account.used, unused }
+}

@@ -1,0 +1,112 @@
+//! `planish layout verify` and `check`: does a program have the layout, would a compiler take the file.
+
+use super::{Source, VERSION, from, print};
+use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::command::compare::tell::screen;
+use anyhow::{Context, bail};
+use image::Image;
+use layout::verify::{Applied, Verification, verify};
+use layout::write::check;
+use report::layout::VerifyResult;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `planish layout verify`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub from: Source,
+    /// The program that was compiled or linked with the layout
+    #[arg(long, required = true, value_name = "FILE")]
+    pub new: Option<PathBuf>,
+    /// Functions were ordered, their blocks were not (symbol and section orders)
+    #[arg(long)]
+    pub functions: bool,
+    /// Print at most this many deviations
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Arguments of `planish layout check`.
+#[derive(Debug, clap::Args)]
+pub struct CheckArgs {
+    /// The cc profile
+    #[arg(value_name = "FILE")]
+    pub input: PathBuf,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Computes the layout again, which the same inputs give, and looks for it in the new program.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let Some(new) = &args.new else {
+        bail!("--new FILE is needed: the program that was linked with the layout")
+    };
+    let plan = from(&args.from, !args.functions, global)?;
+    let image = Image::open(new)?;
+    let map = image::blocks::read(&image)?;
+    let applied = if args.functions { Applied::Functions } else { Applied::Sections };
+    let found = verify(&plan.cfg, &plan.layout, &image, &map, applied, args.top)?;
+    let result = result(&found, new);
+    match args.format {
+        Format::Json => print(&(serde_json::to_string_pretty(&result)? + "\n"))?,
+        Format::Text => print(&report::layout::verification(&result, screen()))?,
+    }
+    Ok(if found.is_applied() { FINE } else { NEGATIVE })
+}
+
+/// The result as a plain value.
+pub fn result(found: &Verification, binary: &Path) -> VerifyResult {
+    VerifyResult {
+        schema: "planish-layout-verify".to_owned(),
+        version: VERSION,
+        binary: binary.display().to_string(),
+        applied: found.is_applied(),
+        asked: found.asked,
+        found: found.found,
+        in_order: found.in_order,
+        blocks: (found.compared, found.same_blocks),
+        hot_bytes: (found.hot_bytes, found.hot_span),
+        deviations: found.deviation_count,
+        first: found.deviations.iter().map(|(symbol, what)| (symbol.clone(), what.to_string())).collect(),
+    }
+}
+
+/// Prints what is wrong with a cc profile; nothing where nothing is.
+pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
+    let path = args.input.display();
+    let bytes = std::fs::read(&args.input).with_context(|| path.to_string())?;
+    let text =
+        String::from_utf8(bytes).with_context(|| format!("{path}: expected the text of a cc profile"))?;
+    let findings = check::text(&text);
+    match args.format {
+        Format::Json => {
+            let list: Vec<_> = findings
+                .iter()
+                .map(|f| {
+                    let fatal = f.severity == check::Severity::Fatal;
+                    json!({ "fatal": fatal, "line": f.line, "function": f.function, "what": f.what })
+                })
+                .collect();
+            let value = json!({ "schema": "planish-layout-check", "version": VERSION, "findings": list });
+            print(&format!("{value:#}\n"))?;
+        }
+        Format::Text => {
+            for finding in &findings {
+                let how = match finding.severity {
+                    check::Severity::Fatal => "clang ends or stops reading here",
+                    check::Severity::Ignored => "without effect",
+                };
+                print(&format!("{path}: {finding} ({how})\n"))?;
+            }
+            if findings.is_empty() && !global.quiet {
+                print(&format!("{path}: fine\n"))?;
+            }
+        }
+    }
+    Ok(if findings.is_empty() { FINE } else { NEGATIVE })
+}
