@@ -13,6 +13,7 @@
 
 mod build;
 mod cfg;
+mod clone;
 mod error;
 mod evidence;
 mod function_graph;
@@ -21,6 +22,9 @@ mod order;
 mod flow;
 mod infer;
 mod matching;
+mod flow;
+mod infer;
+mod order;
 mod placement;
 mod report;
 mod samples;
@@ -34,8 +38,10 @@ pub mod write;
 
 pub use build::{BuildOptions, Rules, Sections, build};
 pub use cfg::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};
+pub use clone::{CloneParams, CloneReport, PathCounts, choose_clones};
 pub use error::Error;
 pub use function_graph::function_graph;
+pub use infer::{InferOptions, InferReport, infer, repair};
 pub use order::{
     ClonedFunction, FunctionOrder, Jump, JumpKind, LayoutReport, Mode, Node, Pages, Params, PlacedBlock,
     PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
