@@ -147,6 +147,21 @@ pub enum Error {
     /// The text of an event names none that can be asked for.
     #[error(transparent)]
     Event(#[from] crate::event::Error),
+    /// All events together take more descriptors than the process may have.
+    #[error(
+        "{what}: needs {needed} file descriptors, and the hard limit allows {allowed}; raise it with `ulimit -n {needed}` \
+         (as root, or in /etc/security/limits.conf), or {instead}"
+    )]
+    Descriptors {
+        /// Events, threads and CPUs.
+        what: String,
+        /// How many it takes, with those that are open already.
+        needed: u64,
+        /// How many there may be.
+        allowed: u64,
+        /// What takes fewer.
+        instead: &'static str,
+    },
     /// A process to record does not exist.
     #[error("there is no process {pid}")]
     NoProcess {

@@ -234,9 +234,8 @@ pub(crate) fn without_kernel(attr: &mut perfdata::EventAttr, name: &mut String) 
 pub(crate) fn general_reason(error: &io::Error) -> Option<&'static str> {
     Some(match error.raw_os_error()? {
         libc::ENOSYS => "this kernel is built without perf events (CONFIG_PERF_EVENTS)",
-        libc::EMFILE | libc::ENFILE => {
-            "too many events for the limit of open files; raise it with `ulimit -n`"
-        }
+        libc::EMFILE => "too many events for the limit of open files; raise it with `ulimit -n`",
+        libc::ENFILE => "all programs together have too many open files; raise it with `sysctl fs.file-max`",
         libc::EBUSY => "another recording holds the counters; end it first",
         _ => return None,
     })

@@ -7,6 +7,7 @@
 mod attr;
 mod child;
 mod control;
+mod descriptors;
 mod elf;
 pub mod emulate;
 mod error;

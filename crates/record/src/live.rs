@@ -16,6 +16,7 @@ use crate::rotate::{Describe, Rotation};
 use crate::session;
 use crate::streaming::Streaming;
 use crate::synthesize::{self, Synthesizer};
+use crate::sys::files::FileLimit;
 use crate::sys::readers::NowSignal;
 use crate::sys::{ForwardSignals, launch};
 use crate::{Error, Summary};
@@ -129,10 +130,10 @@ pub fn record(
     let piped = output.as_os_str() == "-";
     let reserved = (!piped).then(|| Reserved::with(output, how.threads.is_some(), how.force)).transpose()?;
     let paused = command.map(pause).transpose()?;
-    crate::sys::perf::allow_many_files();
+    let _limit = FileLimit::raise();
     crate::sys::readers::survive_file_limit();
     let child = paused.as_ref().map(|paused| paused.pid);
-    let mut opened = open(target, &mut choice.events, options, child).map_err(|error| {
+    let mut opened = open(target, &mut choice.events, options, child, 0).map_err(|error| {
         foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
     choice.notes.extend(open::smaller(&opened, how));
@@ -262,16 +263,17 @@ fn start_failed(name: &OsString) -> impl FnOnce(std::io::Error) -> Error + use<>
 }
 
 /// Opens the events of the target. Threads that appear while a process is opened are found by looking again; those
-/// that appear later are inherited.
+/// that appear later are inherited. `wished` is how many descriptors the caller would like to have for each thread.
 pub(crate) fn open(
     target: &Target,
     events: &mut [Planned],
     options: &Options,
     child: Option<i32>,
+    wished: usize,
 ) -> Result<Opened, Error> {
     let scope = target.scope();
     let mut at = |tids: &[i32]| {
-        open::open(events, &Place { scope, tids, cpus: &options.cpus, how: &options.streaming })
+        open::open(events, &Place { scope, tids, cpus: &options.cpus, how: &options.streaming, wished })
     };
     match target {
         Target::System => at(&[]),

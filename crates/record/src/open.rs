@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::attr::bit::WRITE_BACKWARD;
+use crate::descriptors::Need;
 use crate::events::refused;
 use crate::plan::{Planned, Scope};
 use crate::settings::Wrong;
@@ -47,6 +48,8 @@ pub(crate) struct Place<'p> {
     /// CPUs; all online ones when there are none.
     pub cpus: &'p [i32],
     pub how: &'p Streaming,
+    /// Descriptors that others would like to have for each thread.
+    pub wished: usize,
 }
 
 /// Rings are as large as the kernel allows, from 16 MiB a CPU down.
@@ -65,6 +68,7 @@ pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, 
     let sizes: Vec<usize> = place.how.ring.map_or_else(|| RING_PAGES.to_vec(), |pages| vec![pages.0]);
     let mut sizes = sizes.into_iter();
     let mut pages = sizes.next().unwrap_or(1);
+    need(events, place).check()?;
     loop {
         match attempt(events, place, pages) {
             Err(Failed { index, mapping, error }) => {
@@ -90,6 +94,15 @@ pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, 
             Ok(opened) => return Ok(opened),
         }
     }
+}
+
+/// The descriptors that all events together take.
+fn need(events: &[Planned], place: &Place<'_>) -> Need {
+    let cpus = if place.cpus.is_empty() { online_cpus() } else { place.cpus.to_vec() };
+    let threads = place.tids.len().max(1);
+    let on_cpu = |cpu: &i32| events.iter().filter(|event| on_cpu(event, *cpu)).count();
+    let opened = cpus.iter().map(on_cpu).sum::<usize>() * threads;
+    Need { opened, events: events.len(), threads, cpus: cpus.len(), wished: place.wished * threads }
 }
 
 /// What to say of rings that are smaller than planish would have them.

@@ -18,6 +18,7 @@ use crate::file::Reserved;
 use crate::live::{self, Target};
 use crate::plan::{Planned, Sampling, Scope, dummy};
 use crate::sys::ForwardSignals;
+use crate::sys::files::FileLimit;
 use crate::{Ending, Error, Summary, attr, open};
 pub use budget::Pace;
 use perfdata::attr_flag;
@@ -95,10 +96,10 @@ pub fn record(
     crate::sys::readers::survive_file_limit();
     let reserved = Reserved::at(output)?;
     let paused = command.map(live::pause).transpose()?;
-    crate::sys::perf::allow_many_files();
+    let _limit = FileLimit::raise();
     let child = paused.as_ref().map(|paused| paused.pid);
     let live_options = live::Options { sampling, ..live::Options::default() };
-    let mut opened = live::open(target, &mut events, &live_options, child).map_err(|error| {
+    let mut opened = live::open(target, &mut events, &live_options, child, 1).map_err(|error| {
         live::foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
     let trigger = options.stop_by.trigger()?;
@@ -218,7 +219,7 @@ fn tracker(sampling: &Sampling, scope: Scope) -> Planned {
 pub fn probe() -> Result<(), Error> {
     let paused = live::pause(&Workload::new(["true"]))?;
     let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
-    live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid))?;
+    live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid), 0)?;
     let options = stops::Options {
         trigger: Trigger::CpuClock,
         period: 1_000_000,

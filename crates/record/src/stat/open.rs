@@ -7,6 +7,7 @@ use super::counts::{Count, Counter};
 use super::{Options, RARE, usual_events};
 use crate::Error;
 use crate::attr::bit;
+use crate::descriptors::Need;
 use crate::event::{self, Machine};
 use crate::events::{NO_FIT, general_reason, paranoid, without_kernel};
 use crate::live::Target;
@@ -196,6 +197,12 @@ impl Wanted {
         for (index, counter) in self.counters.iter_mut().enumerate() {
             counter.leader = index;
         }
+    }
+
+    /// The descriptors that the counters of so many new threads take; those of known ones are open.
+    pub(crate) fn need(&self, known: usize, new: usize) -> Need {
+        let events = self.counters.iter().filter(|counter| counter.refused.is_none()).count();
+        Need { opened: events * new, events, threads: known + new, cpus: 0, wished: 0 }
     }
 
     /// Opens the counters of one thread (CPU -1) or CPU (thread -1). `None` when the thread is gone, or the CPU is.

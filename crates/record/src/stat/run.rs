@@ -8,6 +8,7 @@ use crate::live::{self, Target};
 use crate::open::online_cpus;
 use crate::plan::Scope;
 use crate::sys::count::{self as sys, Times};
+use crate::sys::files::FileLimit;
 use crate::sys::{ForwardSignals, clock_ns};
 use crate::{Ending, Error};
 use std::os::fd::OwnedFd;
@@ -28,9 +29,9 @@ pub fn count(
     tell: &mut dyn FnMut(&[Counter], &Counts),
 ) -> Result<Stat, Error> {
     let wanted = want(target, options)?;
-    crate::sys::perf::allow_many_files();
     let forward = ForwardSignals::to(0);
     let paused = command.map(live::pause).transpose()?;
+    let _limit = FileLimit::raise();
     let slots = open(target, &wanted, options, paused.as_ref().map(|paused| paused.pid))?;
     let names = if options.per_thread { names(&slots) } else { Vec::new() };
     let pid = paused.as_ref().map(|paused| paused.pid);
@@ -114,6 +115,7 @@ fn attach(target: &Target, wanted: &Wanted) -> Result<Vec<Slot>, Error> {
         if new.is_empty() {
             break;
         }
+        wanted.need(known.len(), new.len()).check()?;
         for tid in new {
             let opened = wanted.open(tid, -1, &[]).map_err(|error| live::foreign(target).unwrap_or(error))?;
             slots.extend(opened);

@@ -1,6 +1,7 @@
 //! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code is here.
 
 pub(crate) mod count;
+pub(crate) mod files;
 pub(crate) mod launch;
 pub(crate) mod perf;
 pub(crate) mod readers;

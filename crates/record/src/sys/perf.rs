@@ -177,15 +177,3 @@ impl Drop for Ring {
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.data_bytes + PAGE_BYTES) };
     }
 }
-
-/// Raises the limit of open files as far as it goes: many threads on many CPUs need many events.
-pub(crate) fn allow_many_files() {
-    // SAFETY: the calls read and write a local structure.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
-        }
-    }
-}
