@@ -24,6 +24,7 @@ pub(crate) mod bit {
     pub(crate) const NAMESPACES: u64 = 1 << 28;
     pub(crate) const KSYMBOL: u64 = 1 << 29;
     pub(crate) const BPF_EVENT: u64 = 1 << 30;
+    pub(crate) const CGROUP: u64 = 1 << 32;
 }
 
 /// The fields that every sample has; the readers of fresh records in this crate rely on their places.

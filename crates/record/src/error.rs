@@ -162,6 +162,14 @@ pub enum Error {
         /// What takes fewer.
         instead: &'static str,
     },
+    /// A control group that events cannot be opened for.
+    #[error("control group {name}: {reason}")]
+    Cgroup {
+        /// As given.
+        name: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A process to record does not exist.
     #[error("there is no process {pid}")]
     NoProcess {

@@ -6,7 +6,7 @@ use crate::live::Options;
 use crate::plan::{Planned, Sampling, Scope, is_switch_stacks, plan, switch_stacks};
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
-use crate::{Error, open};
+use crate::{Error, cgroups, open};
 use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
 use std::io;
 
@@ -59,8 +59,19 @@ const WITH_BRANCHES: [&str; 3] = ["cycles", "branches", "rc4"];
 pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
     open::check_cpus(&options.cpus)?;
     let mut choice = choose_sampled(options, scope, machine)?;
+    set_cgroups(&mut choice.events, &options.cgroups)?;
     add_switch_stacks(&mut choice, options, scope, machine)?;
     Ok(choice)
+}
+
+/// Gives each event its control group. What tracks processes stays the whole system's.
+fn set_cgroups(events: &mut [Planned], names: &[String]) -> Result<(), Error> {
+    let sampled = || events.iter().filter(|event| !event.is_tracker());
+    let groups = cgroups::each(names, sampled().count())?;
+    for (event, group) in events.iter_mut().filter(|event| !event.is_tracker()).zip(groups) {
+        event.cgroup = group;
+    }
+    Ok(())
 }
 
 /// Who was where when it went off its CPU, where switches and callers are recorded and the kernel allows it.
@@ -81,7 +92,13 @@ fn add_switch_stacks(
         let mut notes = Vec::new();
         // Without the kernel's part, where switches happen, it would sample nothing.
         match probe(&mut planned, scope, cpu, &mut notes) {
-            Ok(()) if notes.is_empty() => choice.events.push(planned),
+            Ok(()) if notes.is_empty() => {
+                planned.cgroup = match &options.cgroups[..] {
+                    [_] => choice.events.iter().find_map(|event| event.cgroup.clone()),
+                    _ => None,
+                };
+                choice.events.push(planned);
+            }
             _ => choice.notes.push(format!(
                 "context switches are recorded without their stacks: the event cs happens in the kernel, which needs \
                  root, CAP_PERFMON, or kernel.perf_event_paranoid 1 (it is {})",
@@ -208,10 +225,13 @@ fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -
     }
     if refused_as(&first, &[libc::EINVAL]) {
         let mut older = event.clone();
-        // What Linux 6.0, 5.12, 5.1 and 5.0 brought.
+        // What Linux 6.0, 5.12, 5.7, 5.1 and 5.0 brought.
         older.attr.read_format &= !read_format::LOST;
-        for given_up in [0, flag::BUILD_ID, bit::BPF_EVENT, bit::KSYMBOL] {
+        for given_up in [0, flag::BUILD_ID, bit::CGROUP, bit::BPF_EVENT, bit::KSYMBOL] {
             older.attr.flags &= !given_up;
+            if given_up == bit::CGROUP {
+                older.attr.sample_type &= !sample_type::CGROUP;
+            }
             if try_open(&older).is_ok() {
                 *event = older;
                 return Ok(());

@@ -5,6 +5,7 @@
 //! Both write the same file: beside its final name, renamed when it is complete.
 
 mod attr;
+mod cgroups;
 mod child;
 mod control;
 mod descriptors;

@@ -19,8 +19,8 @@ use crate::synthesize::{self, Synthesizer};
 use crate::sys::files::FileLimit;
 use crate::sys::readers::NowSignal;
 use crate::sys::{ForwardSignals, launch};
-use crate::{Error, Summary};
-use perfdata::{EventAttr, attr_flag};
+use crate::{Error, Summary, cgroups};
+use perfdata::{EventAttr, attr_flag, sample_type};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Child;
@@ -88,6 +88,8 @@ pub struct Options {
     pub sampling: Sampling,
     /// CPUs to record on; all when there are none.
     pub cpus: Vec<i32>,
+    /// Control groups: one for all events, or one for each; an empty one is the whole system (`-G`).
+    pub cgroups: Vec<String>,
     /// How records get from the rings into files.
     pub streaming: Streaming,
 }
@@ -116,6 +118,7 @@ pub fn record(
     // As perf: a thread is recorded alone.
     options.sampling.no_inherit |= matches!(target, Target::Threads(_));
     options.sampling.overwrite = options.streaming.overwrite;
+    options.sampling.cgroups = !options.cgroups.is_empty();
     let lowered = events::lower(&mut options.rate);
     let options = &options;
     let how = &options.streaming;
@@ -347,6 +350,9 @@ pub(crate) fn synthesize(
     let sees_kernel = |attr: &EventAttr| attr.flags & attr_flag::EXCLUDE_KERNEL == 0;
     if attrs.iter().any(|attr| sees_kernel(attr) && !plan::is_tracker(attr)) {
         synthesizer.kernel(&Places::here())?;
+    }
+    if tracker.sample_type & sample_type::CGROUP != 0 {
+        cgroups::all().iter().try_for_each(|(id, path)| synthesizer.cgroup(tracker, *id, path))?;
     }
     match target {
         Target::Command => {}

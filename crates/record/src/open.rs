@@ -121,6 +121,11 @@ pub(crate) fn smaller(opened: &Opened, how: &Streaming) -> Option<String> {
 
 fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> Error {
     let stack = event.attr.sample_type & sample_type::BRANCH_STACK != 0;
+    if let (Some(cgroup), Some(libc::EINVAL | libc::EBADF | libc::ENOENT)) =
+        (&event.cgroup, error.raw_os_error())
+    {
+        return cgroup.refused(&event.name, error);
+    }
     match (error.raw_os_error(), place.how.ring) {
         (Some(libc::EINVAL), _) if member => {
             Error::Refused { event: event.name.clone(), reason: crate::events::NO_FIT.to_owned() }
@@ -155,7 +160,10 @@ fn attempt(events: &[Planned], place: &Place<'_>, pages: usize) -> Result<Opened
                     // More than the ring holds would wake the reader too late.
                     attr.wakeup = wake_bytes.min((pages * PAGE_BYTES / 2) as u32);
                     let group = made.get(event.leader).and_then(Option::as_ref);
-                    Event::open(&attr, *tid, cpu, group)
+                    match &event.cgroup {
+                        Some(cgroup) => Event::open_cgroup(&attr, &cgroup.dir, cpu, group),
+                        None => Event::open(&attr, *tid, cpu, group),
+                    }
                 });
                 made.push(match one {
                     None => None,

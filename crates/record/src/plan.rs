@@ -4,10 +4,12 @@
 //! in every sample, build IDs in the records of mappings, a clock that other programs can read, and a watermark.
 
 use crate::attr::{self, SAMPLE_FIELDS, bit};
+use crate::cgroups::Cgroup;
 use crate::event::Event;
 use crate::events::Rate;
 use crate::settings::{BranchFilter, CallGraph, Clock, Registers};
 use perfdata::{EventAttr, attr_flag as flag, read_format, sample_type};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is sampled besides the events themselves.
@@ -37,6 +39,8 @@ pub struct Sampling {
     pub wait: bool,
     /// Rings of samples are written over themselves (`--overwrite`).
     pub overwrite: bool,
+    /// In which control group each sample was taken (`-G`).
+    pub cgroups: bool,
 }
 
 impl Sampling {
@@ -76,6 +80,8 @@ pub struct Planned {
     pub tracepoint: Option<(String, String)>,
     /// Where it counts, when not everywhere.
     pub cpus: Option<String>,
+    /// The control group that it counts, when not everything.
+    pub(crate) cgroup: Option<Arc<Cgroup>>,
 }
 
 impl Planned {
@@ -109,6 +115,7 @@ fn tracking(sampling: &Sampling, addresses: bool) -> u64 {
         (sampling.namespaces, bit::NAMESPACES),
         (sampling.switch_events, flag::CONTEXT_SWITCH),
         (addresses, bit::MMAP_DATA),
+        (sampling.cgroups, bit::CGROUP),
     ] {
         if on {
             flags |= bit;
@@ -154,6 +161,7 @@ pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Sc
             immediate: false,
             tracepoint: event.tracepoint.clone(),
             cpus: event.cpus.clone(),
+            cgroup: None,
         });
     }
     if late {
@@ -188,6 +196,7 @@ pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope
         immediate: false,
         tracepoint: None,
         cpus: None,
+        cgroup: None,
     }
 }
 
@@ -211,9 +220,13 @@ fn base(sampling: &Sampling, scope: Scope) -> EventAttr {
     if !sampling.no_inherit {
         flags |= flag::INHERIT;
     }
+    let mut fields = SAMPLE_FIELDS;
+    for (on, field) in [(scope == Scope::Cpus, sample_type::CPU), (sampling.cgroups, sample_type::CGROUP)] {
+        fields |= if on { field } else { 0 };
+    }
     EventAttr {
         size_bytes: EventAttr::WRITTEN_BYTES,
-        sample_type: SAMPLE_FIELDS | if scope == Scope::Cpus { sample_type::CPU } else { 0 },
+        sample_type: fields,
         read_format: read_format::ID | read_format::LOST,
         flags,
         clockid: sampling.clock.map_or(attr::CLOCK_MONOTONIC, |clock| clock.0),
@@ -238,6 +251,7 @@ pub(crate) fn dummy(index: usize, sampling: &Sampling, scope: Scope, addresses: 
         immediate,
         tracepoint: None,
         cpus: None,
+        cgroup: None,
     }
 }
 

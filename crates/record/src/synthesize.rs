@@ -4,7 +4,8 @@ use crate::Error;
 use crate::features::BuildId;
 use crate::file::Output;
 use crate::modules::Places;
-use perfdata::{EventAttr, sample_type};
+use perfdata::write::Encoder;
+use perfdata::{EventAttr, SampleId, kind, sample_type};
 use planish_qemu_branches::records::{self, Mapping, Stamp};
 use planish_qemu_branches::{elf, maps};
 use std::collections::HashMap;
@@ -41,6 +42,19 @@ impl<'o> Synthesizer<'o> {
             record.splice(6..8, size);
         }
         self.output.records(&record)
+    }
+
+    /// A control group: its number in samples, and its path.
+    pub(crate) fn cgroup(&mut self, tracker: &EventAttr, id: u64, path: &str) -> Result<(), Error> {
+        let mut record = Vec::new();
+        let body = [&id.to_ne_bytes(), path.as_bytes(), &[0]].concat();
+        let stamp =
+            SampleId { pid: Some(-1), tid: Some(0), time: Some(0), id: Some(self.id), ..SampleId::default() };
+        // A path that does not fit into a record is one that nobody could see.
+        if Encoder::new(tracker).other(&mut record, kind::CGROUP, 0, &body, &stamp).is_ok() {
+            self.output.records(&record)?;
+        }
+        Ok(())
     }
 
     /// All threads and mappings of a process. One that ends meanwhile is left out, as far as it is gone.

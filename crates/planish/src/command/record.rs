@@ -112,6 +112,9 @@ fn check(args: &Args) -> anyhow::Result<()> {
             );
         }
     }
+    if !args.cgroups.is_empty() && !args.all_cpus && args.cpus.is_none() {
+        bail!("-G records what runs in a control group on CPUs: give -a or -C with it");
+    }
     let attached = args.attached();
     let kernels = args.kernel_option();
     match args.branches {

@@ -51,6 +51,10 @@ pub struct Args {
     /// Count everything on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid"])]
     pub cpus: Option<String>,
+    /// Count these control groups alone (with -a or -C): one for all events, or one for each event in their order; an
+    /// empty name is the whole system
+    #[arg(short = 'G', long = "cgroup", value_name = "NAME", value_delimiter = ',')]
+    pub cgroups: Vec<String>,
     /// Run the command so many times; print mean and standard error
     #[arg(short, long, value_name = "N", requires = "command",
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -78,6 +82,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let options = Options {
         events: args.events.clone(),
         cpus: args.cpus.as_deref().map(live::cpu_list).transpose()?.unwrap_or_default(),
+        cgroups: args.cgroups.clone(),
         interval: args.interval.map(|ms| Duration::from_millis(ms.into())),
         no_inherit: args.no_inherit,
         per_thread: args.per_thread,
@@ -112,6 +117,9 @@ fn target(args: &Args) -> anyhow::Result<Target> {
     } else {
         Target::Command
     };
+    if !args.cgroups.is_empty() && !matches!(target, Target::System) {
+        bail!("-G counts what runs in a control group on CPUs: give -a or -C with it");
+    }
     if args.command.is_empty() && matches!(target, Target::Command) {
         bail!("nothing to count: give a command after `--`, or -p PID, -t TID, -C CPU, or -a");
     }

@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod cgroups;
 mod descriptors;
 
 use std::path::Path;

@@ -66,6 +66,8 @@ pub struct Counter {
     pub leader: usize,
     /// What its counts are in, and by how much to multiply them; of the kernel's description of it.
     pub unit: Option<(String, f64)>,
+    /// The control group that it counts, as asked for; all of them when none.
+    pub cgroup: Option<String>,
     /// Why it cannot be counted here.
     pub refused: Option<String>,
 }

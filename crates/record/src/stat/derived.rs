@@ -65,7 +65,7 @@ impl All<'_> {
         let of = |kind, config| self.value(counter, kind, config).filter(|whole| *whole > 0.0);
         let percent = |whole: Option<f64>, unit| whole.and_then(|whole| some(100.0 * value / whole, unit));
         let special = match (kind, config) {
-            (HARDWARE, CYCLES) => self.clock_ns().and_then(|clock| some(value / clock, "GHz")),
+            (HARDWARE, CYCLES) => self.clock_ns(counter).and_then(|clock| some(value / clock, "GHz")),
             (HARDWARE, INSTRUCTIONS) => {
                 of(HARDWARE, CYCLES).and_then(|cycles| some(value / cycles, "insn per cycle"))
             }
@@ -78,21 +78,24 @@ impl All<'_> {
             }
             _ => None,
         };
-        special.or_else(|| self.clock_ns().and_then(|clock| some(value / (clock / 1e9), "/sec")))
+        special.or_else(|| self.clock_ns(counter).and_then(|clock| some(value / (clock / 1e9), "/sec")))
     }
 
     /// The value of an event that counts the same part as `like`.
     fn value(&self, like: &Counter, kind: u32, config: u64) -> Option<f64> {
-        let same =
-            |other: &Counter| (other.attr.kind, other.attr.config, part(other)) == (kind, config, part(like));
+        let same = |other: &Counter| {
+            (other.attr.kind, other.attr.config, part(other)) == (kind, config, part(like))
+                && other.cgroup == like.cgroup
+        };
         let mut both = self.counters.iter().zip(self.values);
         both.find_map(|(other, value)| same(other).then_some(*value).flatten())
     }
 
-    /// CPU time, in ns.
-    fn clock_ns(&self) -> Option<f64> {
+    /// CPU time of the same control group, in ns.
+    fn clock_ns(&self, like: &Counter) -> Option<f64> {
         let mut both = self.counters.iter().zip(self.values);
-        let clock = both.find_map(|(counter, value)| counter.is_clock().then_some(*value).flatten());
+        let same = |counter: &Counter| counter.is_clock() && counter.cgroup == like.cgroup;
+        let clock = both.find_map(|(counter, value)| same(counter).then_some(*value).flatten());
         clock.filter(|clock| *clock > 0.0)
     }
 }
@@ -104,7 +107,7 @@ mod tests {
 
     fn counter(kind: u32, config: u64, flags: u64) -> Counter {
         let attr = EventAttr { kind, config, flags, ..EventAttr::default() };
-        Counter { name: String::new(), attr, leader: 0, unit: None, refused: None }
+        Counter { name: String::new(), attr, leader: 0, unit: None, cgroup: None, refused: None }
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub struct Options {
     pub events: Vec<String>,
     /// CPUs to count on; all when there are none. Only for [`crate::live::Target::System`].
     pub cpus: Vec<i32>,
+    /// Control groups: one for all events, or one for each; an empty one is the whole system. Only for
+    /// [`crate::live::Target::System`].
+    pub cgroups: Vec<String>,
     /// How often to tell the counts of the time since then.
     pub interval: Option<Duration>,
     /// Children are not counted.

@@ -7,6 +7,7 @@ use super::counts::{Count, Counter};
 use super::{Options, RARE, usual_events};
 use crate::Error;
 use crate::attr::bit;
+use crate::cgroups::{self, Cgroup};
 use crate::descriptors::Need;
 use crate::event::{self, Machine};
 use crate::events::{NO_FIT, general_reason, paranoid, without_kernel};
@@ -16,6 +17,7 @@ use crate::plan::Scope;
 use crate::sys::perf::Event;
 use perfdata::{attr_flag as flag, read_format};
 use std::io;
+use std::sync::Arc;
 
 /// Software events that happen in the kernel alone: counted without it, they would always be 0.
 const KERNEL_ONLY: [u64; 3] = [3, 4, 11];
@@ -26,6 +28,7 @@ pub(crate) struct Wanted {
     /// Where each counts, when not everywhere.
     cpus: Vec<Option<Vec<i32>>>,
     weak: Vec<bool>,
+    cgroups: Vec<Option<Arc<Cgroup>>>,
     scope: Scope,
     pub notes: Vec<String>,
 }
@@ -47,8 +50,14 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
     let events = event::parse(&texts, &Machine::here())?;
     let groups: Vec<usize> = events.iter().map(|event| event.leader).collect();
     let members = |leader: usize| groups.iter().filter(|other| **other == leader).count();
-    let mut wanted =
-        Wanted { counters: Vec::new(), cpus: Vec::new(), weak: Vec::new(), scope, notes: Vec::new() };
+    let mut wanted = Wanted {
+        counters: Vec::new(),
+        cpus: Vec::new(),
+        weak: Vec::new(),
+        cgroups: cgroups::each(&options.cgroups, events.len())?,
+        scope,
+        notes: Vec::new(),
+    };
     for (index, event) in events.iter().enumerate() {
         let mut attr = event.attr.clone();
         // How precisely an event is placed matters to samples only, and the kernel refuses it of a counter.
@@ -73,7 +82,9 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
         let cpus = event.cpus.as_deref().map(parse_cpus);
         let refused = (cpus.is_some() && scope != Scope::Cpus)
             .then(|| "it counts per CPU and not per process; count the system with -a".to_owned());
-        wanted.counters.push(Counter { name: event.name.clone(), attr, leader: event.leader, unit, refused });
+        let cgroup = wanted.cgroups.get(index).and_then(Option::as_ref).map(|cgroup| cgroup.name.clone());
+        let (name, leader) = (event.name.clone(), event.leader);
+        wanted.counters.push(Counter { name, attr, leader, unit, cgroup, refused });
         wanted.cpus.push(cpus);
         wanted.weak.push(event.weak);
     }
@@ -194,6 +205,8 @@ impl Wanted {
         self.counters.retain(|_| index.next().is_none_or(kept));
         let mut index = 0..;
         self.cpus.retain(|_| index.next().is_none_or(kept));
+        let mut index = 0..;
+        self.cgroups.retain(|_| index.next().is_none_or(kept));
         for (index, counter) in self.counters.iter_mut().enumerate() {
             counter.leader = index;
         }
@@ -217,12 +230,21 @@ impl Wanted {
                 continue;
             }
             let group = if counter.leader == index { None } else { events.get(counter.leader) };
-            match Event::open(&counter.attr, tid, cpu, group.and_then(Option::as_ref)) {
+            let group = group.and_then(Option::as_ref);
+            let cgroup = self.cgroups.get(index).and_then(Option::as_ref);
+            let opened = match cgroup {
+                Some(cgroup) => Event::open_cgroup(&counter.attr, &cgroup.dir, cpu, group),
+                None => Event::open(&counter.attr, tid, cpu, group),
+            };
+            match opened {
                 Ok(event) => events.push(Some(event)),
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {
                     return Ok(None);
                 }
-                Err(error) => return Err(failed(counter.name.clone(), &error)),
+                Err(error) => {
+                    let group = cgroup.map(|cgroup| cgroup.refused(&counter.name, &error));
+                    return Err(group.unwrap_or_else(|| failed(counter.name.clone(), &error)));
+                }
             }
         }
         Ok(Some(Slot { tid, events }))

@@ -2,6 +2,7 @@
 
 use crate::span::Span;
 use perfdata::EventAttr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -15,6 +16,7 @@ const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
 const IOC_PAUSE_OUTPUT: libc::c_ulong = 0x4004_2409;
+const FLAG_PID_CGROUP: libc::c_ulong = 4;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
 /// An open event.
@@ -24,13 +26,33 @@ pub(crate) struct Event(OwnedFd);
 impl Event {
     /// Opens an event for a thread (-1: all) on a CPU (-1: any), in the group of another where there is one.
     pub(crate) fn open(attr: &EventAttr, tid: i32, cpu: i32, group: Option<&Event>) -> io::Result<Event> {
+        Event::open_with(attr, tid, cpu, group, 0)
+    }
+
+    /// Opens an event for a control group, by its directory, on a CPU.
+    pub(crate) fn open_cgroup(
+        attr: &EventAttr,
+        cgroup: &File,
+        cpu: i32,
+        group: Option<&Event>,
+    ) -> io::Result<Event> {
+        Event::open_with(attr, cgroup.as_raw_fd(), cpu, group, FLAG_PID_CGROUP)
+    }
+
+    fn open_with(
+        attr: &EventAttr,
+        whom: i32,
+        cpu: i32,
+        group: Option<&Event>,
+        flags: libc::c_ulong,
+    ) -> io::Result<Event> {
         let group = group.map_or(-1, |leader| leader.0.as_raw_fd());
         let bytes = attr.to_kernel_bytes();
         // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their number, and returns
         // a new descriptor.
         unsafe {
-            let fd =
-                libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), tid, cpu, group, FLAG_FD_CLOEXEC);
+            let flags = flags | FLAG_FD_CLOEXEC;
+            let fd = libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), whom, cpu, group, flags);
             if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(Event(OwnedFd::from_raw_fd(fd as i32))) }
         }
     }

@@ -99,6 +99,10 @@ pub struct Args {
     /// Record everything on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid", "uid"])]
     pub cpus: Option<String>,
+    /// Record these control groups alone (with -a or -C): one for all events, or one for each event in their order; an
+    /// empty name is the whole system
+    #[arg(short = 'G', long = "cgroup", value_name = "NAME", value_delimiter = ',')]
+    pub cgroups: Vec<String>,
     /// Record who called, by frame pointers; beside --call-graph, that one holds
     #[arg(short = 'g')]
     pub frame_pointers: bool,
@@ -217,6 +221,7 @@ impl Args {
     pub fn kernel_option(&self) -> Option<&'static str> {
         let given = [
             (!self.events.is_empty(), "-e"),
+            (!self.cgroups.is_empty(), "-G"),
             (self.frame_pointers, "-g"),
             (self.call_graph.is_some(), "--call-graph"),
             (self.user_regs.is_some(), "--user-regs"),
@@ -302,6 +307,7 @@ impl Args {
                 .map(Duration::from_millis),
             wait: self.delay == Some(WAIT),
             overwrite: self.streams.overwrite,
+            cgroups: !self.cgroups.is_empty(),
             namespaces: self.namespaces,
             switch_events: self.switch_events,
         };
@@ -312,6 +318,7 @@ impl Args {
             events: self.events.clone(),
             sampling,
             cpus,
+            cgroups: self.cgroups.clone(),
             streaming: self.streams.streaming(),
         })
     }

@@ -78,6 +78,7 @@ fn event(counter: &Counter, count: Option<Count>, found: Option<Derived>) -> Val
     };
     json!({
         "event": counter.name,
+        "cgroup": counter.cgroup,
         "value": value,
         "unit": unit(counter),
         "reason": reason(counter, raw.is_some()),
@@ -118,6 +119,7 @@ fn repeated(runs: &[Stat], seconds: f64) -> Vec<Value> {
             .collect();
         json!({
             "event": counter.name,
+            "cgroup": counter.cgroup,
             "value": mean.map(|mean| mean * factor),
             "unit": unit(counter),
             "reason": reason(counter, mean.is_some()),

@@ -118,7 +118,7 @@ fn columns(
         (Some(value), Some((unit, factor))) => (format!("{:.2}", value * factor), unit.as_str()),
         (Some(value), None) => (format!("{value:.0}"), ""),
     };
-    let mut row = format!("{number:>18} {unit:<5} {:<26}", counter.name);
+    let mut row = format!("{number:>18} {unit:<5} {:<26}", named(counter));
     if let (Some(derived), Some(_)) = (derived, value) {
         // Writing to a string cannot fail.
         let _ = write!(row, " # {:<28}", meaning(derived));
@@ -130,6 +130,14 @@ fn columns(
         let _ = write!(row, " ({:.2} %)", 100.0 * share);
     }
     row
+}
+
+/// The event, and the control group where it counts one.
+fn named(counter: &Counter) -> String {
+    match &counter.cgroup {
+        Some(group) => format!("{} {group}", counter.name),
+        None => counter.name.clone(),
+    }
 }
 
 fn meaning(derived: Derived) -> String {
