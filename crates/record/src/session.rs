@@ -25,18 +25,11 @@ pub(crate) fn check(how: &Streaming, output: &Path) -> Result<(), Error> {
         (how.threads.is_some(), "--threads"),
         (how.switch.is_some(), "--switch-output"),
         (how.overwrite, "--overwrite"),
-        (how.compression.is_some(), "-z"),
         (how.max_bytes.is_some(), "--max-size"),
     ];
-    let [piped, threads, switch, overwrite, compressed, limited] = given;
-    let wrong = [
-        (piped, threads),
-        (piped, switch),
-        (piped, compressed),
-        (piped, limited),
-        (threads, switch),
-        (threads, overwrite),
-    ];
+    let [piped, threads, switch, overwrite, limited] = given;
+    let wrong =
+        [(piped, threads), (piped, switch), (piped, limited), (threads, switch), (threads, overwrite)];
     match wrong.into_iter().find(|(one, other)| one.0 && other.0) {
         Some((one, other)) => Err(Error::Together(one.1, other.1)),
         None => Ok(()),

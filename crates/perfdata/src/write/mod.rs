@@ -186,7 +186,12 @@ impl<W: Write> PipeWriter<W> {
             encode::put_record(&mut head, endian, kind::HEADER_ATTR, 0, &body)?;
         }
         let attrs: Vec<&EventAttr> = attrs.iter().collect();
+        let mut formats = Vec::new();
         for (number, section) in feature_sections::sections(features, &attrs, endian) {
+            if number == feature::TRACING_DATA {
+                formats = section;
+                continue;
+            }
             if number == feature::BUILD_ID {
                 // In pipe form each build ID is a record of its own, made like the entries of the section.
                 head.extend(feature_sections::build_id_records(&features.build_ids, endian));
@@ -195,6 +200,9 @@ impl<W: Write> PipeWriter<W> {
             let mut body = endian.put_u64(u64::from(number)).to_vec();
             body.extend(section);
             encode::put_record(&mut head, endian, kind::HEADER_FEATURE, 0, &body)?;
+        }
+        if !formats.is_empty() {
+            put_formats(&mut head, endian, formats)?;
         }
         out.write_all(&head).map_err(io_error)?;
         Ok(PipeWriter { out })
@@ -220,6 +228,18 @@ impl<W: Write> PipeWriter<W> {
         self.out.flush().map_err(io_error)?;
         Ok(self.out)
     }
+}
+
+/// The formats of tracepoints have a record of their own in pipe form, since a feature's has no room for them: the size of
+/// what follows, which is padded to 8 bytes and no part of the record.
+fn put_formats(head: &mut Vec<u8>, endian: Endian, mut formats: Vec<u8>) -> Result<(), Error> {
+    formats.resize(formats.len().next_multiple_of(8), 0);
+    let bytes = u32::try_from(formats.len());
+    let bytes = bytes.map_err(|_| Error::write("formats of tracepoints above 4 GiB".to_owned()))?;
+    let body = [endian.put_u32(bytes), [0; 4]].concat();
+    encode::put_record(head, endian, kind::HEADER_TRACING_DATA, 0, &body)?;
+    head.extend(formats);
+    Ok(())
 }
 
 fn magic(endian: Endian) -> [u8; 8] {

@@ -103,15 +103,6 @@ fn check(args: &Args) -> anyhow::Result<()> {
             bail!("a recording is not for terminals: pipe it into another command, or give a file (-o)");
         }
     }
-    if args.output.as_os_str() == "-" {
-        let events = record::event::parse(&args.events, &record::event::Machine::here())?;
-        if let Some(event) = events.iter().find(|event| event.tracepoint.is_some()) {
-            bail!(
-                "{}: the formats of tracepoints have no place in the pipe form yet; write to a file (-o)",
-                event.name
-            );
-        }
-    }
     if !args.cgroups.is_empty() && !args.all_cpus && args.cpus.is_none() {
         bail!("-G records what runs in a control group on CPUs: give -a or -C with it");
     }

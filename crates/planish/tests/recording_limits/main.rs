@@ -6,6 +6,7 @@
 
 mod cgroups;
 mod descriptors;
+mod pipe;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
