@@ -16,14 +16,11 @@ mod cfg;
 mod clone;
 mod error;
 mod evidence;
+mod flow;
 mod function_graph;
 pub mod heat;
-mod order;
-mod flow;
 mod infer;
 mod matching;
-mod flow;
-mod infer;
 mod order;
 mod placement;
 mod report;
@@ -42,12 +39,11 @@ pub use clone::{CloneParams, CloneReport, PathCounts, choose_clones};
 pub use error::Error;
 pub use function_graph::function_graph;
 pub use infer::{InferOptions, InferReport, infer, repair};
+pub use matching::MatchedBy;
 pub use order::{
     ClonedFunction, FunctionOrder, Jump, JumpKind, LayoutReport, Mode, Node, Pages, Params, PlacedBlock,
     PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
 };
-pub use infer::{InferOptions, InferReport, infer, repair};
-pub use matching::MatchedBy;
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};
 pub use stale::{Share, StaleReport, carry_over};

@@ -41,8 +41,13 @@ int main(int argc, char **argv) {
 }
 "#;
 
-const FLAGS: &[&str] =
-    &["-O2", "-fuse-ld=lld", "-fbasic-block-address-map", "-funique-internal-linkage-names", "-Wl,--emit-relocs"];
+const FLAGS: &[&str] = &[
+    "-O2",
+    "-fuse-ld=lld",
+    "-fbasic-block-address-map",
+    "-funique-internal-linkage-names",
+    "-Wl,--emit-relocs",
+];
 
 /// A program and its recording.
 struct Recorded {
@@ -121,8 +126,19 @@ fn a_program_is_laid_out_rebuilt_and_found_to_be_so() {
     let Some(app) = Recorded::new(FLAGS) else { return };
     for (mode, version) in [("per-function", "1"), ("inter-function", "1"), ("per-function", "0")] {
         let summary = app.json(&[
-            "layout", "perf.data", "--binary", "app", "-o", "out", "--mode", mode, "--cc-version", version,
-            "--verbose-comments", "--format", "json",
+            "layout",
+            "perf.data",
+            "--binary",
+            "app",
+            "-o",
+            "out",
+            "--mode",
+            mode,
+            "--cc-version",
+            version,
+            "--verbose-comments",
+            "--format",
+            "json",
         ]);
         assert_eq!(summary["schema"], "planish-layout");
         assert!(number(&summary["functions"]) >= 4, "{summary}");
@@ -140,7 +156,8 @@ fn a_program_is_laid_out_rebuilt_and_found_to_be_so() {
         let list = "-fbasic-block-sections=list=out_cc_profile.txt";
         app.compile("new", &[FLAGS, &[list, "-Wl,--symbol-ordering-file=out_ld_profile.txt"]].concat());
         assert_eq!(app.run("./new", &[]).stdout, app.run("./app", &[]).stdout);
-        let verify = ["layout", "verify", "perf.data", "--binary", "app", "--mode", mode, "--format", "json", "--new"];
+        let verify =
+            ["layout", "verify", "perf.data", "--binary", "app", "--mode", mode, "--format", "json", "--new"];
         let found = app.json(&[&verify[..], &["new"]].concat());
         assert_eq!(found["applied"], true, "{mode}: {found}");
         assert_eq!((&found["found"], &found["in_order"]), (&found["asked"], &found["asked"]), "{found}");
@@ -177,7 +194,8 @@ fn lines(fdata: &str) -> BTreeMap<String, u64> {
 /// How many functions BOLT gave a profile, in its own words.
 fn profiled(bolt: &Output) -> String {
     let said = text(&bolt.stdout) + &text(&bolt.stderr);
-    let line = said.lines().find(|line| line.contains("functions in the binary") && line.contains("have non-empty"));
+    let line =
+        said.lines().find(|line| line.contains("functions in the binary") && line.contains("have non-empty"));
     line.unwrap_or_else(|| panic!("no functions in: {said}")).to_owned()
 }
 
@@ -206,11 +224,13 @@ fn bolt_gets_the_same_counts_from_our_files_as_from_the_recording() {
         .filter(|name| ours.get(**name) != want.get(**name))
         .map(|name| format!("{name}: {:?}, perf2bolt {:?}", ours.get(*name), want.get(*name)))
         .collect();
-    let off: u64 = want.iter().map(|(name, count)| count.abs_diff(ours.get(name).copied().unwrap_or(0))).sum();
+    let off: u64 =
+        want.iter().map(|(name, count)| count.abs_diff(ours.get(name).copied().unwrap_or(0))).sum();
     assert!(off * 100 <= total, "more than one count in a hundred differs:\n{}", apart.join("\n"));
 
     let bolt = |data: &str| {
-        let done = app.run("llvm-bolt-22", &["app", "-o", "bolted", "-data", data, "-reorder-blocks=ext-tsp"]);
+        let done =
+            app.run("llvm-bolt-22", &["app", "-o", "bolted", "-data", data, "-reorder-blocks=ext-tsp"]);
         assert!(done.status.success(), "{data}: {}", text(&done.stderr));
         let said = text(&done.stdout) + &text(&done.stderr);
         let stale = said.lines().find(|line| line.contains("stale") || line.contains("invalid profile"));
@@ -233,8 +253,22 @@ fn a_program_without_block_maps_gets_an_order_of_functions_and_its_own_error_for
     let order = app.read("out_symbol_order.txt");
     assert!(order.lines().any(|line| line == "work") && !order.contains("never"), "{order}");
     assert!(app.read("out_order.ld").contains("*(.text.hot.work .text.work .text.startup.work)"));
-    app.compile("new", &["-O2", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--symbol-ordering-file=out_symbol_order.txt"]);
-    let verify = ["layout", "verify", "perf.data", "--binary", "app", "--functions", "--format", "json", "--new", "new"];
+    app.compile(
+        "new",
+        &["-O2", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--symbol-ordering-file=out_symbol_order.txt"],
+    );
+    let verify = [
+        "layout",
+        "verify",
+        "perf.data",
+        "--binary",
+        "app",
+        "--functions",
+        "--format",
+        "json",
+        "--new",
+        "new",
+    ];
     let found = app.json(&verify);
     assert_eq!(found["in_order"], found["found"], "{found}");
     assert!(number(&found["found"]) >= 4, "{found}");
@@ -250,10 +284,17 @@ fn the_text_is_shown_page_by_page_and_a_function_block_by_block() {
         let pages = map["pages"].as_array().unwrap();
         let of = |heat: &str| pages.iter().filter(|page| page["heat"] == heat).count() as u64;
         let expected = &summary[which]["pages_4k"];
-        assert_eq!((of("hot") + of("warm"), of("hot")), (number(&expected[0]), number(&expected[1])), "{map}");
+        assert_eq!(
+            (of("hot") + of("warm"), of("hot")),
+            (number(&expected[0]), number(&expected[1])),
+            "{map}"
+        );
     }
     let shown = app.fine(&[&show[..], &["--svg", "map.svg", "--html", "map.html"]].concat());
-    assert!(shown.contains("as recorded") && shown.contains("as laid out") && !shown.contains('\x1b'), "{shown}");
+    assert!(
+        shown.contains("as recorded") && shown.contains("as laid out") && !shown.contains('\x1b'),
+        "{shown}"
+    );
     let (svg, html) = (app.read("map.svg"), app.read("map.html"));
     assert!(svg.starts_with("<svg ") && svg.contains("class=\"hot\"") && svg.ends_with("</svg>\n"));
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("class=\"hot\""));
@@ -278,7 +319,11 @@ fn a_list_that_clang_would_not_heed_is_told_with_its_line() {
     };
     let done = check("text");
     assert_eq!(done.status.code(), Some(1));
-    assert!(text(&done.stdout).contains("line 1: expected `!` (version 0), found `f main`"), "{}", text(&done.stdout));
+    assert!(
+        text(&done.stdout).contains("line 1: expected `!` (version 0), found `f main`"),
+        "{}",
+        text(&done.stdout)
+    );
     let value: Value = serde_json::from_slice(&check("json").stdout).unwrap();
     assert_eq!(value["findings"][0]["line"], 1);
     std::fs::write(&list, "v1\nf main\nc0 1\n").unwrap();

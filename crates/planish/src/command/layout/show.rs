@@ -1,6 +1,6 @@
 //! `planish layout show`: the map of the text before and after, and functions as they are laid out.
 
-use super::{Source, Plan, VERSION, from, print};
+use super::{Plan, Source, VERSION, from, print};
 use crate::cli::{FINE, Format, Global};
 use crate::command::compare::tell::screen;
 use crate::output;
