@@ -96,7 +96,11 @@ pub fn build(
         (image.build_id(), counts.build_id.as_ref(), options.allow_other_build)
         && image_id != counts_id
     {
-        return Err(Error::OtherBuild { image: path(), image_id, counts_id });
+        return Err(Error::OtherBuild {
+            image: path(),
+            image_id: Box::new(image_id),
+            counts_id: Box::new(counts_id),
+        });
     }
     if counts.is_empty() {
         return Err(Error::NoCounts { image: path() });

@@ -42,9 +42,9 @@ pub enum Error {
         /// The image.
         image: PathBuf,
         /// Its build ID.
-        image_id: BuildId,
+        image_id: Box<BuildId>,
         /// The build ID that the counts name.
-        counts_id: BuildId,
+        counts_id: Box<BuildId>,
     },
     /// The counts hold nothing for this image.
     #[error(

@@ -103,11 +103,13 @@ impl<'b> Classifier<'b> {
         evidence: &mut Evidence,
     ) -> Result<(), Unused> {
         let returns = matches!(transfer, Transfer::Return | Transfer::Unknown);
-        if to.at_start && !to.at_entry && returns {
-            if let Some(caller) = self.caller(to) {
-                evidence.edge(caller, to.spot, count);
-                return Ok(());
-            }
+        if to.at_start
+            && !to.at_entry
+            && returns
+            && let Some(caller) = self.caller(to)
+        {
+            evidence.edge(caller, to.spot, count);
+            return Ok(());
         }
         if to.at_start {
             evidence.entered(to.spot, count);
@@ -176,11 +178,13 @@ impl<'b> Classifier<'b> {
         let same = from.is_ok_and(|from| from.candidate == to.spot.candidate);
         let has_return = from.is_ok_and(|from| self.has_return(from));
         let mut sink = to.spot;
-        if (!same || has_return) && !to.at_entry && to.at_start {
-            if let Some(block) = sink.block.checked_sub(1) {
-                sink.block = block;
-                evidence.edge(sink, to.spot, count);
-            }
+        if (!same || has_return)
+            && !to.at_entry
+            && to.at_start
+            && let Some(block) = sink.block.checked_sub(1)
+        {
+            sink.block = block;
+            evidence.edge(sink, to.spot, count);
         }
         let from = match from {
             Ok(from) => from,

@@ -1,6 +1,6 @@
 //! Layouts on a terminal: the summary, the map of the text, one function.
 
-use super::{BlockView, FunctionView, HeatView, LayoutSummary, LayoutView, VerifyResult, Worth};
+use super::{BlockView, FunctionView, LayoutSummary, LayoutView, VerifyResult, Worth};
 use crate::compare::Screen;
 use crate::numbers::{bytes, count};
 use crate::style::Colour;
