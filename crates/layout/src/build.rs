@@ -10,13 +10,13 @@
 
 use image::blocks::FunctionBlocks;
 use image::{Image, ImageAddr};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::evidence::Evidence;
 use crate::report::{BuildReport, Unused};
 use crate::samples;
 use crate::selection::Selection;
-use crate::table::{End, Spot, Table};
+use crate::table::{End, Table};
 use crate::transfers::Classifier;
 use crate::{Cfg, Error};
 
@@ -209,34 +209,36 @@ impl Builder<'_> {
     }
 
     fn ranges(&mut self, counts: &counts::ImageCounts, report: &mut BuildReport) {
-        // Blocks between which control is known to run straight: many ranges pass the same ones.
-        let mut broken: FxHashSet<Spot> = FxHashSet::default();
         for range in &counts.fall_throughs {
-            let outcome = self.range(range, &mut broken);
+            let outcome = self.range(range);
             report.fall_throughs.enter(outcome, range.count);
         }
     }
 
-    fn range(&mut self, range: &counts::FallThrough, broken: &mut FxHashSet<Spot>) -> Result<(), Unused> {
+    fn range(&mut self, range: &counts::FallThrough) -> Result<(), Unused> {
         let first = self.selection.find(self.table, range.first, End::Target, Unused::TargetUnmapped)?;
         let last = self.selection.find(self.table, range.last, End::Source, Unused::SourceUnmapped)?;
         if range.last < range.first {
             return Err(Unused::Backwards);
         }
-        if !self.table.same_range(first, last) {
+        if first.candidate != last.candidate {
             return Err(Unused::CrossesFunctions);
         }
-        let steps = first.block..last.block;
-        let step = |block| Spot { block, ..first };
-        for spot in steps.clone().map(step) {
-            let falls = |block: &image::blocks::Block| block.flags.can_fall_through();
-            if broken.contains(&spot) || !self.table.block(spot).is_some_and(falls) {
-                broken.insert(spot);
+        let blocks = self.table.candidate(first.candidate).map_or(0, |candidate| candidate.blocks.len());
+        let mut passed = Vec::new();
+        let mut here = first;
+        while here != last {
+            let falls = |block: &image::blocks::Block| block.flags.can_fall_through() || block.size == 0;
+            if !self.table.block(here).is_some_and(falls) {
                 return Err(Unused::NoFallThrough);
             }
+            let next = self.table.next(here).filter(|_| passed.len() < blocks);
+            let next = next.ok_or(Unused::CrossesFunctions)?;
+            passed.push((here, next));
+            here = next;
         }
-        for spot in steps.map(step) {
-            self.evidence.edge(spot, Spot { block: spot.block + 1, ..spot }, range.count);
+        for (from, to) in passed {
+            self.evidence.edge(from, to, range.count);
         }
         Ok(())
     }

@@ -153,6 +153,8 @@ pub struct BuildReport {
     pub unusable: BTreeMap<Unusable, u64>,
     /// Map entries that are parts of another function (`.cold`, `.__part.N`) and were joined with it.
     pub joined_parts: u64,
+    /// Blocks that are shorter than the map says because the linker removed a jump at their end.
+    pub relaxed_blocks: u64,
     /// Functions with counts that were left out, by reason.
     pub left_out: BTreeMap<Unused, u64>,
     /// Functions in the graph.
@@ -178,5 +180,32 @@ impl BuildReport {
         let dubious = self.branches.unused_for(Unused::IntoBlock);
         let judged = dubious.saturating_add(self.branches.used);
         if judged == 0 { 0.0 } else { 100.0 * dubious as f64 / judged as f64 }
+    }
+}
+
+/// A few lines for a terminal, without a newline at the end.
+impl fmt::Display for BuildReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "functions: {} in the block map, {} hot with {} blocks, {} of them executed\ncounts: {}",
+            self.mapped_functions, self.hot_functions, self.blocks, self.hot_blocks, self.observed
+        )?;
+        let accounts =
+            [("branches", &self.branches), ("ranges", &self.fall_throughs), ("samples", &self.samples)];
+        for (what, account) in accounts.iter().filter(|(_, account)| account.entered != 0) {
+            let share_pct = 100.0 * account.used as f64 / account.entered as f64;
+            write!(f, "\n{what}: {} in, {} used ({share_pct:.1} %)", account.entered, account.used)?;
+            if !account.unused.is_empty() {
+                write!(f, "; not used: {}", account.reasons())?;
+            }
+        }
+        for (reason, functions) in &self.left_out {
+            write!(f, "\nleft out: {functions} functions with counts: {reason}")?;
+        }
+        for (reason, functions) in &self.unusable {
+            write!(f, "\nnot usable: {functions} functions of the block map: {reason}")?;
+        }
+        Ok(())
     }
 }

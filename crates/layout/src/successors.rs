@@ -6,8 +6,8 @@ use image::{Image, ImageAddr};
 
 use crate::{BlockIndex, Function};
 
-/// Padding between blocks of one range; more than this lies only between ranges.
-const LARGEST_PADDING_BYTES: u64 = 256;
+/// Padding between blocks that follow each other; more than this is no padding.
+pub(crate) const LARGEST_PADDING_BYTES: u64 = 256;
 
 /// A way from a block to a block of its function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,6 +11,7 @@ use image::{Image, ImageAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::report::{BuildReport, Unusable};
+use crate::successors::LARGEST_PADDING_BYTES;
 
 /// A function of the map.
 #[derive(Debug)]
@@ -70,6 +71,7 @@ impl Table {
         }
         functions.sort_by_key(|ranges| ranges.first().map(|range| range.address));
         report.joined_parts = join_parts(image, &mut functions);
+        report.relaxed_blocks = shorten_relaxed(&mut functions);
         drop_overlapping(&mut functions, &mut report.unusable);
         let mut table = Table::default();
         for (ranges, candidate) in functions.into_iter().zip(0u32..) {
@@ -146,10 +148,28 @@ impl Table {
         a.candidate == b.candidate && range(a) == range(b)
     }
 
-    /// The block before this one in its range.
+    /// The block of the same function that begins where this one ends, or after padding: control that falls through
+    /// arrives there. The linker may have put it there from another range.
+    pub(crate) fn next(&self, spot: Spot) -> Option<Spot> {
+        let next = Spot { block: spot.block.checked_add(1)?, ..spot };
+        if self.block(next).is_some() && self.same_range(spot, next) {
+            return Some(next);
+        }
+        let end = self.block(spot)?.end().0;
+        let span = self.spans.get(self.spans.partition_point(|span| span.start < end))?;
+        let near = span.candidate == spot.candidate && span.start.checked_sub(end)? <= LARGEST_PADDING_BYTES;
+        near.then_some(Spot { candidate: span.candidate, block: span.first_block })
+    }
+
+    /// The block of the same function before this one.
     pub(crate) fn previous(&self, spot: Spot) -> Option<Spot> {
-        let previous = Spot { block: spot.block.checked_sub(1)?, ..spot };
-        self.same_range(previous, spot).then_some(previous)
+        let previous = spot.block.checked_sub(1).map(|block| Spot { block, ..spot });
+        if let Some(previous) = previous.filter(|&previous| self.same_range(previous, spot)) {
+            return Some(previous);
+        }
+        let start = self.block(spot)?.address;
+        let last_byte = ImageAddr(start.0.checked_sub(1)?);
+        self.find(last_byte, End::Source).filter(|previous| previous.candidate == spot.candidate)
     }
 }
 
@@ -235,6 +255,30 @@ fn join_parts(image: &Image, functions: &mut Vec<Vec<BlockRange>>) -> u64 {
     }
     functions.retain(|ranges| !ranges.is_empty());
     joined
+}
+
+/// Bytes of the jumps at the end of a block that a linker removes or shortens: a conditional and an unconditional one.
+const LARGEST_RELAXATION_BYTES: u64 = 16;
+
+/// Shortens blocks that reach into the next range of their function: lld's `--optimize-bb-jumps` removes a jump to the
+/// range that follows, and leaves the sizes in the map as they were. Returns how many.
+fn shorten_relaxed(functions: &mut [Vec<BlockRange>]) -> u64 {
+    let mut shortened = 0;
+    for ranges in functions.iter_mut().filter(|ranges| ranges.len() > 1) {
+        let mut starts: Vec<u64> = ranges.iter().map(start).collect();
+        starts.sort_unstable();
+        for range in ranges {
+            let first_byte = start(range);
+            let next = starts.get(starts.partition_point(|&other| other <= first_byte)).copied();
+            let Some((next, last)) = next.zip(range.blocks.last_mut()) else { continue };
+            let surplus = last.end().0.saturating_sub(next);
+            if surplus != 0 && surplus <= LARGEST_RELAXATION_BYTES && surplus <= u64::from(last.size) {
+                last.size -= surplus as u32;
+                shortened += 1;
+            }
+        }
+    }
+    shortened
 }
 
 /// Drops functions with a range that overlaps one that begins before it.

@@ -231,6 +231,10 @@ impl<'b> Classifier<'b> {
 
     /// The block whose call a return to the begin of a block comes back from.
     fn caller(&mut self, to: Arrival) -> Option<Spot> {
+        // Only unwinding arrives at a landing pad, also where it stands behind a call that does not return.
+        if self.table.block(to.spot).is_some_and(|block| block.flags.is_landing_pad()) {
+            return None;
+        }
         let previous = self.table.previous(to.spot)?;
         if let Some(&known) = self.ends_with_call.get(&previous) {
             return known.then_some(previous);

@@ -3,7 +3,7 @@
 use counts::{Branch, FallThrough, ImageCounts};
 use image::code::{InstructionKind, instructions};
 use image::{Image, ImageAddr};
-use layout::{Block, BlockIndex, CallKind, Cfg, Edge, Function, Place, ways};
+use layout::{Block, CallKind, Cfg, Edge, Function, Place, ways};
 
 /// The address of the last instruction of a block.
 pub fn last_instruction(image: &Image, block: &Block) -> ImageAddr {
@@ -21,7 +21,10 @@ pub fn counts_of(image: &Image, cfg: &Cfg) -> ImageCounts {
     for function in &cfg.functions {
         for edge in &function.edges {
             let (from, to) = (&function.blocks[edge.from.0 as usize], &function.blocks[edge.to.0 as usize]);
-            if edge.to.0 == edge.from.0 + 1 && from.flags.can_fall_through() {
+            let jumps = instructions(image, last_instruction(image, from))
+                .next()
+                .is_some_and(|last| last.kind == InstructionKind::UnconditionalBranch);
+            if edge.to.0 == edge.from.0 + 1 && from.flags.can_fall_through() && !jumps {
                 let range = FallThrough { first: from.address, last: to.address, count: edge.weight };
                 counts.fall_throughs.push(range);
             } else {
@@ -76,10 +79,21 @@ pub fn walked(image: &Image, names: &[&str], steps: u64, seed: u64) -> Cfg {
             blocks: map.blocks().map(block).collect(),
             edges: Vec::new(),
         };
+        shorten(&mut function);
         walk(image, &mut function, steps, seed);
         cfg.functions.push(function);
     }
     cfg
+}
+
+/// Ends each block where the next one by address begins, at the latest: a linker that removes jumps leaves sizes too large.
+fn shorten(function: &mut Function) {
+    let starts: Vec<u64> = function.blocks.iter().map(|block| block.address.0).collect();
+    for block in &mut function.blocks {
+        let room =
+            starts.iter().filter(|&&start| start > block.address.0).min().map(|next| next - block.address.0);
+        block.size = room.map_or(block.size, |room| block.size.min(room as u32));
+    }
 }
 
 fn walk(image: &Image, function: &mut Function, steps: u64, seed: u64) {
@@ -104,9 +118,4 @@ fn walk(image: &Image, function: &mut Function, steps: u64, seed: u64) {
     }
     let edges = ways.iter().zip(weights).map(|(way, weight)| Edge { from: way.from, to: way.to, weight });
     function.edges = edges.filter(|edge| edge.weight != 0).collect();
-}
-
-/// A block by position.
-pub fn index(block: u32) -> BlockIndex {
-    BlockIndex(block)
 }
