@@ -5,10 +5,11 @@
 //! ```
 //!
 //! `score` says what a layout is worth, `problem` what is to be ordered, `graph` is the form that the algorithms work on,
-//! `chains` merges greedily, `search` and `exact` improve, `functions` orders clusters, `program` puts it together
+//! `chains` merges greedily, `search` and `exact` improve, `functions` and `cache` order clusters, `program` puts it together
 //! and `measure` says what came out. Work is bounded by counts of steps, never by time.
 
 mod bundles;
+mod cache;
 mod chains;
 mod exact;
 mod functions;

@@ -38,10 +38,11 @@ const CALLER_SHARE: u64 = 10;
 /// A cluster takes in another unless that lowers its density by more than this.
 const DENSITY_LOSS: u128 = 8;
 
-struct Cluster {
-    units: Vec<u32>,
-    size: u64,
-    frequency: u128,
+/// Units that follow each other.
+pub(super) struct Cluster {
+    pub units: Vec<u32>,
+    pub size: u64,
+    pub frequency: u128,
 }
 
 /// Call-chain clustering: the order of all units.
@@ -109,7 +110,7 @@ fn fits(clusters: &[Cluster], into: u32, other: u32) -> bool {
 }
 
 /// The units of all clusters, the densest cluster first, equals by their first unit.
-fn by_density(mut clusters: Vec<Cluster>) -> Vec<u32> {
+pub(super) fn by_density(mut clusters: Vec<Cluster>) -> Vec<u32> {
     clusters.sort_by(|a, b| {
         let bytes = |cluster: &Cluster| u128::from(cluster.size.max(1));
         let density = (b.frequency * bytes(a)).cmp(&(a.frequency * bytes(b)));

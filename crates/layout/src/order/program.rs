@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cache;
 use super::functions::{self, Arc, Unit};
 use super::measure::{self, LayoutReport};
 use super::params::{FunctionOrder, Mode, Params};
@@ -366,7 +367,8 @@ fn assemble(
     let arcs: Vec<Arc> = forward.filter_map(arc).collect();
     let ordered = match params.function_order {
         FunctionOrder::Input => (0..units.len() as u32).collect(),
-        FunctionOrder::CallChains | FunctionOrder::CacheDirected => functions::call_chains(&units, &arcs),
+        FunctionOrder::CallChains => functions::call_chains(&units, &arcs),
+        FunctionOrder::CacheDirected => cache::cache_directed(&units, &arcs),
     };
     let hot: Vec<ClusterRef> =
         ordered.into_iter().filter_map(|unit| refs.get(unit as usize).copied()).collect();
