@@ -7,8 +7,9 @@
 //! 0 [unknown] 0 1 cmp/1 0 0 331   a call from outside into the static function cmp
 //! ```
 //! Static functions are numbered among those of their name, by address. Blocks are found by decoding: a block begins at
-//! the target of a direct branch, after a branch, and where a branch of the recording went. Returns are left out, except
-//! that a return to the first instruction of a block counts as falling into it from the call before it.
+//! the target of a direct branch, after a branch (but not at a jump right after a conditional one), and where a branch
+//! of the recording went. Returns are left out, except that a return to the first instruction of a block counts as
+//! falling into it from the call before it.
 //! Cost: one decoding of every function that was counted. Source: LLVM 22, `bolt/docs/profiles.md`, and perf2bolt-22's
 //! output from the same recordings.
 
@@ -19,6 +20,7 @@ use image::{Image, ImageAddr};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::ops::Bound;
 
 /// What became of the counts on the way to fdata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -147,20 +149,25 @@ impl Writer<'_> {
     fn decode(&self, start: ImageAddr, end: ImageAddr) -> Code {
         let mut found = Code { start: start.0, end: end.0, ..Code::default() };
         found.leaders.insert(start.0);
+        let mut after_conditional = None;
         for instruction in instructions(self.image, start) {
             if instruction.address >= end || instruction.kind == InstructionKind::Invalid {
                 break;
             }
-            let next = instruction.address.0 + u64::from(instruction.len);
+            let next = instruction.address.0.saturating_add(u64::from(instruction.len));
             found.code.push((instruction.address.0, instruction.kind));
-            let jumps = matches!(
-                instruction.kind,
-                InstructionKind::ConditionalBranch | InstructionKind::UnconditionalBranch
-            );
-            if jumps {
+            let conditional = instruction.kind == InstructionKind::ConditionalBranch;
+            if conditional || instruction.kind == InstructionKind::UnconditionalBranch {
                 found.leaders.extend(instruction.target.filter(|t| (start..end).contains(t)).map(|t| t.0));
             }
-            if jumps || instruction.kind.ends_straight_line() {
+            // A jump that follows a conditional one ends the same block: it is the other way out of it.
+            if after_conditional == Some(instruction.address)
+                && instruction.kind != InstructionKind::UnconditionalBranch
+            {
+                found.leaders.insert(instruction.address.0);
+            }
+            after_conditional = conditional.then_some(ImageAddr(next));
+            if !conditional && instruction.kind.ends_straight_line() {
                 found.leaders.insert(next);
             }
         }
@@ -221,7 +228,8 @@ impl Writer<'_> {
         let function = self.function(range.first);
         let found = function.and_then(|function| self.functions.get(&function));
         let inside = found.filter(|code| {
-            range.last.0 < code.end
+            range.first <= range.last
+                && range.last.0 < code.end
                 && code.kind_at(range.first.0).is_some()
                 && code.kind_at(range.last.0).is_some()
         });
@@ -232,7 +240,7 @@ impl Writer<'_> {
         let start = code.start;
         let passed: Vec<(u64, u64)> = code
             .leaders
-            .range(range.first.0.saturating_add(1)..=range.last.0)
+            .range((Bound::Excluded(range.first.0), Bound::Included(range.last.0)))
             .filter_map(|&leader| Some((code.before(leader)?.0, leader)))
             .collect();
         for (last, leader) in passed {

@@ -97,3 +97,48 @@ fn pre_aggregated_text_holds_the_counts() {
     expected.branches.sort();
     assert_eq!(read.images, [expected]);
 }
+
+#[test]
+fn fdata_has_a_line_for_each_step_of_a_range_into_a_block_and_none_for_a_range_of_one_instruction() {
+    use counts::{Branch, FallThrough, ImageCounts};
+    use image::{Image, ImageAddr};
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/propeller_sample.bin");
+    let image = Image::open(std::path::Path::new(path)).unwrap();
+    let function = image.functions().iter().find(|function| function.name == "compute_flag").unwrap();
+    let (start, end) = (function.address, function.end());
+    let code: Vec<_> = image::code::instructions(&image, start).take_while(|i| i.address < end).collect();
+    let jump = code.iter().find(|i| i.kind == image::code::InstructionKind::ConditionalBranch).unwrap();
+    let next = code.iter().find(|i| i.address > jump.address).unwrap().address;
+    let target = jump.target.unwrap();
+    let counts = ImageCounts {
+        path: "x".into(),
+        branches: vec![
+            Branch { from: None, to: Some(start), count: 9, mispredicted: 0 },
+            Branch { from: Some(jump.address), to: Some(target), count: 5, mispredicted: 1 },
+        ],
+        fall_throughs: vec![
+            FallThrough { first: start, last: start, count: 2 },
+            FallThrough { first: start, last: jump.address, count: 3 },
+            FallThrough { first: start, last: next, count: 4 },
+            FallThrough { first: next, last: start, count: 1 },
+            FallThrough { first: start, last: ImageAddr(end.0 + 64), count: 7 },
+        ],
+        ..ImageCounts::default()
+    };
+    let (text, report) = layout::write::bolt::fdata(&image, &counts).unwrap();
+    let at = |address: ImageAddr| format!("1 compute_flag {:x}", address.0 - start.0);
+    let expected = format!(
+        "0 [unknown] 0 {entry} 0 9\n{jump} {next} 0 4\n{jump} {target} 1 5\n",
+        entry = at(start),
+        jump = at(jump.address),
+        next = at(next),
+        target = at(target)
+    );
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&text), sorted(&expected));
+    assert_eq!((report.ranges, report.ranges_used, report.ranges_unused), (17, 9, 8));
+}
