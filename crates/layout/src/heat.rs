@@ -148,10 +148,11 @@ impl Sums {
             held += count;
             hot.insert(page);
         }
-        let bounds = text.start.0 / self.page_bytes..text.end.0.div_ceil(self.page_bytes);
+        let first = text.start.0 / self.page_bytes;
+        let bounds = first..text.end.0.div_ceil(self.page_bytes).min(first.saturating_add(MOST_PAGES));
         // Executed blocks outside of the text (other sections) are shown behind it; the gap between is not.
         let outside = self.pages.keys().copied().filter(|page| !bounds.contains(page));
-        let mut numbers: Vec<u64> = bounds.clone().take(MOST_PAGES).chain(outside).collect();
+        let mut numbers: Vec<u64> = bounds.clone().chain(outside).collect();
         numbers.sort_unstable();
         let page = |number: u64| {
             let (executions, executed_bytes) = self.pages.get(&number).copied().unwrap_or_default();
@@ -166,8 +167,8 @@ impl Sums {
     }
 }
 
-/// A text of 4 GiB in pages of 4 KiB.
-const MOST_PAGES: usize = 1 << 20;
+/// Pages of the text that are shown cold or not, 4 GiB in pages of 4 KiB; behind them only executed ones are.
+const MOST_PAGES: u64 = 1 << 20;
 
 /// The addresses of the code of an image: from the first to the end of the last of its executable sections but those
 /// that the linker makes (`.plt`, `.init`, `.fini`).

@@ -1,6 +1,6 @@
 //! Real compilers and linkers, where this machine has them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A program that was found.
@@ -9,6 +9,10 @@ pub struct Tool(PathBuf);
 impl Tool {
     pub fn command(&self) -> Command {
         Command::new(&self.0)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -288,22 +288,24 @@ fn linkers_order_functions_by_symbols_and_by_sections() {
         let gold = program.write("order.txt", &section_order(&cfg, &layout, SectionOrder::Gold).unwrap());
         let ordering = program
             .write("order.sections", &section_order(&cfg, &layout, SectionOrder::GnuOrdering).unwrap());
-        let mut ways =
-            vec![("ld.bfd", vec!["-fuse-ld=bfd".to_owned(), format!("-Wl,-T,{}", script.display())])];
-        ways.push((
-            "ld.gold",
-            vec!["-fuse-ld=gold".into(), format!("-Wl,--section-ordering-file={}", gold.display())],
-        ));
         let by_symbols = format!("-Wl,--symbol-ordering-file={}", symbols.display());
-        ways.push(("ld.lld", vec!["-fuse-ld=lld".into(), by_symbols.clone()]));
-        ways.push(("mold", vec!["-fuse-ld=mold".into(), by_symbols]));
+        let mut ways = vec![
+            ("bfd", &["ld.bfd"][..], format!("-Wl,-T,{}", script.display())),
+            ("gold", &["ld.gold"], format!("-Wl,--section-ordering-file={}", gold.display())),
+            ("lld", &["ld.lld", "ld.lld-22"], by_symbols.clone()),
+            ("mold", &["ld.mold"], by_symbols),
+        ];
         if gnu_ld_takes_section_orders() {
-            let option = format!("-Wl,--section-ordering-file={}", ordering.display());
-            ways.push(("ld.bfd", vec!["-fuse-ld=bfd".into(), option]));
+            ways.push(("bfd", &["ld.bfd"], format!("-Wl,--section-ordering-file={}", ordering.display())));
         }
-        for (linker, flags) in ways {
-            let Some(_) = tool(&[linker]) else { continue };
-            let new = program.build("new", &flags);
+        for (linker, names, flag) in ways {
+            let Some(found) = tool(names) else { continue };
+            // gcc looks for a linker of this very name.
+            let place = program.dir.path().join(format!("ld.{linker}"));
+            let _ = std::fs::remove_file(&place);
+            std::os::unix::fs::symlink(found.path(), &place).unwrap();
+            let own = format!("-B{}", program.dir.path().display());
+            let new = program.build("new", &[own, format!("-fuse-ld={linker}"), flag]);
             assert_eq!(run(&mut Command::new(&new)), run(&mut Command::new(&old)), "{linker}");
             let found = verified(&cfg, &layout, &new, Applied::Functions);
             assert!(found.is_applied(), "{linker}: {found:?}");

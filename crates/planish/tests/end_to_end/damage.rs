@@ -8,10 +8,12 @@
 use crate::bench::{Bench, fixture, has, text};
 use counts::aggregate::{Options, aggregate};
 use counts::resolve::Rules;
-use counts::{Counts, artefact};
+use counts::{Branch, Counts, FallThrough, ImageCounts, artefact};
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
 use image::{Image, ImageAddr, blocks, code};
+use layout::verify::Applied;
+use layout::write::cc::{CcVersion, Comments, cc_profile};
 use profile::attribute::{AttributeOptions, attribute};
 use profile::format::{Format, WriteOptions, read, write};
 use std::path::Path;
@@ -220,6 +222,59 @@ fn damaged_small_images_are_described_or_refused() {
     {
         damaged_small(&name, &bytes, 100, 400, &look_at_image);
     }
+}
+
+/// A branch into every block and a range through every two of an image with an address map.
+fn counts_everywhere(image: &Image) -> ImageCounts {
+    let blocks: Vec<_> = blocks::read(image).unwrap().iter().flat_map(|f| f.blocks().cloned()).collect();
+    let mut counts = ImageCounts { path: "sample".into(), ..ImageCounts::default() };
+    for (at, pair) in (1u64..).zip(blocks.windows(2)) {
+        let (from, to) = (Some(pair[0].address), Some(pair[1].address));
+        counts.branches.push(Branch { from, to, count: at, mispredicted: 0 });
+        counts.branches.push(Branch { from: to, to: from, count: at, mispredicted: 1 });
+        let (first, last) = (pair[0].address, pair[1].address);
+        counts.fall_throughs.push(FallThrough { first, last, count: at });
+        counts.fall_throughs.push(FallThrough { first, last: first, count: at });
+    }
+    counts
+}
+
+/// Everything that is made of a graph.
+fn lay_out_and_write(image: &Image, cfg: &layout::Cfg) {
+    let params = layout::Params { search_steps: 1, ..layout::Params::default() };
+    let (laid_out, _) = layout::lay_out(cfg, &params);
+    let fatal = layout::write::check::layout(cfg, &laid_out);
+    let text = cc_profile(cfg, &laid_out, CcVersion::V1, Comments::PerBlock).unwrap().render();
+    if let (Ok(text), true) = (&text, fatal.is_empty()) {
+        assert!(layout::write::read_cc::read(text).is_ok(), "{text}");
+    }
+    let _ = layout::write::order::ld_profile(cfg, &laid_out);
+    let _ = layout::verify::verify(cfg, &laid_out, image, &[], Applied::Sections, 3).unwrap();
+    let begin = layout::heat::text_of(image).start;
+    let end = ImageAddr(begin.0.saturating_add(1 << 16));
+    let map = layout::heat::after(cfg, &laid_out, &[], &params, begin..end, 4096);
+    assert!(map.pages.is_sorted_by_key(|page| page.address));
+}
+
+#[test]
+fn damaged_images_are_laid_out_or_refused() {
+    let whole = std::fs::read(fixture("autofdo/propeller_sample.bin")).unwrap();
+    let counts = counts_everywhere(&Image::from_bytes("sample", whole.clone()).unwrap());
+    let options = layout::BuildOptions { largest_dubious_pct: 100.0, ..layout::BuildOptions::default() };
+    let laid_out = AtomicUsize::new(0);
+    damaged_small("propeller_sample.bin", &whole, 100, 400, &|bytes| {
+        let Ok(image) = Image::from_bytes("damaged", bytes.to_vec()) else { return };
+        let _ = layout::write::bolt::fdata(&image, &counts);
+        if let Ok((cfg, _)) = layout::function_graph(&image, &counts) {
+            lay_out_and_write(&image, &cfg);
+        }
+        let Ok(map) = blocks::read(&image) else { return };
+        if let Ok((cfg, _)) = layout::build(&image, map, &counts, &options) {
+            lay_out_and_write(&image, &cfg);
+            laid_out.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    assert!(laid_out.into_inner() > 50, "most single bytes matter little");
 }
 
 #[test]
