@@ -47,6 +47,8 @@ pub fn choose_clones(
         saved: jumps * params.least_saved_ppm / 1e6,
         per_byte: jumps * params.least_saved_per_byte_ppm / 1e6,
     };
+    // Merged chains tell what a clone is worth; the search for what they miss is for the final order.
+    let order_params = &Params { search_steps: 0, exact_blocks: 0, ..*order_params };
     let calls = calling_blocks(cfg);
     let mut found = Vec::new();
     for (function, calls) in (0u32..).map(FunctionIndex).zip(&calls) {

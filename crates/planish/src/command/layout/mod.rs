@@ -71,8 +71,25 @@ pub struct Source {
     /// Judge branches, order blocks and score as Google's Propeller tools do
     #[arg(long)]
     pub upstream: bool,
+    /// Clone small blocks into frequent predecessors, where paths of branches say that it saves taken branches
+    #[arg(long = "clone")]
+    pub clones: bool,
+    /// Bytes of all clones, in percent of the bytes of executed blocks
+    #[arg(long, value_name = "PERCENT", default_value_t = layout::CloneParams::default().budget_pct, requires = "clones", value_parser = percent)]
+    pub clone_budget: f64,
     #[command(flatten)]
     pub selection: Selection,
+}
+
+/// A share that is not below zero.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| "expected a number of percent".to_owned())?;
+    if number.is_finite() && number >= 0.0 {
+        Ok(number)
+    } else {
+        Err("expected 0 or more percent".to_owned())
+    }
 }
 
 /// Arguments of making a layout.
@@ -153,8 +170,11 @@ fn needs_blocks(emit: &[Emit]) -> bool {
 fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<Plan> {
     let Some(binary) = &args.binary else { bail!("--binary FILE is needed: the ELF file that was recorded") };
     let image = Arc::new(Image::open(binary)?);
-    let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
-    let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed };
+    let selection = Selection { paths: args.clones, ..args.selection };
+    let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], selection, global)?;
+    let params = layout::CloneParams { budget_pct: args.clone_budget, ..layout::CloneParams::default() };
+    let clone = args.clones.then_some(params);
+    let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed, clone };
     let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
     plan(image, found, named, options)
 }

@@ -5,7 +5,10 @@ use crate::command::profile::counts_of;
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
 use image::Image;
-use layout::{Account, BuildOptions, BuildReport, Cfg, ClonedFunction, Layout, LayoutReport, Params, Rules};
+use layout::{
+    Account, BuildOptions, BuildReport, Cfg, CloneParams, CloneReport, ClonedFunction, Layout, LayoutReport,
+    Params, PathCounts, Rules,
+};
 use report::layout::{Book, LayoutSummary, Worth};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +22,8 @@ pub struct PlanOptions {
     pub upstream: bool,
     /// Whether an order of functions alone is of no use.
     pub blocks_needed: bool,
+    /// What may be cloned along paths; `None`: nothing.
+    pub clone: Option<CloneParams>,
 }
 
 /// A layout, and what it was computed from.
@@ -37,6 +42,8 @@ pub struct Plan {
     pub has_blocks: bool,
     /// Functions with clones, as the layout was given them.
     pub cloned: Vec<ClonedFunction>,
+    /// What was cloned; `None` where it was not asked for.
+    pub clone: Option<CloneReport>,
     /// The parameters.
     pub params: Params,
     /// The layout.
@@ -78,10 +85,17 @@ pub fn plan(
     if options.mode == Mode::InterFunction {
         params.mode = layout::Mode::InterFunction;
     }
-    let cloned = Vec::new();
+    let (cloned, clone) = match options.clone {
+        Some(what) => {
+            let paths = PathCounts::new(&cfg, &counts.paths);
+            let (cloned, report) = layout::choose_clones(&cfg, &paths, &what, &params);
+            (cloned, Some(report))
+        }
+        None => (Vec::new(), None),
+    };
     let (layout, worth) = layout::lay_out_with(&cfg, &cloned, &params);
     let input = input.to_owned();
-    Ok(Plan { image, found, input, cfg, build, has_blocks, cloned, params, layout, worth })
+    Ok(Plan { image, found, input, cfg, build, has_blocks, cloned, clone, params, layout, worth })
 }
 
 impl Plan {
@@ -117,6 +131,20 @@ impl Plan {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        let paths = self.counts().map_or(0, |counts| counts.paths.len());
+        if self.clone.is_some() && paths == 0 {
+            warnings.push(
+                "nothing was cloned, since the counts have no paths; give the recording itself, or counts of planish \
+                 aggregate --paths"
+                    .to_owned(),
+            );
+        }
+        if let Some(clone) = self.clone.filter(|clone| clone.over_budget > 0) {
+            warnings.push(format!(
+                "{} paths would save branches too, but the clones' budget of {} bytes is spent (--clone-budget)",
+                clone.over_budget, clone.budget_bytes
+            ));
+        }
         if self.build.observed == layout::Observed::SamplesOnly {
             warnings.push(
                 "the recording has no branch stacks, so all edges are guessed from samples; planish record \
