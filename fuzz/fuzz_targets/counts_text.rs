@@ -10,10 +10,9 @@ use std::path::Path;
 
 fuzz_target!(|bytes: &[u8]| {
     let name = Path::new("fuzzed");
-    let options = Options { rules: Rules::Auto, threads: 1, pid: None };
+    let options = Options { rules: Rules::Auto, threads: 1, pid: None, paths: true };
     if let Ok(found) = script::aggregate(name, bytes, &[], options) {
-        let ledger = &found.counts.ledger;
-        assert!(ledger.samples.balances() && ledger.branches.balances() && ledger.fall_throughs.balances());
+        assert!(found.counts.ledger.balances());
     }
     let default = DefaultImage { build_id: None, path: "a.out".into() };
     if let Ok(counts) = preaggregated::read(name, bytes, &default) {

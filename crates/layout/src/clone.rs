@@ -41,10 +41,10 @@ impl Default for CloneParams {
     fn default() -> Self {
         CloneParams {
             block_bytes: 64,
-            path_blocks: 3,
+            path_blocks: 5,
             budget_pct: 5.0,
-            least_saved_ppm: 20.0,
-            least_saved_per_byte_ppm: 1.0,
+            least_saved_ppm: 50.0,
+            least_saved_per_byte_ppm: 2.0,
             rounds: 24,
         }
     }
