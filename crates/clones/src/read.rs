@@ -365,14 +365,17 @@ fn disagreements(graph: &Graph) -> Vec<Disagreement> {
     }
     let mut found = Vec::new();
     for edge in graph.edges().iter().filter(|edge| edge.reason == Reason::Inlined) {
-        let Some(unit) = graph.get(edge.to).map(|node| node.unit) else { continue };
+        let Some((unit, has_code)) = graph.get(edge.to).map(|node| (node.unit, node.has_code)) else {
+            continue;
+        };
         let covered = covered.get(&unit).copied().unwrap_or_default();
         let is_covered =
             |source| Source::ALL.iter().zip(covered).any(|(known, seen)| *known == source && seen);
         for dump in [Source::IpaClones, Source::Remarks] {
             let ends = match (edge.is_seen_by(Source::Debug), edge.is_seen_by(dump)) {
                 (true, false) if is_covered(dump) => (Source::Debug, dump),
-                (false, true) if is_covered(Source::Debug) => (dump, Source::Debug),
+                // Debug information knows only callers that have code.
+                (false, true) if is_covered(Source::Debug) && has_code => (dump, Source::Debug),
                 _ => continue,
             };
             // A way over copies or over functions in between says the same.
@@ -389,6 +392,11 @@ fn disagreements(graph: &Graph) -> Vec<Disagreement> {
 fn reaches(graph: &Graph, from: NodeId, to: NodeId, by: Source) -> bool {
     let mut seen = rustc_hash::FxHashSet::default();
     let mut waiting = VecDeque::from([from]);
+    // Debug information calls an inlined copy like its original.
+    if let Some(node) = graph.get(from) {
+        let origins = std::iter::successors(symbols::origin(&node.name), |(base, _)| symbols::origin(base));
+        waiting.extend(origins.filter_map(|(base, _)| graph.find(node.unit, base)));
+    }
     while let Some(node) = waiting.pop_front() {
         if node == to {
             return true;

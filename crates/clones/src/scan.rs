@@ -168,8 +168,10 @@ fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
 /// An object file that `ld -r` made of others would state every function twice.
 fn composite(path: &Path) -> Result<Option<Elf>, String> {
     use object::{Object as _, ObjectSymbol as _};
-    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    let file = object::File::parse(&*bytes).map_err(|error| format!("no readable object file: {error}"))?;
+    // Only headers and symbols are read: such files may hold a whole kernel.
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let bytes = object::ReadCache::new(file);
+    let file = object::File::parse(&bytes).map_err(|error| format!("no readable object file: {error}"))?;
     // gcc's own partial links of link-time optimisation have slim objects: no code, no file symbols.
     let sources = file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::File).take(2).count();
     if sources > 1 {
