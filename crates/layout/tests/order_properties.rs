@@ -41,6 +41,8 @@ fn graph(functions: &[(Vec<AnyBlock>, Vec<AnyEdge>)], calls: &[(usize, usize, us
     for (index, (blocks, edges)) in (0u32..).zip(functions) {
         let mut made = Vec::new();
         for (id, &(size, gap, frequency, flags)) in (0u32..).zip(blocks) {
+            // No exception lands at an entry.
+            let flags = if id == 0 { flags & !LANDING_PAD } else { flags };
             made.push(Block {
                 id: BlockId(id),
                 address: ImageAddr(address),
@@ -122,7 +124,7 @@ fn check(cfg: &Cfg, layout: &Layout, params: &Params) {
         };
         let with_pads = function.clusters.iter().filter(|cluster| cluster.iter().any(|placed| pad(&placed)));
         assert!(with_pads.count() <= 1, "landing pads are in one section");
-        assert!(pads.iter().skip(1).all(|&inside| inside == pads[1]), "all landing pads or none");
+        assert!(pads.windows(2).all(|pair| pair[0] == pair[1]), "all landing pads or none");
     }
     for (index, of) in (0u32..).map(FunctionIndex).zip(&cfg.functions) {
         let hot = of.blocks.iter().any(|block| block.frequency >= params.cold_below);
