@@ -291,12 +291,16 @@ fn linkers_order_functions_by_symbols_and_by_sections() {
         let by_symbols = format!("-Wl,--symbol-ordering-file={}", symbols.display());
         let mut ways = vec![
             ("bfd", &["ld.bfd"][..], format!("-Wl,-T,{}", script.display())),
-            ("gold", &["ld.gold"], format!("-Wl,--section-ordering-file={}", gold.display())),
-            ("lld", &["ld.lld", "ld.lld-22"], by_symbols.clone()),
-            ("mold", &["ld.mold"], by_symbols),
+            ("gold", &["ld.gold"][..], format!("-Wl,--section-ordering-file={}", gold.display())),
+            ("lld", &["ld.lld", "ld.lld-22"][..], by_symbols.clone()),
+            ("mold", &["ld.mold"][..], by_symbols),
         ];
         if gnu_ld_takes_section_orders() {
-            ways.push(("bfd", &["ld.bfd"], format!("-Wl,--section-ordering-file={}", ordering.display())));
+            ways.push((
+                "bfd",
+                &["ld.bfd"][..],
+                format!("-Wl,--section-ordering-file={}", ordering.display()),
+            ));
         }
         for (linker, names, flag) in ways {
             let Some(found) = tool(names) else { continue };
