@@ -84,7 +84,7 @@ pub fn after(
             continue;
         };
         if cluster.first() == Some(&Placed { block: BlockIndex(0), clone: 0 }) {
-            end = end.next_multiple_of(u64::from(params.alignment.max(1)));
+            end = end.checked_next_multiple_of(u64::from(params.alignment.max(1))).unwrap_or(end);
         }
         for placed in cluster {
             let Some(block) = function.blocks.get(placed.block.0 as usize) else { continue };
@@ -127,7 +127,8 @@ impl Sums {
         }
         let end = address.saturating_add(u64::from(size.max(1)));
         for page in address / self.page_bytes..=(end - 1) / self.page_bytes {
-            let (begin, next) = (page * self.page_bytes, (page + 1).saturating_mul(self.page_bytes));
+            let (begin, next) =
+                (page * self.page_bytes, page.saturating_add(1).saturating_mul(self.page_bytes));
             let sum = self.pages.entry(page).or_default();
             sum.0 += u128::from(frequency);
             sum.1 += end.min(next) - address.max(begin);
