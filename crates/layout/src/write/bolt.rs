@@ -45,16 +45,37 @@ pub struct FdataReport {
 
 /// The pre-aggregated text: `B from to count mispredicted`, `F first last count`, or `E`, `S address count` where the
 /// counts hold no branches.
-pub fn preaggregated(counts: &ImageCounts) -> String {
+///
+/// Ranges that were entered by a return are `r first last count`, so that BOLT knows the block of the call before them
+/// to go on into them; a branch from elsewhere into the middle of a function is taken for a return.
+pub fn preaggregated(image: &Image, counts: &ImageCounts) -> String {
     let mut out = String::new();
     let end =
         |end: Option<ImageAddr>| end.map_or_else(|| "X:0".to_owned(), |address| format!("{:x}", address.0));
+    let functions = image.functions();
+    let start = |address: ImageAddr| functions.find(address).map(|function| function.address);
+    let mut returns: FxHashMap<ImageAddr, u64> = FxHashMap::default();
     for branch in &counts.branches {
         let (from, to) = (end(branch.from), end(branch.to));
         let _ = writeln!(out, "B {from} {to} {} {}", branch.count, branch.mispredicted);
+        if let Some(to) = branch.to
+            && let Some(function) = start(to)
+            && to != function
+            && branch.from.and_then(start) != Some(function)
+        {
+            let sum = returns.entry(to).or_default();
+            *sum = sum.saturating_add(branch.count);
+        }
     }
     for range in &counts.fall_throughs {
-        let _ = writeln!(out, "F {:x} {:x} {}", range.first.0, range.last.0, range.count);
+        let left = returns.entry(range.first).or_default();
+        let returned = range.count.min(*left);
+        *left -= returned;
+        for (kind, count) in [('r', returned), ('F', range.count - returned)] {
+            if count > 0 {
+                let _ = writeln!(out, "{kind} {:x} {:x} {count}", range.first.0, range.last.0);
+            }
+        }
     }
     if !counts.has_branches() {
         out.push_str("E cycles\n");

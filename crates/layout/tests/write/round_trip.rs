@@ -76,26 +76,41 @@ fn a_symbol_that_stands_twice_is_refused_with_its_line() {
 }
 
 #[test]
-fn pre_aggregated_text_holds_the_counts() {
+fn pre_aggregated_text_holds_the_counts_and_says_which_ranges_a_return_entered() {
     use counts::{Branch, FallThrough, ImageCounts, preaggregated};
-    use image::ImageAddr;
-    let a = |address| Some(ImageAddr(address));
-    let counts = ImageCounts {
+    use image::{Image, ImageAddr};
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/propeller_sample.bin");
+    let image = Image::open(std::path::Path::new(path)).unwrap();
+    let function =
+        |name: &str| image.functions().iter().find(|function| function.name == name).unwrap().address;
+    let (main, compute) = (function("main"), function("compute_flag"));
+    let after_call = ImageAddr(main.0 + 0x40);
+    let last = ImageAddr(main.0 + 0x48);
+    let mut counts = ImageCounts {
         path: "app".into(),
         branches: vec![
-            Branch { from: None, to: a(0x10), count: 3, mispredicted: 0 },
-            Branch { from: a(0x20), to: None, count: 4, mispredicted: 1 },
-            Branch { from: a(0x20), to: a(0x10), count: 5, mispredicted: 2 },
+            Branch { from: None, to: Some(main), count: 3, mispredicted: 0 },
+            Branch { from: Some(main), to: None, count: 4, mispredicted: 1 },
+            Branch { from: Some(main), to: Some(compute), count: 5, mispredicted: 2 },
+            Branch { from: Some(compute), to: Some(after_call), count: 6, mispredicted: 0 },
+            Branch { from: Some(last), to: Some(after_call), count: 2, mispredicted: 0 },
         ],
-        fall_throughs: vec![FallThrough { first: ImageAddr(0x10), last: ImageAddr(0x20), count: 6 }],
+        fall_throughs: vec![
+            FallThrough { first: main, last, count: 7 },
+            FallThrough { first: after_call, last, count: 8 },
+        ],
         ..ImageCounts::default()
     };
-    let text = layout::write::bolt::preaggregated(&counts);
+    counts.branches.sort();
+    let text = layout::write::bolt::preaggregated(&image, &counts);
+    let line =
+        |kind: &str, first: ImageAddr, count: u64| format!("{kind} {:x} {:x} {count}", first.0, last.0);
+    for expected in [line("F", main, 7), line("r", after_call, 6), line("F", after_call, 2)] {
+        assert!(text.lines().any(|line| line == expected), "no `{expected}` in {text}");
+    }
     let default = preaggregated::DefaultImage { build_id: None, path: "app".into() };
     let read = preaggregated::read(std::path::Path::new("x"), text.as_bytes(), &default).unwrap();
-    let mut expected = counts;
-    expected.branches.sort();
-    assert_eq!(read.images, [expected]);
+    assert_eq!(read.images, [counts]);
 }
 
 #[test]

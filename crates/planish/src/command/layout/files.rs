@@ -91,7 +91,7 @@ pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<
             vec![fdata]
         }
         Emit::Preaggregated => {
-            let text = bolt::preaggregated(plan.counts()?);
+            let text = bolt::preaggregated(&plan.image, plan.counts()?);
             vec![file("pre-aggregated counts", "_preaggregated.txt", text)]
         }
     })
