@@ -108,7 +108,8 @@ impl Flow {
             let again = block == head || steps.iter().any(|step| step.block == block);
             let target =
                 self.target(from, block).filter(|target| target.node == block && from < self.blocks)?;
-            if again || self.node(from)?.indirect || self.node(block)?.fixed {
+            let (of, copied) = (self.node(from)?, self.node(block)?);
+            if again || of.indirect || copied.fixed || copied.frequency == 0 {
                 return None;
             }
             // A path is as frequent as its jumps, each as far as the one before leads to it.
