@@ -2,8 +2,10 @@
 
 use crate::command;
 use anyhow::Context;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use record::streaming::Spread;
+use std::ffi::OsString;
 
 /// Exit code of a run that did what it was asked and found nothing bad.
 pub const FINE: u8 = 0;
@@ -35,6 +37,33 @@ pub struct Cli {
     global: Global,
     #[command(subcommand)]
     verb: Verb,
+}
+
+/// Reads the command line. `-z5` is perf's spelling of `-z=5`, which clap has no word for.
+pub fn parse() -> Cli {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    Cli::try_parse_from(&words).or_else(|error| respelled(words, error)).unwrap_or_else(|error| error.exit())
+}
+
+/// Tries again with `=` in the first `-zN`, where the digits behind `-z` are what was not understood.
+fn respelled(mut words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::Error> {
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word.as_bytes().first() == Some(&b'-'),
+        _ => false,
+    };
+    let level = |word: &OsString| {
+        let digits = word.to_str()?.strip_prefix("-z")?;
+        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| format!("-z={digits}"))
+    };
+    let found = words.iter_mut().find_map(|word| Some((level(word)?, word)));
+    match found {
+        Some((level, word)) if unknown && error.kind() == ErrorKind::UnknownArgument => {
+            *word = level.into();
+            Cli::try_parse_from(&words)
+        }
+        _ => Err(error),
+    }
 }
 
 /// Flags that every command takes.

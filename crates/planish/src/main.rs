@@ -5,12 +5,11 @@ mod command;
 mod output;
 mod progress;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     output::restore_broken_pipe();
-    let cli = cli::Cli::parse();
+    let cli = cli::parse();
     output::remove_temporaries_on_interrupt();
     match cli.run() {
         Ok(code) => ExitCode::from(code),

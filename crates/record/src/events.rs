@@ -3,7 +3,7 @@
 use crate::attr::bit;
 use crate::event::{self, Event as Wanted, Machine};
 use crate::live::Options;
-use crate::plan::{Planned, Sampling, Scope, is_switch_stacks, plan, switch_stacks};
+use crate::plan::{Planned, Sampling, Scope, counts_switches, is_switch_stacks, plan, switch_stacks};
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
 use crate::{Error, cgroups, open};
@@ -83,7 +83,16 @@ fn add_switch_stacks(
 ) -> Result<(), Error> {
     let sampling = &options.sampling;
     let asked = sampling.switch_events && sampling.call_graph.is_some();
-    if !asked || choice.events.iter().any(|event| is_switch_stacks(&event.attr)) {
+    if !asked {
+        return Ok(());
+    }
+    if let Some(own) = choice.events.iter().find(|event| counts_switches(&event.attr)) {
+        if !is_switch_stacks(&own.attr) {
+            choice.notes.push(format!(
+                "{} is sampled as -e, -c and -F say, so not every switch has its stack; leave it out of -e to have all",
+                own.name
+            ));
+        }
         return Ok(());
     }
     let cpu = options.cpus.first().copied().unwrap_or(0);
@@ -117,7 +126,15 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
     if options.branches == Branches::Hardware {
         sampling.branch_filter = sampling.branch_filter.or(Some(BranchFilter::ANY));
     }
-    let wanted = event::parse(&options.events, machine)?;
+    let mut wanted = event::parse(&options.events, machine)?;
+    if sampling.switch_events && sampling.call_graph.is_some() && options.rate.is_none() {
+        // Named by the user, it is the event that would be added: every switch.
+        for own in wanted.iter_mut().filter(|event| counts_switches(&event.attr)) {
+            if own.settings.period.is_none() && own.settings.frequency.is_none() {
+                own.settings.period = Some(1);
+            }
+        }
+    }
     let mut choice =
         Choice { events: plan(&wanted, &sampling, options.rate, scope), branches: "none", notes: Vec::new() };
     let has_stack = |event: &Planned| event.attr.sample_type & sample_type::BRANCH_STACK != 0;

@@ -184,7 +184,7 @@ impl Output {
     /// One of the files beside it, in its directory.
     pub(crate) fn part(&self, number: usize) -> Result<Part, Error> {
         let (path, file) = self.place.part(number)?;
-        Ok(Part { out: Gathered::new(file), path, bytes: 0, whole: 0 })
+        Ok(Part { out: Gathered::new(file), path, bytes: 0, marks: VecDeque::from([0]) })
     }
 
     /// Chooses another name for when it is complete.
@@ -221,9 +221,13 @@ impl Output {
     }
 
     /// Ends a recording that could not be written on: keeps what it holds, and the result says what that is.
-    pub(crate) fn keep(self, source: Error, features: &Features) -> Error {
+    pub(crate) fn keep(self, source: Error, features: &Features, parts: &mut [Part]) -> Error {
+        if !matches!(self.form, Form::File(_)) {
+            // What went into a pipe is its reader's.
+            return source;
+        }
         let path = self.path().to_owned();
-        let kept = match self.salvage(features) {
+        let kept = match self.salvage(features, parts) {
             Ok(bytes) => {
                 format!(
                     "{} ({bytes} bytes) holds what was recorded up to there and is readable",
@@ -236,20 +240,29 @@ impl Output {
     }
 
     /// Keeps what it holds although its disk takes no more: cut back to the end of a round, as far as the feature
-    /// sections need. The result says whether the recording is complete up to there.
-    fn salvage(mut self, features: &Features) -> Result<u64, Error> {
+    /// sections need; in a directory first the files beside it. The result says whether the recording is complete up to
+    /// there.
+    fn salvage(mut self, features: &Features, parts: &mut [Part]) -> Result<u64, Error> {
         let Form::File(writer) = &mut self.form else { return Ok(0) };
-        let marks = self.marks.iter().rev().map(|mark| (*mark, features));
-        let bare = Features::default();
-        let last = self.marks.front().map(|mark| (*mark, &bare));
-        for (mark, features) in marks.chain(last) {
+        let mut complete = |mark: u64, features: &Features| {
             let end = writer.data_offset() + mark;
             writer.get_mut().discard();
             let cut = writer.get_mut().file.set_len(end).is_ok();
-            if cut && writer.rewind(mark).is_ok() && writer.complete(features).is_ok() {
-                return self.named();
-            }
+            let done = cut && writer.rewind(mark).is_ok() && writer.complete(features).is_ok();
             writer.get_mut().discard();
+            done
+        };
+        let newest = self.marks.back().copied().unwrap_or_default();
+        let mut done = complete(newest, features);
+        while !done && cut_largest(parts) {
+            done = complete(newest, features);
+        }
+        let bare = Features::default();
+        done = done
+            || self.marks.iter().rev().any(|mark| complete(*mark, features))
+            || self.marks.front().is_some_and(|mark| complete(*mark, &bare));
+        if done {
+            return self.named();
         }
         // Without a whole header readers take all that is there.
         self.form = Form::None;
@@ -284,8 +297,19 @@ pub(crate) struct Part {
     out: Gathered,
     path: PathBuf,
     bytes: u64,
-    /// Bytes up to the last end of a round.
-    whole: u64,
+    /// Bytes up to the ends of the last rounds.
+    marks: VecDeque<u64>,
+}
+
+/// Gives up the last round of the largest of these files; false when there is none that can be given up.
+fn cut_largest(parts: &mut [Part]) -> bool {
+    let rounds = parts.iter_mut().filter(|part| part.marks.len() > 1);
+    let largest = rounds.max_by_key(|part| part.marks.back().copied());
+    largest.is_some_and(|part| {
+        part.marks.pop_back();
+        part.cut();
+        true
+    })
 }
 
 impl Part {
@@ -297,7 +321,10 @@ impl Part {
 
     fn flush(&mut self) -> Result<(), Error> {
         self.out.flush().map_err(Error::io(&self.path, "write"))?;
-        self.whole = self.bytes;
+        self.marks.push_back(self.bytes);
+        if self.marks.len() > MARKS {
+            self.marks.pop_front();
+        }
         Ok(())
     }
 
@@ -305,7 +332,7 @@ impl Part {
     pub(crate) fn cut(&mut self) {
         self.out.discard();
         // What cannot be cut is read up to the record that is not whole.
-        let _ = self.out.file.set_len(self.whole);
+        let _ = self.out.file.set_len(self.marks.back().copied().unwrap_or_default());
     }
 }
 

@@ -2,6 +2,7 @@
 //! and the commands, while the readers empty the rings.
 
 use crate::control::{Command, Commands};
+use crate::hotplug::{CpuWatch, Hotplug};
 use crate::live::Target;
 use crate::open::Opened;
 use crate::readers::{self, EndOnDrop, Shared, Signals, lock};
@@ -30,6 +31,8 @@ pub(crate) struct Session<'s, 'r> {
     pub commands: Option<Commands>,
     pub now: Option<NowSignal>,
     pub rotation: Rotation<'r>,
+    /// The CPUs, where those are recorded.
+    pub cpus: Option<CpuWatch>,
     /// Sentences for the summary.
     pub notes: Vec<String>,
 }
@@ -41,6 +44,8 @@ pub(crate) struct Ended {
     pub failure: Option<Error>,
     /// Whether the recording ended at the size that was asked for.
     pub full: bool,
+    /// CPUs that went or came meanwhile.
+    pub hotplug: Hotplug,
 }
 
 impl Session<'_, '_> {
@@ -56,6 +61,10 @@ impl Session<'_, '_> {
             let mut ended = self.lead(&mut child, child_end.as_ref(), forward);
             self.disable();
             drop(end);
+            if let Some(cpus) = &mut self.cpus {
+                cpus.look();
+                ended.hotplug = cpus.seen.clone();
+            }
             ended.failure = ended.failure.or_else(|| signals.failure());
             ended
         })
@@ -72,6 +81,9 @@ impl Session<'_, '_> {
         loop {
             self.sleep(child_end);
             self.begin_late();
+            if let Some(cpus) = &mut self.cpus {
+                cpus.tick();
+            }
             if failure.is_none() {
                 failure = self.signals.failure();
             }
@@ -105,7 +117,7 @@ impl Session<'_, '_> {
                 None => None,
             };
             if let Some(ending) = ending {
-                return Ended { ending, failure, full };
+                return Ended { ending, failure, full, hotplug: Hotplug::default() };
             }
         }
     }

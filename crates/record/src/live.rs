@@ -7,11 +7,12 @@ use crate::events::{self, Choice};
 use crate::features::{self, BuildId, features};
 use crate::file::{Output, Reserved};
 use crate::follow::Session;
+use crate::hotplug::CpuWatch;
 use crate::merge::Merged;
 use crate::modules::Places;
 use crate::open::{self, Opened, Place};
 use crate::plan::{self, Planned, Scope};
-use crate::readers::Signals;
+use crate::readers::{self, Signals};
 use crate::rotate::{Describe, Rotation};
 use crate::session;
 use crate::streaming::Streaming;
@@ -123,6 +124,7 @@ pub fn record(
     let options = &options;
     let how = &options.streaming;
     session::check(how, output)?;
+    readers::check_priority(how)?;
     let machine = Machine::here();
     let mut choice = events::choose(options, target.scope(), &machine)?;
     choice.notes.extend(lowered);
@@ -188,6 +190,7 @@ pub fn record(
             since: Instant::now(),
             bytes_before: 0,
         },
+        cpus: matches!(target, Target::System).then(|| CpuWatch::of(&opened.cpus, options.cpus.is_empty())),
         notes: Vec::new(),
     };
     let ended = session.follow(child.as_mut(), &forward);
@@ -338,6 +341,12 @@ pub(crate) fn foreign(target: &Target) -> Option<Error> {
     })
 }
 
+/// Whether samples may lie in the kernel.
+pub(crate) fn sees_kernel(attrs: &[EventAttr]) -> bool {
+    let sees = |attr: &EventAttr| attr.flags & attr_flag::EXCLUDE_KERNEL == 0;
+    attrs.iter().any(|attr| sees(attr) && !plan::is_tracker(attr))
+}
+
 /// Describes what exists already. The result is the kernel's files by build ID.
 pub(crate) fn synthesize(
     target: &Target,
@@ -347,8 +356,7 @@ pub(crate) fn synthesize(
     let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
     let Some(tracker) = attrs.iter().find(tracks).or(attrs.first()) else { return Ok(Vec::new()) };
     let mut synthesizer = Synthesizer::new(file, tracker);
-    let sees_kernel = |attr: &EventAttr| attr.flags & attr_flag::EXCLUDE_KERNEL == 0;
-    if attrs.iter().any(|attr| sees_kernel(attr) && !plan::is_tracker(attr)) {
+    if sees_kernel(attrs) {
         synthesizer.kernel(&Places::here())?;
     }
     if tracker.sample_type & sample_type::CGROUP != 0 {

@@ -200,6 +200,12 @@ pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope
     }
 }
 
+/// Whether an event counts context switches, which happen in the kernel.
+pub(crate) fn counts_switches(attr: &EventAttr) -> bool {
+    (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, CONTEXT_SWITCHES)
+        && attr.flags & flag::EXCLUDE_KERNEL == 0
+}
+
 /// Whether an event is every context switch with its callers.
 pub(crate) fn is_switch_stacks(attr: &EventAttr) -> bool {
     (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, CONTEXT_SWITCHES)

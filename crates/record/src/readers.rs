@@ -98,17 +98,28 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
+/// Gives the calling thread the priority that was asked for.
+fn take_priority(how: &Streaming) -> Result<(), Error> {
+    let Some(priority) = how.realtime else { return Ok(()) };
+    sys::realtime(priority).map_err(|error| Error::Refused {
+        event: format!("with real-time priority {priority} (-r)"),
+        reason: format!(
+            "{error}; a real-time priority needs root, CAP_SYS_NICE or a limit (`ulimit -r`) of at least {priority}"
+        ),
+    })
+}
+
+/// Refuses a priority that readers would not get, before there is anything to read; tried on a thread of its own.
+pub(crate) fn check_priority(how: &Streaming) -> Result<(), Error> {
+    let tried = std::thread::scope(|scope| scope.spawn(|| take_priority(how)).join());
+    tried.unwrap_or(Ok(()))
+}
+
 /// One reader: empties the rings of its stream until the end.
 pub(crate) fn read(stream: &Shared, opened: &Opened, signals: &Signals, how: &Streaming) {
     sys::block_signals();
-    if let Some(priority) = how.realtime
-        && let Err(error) = sys::realtime(priority)
-    {
-        let reason = format!(
-            "{error}; a real-time priority needs root, CAP_SYS_NICE or a limit (`ulimit -r`) of at least {priority}"
-        );
-        return signals
-            .fail(Error::Refused { event: format!("with real-time priority {priority} (-r)"), reason });
+    if let Err(error) = take_priority(how) {
+        return signals.fail(error);
     }
     let mut waiting: Vec<Candidates<'_>> =
         lock(stream).rings.iter().filter_map(|emptied| Candidates::of(opened, emptied.number)).collect();
@@ -172,4 +183,61 @@ fn wait(waiting: &mut [Candidates<'_>], end: BorrowedFd<'_>) -> bool {
         }
     }
     last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::perf::Ring;
+    use perfdata::EventAttr;
+    use std::time::{Duration, Instant};
+
+    /// An event of a thread that has ended, with its ring: the kernel hangs its descriptor up.
+    fn hung_up() -> Option<Opened> {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let link = std::fs::read_link("/proc/thread-self").unwrap();
+            tell.send(link.file_name().unwrap().to_str().unwrap().parse::<i32>().unwrap()).unwrap();
+            let _ = ended.recv();
+        });
+        let attr = EventAttr {
+            kind: crate::attr::TYPE_SOFTWARE,
+            config: crate::attr::CPU_CLOCK,
+            size_bytes: EventAttr::WRITTEN_BYTES,
+            period_or_freq: 1_000_000,
+            flags: perfdata::attr_flag::EXCLUDE_KERNEL | perfdata::attr_flag::EXCLUDE_HV,
+            ..EventAttr::default()
+        };
+        let event = Event::open(&attr, told.recv().unwrap(), -1, None);
+        drop(end);
+        thread.join().unwrap();
+        let Ok(event) = event else {
+            eprintln!("skipped: the kernel gives no event here");
+            return None;
+        };
+        let ring = Ring::map(&event, 1, false).unwrap();
+        Some(Opened { rings: vec![ring], cpus: vec![0], leaders: vec![event], ..Opened::default() })
+    }
+
+    #[test]
+    fn a_ring_that_hangs_up_does_not_keep_its_reader_awake() {
+        let Some(opened) = hung_up() else { return };
+        let signals = Signals::new().unwrap();
+        let mut waiting: Vec<Candidates<'_>> = Candidates::of(&opened, 0).into_iter().collect();
+        // The task is taken out of the kernel's tables a moment after the thread was joined.
+        let patience = Instant::now() + Duration::from_secs(60);
+        while waiting[0].current.is_some() {
+            assert!(Instant::now() < patience, "the kernel never hung up");
+            assert!(!wait(&mut waiting, signals.end.as_fd()));
+        }
+        // From here on there is only the end to wait for: were the ring still there, this would not wait at all.
+        let polled = crate::sys::readers::wait(&[opened.leaders[0].as_fd()], 0);
+        assert_eq!(polled, [(true, true)]);
+        let begin = Instant::now();
+        assert!(!wait(&mut waiting, signals.end.as_fd()));
+        assert!(begin.elapsed() >= Duration::from_millis(TICK_MS as u64 / 2));
+        signals.end();
+        assert!(wait(&mut waiting, signals.end.as_fd()));
+    }
 }

@@ -28,8 +28,14 @@ pub(crate) fn check(how: &Streaming, output: &Path) -> Result<(), Error> {
         (how.max_bytes.is_some(), "--max-size"),
     ];
     let [piped, threads, switch, overwrite, limited] = given;
-    let wrong =
-        [(piped, threads), (piped, switch), (piped, limited), (threads, switch), (threads, overwrite)];
+    let wrong = [
+        (piped, threads),
+        (piped, switch),
+        (piped, limited),
+        (threads, switch),
+        (threads, overwrite),
+        (overwrite, limited),
+    ];
     match wrong.into_iter().find(|(one, other)| one.0 && other.0) {
         Some((one, other)) => Err(Error::Together(one.1, other.1)),
         None => Ok(()),
@@ -54,6 +60,10 @@ pub(crate) fn streams(
         })
         .collect();
     let level = how.compression;
+    let mut output = output;
+    // What exists is written before anything is recorded: a directory whose recorder is killed, or whose disk gets full,
+    // has its header.
+    output.flush()?;
     let Some(spread) = how.threads else {
         let stream = Stream::new(rings, attrs, Sink::Whole(output), level, true)?;
         return Ok((vec![Mutex::new(stream)], None));
@@ -109,6 +119,7 @@ impl End<'_> {
         let mut seen = Merged::default();
         let mut losses = Losses::default();
         let mut whole = self.whole.take();
+        let mut parts = Vec::new();
         let mut rings: Vec<Emptied> = Vec::new();
         let mut by_records = 0;
         for stream in streams {
@@ -128,6 +139,7 @@ impl End<'_> {
                     if failure.is_some() {
                         part.cut();
                     }
+                    parts.push(part);
                 }
             }
         }
@@ -140,7 +152,7 @@ impl End<'_> {
         };
         if let Some(source) = failure {
             return Err(if seen.samples > 0 {
-                output.keep(source, &features)
+                output.keep(source, &features, &mut parts)
             } else {
                 Error::Cut { source: Box::new(source), kept: None }
             });
@@ -154,7 +166,7 @@ impl End<'_> {
         let path = output.path().to_owned();
         let bytes = if seen.samples > 0 { output.finish(&features)? } else { 0 };
         let files = self.rotation.files;
-        let streamed = Streamed { losses, compressed, files, full: ended.full };
+        let streamed = Streamed { losses, compressed, files, full: ended.full, hotplug: ended.hotplug };
         Ok(Finished { seen, streamed, output: path, bytes, ending: ended.ending })
     }
 

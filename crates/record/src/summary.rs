@@ -1,5 +1,6 @@
 //! What a recording came to.
 
+use crate::Hotplug;
 use crate::losses::Losses;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -119,6 +120,8 @@ pub struct Streamed {
     pub files: Vec<PathBuf>,
     /// Whether the recording ended at the size that was asked for (`--max-size`).
     pub full: bool,
+    /// CPUs that went or came meanwhile, where CPUs are recorded.
+    pub hotplug: Hotplug,
 }
 
 /// What counting without recording gives.

@@ -82,14 +82,18 @@ fn looks_ahead(args: &Args) -> bool {
 fn send(recording: &Path) -> anyhow::Result<()> {
     let input = perfdata::Input::open(recording)?;
     let out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
-    let mut pipe = perfdata::write::PipeWriter::new(out, input.attrs(), input.features())?;
+    let failed = |error: perfdata::Error| match error {
+        perfdata::Error::Io { source, .. } => anyhow::anyhow!("standard output: write: {source}"),
+        other => other.into(),
+    };
+    let mut pipe = perfdata::write::PipeWriter::new(out, input.attrs(), input.features()).map_err(failed)?;
     let mut chunks = input.chunks()?;
     while let Some(chunk) = chunks.next() {
         let chunk = chunk?;
-        pipe.append(&chunk.bytes)?;
+        pipe.append(&chunk.bytes).map_err(failed)?;
         chunks.recycle(chunk.bytes);
     }
-    pipe.finish()?;
+    pipe.finish().map_err(failed)?;
     Ok(())
 }
 

@@ -5,8 +5,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 mod cgroups;
+mod cpus;
 mod descriptors;
 mod pipe;
+mod refusals;
+mod rotation;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

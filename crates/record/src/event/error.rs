@@ -65,6 +65,14 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// A tracepoint that this user may not look up.
+    #[error("tracepoint {name}: {reason}")]
+    Denied {
+        /// As given.
+        name: String,
+        /// What to do.
+        reason: String,
+    },
     /// An event that perf has and planish has not.
     #[error("event {name:?}: {reason}")]
     NotBuilt {

@@ -69,12 +69,9 @@ impl Machine {
     /// System, name and number of the tracepoints that match; `*` and `?` stand for any text and character.
     pub(crate) fn tracepoints(&self, system: &str, name: &str) -> Result<Vec<(String, String, u64)>, Error> {
         let wrong = |reason: String| Error::Tracepoint { name: format!("{system}:{name}"), reason };
+        let denied = || Error::Denied { name: format!("{system}:{name}"), reason: NO_TRACEFS.to_owned() };
         let Some(events) = self.tracefs.as_ref().map(|tracefs| tracefs.join("events")) else {
-            return Err(wrong(
-                "tracefs cannot be read here: as root, `mount -t tracefs none /sys/kernel/tracing`, and to let others \
-                 use it `chmod -R a+rX /sys/kernel/tracing`"
-                    .to_owned(),
-            ));
+            return Err(denied());
         };
         let matching = |dir: &Path, pattern: &str| -> Vec<String> {
             if pattern.contains(['*', '?']) {
@@ -86,11 +83,17 @@ impl Machine {
             }
         };
         let mut found = Vec::new();
+        let mut locked = false;
         for system in matching(&events, system) {
             for name in matching(&events.join(&system), name) {
-                let id = read(&events.join(&system).join(&name).join("id"));
+                let place = events.join(&system).join(&name).join("id");
+                let id = read(&place);
+                locked |= id.is_none() && is_locked(&place);
                 found.extend(id.and_then(|id| id.parse().ok()).map(|id| (system.clone(), name, id)));
             }
+        }
+        if found.is_empty() && locked {
+            return Err(denied());
         }
         if found.is_empty() {
             let known = entries(&events).into_iter().flat_map(|system| {
@@ -104,6 +107,14 @@ impl Machine {
         }
         Ok(found)
     }
+}
+
+const NO_TRACEFS: &str = "tracefs cannot be read here: as root, `mount -t tracefs none /sys/kernel/tracing`, and to let \
+                          others use it `chmod -R a+rX /sys/kernel/tracing`";
+
+/// Whether a file is there, or may be, and is not ours to read.
+fn is_locked(path: &Path) -> bool {
+    std::fs::File::open(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// A performance monitoring unit as sysfs describes it.

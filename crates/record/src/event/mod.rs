@@ -21,7 +21,7 @@ mod terms;
 pub use error::Error;
 pub use machine::Machine;
 pub use names::all as all_names;
-pub use resolve::{Event, parse, resolve};
+pub use resolve::{Event, parse, parse_for_counts, resolve};
 pub use terms::Settings;
 
 #[cfg(test)]

@@ -34,24 +34,39 @@ pub struct Event {
     pub cpus: Option<String>,
     /// What its counts are in, where the kernel says so, and by how much to multiply them: `Joules`, `2.3e-10`.
     pub unit: Option<(String, String)>,
+    /// Why this user may not have it; only [`parse_for_counts`] lets such an event through.
+    pub denied: Option<String>,
+}
+
+/// The same as [`parse`], but a tracepoint that this user may not look up is an event that says so.
+pub fn parse_for_counts(texts: &[String], machine: &Machine) -> Result<Vec<Event>, Error> {
+    resolve_with(&read_all(texts)?, machine, true)
 }
 
 /// Reads and looks up several texts, as `-e` can be repeated.
 pub fn parse(texts: &[String], machine: &Machine) -> Result<Vec<Event>, Error> {
+    resolve(&read_all(texts)?, machine)
+}
+
+fn read_all(texts: &[String]) -> Result<EventList, Error> {
     let mut list = EventList::default();
     for text in texts {
         list.groups.extend(syntax::parse(text)?.groups);
     }
-    resolve(&list, machine)
+    Ok(list)
 }
 
 /// Looks the names up.
 pub fn resolve(list: &EventList, machine: &Machine) -> Result<Vec<Event>, Error> {
+    resolve_with(list, machine, false)
+}
+
+fn resolve_with(list: &EventList, machine: &Machine, denied: bool) -> Result<Vec<Event>, Error> {
     let mut events = Vec::new();
     for group in &list.groups {
         let leader = events.len();
         for spec in &group.events {
-            for mut event in one(spec, group, machine)? {
+            for mut event in one(spec, group, machine, denied)? {
                 event.leader = if group.braces.is_some() { leader } else { events.len() };
                 events.push(event);
             }
@@ -66,7 +81,7 @@ pub fn resolve(list: &EventList, machine: &Machine) -> Result<Vec<Event>, Error>
 }
 
 /// The events of one text: several for a tracepoint with wildcards.
-fn one(spec: &Spec, group: &Group, machine: &Machine) -> Result<Vec<Event>, Error> {
+fn one(spec: &Spec, group: &Group, machine: &Machine, denied: bool) -> Result<Vec<Event>, Error> {
     let own = modifiers::parse(spec.modifiers.strip_prefix(':').unwrap_or(&spec.modifiers))?;
     let shared = modifiers::parse(&group.modifiers)?;
     let scope = Scope::of(own).with(shared);
@@ -82,6 +97,7 @@ fn one(spec: &Spec, group: &Group, machine: &Machine) -> Result<Vec<Event>, Erro
         tracepoint: None,
         cpus: None,
         unit: None,
+        denied: None,
     };
     for (letter, bit) in [('D', bit::PINNED), ('e', bit::EXCLUSIVE)] {
         if has(letter) {
@@ -90,7 +106,16 @@ fn one(spec: &Spec, group: &Group, machine: &Machine) -> Result<Vec<Event>, Erro
     }
     let terms = spec.terms.as_deref();
     match &spec.name {
-        Name::Tracepoint(system, name) => return tracepoints(event, spec, (system, name), machine),
+        Name::Tracepoint(system, name) => {
+            event.attr.kind = TYPE_TRACEPOINT;
+            return match tracepoints(&event, spec, (system, name), machine) {
+                Err(Error::Denied { reason, .. }) if denied => {
+                    event.denied = Some(reason);
+                    Ok(vec![event])
+                }
+                other => other,
+            };
+        }
         Name::Plain(name) => match names::generic(name) {
             Some((kind, config)) => {
                 (event.attr.kind, event.attr.config) = (kind, config);
@@ -154,7 +179,7 @@ fn pmu_event(
 }
 
 fn tracepoints(
-    event: Event,
+    event: &Event,
     spec: &Spec,
     (system, name): (&str, &str),
     machine: &Machine,
@@ -163,7 +188,6 @@ fn tracepoints(
     let found = machine.tracepoints(system, name)?;
     let made = found.into_iter().map(|(system, name, id)| {
         let mut event = event.clone();
-        event.attr.kind = TYPE_TRACEPOINT;
         event.attr.config = id;
         event.name = settings.name.clone().unwrap_or_else(|| format!("{system}:{name}{}", spec.modifiers));
         event.settings = settings.clone();

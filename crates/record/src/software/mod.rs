@@ -157,7 +157,7 @@ pub fn record(
     let mut features = features(None, &argv, &seen, kernel);
     features::describe_events(&mut features, &events, &Machine::here(), None);
     if let Err(source) = written {
-        return Err(file.keep(source, &features));
+        return Err(file.keep(source, &features, &mut []));
     }
     let bytes = file.finish(&features)?;
     let mut notes = notes(&ended.counts);

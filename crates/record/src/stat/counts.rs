@@ -70,6 +70,8 @@ pub struct Counter {
     pub cgroup: Option<String>,
     /// Why it cannot be counted here.
     pub refused: Option<String>,
+    /// Whether that is for want of rights.
+    pub denied: bool,
 }
 
 impl Counter {

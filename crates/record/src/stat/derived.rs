@@ -107,7 +107,15 @@ mod tests {
 
     fn counter(kind: u32, config: u64, flags: u64) -> Counter {
         let attr = EventAttr { kind, config, flags, ..EventAttr::default() };
-        Counter { name: String::new(), attr, leader: 0, unit: None, cgroup: None, refused: None }
+        Counter {
+            name: String::new(),
+            attr,
+            leader: 0,
+            unit: None,
+            cgroup: None,
+            refused: None,
+            denied: false,
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
     crate::open::check_cpus(&options.cpus)?;
     let usual = options.events.is_empty();
     let texts = if usual { usual_events(scope == Scope::Cpus) } else { options.events.clone() };
-    let events = event::parse(&texts, &Machine::here())?;
+    let events = event::parse_for_counts(&texts, &Machine::here())?;
     let groups: Vec<usize> = events.iter().map(|event| event.leader).collect();
     let members = |leader: usize| groups.iter().filter(|other| **other == leader).count();
     let mut wanted = Wanted {
@@ -82,9 +82,11 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
         let cpus = event.cpus.as_deref().map(parse_cpus);
         let refused = (cpus.is_some() && scope != Scope::Cpus)
             .then(|| "it counts per CPU and not per process; count the system with -a".to_owned());
+        let denied = event.denied.is_some();
+        let refused = event.denied.clone().or(refused);
         let cgroup = wanted.cgroups.get(index).and_then(Option::as_ref).map(|cgroup| cgroup.name.clone());
         let (name, leader) = (event.name.clone(), event.leader);
-        wanted.counters.push(Counter { name, attr, leader, unit, cgroup, refused });
+        wanted.counters.push(Counter { name, attr, leader, unit, cgroup, refused, denied });
         wanted.cpus.push(cpus);
         wanted.weak.push(event.weak);
     }
@@ -136,6 +138,8 @@ impl Wanted {
                     }
                     Err(error) => {
                         self.refuse(index, reason(&error, leader != index));
+                        let denied = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+                        self.counters.get_mut(index).into_iter().for_each(|counter| counter.denied = denied);
                         made.push(None);
                     }
                 }

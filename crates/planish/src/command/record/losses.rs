@@ -18,6 +18,21 @@ pub fn tell(streamed: &Streamed) {
             (losses.worst_paused() * 100.0).max(WORTH_SAYING)
         );
     }
+    let named = |cpus: &std::collections::BTreeSet<i32>| {
+        let numbers: Vec<String> = cpus.iter().map(i32::to_string).collect();
+        format!("CPU {}", numbers.join(", "))
+    };
+    let hotplug = &streamed.hotplug;
+    if !hotplug.gone.is_empty() {
+        eprintln!(
+            "warning: {} went offline: recorded up to there, and not again if it came back; record again with all CPUs \
+             online",
+            named(&hotplug.gone)
+        );
+    }
+    if !hotplug.came.is_empty() {
+        eprintln!("warning: {} came online after the recording began and is not in it", named(&hotplug.came));
+    }
     if losses.throttled.0 > 0 {
         eprintln!(
             "warning: the kernel stopped sampling {} for being too frequent; sample less (-F, -c), or raise \
@@ -52,6 +67,8 @@ pub fn add_json(streamed: &Streamed, fields: &mut Map<String, Value>) {
     fields.insert("throttled".into(), losses.throttled.0.into());
     fields.insert("unthrottled".into(), losses.throttled.1.into());
     fields.insert("rings".into(), losses.rings.iter().map(ring).collect());
+    fields.insert("cpus_gone".into(), streamed.hotplug.gone.iter().copied().collect());
+    fields.insert("cpus_not_recorded".into(), streamed.hotplug.came.iter().copied().collect());
     fields.insert("ended_at_size".into(), streamed.full.into());
     let files = streamed.files.iter().map(|file| file.display().to_string().into());
     fields.insert("files".into(), Value::Array(files.collect()));

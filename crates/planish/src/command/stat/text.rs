@@ -112,6 +112,7 @@ fn columns(
     share: Option<f64>,
 ) -> String {
     let (number, unit) = match (value, &counter.unit) {
+        _ if counter.denied => ("<not permitted>".to_owned(), ""),
         _ if counter.refused.is_some() => ("<not supported>".to_owned(), ""),
         (None, _) => ("<not counted>".to_owned(), ""),
         (Some(value), _) if counter.is_clock() => (format!("{:.2}", value / 1e6), "msec"),
