@@ -16,7 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let _ = clones::remarks::inlined(&text);
     for hunk in clones::hunks(&text).unwrap_or_default() {
-        assert!(hunk.lines.is_sorted());
+        assert!(hunk.removed.is_sorted());
+        let _ = hunk.misfit(&text);
     }
     let _ = clones::flags::states(&text);
 });

@@ -111,7 +111,7 @@ pub fn sizes(graph: &Graph, largest: usize) -> Sizes {
         |share: f64| found.get((found.len() as f64 * (1.0 - share)) as usize).map_or(0, |(size, _)| *size);
     Sizes {
         functions: found.len(),
-        mean: found.iter().map(|(size, _)| *size as f64).sum::<f64>() / found.len().max(1) as f64,
+        mean: found.iter().map(|(size, _)| *size).sum::<usize>() as f64 / found.len().max(1) as f64,
         median: at(0.5),
         p95: at(0.95),
         largest: found.iter().take(largest).map(|&(size, node)| (node, size)).collect(),

@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// There is nothing to learn from.
     #[error(
-        "{path}: neither object files with symbols nor dumps of the compiler; give the directory of a build, made by gcc \
+        "{path}: neither object files with symbols nor dumps of the compiler (archives are not read); give the directory of a build, made by gcc \
          with `-fdump-ipa-clones -fdump-ipa-icf-details -g` or by clang with `-fsave-optimization-record -g`"
     )]
     Empty {

@@ -15,6 +15,8 @@
 mod closure;
 mod diff;
 mod error;
+mod extent;
+mod files;
 pub mod flags;
 mod graph;
 pub mod icf;

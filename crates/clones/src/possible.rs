@@ -32,6 +32,10 @@ pub const RELIANCES: [(Relation, &str, &str); 9] = [
     (Relation::Callee, "constant arguments (cp)", "-fno-ipa-cp"),
 ];
 
+/// What rules all of it out where there are no flags: clang has none.
+pub const CLANG_REMEDY: &str =
+    "clang has no flag for it; __attribute__((noinline, optnone)) on the function called";
+
 /// A function that may rely on one of a closure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Possible {

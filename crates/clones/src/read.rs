@@ -1,13 +1,14 @@
 //! All sources of a build to one graph, and where the sources disagree.
 
+use crate::files::SourceFiles;
 use crate::graph::{Graph, NodeId, Place, Reason, Source, UnitId};
-use crate::scan::{Build, Dump, DumpKind, Unit};
+use crate::scan::{Build, Dump, DumpKind, Unit, is_bitcode};
 use crate::{Error, icf, ipa_clones, remarks, symbols};
-use image::debug::DebugInfo;
+use image::debug::{DebugInfo, SourceFunction};
 use image::{DebugSearch, Image, ImageAddr};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Two sources that do not agree on an inlined function.
@@ -47,6 +48,10 @@ pub struct Analysis {
     pub disagreements: Vec<Disagreement>,
     /// Files left out.
     pub skipped: Vec<Skipped>,
+    /// Dumps that were used, but may be stale.
+    pub doubts: Vec<Skipped>,
+    /// Units that clang compiled, by [`UnitId`].
+    pub is_clang: Vec<bool>,
 }
 
 /// An end of a tie as a source names it.
@@ -66,6 +71,7 @@ struct Facts {
     places: Vec<(String, Place)>,
     sources: Vec<Source>,
     skipped: Vec<Skipped>,
+    is_clang: bool,
 }
 
 /// Reads all files of a build on `threads` threads. The same files give the same result for any number of them.
@@ -74,7 +80,7 @@ struct Facts {
 /// # Errors
 /// When a file cannot be read, or a dump has a line that is none of its kind.
 pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Result<Analysis, Error> {
-    let facts = in_parallel(&build.units, threads, done)?;
+    let facts = in_parallel(build, threads, done)?;
     let mut analysis = Analysis {
         units: build.units.iter().map(|unit| unit.name.clone()).collect(),
         objects: build.units.iter().map(|unit| unit.object.clone()).collect(),
@@ -82,10 +88,13 @@ pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Re
     };
     let skipped = |(path, reason): &(PathBuf, String)| Skipped { path: path.clone(), reason: reason.clone() };
     analysis.skipped = build.skipped.iter().map(skipped).collect();
+    analysis.doubts = build.doubts.iter().map(skipped).collect();
     let mut of_links = Vec::new();
+    let mut links = Vec::new();
     let mut weak: FxHashMap<String, Vec<NodeId>> = FxHashMap::default();
     for (index, (unit, facts)) in build.units.iter().zip(facts).enumerate() {
         let id = UnitId(index as u32);
+        analysis.is_clang.push(facts.is_clang);
         analysis.skipped.extend(facts.skipped);
         for (covered, source) in analysis.covered.iter_mut().zip(Source::ALL) {
             *covered += usize::from(facts.sources.contains(&source));
@@ -99,6 +108,7 @@ pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Re
             }
         }
         if unit.is_link {
+            links.push(id);
             of_links.extend(facts.ties.into_iter().map(|tie| (id, tie)));
         } else {
             for (from, to, reason, source) in facts.ties {
@@ -114,7 +124,7 @@ pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Re
             }
         }
     }
-    join_links(&mut analysis.graph, of_links);
+    join_links(&mut analysis.graph, &links, of_links);
     // Of an inline function that several objects hold, the linker keeps one.
     let mut shared: Vec<Vec<NodeId>> = weak.into_values().filter(|nodes| nodes.len() > 1).collect();
     shared.sort();
@@ -127,14 +137,15 @@ pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Re
     Ok(analysis)
 }
 
-fn in_parallel(units: &[Unit], threads: usize, told: &(dyn Fn(u64) + Sync)) -> Result<Vec<Facts>, Error> {
+fn in_parallel(build: &Build, threads: usize, told: &(dyn Fn(u64) + Sync)) -> Result<Vec<Facts>, Error> {
+    let units = &build.units;
     let next = Mutex::new(units.iter().enumerate());
     let done: Mutex<Vec<(usize, Result<Facts, Error>)>> = Mutex::new(Vec::with_capacity(units.len()));
     let work = || {
         loop {
             let taken = next.lock().ok().and_then(|mut next| next.next());
             let Some((index, unit)) = taken else { return };
-            let facts = read_unit(unit);
+            let facts = read_unit(unit, &build.root);
             told(unit.bytes);
             if let Ok(mut done) = done.lock() {
                 done.push((index, facts));
@@ -152,20 +163,40 @@ fn in_parallel(units: &[Unit], threads: usize, told: &(dyn Fn(u64) + Sync)) -> R
     done.into_iter().map(|(_, facts)| facts).collect()
 }
 
-fn read_unit(unit: &Unit) -> Result<Facts, Error> {
+fn read_unit(unit: &Unit, root: &Path) -> Result<Facts, Error> {
     let mut facts = Facts::default();
     for dump in &unit.dumps {
         read_dump(dump, &mut facts)?;
     }
-    match Image::open(&unit.object) {
-        Ok(image) => read_image(&image, &mut facts)?,
-        Err(error) => {
-            facts.skipped.push(Skipped { path: unit.object.clone(), reason: error.to_string() });
+    if is_bitcode_file(&unit.object) {
+        facts.is_clang = true;
+    } else {
+        match Image::open(&unit.object) {
+            Ok(image) => read_image(&image, &mut facts)?,
+            Err(error) => {
+                facts.skipped.push(Skipped { path: unit.object.clone(), reason: error.to_string() });
+            }
         }
+    }
+    let mut files = SourceFiles::new(root, &unit.object);
+    for (from, to, _, _) in &mut facts.ties {
+        for place in [&mut from.place, &mut to.place].into_iter().flatten() {
+            place.file = files.known_as(&place.file);
+        }
+    }
+    for (_, place) in &mut facts.places {
+        place.file = files.known_as(&place.file);
     }
     facts.sources.sort();
     facts.sources.dedup();
     Ok(facts)
+}
+
+fn is_bitcode_file(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut head = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && is_bitcode(&head)
 }
 
 fn read_dump(dump: &Dump, facts: &mut Facts) -> Result<(), Error> {
@@ -214,7 +245,7 @@ fn read_dump(dump: &Dump, facts: &mut Facts) -> Result<(), Error> {
                 .map_err(|line| bad(line, "YAML documents of optimisations, each from `---` to `...`"))?;
             for call in inlined {
                 let callee = End { name: call.callee, place: call.place };
-                let caller = End { name: call.caller, place: None };
+                let caller = End { name: call.caller, place: call.caller_place };
                 facts.ties.push((callee, caller, Reason::Inlined, Source::Remarks));
             }
             Source::Remarks
@@ -227,6 +258,8 @@ fn read_dump(dump: &Dump, facts: &mut Facts) -> Result<(), Error> {
 fn read_image(image: &Image, facts: &mut Facts) -> Result<(), Error> {
     let functions = image.functions();
     let plain = |name: &str| End { name: name.to_owned(), place: None };
+    let comment = image.section(".comment");
+    facts.is_clang = comment.is_some_and(|text| text.windows(5).any(|word| word == b"clang"));
     for function in functions.iter() {
         facts.functions.push((function.name.to_owned(), function.weak));
         if let Some((base, reason)) = symbols::origin(function.name) {
@@ -275,6 +308,7 @@ fn read_image(image: &Image, facts: &mut Facts) -> Result<(), Error> {
         }
         names.push(name);
     }
+    outlined_by_place(&sources.functions, &names, facts);
     for call in &sources.inlined {
         if let (Some(callee), Some(caller)) =
             (names.get(call.callee as usize), names.get(call.caller as usize))
@@ -283,6 +317,22 @@ fn read_image(image: &Image, facts: &mut Facts) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// clang names the tasks of OpenMP without a word of the function that they stand in (`.omp_task_entry.`): it is the
+/// one that begins last before them.
+fn outlined_by_place(functions: &[SourceFunction], names: &[String], facts: &mut Facts) {
+    let plain = |name: &str| End { name: name.to_owned(), place: None };
+    let is_outlined = |name: &str| name.starts_with(".omp") || name.starts_with("__omp");
+    let all = || functions.iter().zip(names);
+    for (inner, name) in all().filter(|(function, name)| is_outlined(name) && function.address.is_some()) {
+        let around = all().filter(|(function, name)| {
+            function.file == inner.file && function.line <= inner.line && !is_outlined(name)
+        });
+        if let Some((_, around)) = around.max_by_key(|(function, _)| function.line) {
+            facts.ties.push((plain(around), plain(name), Reason::Outlined, Source::Debug));
+        }
+    }
 }
 
 /// All ordered pairs next to each other, both ways: enough for a closure, and few.
@@ -299,34 +349,30 @@ fn end(graph: &mut Graph, unit: UnitId, end: End) -> NodeId {
     node
 }
 
-/// Dumps of a link name functions of all units: the ends are found again by name and place.
-fn join_links(graph: &mut Graph, ties: Vec<(UnitId, (End, End, Reason, Source))>) {
+/// Dumps of a link name functions of all units: the ends are found again by name and place. The functions of the linked
+/// program stand for those of the objects it was made of.
+fn join_links(graph: &mut Graph, links: &[UnitId], ties: Vec<(UnitId, (End, End, Reason, Source))>) {
     for (unit, (from, to, reason, source)) in ties {
-        let (from, to) = (everywhere(graph, unit, from), everywhere(graph, unit, to));
-        for &from in &from {
-            for &to in &to {
-                graph.tie(from, to, reason.clone(), source);
-            }
+        let (from, to) = (end(graph, unit, from), end(graph, unit, to));
+        graph.tie(from, to, reason, source);
+    }
+    let linked: Vec<NodeId> =
+        graph.nodes().filter(|(_, node)| links.contains(&node.unit)).map(|(id, _)| id).collect();
+    for own in linked {
+        let Some(node) = graph.get(own) else { continue };
+        // Static functions of one name in several files: where the place is not known, it may be any.
+        let same = |other: &NodeId| {
+            graph.get(*other).is_some_and(|other| {
+                let apart = other.place.is_some() && node.place.is_some() && other.place != node.place;
+                !links.contains(&other.unit) && !apart
+            })
+        };
+        let others: Vec<NodeId> = graph.named(&node.name).iter().copied().filter(same).collect();
+        for other in others {
+            graph.tie(other, own, Reason::LinkTime, Source::Symbols);
+            graph.tie(own, other, Reason::LinkTime, Source::Symbols);
         }
     }
-}
-
-/// The nodes that a name of a link may stand for, its own among them.
-fn everywhere(graph: &mut Graph, unit: UnitId, named: End) -> Vec<NodeId> {
-    let own = graph.node(unit, &named.name);
-    let mut nodes = vec![own];
-    let same = |node: &NodeId| {
-        *node != own && graph.get(*node).is_some_and(|node| node.place.is_some() && node.place == named.place)
-    };
-    nodes.extend(graph.named(&named.name).iter().copied().filter(same).collect::<Vec<_>>());
-    if let Some(place) = named.place {
-        graph.set_place(own, place);
-    }
-    for other in nodes.clone() {
-        graph.tie(other, own, Reason::LinkTime, Source::IpaClones);
-        graph.tie(own, other, Reason::LinkTime, Source::IpaClones);
-    }
-    nodes
 }
 
 fn tie_all(graph: &mut Graph, nodes: &[NodeId]) {

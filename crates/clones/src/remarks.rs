@@ -16,6 +16,8 @@ pub struct Inlined {
     pub place: Option<Place>,
     /// Mangled name of the function that holds the code now.
     pub caller: String,
+    /// Where that is declared; with debug information only.
+    pub caller_place: Option<Place>,
 }
 
 /// The inlined calls of a record.
@@ -49,19 +51,37 @@ struct Document {
     function: String,
     callee: Option<String>,
     place: Option<Place>,
-    /// Whether the last argument was the callee, whose place follows.
-    at_callee: bool,
+    caller: Option<String>,
+    caller_place: Option<Place>,
+    /// The last argument, whose place follows.
+    after: Argument,
+}
+
+/// What an argument names.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Argument {
+    Callee,
+    Caller,
+    #[default]
+    Other,
 }
 
 impl Document {
     fn line(&mut self, line: &str) {
         let Some((key, value)) = line.split_once(':') else { return };
-        let at_callee = std::mem::replace(&mut self.at_callee, key == "  - Callee");
+        let argument = match key {
+            "  - Callee" => Argument::Callee,
+            "  - Caller" => Argument::Caller,
+            _ => Argument::Other,
+        };
+        let after = std::mem::replace(&mut self.after, argument);
         match key {
             "Name" => self.name = unquoted(value.trim()),
             "Function" => self.function = unquoted(value.trim()),
             "  - Callee" => self.callee = Some(unquoted(value.trim())),
-            "    DebugLoc" if at_callee => self.place = place(value),
+            "  - Caller" => self.caller = Some(unquoted(value.trim())),
+            "    DebugLoc" if after == Argument::Callee => self.place = place(value),
+            "    DebugLoc" if after == Argument::Caller => self.caller_place = place(value),
             _ => {}
         }
     }
@@ -69,7 +89,9 @@ impl Document {
     fn inlined(self) -> Option<Inlined> {
         let is_inlined = self.passed && (self.name == "Inlined" || self.name == "AlwaysInline");
         let callee = self.callee.filter(|_| is_inlined)?;
-        Some(Inlined { callee, place: self.place, caller: self.function })
+        // The place is that of the argument, which in chains of inlining may be another function than the holder.
+        let caller_place = self.caller_place.filter(|_| self.caller.as_ref() == Some(&self.function));
+        Some(Inlined { callee, place: self.place, caller: self.function, caller_place })
     }
 }
 
@@ -107,7 +129,10 @@ mod tests {
         let text = document("Passed", "Inlined") + &document("Missed", "NoDefinition");
         let place = Some(Place { file: "a.c".into(), line: 1 });
         let inlined = inlined(&text);
-        assert_eq!(inlined, Ok(vec![Inlined { callee: "tiny".into(), place, caller: "main".into() }]));
+        assert_eq!(
+            inlined,
+            Ok(vec![Inlined { callee: "tiny".into(), place, caller: "main".into(), caller_place: None }])
+        );
         assert_eq!(super::inlined("Callgraph"), Err(1));
         assert_eq!(super::inlined("--- !Passed\nPass: inline\n"), Err(2));
     }

@@ -10,8 +10,14 @@ use std::time::{Duration, SystemTime};
 
 /// A compilation ends within this time after its dumps were written; a wider gap means two compilations.
 const ONE_COMPILATION: Duration = Duration::from_secs(15 * 60);
+/// Few files take longer from their dumps to their object.
+const ONE_FILE: Duration = Duration::from_secs(30);
 /// No tree of a build is deeper.
 const MAX_DEPTH: usize = 64;
+
+/// What clang puts behind the name of a program that it optimised at link time: `prog-opt.ld.yaml`, and with thin
+/// link-time optimisation `prog-opt.ld.yaml.thin.1.yaml` and so on.
+const LINK_REMARKS: &str = "-opt.ld.yaml";
 
 /// What a dump is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,12 +57,16 @@ pub struct Unit {
 /// The files of a build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Build {
+    /// The directory.
+    pub root: PathBuf,
     /// Object files, sorted by name; programs where there are no object files, or where they have dumps of their own.
     pub units: Vec<Unit>,
     /// Programs and libraries, for names that the linker gave one address.
     pub linked: Vec<PathBuf>,
     /// Files left out, and why.
     pub skipped: Vec<(PathBuf, String)>,
+    /// Dumps that are used, but may be older than they should be.
+    pub doubts: Vec<(PathBuf, String)>,
 }
 
 struct Found {
@@ -74,12 +84,23 @@ pub fn scan(root: &Path) -> Result<Build, Error> {
     let mut found =
         Found { objects: BTreeMap::new(), linked: BTreeMap::new(), dumps: Vec::new(), skipped: Vec::new() };
     walk(root, 0, &mut found)?;
-    let mut build = Build { skipped: found.skipped, ..Build::default() };
+    let mut build = Build { root: root.to_owned(), skipped: found.skipped, ..Build::default() };
     let mut dumps: BTreeMap<PathBuf, Vec<Dump>> = BTreeMap::new();
     found.dumps.sort_by(|a, b| a.0.path.cmp(&b.0.path));
     for (dump, written) in found.dumps {
         match owner(&dump, written, &found.objects, &found.linked) {
-            Ok(object) => dumps.entry(object).or_default().push(dump),
+            Ok((object, apart)) => {
+                if apart > ONE_FILE {
+                    let object = object.file_name().unwrap_or_default().to_string_lossy();
+                    let seconds = apart.as_secs();
+                    let doubt = format!(
+                        "written {seconds} s before {object}: if that was compiled again without the options for \
+                         dumps, this is stale; clean and build again"
+                    );
+                    build.doubts.push((dump.path.clone(), doubt));
+                }
+                dumps.entry(object).or_default().push(dump);
+            }
             Err(reason) => build.skipped.push((dump.path, reason)),
         }
     }
@@ -127,7 +148,9 @@ fn file(path: PathBuf, written: SystemTime, found: &mut Found) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let dump =
         [(".ipa-clones", DumpKind::IpaClones), (".icf", DumpKind::Icf), (".opt.yaml", DumpKind::Remarks)];
-    if let Some((_, kind)) = dump.into_iter().find(|(end, _)| name.ends_with(end)) {
+    let dump = dump.into_iter().find(|(end, _)| name.ends_with(end));
+    let dump = dump.or_else(|| name.contains(LINK_REMARKS).then_some(("", DumpKind::Remarks)));
+    if let Some((_, kind)) = dump {
         found.dumps.push((Dump { path, kind }, written));
         return;
     }
@@ -149,7 +172,13 @@ fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
     use std::io::Read as _;
     let mut head = [0u8; 18];
     let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
-    if read.map_err(|error| error.to_string())? < head.len() || !head.starts_with(b"\x7fELF") {
+    if read.map_err(|error| error.to_string())? < head.len() {
+        return Ok(None);
+    }
+    if is_bitcode(&head) {
+        return Ok(Some(Elf::Object));
+    }
+    if !head.starts_with(b"\x7fELF") {
         return Ok(None);
     }
     let [.., low, high] = head;
@@ -163,6 +192,11 @@ fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
         2 | 3 => Ok(Some(Elf::Linked)),
         _ => Ok(None),
     }
+}
+
+/// Whether a file begins as clang's objects for link-time optimisation do, which hold no machine code.
+pub(crate) fn is_bitcode(head: &[u8]) -> bool {
+    head.starts_with(b"BC\xc0\xde") || head.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
 }
 
 /// An object file that `ld -r` made of others would state every function twice.
@@ -182,7 +216,7 @@ fn composite(path: &Path) -> Result<Option<Elf>, String> {
 
 fn is_link_dump(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.contains(".wpa.") || name.contains(".ltrans.")
+    name.contains(".wpa.") || name.contains(".ltrans.") || name.contains(LINK_REMARKS)
 }
 
 /// The file that a dump belongs to, or why it belongs to none.
@@ -191,7 +225,7 @@ fn owner(
     written: SystemTime,
     objects: &BTreeMap<PathBuf, SystemTime>,
     linked: &BTreeMap<PathBuf, SystemTime>,
-) -> Result<PathBuf, String> {
+) -> Result<(PathBuf, Duration), String> {
     let name = dump.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some(output) = output_name(&name, dump.kind) else {
         return Err("its name is not one that gcc or clang gives a dump".to_owned());
@@ -217,13 +251,16 @@ fn owner(
             "stale: it and {object} were written {minutes} minutes apart, by two compilations; clean and build again"
         ));
     }
-    Ok(object.clone())
+    Ok((object.clone(), made.duration_since(written).unwrap_or_default()))
 }
 
 /// What `-o` named, without its ending: `out` for `out.c.000i.ipa-clones` and `out.opt.yaml`.
 fn output_name(name: &str, kind: DumpKind) -> Option<&str> {
     let pass = match kind {
-        DumpKind::Remarks => return name.strip_suffix(".opt.yaml"),
+        DumpKind::Remarks => {
+            let of_link = name.split_once(LINK_REMARKS).map(|(output, _)| output);
+            return of_link.or_else(|| name.strip_suffix(".opt.yaml"));
+        }
         DumpKind::IpaClones => name.strip_suffix(".ipa-clones")?,
         DumpKind::Icf => name.strip_suffix(".icf")?,
     };
@@ -253,6 +290,7 @@ mod tests {
         assert_eq!(of("prog.ltrans12.ltrans.000i.ipa-clones"), Some("prog"));
         assert_eq!(output_name("a.b.cc.079i.icf", DumpKind::Icf), Some("a.b"));
         assert_eq!(output_name("cl.opt.yaml", DumpKind::Remarks), Some("cl"));
+        assert_eq!(output_name("a-b-opt.ld.yaml.thin.1.yaml", DumpKind::Remarks), Some("a-b"));
         for name in [".ipa-clones", "a.ipa-clones", "a.c.ipa-clones", "a.c.xi.ipa-clones"] {
             assert_eq!(of(name), None, "{name}");
         }

@@ -52,13 +52,24 @@ pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> 
     let in_file = |node: NodeId, file: &str| {
         same_file(unit(node), file) || place(node).is_some_and(|place| same_file(&place.file, file))
     };
-    let all = graph.named(name).iter().copied();
-    let nodes: Vec<NodeId> = all.filter(|node| file.is_none_or(|file| in_file(*node, file))).collect();
+    let mut all = graph.named(name).to_vec();
+    if all.is_empty() && name.len() <= LONGEST {
+        let reads = |node: &(NodeId, &crate::Node)| {
+            demangled(&node.1.name).is_some_and(|names| names.contains(&name.to_owned()))
+        };
+        all = graph.nodes().filter(reads).map(|(id, _)| id).collect();
+    }
+    let nodes: Vec<NodeId> =
+        all.into_iter().filter(|node| file.is_none_or(|file| in_file(*node, file))).collect();
     let mut by_place: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
+    // One function of the source, inlined here and there, may be known by its place in some units only.
+    let any_place = nodes.iter().any(|node| place(*node).is_some());
     for &node in &nodes {
-        // One function of the source, inlined here and there, may be known by its place in some units only.
-        let file = place(node).map_or_else(|| unit(node).to_owned(), |place| place.file.clone());
-        by_place.entry(file).or_default().push(node);
+        match place(node) {
+            Some(place) => by_place.entry(place.file.clone()).or_default().push(node),
+            None if any_place => {}
+            None => by_place.entry(unit(node).to_owned()).or_default().push(node),
+        }
     }
     match by_place.len() {
         0 => Err(Unclear::Unknown { name: asked.to_owned(), nearest: nearest(analysis, name) }),
@@ -71,6 +82,13 @@ pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> 
             Err(Unclear::Several { name: asked.to_owned(), choices })
         }
     }
+}
+
+/// How people write a mangled name of C++: with and without parameters.
+fn demangled(name: &str) -> Option<[String; 2]> {
+    let symbol = cpp_demangle::Symbol::new(name.strip_prefix("_Z").map(|_| name)?).ok()?;
+    let bare = cpp_demangle::DemangleOptions::new().no_params();
+    Some([symbol.demangle().ok()?, symbol.demangle_with_options(&bare).ok()?])
 }
 
 fn nearest(analysis: &Analysis, name: &str) -> Vec<String> {

@@ -4,7 +4,7 @@ use crate::graph::Reason;
 use image::{Function, Functions};
 
 /// What gcc and clang put after a name (before a number, where one follows) when they make a function from another.
-const SUFFIXES: [(&str, Reason); 15] = [
+const SUFFIXES: [(&str, Reason); 13] = [
     ("cold", Reason::Cold),
     ("part", Reason::Part),
     ("isra", Reason::ScalarReplacement),
@@ -13,8 +13,6 @@ const SUFFIXES: [(&str, Reason); 15] = [
     ("argprom", Reason::ScalarReplacement),
     ("_omp_fn", Reason::Outlined),
     ("_omp_cpyfn", Reason::Outlined),
-    ("omp_outlined", Reason::Outlined),
-    ("omp_outlined_debug__", Reason::Outlined),
     ("lto_priv", Reason::LinkTime),
     ("llvm", Reason::LinkTime),
     ("localalias", Reason::SameAddress),
@@ -29,6 +27,10 @@ const TARGETS: [&str; 10] =
 /// The function that a name's last suffix says it was made from, and how: `f.constprop.0.isra.0` was made from
 /// `f.constprop.0`. `None` for a name of the source.
 pub fn origin(name: &str) -> Option<(&str, Reason)> {
+    // clang hangs further names behind: `f.omp_outlined.omp.reduction.reduction_func`.
+    if let Some((base, _)) = name.split_once(".omp_outlined").filter(|(base, _)| !base.is_empty()) {
+        return Some((base, Reason::Outlined));
+    }
     let unnumbered = match name.rsplit_once('.') {
         Some((rest, number)) if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) => {
             rest
@@ -70,6 +72,7 @@ mod tests {
         assert_eq!(of("f.cold"), expect("f", "cold"));
         assert_eq!(of("f.cold.3"), expect("f", "cold"));
         assert_eq!(of("f._omp_fn.0"), expect("f", "outlined"));
+        assert_eq!(of("f.omp_outlined_debug__.omp.reduction.reduction_func"), expect("f", "outlined"));
         assert_eq!(of("f.sse4.2"), expect("f", "target clone"));
         assert_eq!(of("f.arch_haswell"), expect("f", "target clone"));
         assert_eq!(of("f.llvm.123456789"), expect("f", "link-time"));

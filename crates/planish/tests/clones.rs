@@ -84,13 +84,21 @@ fn a_patch_stands_for_the_functions_it_touches() {
     if !compile(dir, &["inline.c"], &[]) {
         return;
     }
-    let diff = "--- a/inline.c\n+++ b/inline.c\n@@ -3 +3 @@\n-old\n+new\n@@ -1 +1 @@\n-old\n+new\n";
-    std::fs::write(dir.join("fix.diff"), diff).unwrap();
-    let done = planish(dir, &["build", "--patch", "fix.diff", "--format", "json"]);
+    let source = std::fs::read_to_string(dir.join("inline.c")).unwrap();
+    let line = |number: usize| source.lines().nth(number - 1).unwrap();
+    let hunk = |number: usize| format!("@@ -{number} +{number} @@\n-{}\n+new\n", line(number));
+    let diff = format!("--- a/inline.c\n+++ b/inline.c\n{}{}", hunk(1), hunk(3));
+    std::fs::write(dir.join("fix.diff"), &diff).unwrap();
+    // The sources are looked for below the directory that is given.
+    let done = planish(dir, &[".", "--patch", "fix.diff", "--format", "json"]);
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(told["members"][0]["name"], "tiny", "{told}");
     assert_eq!(told["patch_outside_functions"][0]["line"], 1);
     assert!(text(&done.stderr).contains("inline.c:1 lies in no function"), "{}", text(&done.stderr));
+    std::fs::write(dir.join("fix.diff"), diff.replace("static int", "static long")).unwrap();
+    let done = planish(dir, &[".", "--patch", "fix.diff"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done.stderr).contains("does not fit inline.c, line 3"), "{}", text(&done.stderr));
     std::fs::write(dir.join("fix.diff"), "no diff").unwrap();
     let done = planish(dir, &["build", "--patch", "fix.diff"]);
     assert_eq!(done.status.code(), Some(2));

@@ -103,13 +103,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let analysis = read(directory, global)?;
     let mut touches = Touched::default();
     if let Some(patch) = &args.patch {
-        touches = touched_by(patch, &analysis)?;
+        touches = touched_by(patch, directory, &analysis)?;
     }
     let mut asked: Vec<NodeId> = touches.functions.clone();
     for name in &args.function {
         asked.extend(select(&analysis, name).with_context(|| directory.display().to_string())?);
     }
     if asked.is_empty() && args.patch.is_none() {
+        if matches!(args.format, Shape::Flat | Shape::Dot) {
+            bail!("--format flat and dot are for closures; give --function or --patch");
+        }
         return tell::summary(&analysis, args.format).map(|()| FINE);
     }
     let found = closure(&analysis.graph, &asked);
@@ -120,6 +123,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     )?;
     if !global.quiet {
         tell::notes(&analysis, &touches);
+        tell::no_code(&analysis, &found);
     }
     Ok(FINE)
 }
@@ -136,9 +140,11 @@ fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {
     Ok(analyse(&build, global.threads(), &|bytes| bar.add(bytes))?)
 }
 
-fn touched_by(patch: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
+fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
     let name = patch.display();
-    let text = std::fs::read_to_string(patch).with_context(|| name.to_string())?;
+    // Patches of old sources may be in Latin-1.
+    let text = std::fs::read(patch).with_context(|| name.to_string())?;
+    let text = String::from_utf8_lossy(&text);
     let hunks = hunks(&text).map_err(|line| match line {
         0 => anyhow::anyhow!(
             "{name}: expected a unified diff with at least one hunk `@@ -1,2 +1,2 @@`, found none"
@@ -147,5 +153,22 @@ fn touched_by(patch: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
             anyhow::anyhow!("{name}, line {line}: this is no line of a unified diff, or a hunk is cut off")
         }
     })?;
-    Ok(touched(&analysis.graph, &hunks))
+    let source = |file: &str| {
+        let bytes = std::fs::read(root.join(file)).or_else(|_| std::fs::read(file)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let found = touched(&analysis.graph, &hunks, &source);
+    for hunk in &hunks {
+        let misfit = source(&hunk.file).and_then(|text| Some((hunk.misfit(&text)?, text)));
+        if let Some((line, text)) = misfit {
+            let own = text.lines().nth(line as usize - 1).unwrap_or("the end of the file");
+            bail!(
+                "{name}: does not fit {}, line {line}: expected `{}`, found `{own}`; give the patch before it is applied, \
+                 and the sources of the build",
+                hunk.file,
+                hunk.quoted.get(&line).map_or("", String::as_str)
+            );
+        }
+    }
+    Ok(found)
 }

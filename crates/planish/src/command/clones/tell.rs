@@ -2,7 +2,7 @@
 
 use super::Shape;
 use crate::cli::Format;
-use clones::possible::{Possible, RELIANCES, Relation};
+use clones::possible::{CLANG_REMEDY, Possible, RELIANCES, Relation};
 use clones::{Analysis, Closure, Difference, Edge, Member, NodeId, Reason, Source, Touched};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,9 +109,13 @@ fn possible_lines(told: &Told<'_>, text: &mut String) {
     if told.possible.is_empty() {
         return;
     }
-    let _ = writeln!(text, "\npossible, without proof (gcc's flags rule them out):");
+    let _ = writeln!(text, "\npossible, without proof; what rules them out:");
     for found in told.possible {
-        let flags: Vec<&str> = reliances(found.relation).map(|(_, flag)| flag).collect();
+        let clang = is_clang(told.analysis, found.other);
+        let flags: Vec<&str> = match clang {
+            true => vec![CLANG_REMEDY],
+            false => reliances(found.relation).map(|(_, flag)| flag).collect(),
+        };
         let how = match found.relation {
             Relation::Caller => "calls",
             Relation::Callee => "is called by",
@@ -124,6 +128,11 @@ fn possible_lines(told: &Told<'_>, text: &mut String) {
             flags.join(" ")
         );
     }
+}
+
+fn is_clang(analysis: &Analysis, node: NodeId) -> bool {
+    let unit = analysis.graph.get(node).map(|node| node.unit.0 as usize);
+    unit.and_then(|unit| analysis.is_clang.get(unit)).copied().unwrap_or(false)
 }
 
 fn reliances(relation: Relation) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -171,13 +180,17 @@ fn to_json(told: &Told<'_>) -> Value {
         "members": told.closure.members.iter().map(member).collect::<Vec<_>>(),
         "possible": told.possible.iter().map(possible).collect::<Vec<_>>(),
         "patch_outside_functions": elsewhere,
-        "skipped": skipped_json(analysis),
+        "skipped": skipped_json(analysis), "may_be_stale": files_json(&analysis.doubts),
+        "patch_files_unread": told.touched.unread,
     })
 }
 
 fn skipped_json(analysis: &Analysis) -> Vec<Value> {
-    let skipped = analysis.skipped.iter();
-    skipped.map(|it| json!({ "path": it.path.display().to_string(), "reason": it.reason })).collect()
+    files_json(&analysis.skipped)
+}
+
+fn files_json(files: &[clones::Skipped]) -> Vec<Value> {
+    files.iter().map(|it| json!({ "path": it.path.display().to_string(), "reason": it.reason })).collect()
 }
 
 fn dot(told: &Told<'_>) -> String {
@@ -263,12 +276,32 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Says when nothing of a closure has code: stale dumps, or names that were never emitted.
+pub fn no_code(analysis: &Analysis, closure: &Closure) {
+    let empty = closure.members.iter().all(|member| !has_code(analysis, member.node));
+    if empty && !closure.members.is_empty() {
+        eprintln!("planish: nothing of this closure has code in the objects; are the dumps of this build?");
+    }
+}
+
 /// Says on standard error what was left out.
 pub fn notes(analysis: &Analysis, touched: &Touched) {
     for (file, line) in &touched.elsewhere {
         eprintln!(
             "planish: {file}:{line} lies in no function of this build: what changes with it is not known"
         );
+    }
+    for file in &touched.unread {
+        eprintln!(
+            "planish: {file} cannot be read here: each line of the patch counts for the function that begins last before \
+             it; types, macros and data between functions are not told apart"
+        );
+    }
+    for doubt in analysis.doubts.iter().take(NOTES) {
+        eprintln!("planish: {} may be stale: {}", doubt.path.display(), doubt.reason);
+    }
+    if analysis.graph.nodes().all(|(_, node)| !node.has_code) {
+        eprintln!("planish: no object here has symbols of functions; is this build stripped?");
     }
     for skipped in analysis.skipped.iter().take(NOTES) {
         eprintln!("planish: {} left out: {}", skipped.path.display(), skipped.reason);
