@@ -72,6 +72,12 @@ fn code(object: &Path) -> BTreeMap<String, String> {
         } else if !name.is_empty() && line.starts_with(['\t', ' ']) && !line.trim_start().starts_with("nop") {
             // Where a function lies shifts when another grows: only names of targets count, and no distances.
             let line = line.split('#').next().unwrap().split(".text+").next().unwrap();
+            // Distances to data move with the size of the code; edits change constants in instructions.
+            let line = line.split_whitespace().map(|word| match word.split_once("(%rip)") {
+                Some((_, rest)) => format!("(%rip){rest}"),
+                None => word.to_owned(),
+            });
+            let line = line.collect::<Vec<_>>().join(" ");
             *found.entry(name.clone()).or_insert_with(String::new) += &(line.trim().to_owned() + "\n");
         }
     }
