@@ -1,5 +1,6 @@
 //! What does planish.toml say? How the program is built, what it is recorded and measured on.
 
+use crate::optimization::Optimize;
 use crate::{Error, split_words};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ pub struct Config {
     /// How it is recorded.
     #[serde(default)]
     pub record: Record,
+    /// Which way leads to the optimised program.
+    #[serde(default)]
+    pub optimize: Optimize,
     /// Read by `planish compare` only ([`crate::variants`]), like the three below.
     #[serde(default, skip_serializing)]
     compare: Option<toml::Value>,
@@ -280,7 +284,7 @@ impl Config {
         if self.record.period == Some(0) {
             return Err("[record] period must be at least 1; 1000 taken branches are usual".into());
         }
-        Ok(())
+        self.optimize.check(&self.build)
     }
 
     /// Refuses `sources` and `inputs` that are not there: what depends on them could never be made anew. `directory` is
@@ -322,6 +326,7 @@ mod tests {
         let example = parse(Config::example()).unwrap();
         let small = parse(SMALL).unwrap();
         assert_eq!(example.record, small.record);
+        assert_eq!(example.optimize, small.optimize);
         assert_eq!(example.evaluate.rounds, small.evaluate.rounds);
         assert_eq!(example.build.sources, small.build.sources);
         // Every key the file may have is in the example, commented out or not.

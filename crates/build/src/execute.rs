@@ -2,9 +2,11 @@
 
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
+use crate::step::{Wrapper, quoted};
 use crate::{Error, Plan, Program, Step, sys};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +53,14 @@ pub fn run(
     std::fs::create_dir_all(&logs).map_err(|source| file_error(&logs, "cannot create", source))?;
     let mut state = State::read(place.directory);
     let total = plan.steps.len();
+    let mut missing: Vec<&PathBuf> = Vec::new();
     for (index, step) in plan.steps.iter().enumerate() {
+        if step.optional && step.inputs.iter().any(|input| missing.contains(&input)) {
+            // Why there is no such file has been said.
+            leave_out(step, place, &mut state);
+            missing.extend(&step.outputs);
+            continue;
+        }
         if state.is_done(step, place.directory)? {
             observe(index, total, Event::Skipped(step));
             continue;
@@ -69,6 +78,8 @@ pub fn run(
             Ok(()) => {}
             Err(error) if step.optional && !stop.load(Ordering::Relaxed) => {
                 observe(index, total, Event::Failed(step, &error));
+                leave_out(step, place, &mut state);
+                missing.extend(&step.outputs);
                 continue;
             }
             Err(error) => return Err(error),
@@ -78,6 +89,14 @@ pub fn run(
         observe(index, total, Event::Finished(step, began.elapsed()));
     }
     Ok(state)
+}
+
+/// What an optional step made in an earlier call belongs to other inputs: nobody shall take it for today's.
+fn leave_out(step: &Step, place: Place, state: &mut State) {
+    state.steps.remove(&step.name);
+    for output in &step.outputs {
+        let _ = std::fs::remove_file(place.directory.join(output));
+    }
 }
 
 /// The name an output has while it is being made.
@@ -116,7 +135,7 @@ fn create(path: &Path) -> Result<File, Error> {
 }
 
 fn prepare(step: &Step, place: Place) -> Result<(), Error> {
-    if let Some(fresh) = &step.fresh_directory {
+    for fresh in &step.fresh_directories {
         let full = place.directory.join(fresh);
         match std::fs::remove_dir_all(&full) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -126,8 +145,22 @@ fn prepare(step: &Step, place: Place) -> Result<(), Error> {
         }
         std::fs::create_dir_all(&full).map_err(|source| file_error(fresh, "cannot create", source))?;
     }
+    for Wrapper { path, compiler } in &step.wrappers {
+        let full = place.directory.join(path);
+        write_wrapper(&full, compiler, place.planish).map_err(|e| file_error(path, "cannot write", e))?;
+    }
     remove_staged(step, place);
     Ok(())
+}
+
+fn write_wrapper(path: &Path, compiler: &str, planish: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let (planish, compiler) = (quoted(&planish.to_string_lossy()), quoted(compiler));
+    let script = format!("#!/bin/sh\nexec {planish} compiler -- {compiler} \"$@\"\n");
+    std::fs::write(path, script)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
 }
 
 /// Half-made outputs help nobody: neither those of a call that was killed nor those of a failed or interrupted step.
@@ -156,11 +189,18 @@ fn spawn_and_wait(
         Program::Named(name) => name.as_ref(),
     };
     let mut command = Command::new(program);
+    let there = |argument: &&String| {
+        let optional = step.not_there.iter().any(|path| path.as_os_str() == argument.as_str());
+        !optional || place.directory.join(argument).is_file()
+    };
     let swap = |argument: &String| match step.outputs.iter().find(|o| o.as_os_str() == argument.as_str()) {
         Some(output) => staged(output).into_os_string(),
         None => argument.into(),
     };
-    command.args(step.arguments.iter().map(swap)).envs(&step.environment).current_dir(place.directory);
+    command
+        .args(step.arguments.iter().filter(there).map(swap))
+        .envs(&step.environment)
+        .current_dir(place.directory);
     command.stdin(Stdio::null());
     command.stdout(match &step.stdout {
         Some(path) => create(&place.directory.join(staged(path)))?,
@@ -261,10 +301,15 @@ fn put_in_place(step: &Step, place: Place) -> Result<(), Error> {
     for (made, kept) in &step.collect {
         let from = place.directory.join(made);
         if !from.is_file() {
-            let next = format!(
-                "check [build] binary in planish.toml, and that the command writes below $PLANISH_OUT ({})",
-                step.environment.get("PLANISH_OUT").map_or("", String::as_str)
-            );
+            let out = step.environment.get("PLANISH_OUT").map_or("", String::as_str);
+            let next = if made.ends_with(crate::reuse::LOG) {
+                "the layout is applied by what PLANISH_CC and PLANISH_CXX name: the build command must compile with them"
+                    .to_owned()
+            } else {
+                format!(
+                    "check [build] binary in planish.toml, and that the command writes below $PLANISH_OUT ({out})"
+                )
+            };
             return Err(Error::NoOutput { step: step.name.clone(), path: made.clone(), next });
         }
         let to = place.directory.join(staged(kept));

@@ -1,83 +1,180 @@
-//! Which flags make a build fit for recording, and which make it use a profile?
+//! Which flags make a build fit for recording, and which make it use a profile or a layout?
 
 use crate::config::{Build, Compiler};
+use crate::optimization::Optimize;
 use crate::toolchain::Toolchain;
 use std::collections::BTreeMap;
 
-/// Which of the two builds.
+/// Where the builds' knowledge of the program's runs comes from. Paths are as flags name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase<'a> {
-    /// The one that is recorded and measured against.
+    /// None: the program that is recorded and measured against.
     Baseline,
-    /// The one that uses the profile at this absolute path.
+    /// The sample profile at this path.
     Profiled(&'a str),
+    /// None, but the program counts its own blocks when it runs.
+    Instrumented,
+    /// What an instrumented program counted, merged at this path.
+    Counted(&'a str),
+}
+
+impl Phase<'_> {
+    fn has_profile(self) -> bool {
+        matches!(self, Phase::Profiled(_) | Phase::Counted(_))
+    }
+}
+
+/// What a build is made fit for besides its phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras<'a> {
+    /// The program says where its basic blocks lie, so that a layout can be computed from its recording.
+    pub address_map: bool,
+    /// The program keeps its relocations, which BOLT needs.
+    pub relocations: bool,
+    /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the first from
+    /// [`crate::reuse`] unless the linker compiles (ThinLTO).
+    pub layout: Option<(&'a str, &'a str)>,
 }
 
 /// The variables a build command gets.
 ///
-/// Both builds carry the same debug information: the profile is laid over source lines and discriminators, so the
+/// All builds carry the same debug information: the profile is laid over source lines and discriminators, so the
 /// rebuild must produce the same ones. It costs file size, no run time.
-pub fn variables(build: &Build, tools: &Toolchain, phase: Phase, out: &str) -> BTreeMap<String, String> {
-    let mut compile = vec![build.optimize.as_str()];
-    let mut link: Vec<&str> = Vec::new();
-    let use_profile = match (phase, build.compiler) {
-        (Phase::Baseline, _) => String::new(),
-        (Phase::Profiled(path), Compiler::Clang) => format!("-fprofile-sample-use={path}"),
-        (Phase::Profiled(path), Compiler::Gcc) => format!("-fauto-profile={path}"),
-    };
+pub fn variables(
+    build: &Build,
+    options: &Optimize,
+    tools: &Toolchain,
+    (phase, extras): (Phase, Extras),
+    out: &str,
+) -> BTreeMap<String, String> {
+    let mut flags = Flags { compile: vec![build.optimize.clone()], link: vec![build.optimize.clone()] };
     match build.compiler {
         Compiler::Clang => {
             // -gmlt is lines and inlining only; discriminators and linkage names come with the second flag; the third
             // gives static functions of one name in two files names of their own, in the profile as well.
-            compile.extend(["-gmlt", "-fdebug-info-for-profiling", "-funique-internal-linkage-names"]);
-            link.extend([build.optimize.as_str(), "-fuse-ld=lld", "-Wl,--build-id"]);
-            if build.thinlto {
-                compile.push("-flto=thin");
-                link.push("-flto=thin");
-            }
+            flags.compile("-gmlt -fdebug-info-for-profiling -funique-internal-linkage-names");
+            flags.link("-fuse-ld=lld -Wl,--build-id");
         }
         Compiler::Gcc => {
             // -g1 would leave out the inlined calls that the profile is nested by.
-            compile.push("-g");
-            link.extend([build.optimize.as_str(), "-Wl,--build-id"]);
+            flags.compile("-g");
+            flags.link("-Wl,--build-id");
         }
     }
-    compile.push(build.flags.trim());
-    link.push(build.flags.trim());
-    compile.push(&use_profile);
     if build.thinlto {
-        // With ThinLTO functions are inlined across files at link time, and the profile is read there once more.
-        link.push(&use_profile);
+        flags.both("-flto=thin");
     }
-    if phase != Phase::Baseline {
-        if build.compiler == Compiler::Clang {
-            // Ext-TSP block placement: -5 % taken branches on SQLite against the default placement. The limit keeps
-            // compile time bounded; functions beyond it are placed the old way.
-            let ext_tsp = ["-mllvm", "-enable-ext-tsp-block-placement"];
-            compile.extend(ext_tsp);
-            if build.thinlto {
-                link.push("-Wl,-mllvm,-enable-ext-tsp-block-placement");
-            }
-        }
-        compile.push(build.profiled_flags.trim());
-        link.push(build.profiled_flags.trim());
+    flags.both(build.flags.trim());
+    add_profile(&mut flags, build, phase);
+    if phase.has_profile() {
+        add_options(&mut flags, build, options);
+        flags.both(build.profiled_flags.trim());
     }
-    let join = |words: &[&str]| words.iter().filter(|w| !w.is_empty()).copied().collect::<Vec<_>>().join(" ");
-    let compile = join(&compile);
-    let rust = rust_flags(tools, phase);
+    add_extras(&mut flags, build, extras);
+    let compile = flags.compile.join(" ");
     [
         ("PLANISH_CC", tools.cc.clone()),
         ("PLANISH_CXX", tools.cxx.clone()),
         ("PLANISH_LD", tools.ld.clone()),
         ("PLANISH_CFLAGS", compile.clone()),
         ("PLANISH_CXXFLAGS", compile),
-        ("PLANISH_LDFLAGS", join(&link)),
-        ("PLANISH_RUSTFLAGS", rust),
+        ("PLANISH_LDFLAGS", flags.link.join(" ")),
+        ("PLANISH_RUSTFLAGS", rust_flags(tools, phase)),
         ("PLANISH_OUT", out.to_owned()),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))
     .collect()
+}
+
+struct Flags {
+    compile: Vec<String>,
+    link: Vec<String>,
+}
+
+impl Flags {
+    fn compile(&mut self, flags: &str) {
+        self.compile.extend((!flags.is_empty()).then(|| flags.to_owned()));
+    }
+
+    fn link(&mut self, flags: &str) {
+        self.link.extend((!flags.is_empty()).then(|| flags.to_owned()));
+    }
+
+    fn both(&mut self, flags: &str) {
+        self.compile(flags);
+        self.link(flags);
+    }
+}
+
+fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
+    match (phase, build.compiler) {
+        (Phase::Baseline, _) => {}
+        (Phase::Profiled(path), compiler) => {
+            let flag = if compiler == Compiler::Clang { "-fprofile-sample-use" } else { "-fauto-profile" };
+            flags.compile(&format!("{flag}={path}"));
+            if build.thinlto {
+                // With ThinLTO functions are inlined across files at link time, and the profile is read there once more.
+                flags.link(&format!("{flag}={path}"));
+            }
+        }
+        (Phase::Instrumented, _) => flags.both("-fprofile-generate"),
+        (Phase::Counted(path), _) => flags.both(&format!("-fprofile-use={path}")),
+    }
+}
+
+/// The named options of `[optimize]`.
+fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
+    if build.compiler == Compiler::Clang && options.ext_tsp {
+        // Ext-TSP block placement: -5 % taken branches on SQLite against the default placement. The compiler's own
+        // limit of blocks keeps compile time bounded; functions beyond it are placed the old way.
+        flags.compile("-mllvm -enable-ext-tsp-block-placement");
+        if build.thinlto {
+            flags.link("-Wl,-mllvm,-enable-ext-tsp-block-placement");
+        }
+    }
+    // What the code generator is told by a function's attributes goes through ThinLTO by itself; the rest the linker
+    // must be told, too. clang hands these two on from the flags of the link.
+    for (wanted, flag) in [
+        (options.split_functions, "-fsplit-machine-functions"),
+        (options.function_sections, "-ffunction-sections"),
+    ] {
+        if wanted {
+            flags.compile(flag);
+            flags.link(if build.thinlto { flag } else { "" });
+        }
+    }
+    if options.group_text {
+        flags.link("-Wl,-z,keep-text-section-prefix");
+    }
+    if let Some(bytes) = options.align_functions {
+        flags.compile(&format!("-falign-functions={bytes}"));
+    }
+    if let Some(bytes) = options.align_loops {
+        flags.compile(&format!("-falign-loops={bytes}"));
+        if build.thinlto {
+            flags.link(&format!("-Wl,-mllvm,-align-loops={bytes}"));
+        }
+    }
+}
+
+fn add_extras(flags: &mut Flags, build: &Build, extras: Extras) {
+    if extras.address_map {
+        flags.compile("-fbasic-block-address-map");
+        if build.thinlto {
+            flags.link("-Wl,--lto-basic-block-address-map");
+        }
+    }
+    if extras.relocations {
+        flags.link("-Wl,--emit-relocs");
+    }
+    if let Some((cc, ld)) = extras.layout {
+        if build.thinlto {
+            flags.link(&format!("-Wl,--lto-basic-block-sections={cc}"));
+        }
+        // Names of functions that the linker removed are no reason for a warning each.
+        flags.link(&format!("-Wl,--symbol-ordering-file={ld} -Wl,--no-warn-symbol-ordering"));
+    }
 }
 
 /// rustc takes sample profiles with `-Z` flags only, so only nightly builds get them.
@@ -118,6 +215,63 @@ mod tests {
             cxx: "clang++-22".into(),
             ld: "ld.lld-22".into(),
             nightly_rust: true,
+            ..Toolchain::default()
+        }
+    }
+
+    fn variables(build: &Build, tools: &Toolchain, phase: Phase, out: &str) -> BTreeMap<String, String> {
+        super::variables(build, &Optimize::default(), tools, (phase, Extras::default()), out)
+    }
+
+    #[test]
+    fn named_options_are_for_builds_with_a_profile() {
+        let options = Optimize {
+            ext_tsp: false,
+            split_functions: true,
+            group_text: true,
+            align_functions: Some(64),
+            align_loops: Some(32),
+            ..Optimize::default()
+        };
+        let flags = |thinlto, phase| {
+            let build = build(Compiler::Clang, thinlto);
+            super::variables(&build, &options, &tools(), (phase, Extras::default()), "o")
+        };
+        let named = "-fsplit-machine-functions -falign-functions=64 -falign-loops=32";
+        let new = flags(false, Phase::Profiled("/p/a"));
+        assert!(new["PLANISH_CFLAGS"].contains(named) && !new["PLANISH_CFLAGS"].contains("mllvm"), "{new:?}");
+        assert!(new["PLANISH_LDFLAGS"].contains("-Wl,-z,keep-text-section-prefix"), "{new:?}");
+        let new = flags(true, Phase::Counted("/p/a"));
+        assert!(new["PLANISH_CFLAGS"].contains(&format!("-fprofile-use=/p/a {named}")), "{new:?}");
+        let link = &new["PLANISH_LDFLAGS"];
+        assert!(
+            link.contains("-fsplit-machine-functions") && link.contains("-mllvm,-align-loops=32"),
+            "{link}"
+        );
+        let base = flags(false, Phase::Instrumented);
+        assert!(
+            !base["PLANISH_CFLAGS"].contains("align")
+                && base["PLANISH_LDFLAGS"].contains("-fprofile-generate")
+        );
+    }
+
+    #[test]
+    fn a_layout_is_given_to_who_compiles() {
+        let extras = Extras { address_map: true, layout: Some(("/p/cc", "/p/ld")), ..Extras::default() };
+        let flags = |thinlto| {
+            let build = build(Compiler::Clang, thinlto);
+            super::variables(&build, &Optimize::default(), &tools(), (Phase::Profiled("/p/a"), extras), "o")
+        };
+        let (plain, lto) = (flags(false), flags(true));
+        let order = "-Wl,--symbol-ordering-file=/p/ld -Wl,--no-warn-symbol-ordering";
+        assert!(
+            plain["PLANISH_LDFLAGS"].contains(order) && !plain["PLANISH_LDFLAGS"].contains("lto"),
+            "{plain:?}"
+        );
+        assert!(plain["PLANISH_CFLAGS"].contains("-fbasic-block-address-map"), "{plain:?}");
+        let link = &lto["PLANISH_LDFLAGS"];
+        for flag in ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,--lto-basic-block-address-map", order] {
+            assert!(link.contains(flag), "{flag}: {link}");
         }
     }
 

@@ -1,9 +1,11 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
-use crate::config::{Branches, Build, Command, Compiler, Config};
-use crate::flags::{self, Phase};
+use crate::config::{Compiler, Config, Lines};
+use crate::optimization::{Alternative, Stage};
+use crate::stages::{Round, Stages};
+use crate::target::{Knowledge, Target};
 use crate::toolchain::Toolchain;
-use crate::{Error, Plan, Program, Step};
+use crate::{Error, Plan, Step};
 use std::path::{Path, PathBuf};
 
 /// Where everything goes that planish makes, beside planish.toml.
@@ -12,14 +14,14 @@ pub const STATE_DIRECTORY: &str = ".planish";
 /// Names of the files a plan makes, relative to the directory of planish.toml.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The directory handed to both builds as PLANISH_OUT.
+    /// The directory handed to all builds as PLANISH_OUT.
     ///
-    /// One directory for both: names of static functions hold a hash of the source path, so a generated source file
+    /// One directory for all: names of static functions hold a hash of the source path, so a generated source file
     /// in a directory of another name would lose its profile.
     pub out: PathBuf,
     /// The baseline program.
     pub base: PathBuf,
-    /// The rebuilt program.
+    /// The program rebuilt with its profile.
     pub opt: PathBuf,
     /// Counts per image address.
     pub counts: PathBuf,
@@ -27,12 +29,20 @@ pub struct Files {
     pub profile: PathBuf,
     /// What the check of the rebuild found.
     pub verify: PathBuf,
+    /// What the layout is worth.
+    pub layout: PathBuf,
+    /// What the relink did with each object.
+    pub objects: PathBuf,
+    /// What the check of the relink found.
+    pub layout_verify: PathBuf,
     /// The report for people.
     pub report_markdown: PathBuf,
     /// The report for programs.
     pub report_json: PathBuf,
     /// Evaluation commands.
     pub evaluations: usize,
+    /// Name of the program.
+    pub name: String,
 }
 
 impl Files {
@@ -49,15 +59,29 @@ impl Files {
             counts: folder.join("run.counts"),
             profile: folder.join(format!("{name}.{suffix}")),
             verify: folder.join("verify.json"),
+            layout: folder.join("layout.json"),
+            objects: folder.join("relink.objects"),
+            layout_verify: folder.join("layout-verify.json"),
             report_markdown: folder.join("report.md"),
             report_json: folder.join("report.json"),
             evaluations: config.evaluate.command.all().len(),
+            name,
         }
+    }
+
+    /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`.
+    pub fn program(&self, ending: &str) -> PathBuf {
+        Path::new(STATE_DIRECTORY).join(format!("{}.{ending}", self.name))
+    }
+
+    /// What the names of the layout's two files begin with.
+    pub fn layout_prefix(&self) -> PathBuf {
+        Path::new(STATE_DIRECTORY).join(&self.name)
     }
 
     /// The recording of the n-th training command.
     pub fn recording(&self, n: usize) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join(format!("train-{}.data", n + 1))
+        Round::FIRST.recording(n)
     }
 
     /// The comparison on the n-th evaluation command, as JSON.
@@ -70,229 +94,109 @@ impl Files {
         Path::new(STATE_DIRECTORY).join(format!("runs-{}.jsonl", n + 1))
     }
 
-    /// Taken branches of a program (`base` or `opt`) on the n-th evaluation command.
+    /// Taken branches of a program (by its ending) on the n-th evaluation command.
     pub fn branches(&self, which: &str, n: usize) -> PathBuf {
         Path::new(STATE_DIRECTORY).join(format!("branches-{which}-{}.json", n + 1))
     }
 }
 
-/// What [`build_step`] builds.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    /// Name of the step.
-    pub name: &'a str,
-    /// The profile to use, if one; relative to the directory of planish.toml, or absolute.
-    pub profile: Option<&'a Path>,
-    /// Where the program is kept.
-    pub kept: &'a Path,
+/// A program that a plan measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`.
+    pub ending: &'static str,
+    /// Its file.
+    pub path: PathBuf,
+    /// Name of the step that makes it.
+    pub step: &'static str,
+    /// True when the rest is worth measuring without it.
+    pub optional: bool,
 }
 
-/// The step that builds a program. `directory` is the absolute directory of planish.toml.
-pub fn build_step(
-    config: &Config,
-    tools: &Toolchain,
-    directory: &Path,
-    target: Target,
-) -> Result<Step, Error> {
-    build_step_of(&config.build, tools, directory, target)
-}
-
-/// The same from the table `[build]` alone.
-pub fn build_step_of(
-    build: &Build,
-    tools: &Toolchain,
-    directory: &Path,
-    target: Target,
-) -> Result<Step, Error> {
-    let folder = Path::new(STATE_DIRECTORY).join("build");
-    let profile = target.profile.map(|path| one_word(directory, path)).transpose()?;
-    let phase = profile.as_deref().map_or(Phase::Baseline, Phase::Profiled);
-    let out = text(&directory.join(&folder));
-    let words = match &build.command {
-        Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
-        Command::Words(words) => words.clone(),
-    };
-    let mut step = Step::new(target.name, Program::Named(words.first().cloned().unwrap_or_default()));
-    step.arguments = words.into_iter().skip(1).collect();
-    step.environment = flags::variables(build, tools, phase, &out);
-    step.inputs = build.sources.iter().map(PathBuf::from).collect();
-    step.inputs.extend(target.profile.map(Path::to_owned));
-    step.collect = vec![(folder.join(&build.binary), target.kept.to_owned())];
-    step.fresh_directory = Some(folder);
-    step.outputs = vec![target.kept.to_owned()];
-    Ok(step)
-}
-
-/// The profile's path as the flags name it. Build commands cut flags at blanks, so a directory with a blank in its name
-/// is left out: the path is then relative to where the build command starts.
-fn one_word(directory: &Path, profile: &Path) -> Result<String, Error> {
-    let full = directory.join(profile);
-    let apart =
-        |path: &Path| text(path).contains(|c: char| c.is_whitespace() || "*?[]\\'\"$`;&|<>()#".contains(c));
-    if !apart(&full) {
-        return Ok(text(&full));
+/// The programs that are measured, the base first, and those that cannot be made here, each with the reason.
+pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<String>) {
+    let files = Files::of(config);
+    let measured = |ending, step, optional| Measured { ending, path: files.program(ending), step, optional };
+    let mut all = vec![measured("base", "build", false), measured("opt", "rebuild", false)];
+    if config.optimize.profile_rounds() > 1 {
+        all.push(measured("opt2", "second-rebuild", false));
     }
-    match full.strip_prefix(directory) {
-        Ok(relative) if !apart(relative) => Ok(text(relative)),
-        _ => Err(Error::Path(full)),
+    if config.optimize.lays_out() {
+        all.push(measured("layout", "relink", false));
     }
+    let mut left_out = Vec::new();
+    for alternative in &config.optimize.also {
+        match (alternative, config.build.compiler) {
+            (Alternative::Pgo, Compiler::Gcc) => {
+                left_out.push("pgo is left out: planish makes it with clang only".to_owned());
+            }
+            (Alternative::Pgo, _) if tools.profdata.is_none() => left_out.push(format!(
+                "pgo is left out: llvm-profdata of the release of {} is not installed (Debian: llvm)",
+                tools.cc
+            )),
+            (Alternative::Pgo, _) => all.push(measured("pgo", "pgo-rebuild", true)),
+            (Alternative::Bolt, _) if tools.bolt.is_none() => {
+                left_out.push("bolt is left out: llvm-bolt is not installed (Debian: bolt-22)".to_owned());
+            }
+            (Alternative::Bolt, _) => all.push(measured("bolt", "bolt", true)),
+        }
+    }
+    (all, left_out)
 }
 
-/// The whole way: build, record, aggregate, profile, rebuild, verify, count branches, compare, report.
+/// The profile that the last rebuild of [`optimize`] uses.
+pub fn last_profile(config: &Config) -> PathBuf {
+    let last = Round { number: config.optimize.profile_rounds() };
+    last.named(&Files::of(config).profile)
+}
+
+/// The whole way: build, record, aggregate, profile, rebuild, verify, lay out, compare, count branches, report.
 ///
 /// `directory` is the absolute directory of the configuration, `file` its name there.
 pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path, file: &str) -> Result<Plan, Error> {
-    let files = Files::of(config);
-    let words = |lines: &crate::config::Lines| {
+    let words = |lines: &Lines| {
         lines.words().map_err(|problem| Error::Config { path: directory.join(file), problem })
     };
-    let training = words(&config.workload.train)?;
-    let evaluation = words(&config.evaluate.command)?;
-    let baseline = Target { name: "build", profile: None, kept: &files.base };
-    let mut steps = vec![build_step(config, tools, directory, baseline)?];
-    for (n, command) in training.iter().enumerate() {
-        steps.push(record_step(config, &files, n, command));
-    }
-    steps.push(aggregate_step(&files, training.len()));
-    steps.push(profile_step(config, &files));
-    let rebuild = Target { name: "rebuild", profile: Some(&files.profile), kept: &files.opt };
-    steps.push(build_step(config, tools, directory, rebuild)?);
-    steps.push(verify_step(&files));
-    for (n, command) in evaluation.iter().enumerate() {
-        steps.push(compare_step(config, &files, n, command));
-    }
-    if config.record.count_branches {
-        for (n, command) in evaluation.iter().enumerate() {
-            steps.push(count_step(config, &files, "base", n, command));
-            steps.push(count_step(config, &files, "opt", n, command));
+    let files = Files::of(config);
+    let (measured, _) = programs(config, tools);
+    let made = |ending: &str| measured.iter().any(|program| program.ending == ending);
+    let stages = Stages { config, tools, directory, files: &files, training: words(&config.workload.train)? };
+    let mut steps = vec![stages.build(Target::plain("build", Knowledge::None, &files.base))?];
+    let mut now = Round::FIRST;
+    for stage in &config.optimize.steps {
+        steps.extend(stages.observe(now));
+        match stage {
+            Stage::Autofdo => {
+                let last = now.number == config.optimize.profile_rounds();
+                let relocations = last && made("bolt");
+                steps.extend(stages.rebuild(now, last && config.optimize.lays_out(), relocations)?);
+                now = now.next();
+            }
+            Stage::Propeller => steps.extend(stages.relink(now)?),
         }
     }
-    steps.push(report_step(config, &files, file));
+    if made("bolt") {
+        if !config.optimize.lays_out() {
+            steps.extend(stages.observe(now));
+        }
+        steps.extend(stages.bolt(now));
+    }
+    if made("pgo") {
+        steps.extend(stages.counted()?);
+    }
+    for (n, command) in words(&config.evaluate.command)?.iter().enumerate() {
+        steps.push(stages.compare(&measured, n, command));
+        let counted = measured.iter().filter(|_| config.record.count_branches);
+        let counting: Vec<Step> = counted.map(|program| stages.count(program, n, command)).collect();
+        steps.extend(counting);
+    }
+    steps.push(stages.report(&measured, file));
     steps.iter_mut().for_each(|step| step.not_inputs.push(file.into()));
     Ok(Plan { steps })
 }
 
-fn text(path: &Path) -> String {
+pub(crate) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-fn bound(command: &[String], binary: &Path) -> Vec<String> {
-    // With a slash, so that it is not looked for in PATH.
-    let path = format!("./{}", binary.display());
-    command.iter().map(|word| word.replace("{bin}", &path)).collect()
-}
-
-fn paths(names: &[String]) -> impl Iterator<Item = PathBuf> + '_ {
-    names.iter().map(PathBuf::from)
-}
-
-fn record_step(config: &Config, files: &Files, n: usize, command: &[String]) -> Step {
-    let mut step = Step::new(format!("record-{}", n + 1), Program::Planish);
-    let output = files.recording(n);
-    step.arguments = vec!["record".into(), "-o".into(), text(&output)];
-    step.arguments.push(format!("--branches={}", config.record.branches.word()));
-    // Under emulation time means nothing and a period of 1,000 taken branches costs little. Elsewhere record knows a
-    // rate that the machine bears.
-    let period = config.record.period.or((config.record.branches == Branches::Emulated).then_some(1000));
-    step.arguments.extend(period.into_iter().flat_map(|n| ["-c".to_owned(), n.to_string()]));
-    step.arguments.push("--".into());
-    step.arguments.extend(bound(command, &files.base));
-    step.inputs = std::iter::once(files.base.clone()).chain(paths(&config.workload.inputs)).collect();
-    step.outputs = vec![output];
-    step
-}
-
-fn aggregate_step(files: &Files, recordings: usize) -> Step {
-    let mut step = Step::new("aggregate", Program::Planish);
-    let inputs: Vec<PathBuf> = (0..recordings).map(|n| files.recording(n)).collect();
-    step.arguments.push("aggregate".into());
-    step.arguments.extend(inputs.iter().map(|p| text(p)));
-    step.arguments.extend(["--binary".into(), text(&files.base), "-o".into(), text(&files.counts)]);
-    step.inputs = inputs;
-    step.inputs.push(files.base.clone());
-    step.outputs = vec![files.counts.clone()];
-    step
-}
-
-fn profile_step(config: &Config, files: &Files) -> Step {
-    let mut step = Step::new("profile", Program::Planish);
-    let format = if config.build.compiler == Compiler::Gcc { "gcov" } else { "extbinary" };
-    step.arguments =
-        ["profile", &text(&files.counts), "--binary", &text(&files.base), "--format", format, "-o"]
-            .map(str::to_owned)
-            .to_vec();
-    step.arguments.push(text(&files.profile));
-    step.inputs = vec![files.counts.clone(), files.base.clone()];
-    step.outputs = vec![files.profile.clone()];
-    step
-}
-
-fn verify_step(files: &Files) -> Step {
-    let mut step = Step::new("verify", Program::Planish);
-    step.arguments = ["build", "--verify", "--format", "json", "--binary"].map(str::to_owned).to_vec();
-    step.arguments.extend([text(&files.opt), "--baseline".into(), text(&files.base)]);
-    step.arguments.extend(["--profile".into(), text(&files.profile)]);
-    step.inputs = vec![files.opt.clone(), files.base.clone(), files.profile.clone()];
-    step.outputs = vec![files.verify.clone()];
-    step.stdout = Some(files.verify.clone());
-    step
-}
-
-fn compare_step(config: &Config, files: &Files, n: usize, command: &[String]) -> Step {
-    let mut step = Step::new(format!("compare-{}", n + 1), Program::Planish);
-    let evaluate = &config.evaluate;
-    step.arguments = vec!["compare".into(), "--format".into(), "json".into()];
-    step.arguments.extend(["--rounds".into(), evaluate.rounds.to_string()]);
-    step.arguments.extend(["--seed".into(), evaluate.seed.to_string()]);
-    step.arguments.extend(["--metric".into(), evaluate.metric.clone()]);
-    if evaluate.ignore_output {
-        step.arguments.push("--ignore-output".into());
-    }
-    step.arguments.extend(["--raw".into(), text(&files.runs(n))]);
-    step.arguments.extend([&files.base, &files.opt].map(|p| text(p)));
-    step.arguments.push("--".into());
-    step.arguments.extend(command.iter().cloned());
-    step.inputs = vec![files.base.clone(), files.opt.clone(), files.verify.clone()];
-    step.inputs.extend(paths(&evaluate.inputs));
-    step.outputs = vec![files.comparison(n), files.runs(n)];
-    step.stdout = Some(files.comparison(n));
-    step.also_fine = vec![1];
-    step.interactive = true;
-    step
-}
-
-fn count_step(config: &Config, files: &Files, which: &str, n: usize, command: &[String]) -> Step {
-    let mut step = Step::new(format!("branches-{which}-{}", n + 1), Program::Planish);
-    let binary = if which == "base" { &files.base } else { &files.opt };
-    // What is wanted is the number of taken branches that the summary tells; the samples are so far apart that the
-    // recording is small.
-    let data = files.branches(which, n).with_extension("data");
-    step.arguments = ["record", "--branches=emulated", "-c", "100003", "--format", "json", "-o"]
-        .map(str::to_owned)
-        .to_vec();
-    step.arguments.extend([text(&data), "--".into()]);
-    step.arguments.extend(bound(command, binary));
-    step.inputs = std::iter::once(binary.clone()).chain(paths(&config.evaluate.inputs)).collect();
-    step.outputs = vec![files.branches(which, n), data];
-    step.stdout = Some(files.branches(which, n));
-    // Not every machine has the emulator, and the measurement stands without it.
-    step.optional = true;
-    step
-}
-
-fn report_step(config: &Config, files: &Files, file: &str) -> Step {
-    let mut step = Step::new("report", Program::Planish);
-    step.arguments = ["report", "--collect", file, "-o"].map(str::to_owned).to_vec();
-    step.arguments.extend([text(&files.report_markdown), "--json".into(), text(&files.report_json)]);
-    step.inputs = vec![PathBuf::from(file), files.verify.clone()];
-    for n in 0..files.evaluations {
-        step.inputs.push(files.comparison(n));
-        if config.record.count_branches {
-            step.inputs.extend([files.branches("base", n), files.branches("opt", n)]);
-        }
-    }
-    step.outputs = vec![files.report_markdown.clone(), files.report_json.clone()];
-    step
 }
 
 #[cfg(test)]
@@ -301,8 +205,10 @@ mod tests {
 
     fn plan(text: &str) -> Plan {
         let config = Config::parse(text, Path::new("planish.toml")).unwrap();
-        let tools =
-            Toolchain { cc: "clang".into(), cxx: "clang++".into(), ld: "ld.lld".into(), nightly_rust: false };
+        let tool = |name: &str| name.to_owned();
+        let (cc, cxx, ld) = (tool("clang"), tool("clang++"), tool("ld.lld"));
+        let (profdata, bolt) = (Some(tool("llvm-profdata")), Some(tool("llvm-bolt")));
+        let tools = Toolchain { cc, cxx, ld, nightly_rust: false, profdata, bolt };
         optimize(&config, &tools, Path::new("/src/app"), "planish.toml").unwrap()
     }
 
@@ -325,13 +231,31 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_in_a_directory_with_a_blank_stays_one_word_of_the_flags() {
-        let word = |directory: &str, profile: &str| one_word(Path::new(directory), Path::new(profile));
-        assert_eq!(word("/src/app", ".planish/a.afdo").unwrap(), "/src/app/.planish/a.afdo");
-        assert_eq!(word("/my src", ".planish/a.afdo").unwrap(), ".planish/a.afdo");
-        assert_eq!(word("/my src", "/my src/a.afdo").unwrap(), "a.afdo");
-        let message = word("/my src", "/my profiles/a.afdo").unwrap_err().to_string();
-        assert!(message.contains("/my profiles/a.afdo") && message.contains("blank"), "{message}");
+    fn a_layout_is_computed_from_a_recording_of_the_rebuilt_program() {
+        let all = TWO.to_owned()
+            + "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['bolt', 'pgo']\ntest = 't {bin}'\n";
+        let plan = plan(&all);
+        let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
+        let expected = "build record-1 record-2 aggregate profile rebuild verify test-opt \
+                        opt-record-1 opt-record-2 opt-aggregate layout relink layout-verify test-layout \
+                        bolt-counts bolt pgo-build pgo-train-1 pgo-train-2 pgo-merge pgo-rebuild compare-1 \
+                        branches-base-1 branches-opt-1 branches-layout-1 branches-bolt-1 branches-pgo-1 report";
+        assert_eq!(names.join(" "), expected);
+        let step = |name: &str| plan.steps.iter().find(|s| s.name == name).unwrap();
+        let (rebuild, relink) = (step("rebuild"), step("relink"));
+        assert_eq!(rebuild.environment["PLANISH_CFLAGS"], relink.environment["PLANISH_CFLAGS"]);
+        assert_eq!(relink.environment["PLANISH_CC"], "/src/app/.planish/tools/clang");
+        assert!(rebuild.environment["PLANISH_LDFLAGS"].ends_with("-Wl,--emit-relocs"));
+        assert!(!step("build").environment["PLANISH_CFLAGS"].contains("address-map"));
+        let mut made: Vec<&PathBuf> = Vec::new();
+        for step in &plan.steps {
+            let read =
+                step.inputs.iter().filter(|i| i.starts_with(STATE_DIRECTORY) && i.extension().is_some());
+            for input in read {
+                assert!(made.contains(&input), "{} reads {input:?} before it is made", step.name);
+            }
+            made.extend(&step.outputs);
+        }
     }
 
     #[test]

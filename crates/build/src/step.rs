@@ -35,8 +35,8 @@ pub struct Step {
     pub outputs: Vec<PathBuf>,
     /// The output that takes standard output, if one does.
     pub stdout: Option<PathBuf>,
-    /// A directory emptied before the step runs.
-    pub fresh_directory: Option<PathBuf>,
+    /// Directories emptied before the step runs.
+    pub fresh_directories: Vec<PathBuf>,
     /// Files copied to outputs when the program has ended well: (made, output).
     pub collect: Vec<(PathBuf, PathBuf)>,
     /// Exit codes besides 0 that are no failure (1 is a negative finding).
@@ -45,6 +45,19 @@ pub struct Step {
     pub interactive: bool,
     /// True when the rest is worth doing without this step's outputs.
     pub optional: bool,
+    /// Inputs that optional steps make: an argument that is one of them is left out when there is no such file.
+    pub not_there: Vec<PathBuf>,
+    /// Scripts written before the step runs, that stand in the place of compilers.
+    pub wrappers: Vec<Wrapper>,
+}
+
+/// A script that runs a compiler through `planish compiler` ([`crate::reuse`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wrapper {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The compiler that it runs.
+    pub compiler: String,
 }
 
 impl Step {
@@ -59,11 +72,13 @@ impl Step {
             not_inputs: Vec::new(),
             outputs: Vec::new(),
             stdout: None,
-            fresh_directory: None,
+            fresh_directories: Vec::new(),
             collect: Vec::new(),
             also_fine: Vec::new(),
             interactive: false,
             optional: false,
+            not_there: Vec::new(),
+            wrappers: Vec::new(),
         }
     }
 
@@ -83,7 +98,7 @@ impl Step {
 }
 
 /// A word as a shell takes it literally.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%{}".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -144,8 +159,11 @@ impl Plan {
     fn write(&self, f: &mut String, remark: impl Fn(&Step) -> String) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {
             writeln!(f, "# step {} of {}: {}{}", number + 1, self.steps.len(), step.name, remark(step))?;
-            if let Some(directory) = &step.fresh_directory {
+            for directory in &step.fresh_directories {
                 writeln!(f, "rm -rf {0}; mkdir -p {0}", quoted(&directory.to_string_lossy()))?;
+            }
+            for Wrapper { path, compiler } in &step.wrappers {
+                writeln!(f, "# {} runs {compiler} through `planish compiler`", path.display())?;
             }
             for (name, value) in &step.environment {
                 writeln!(f, "export {name}={}", quoted(value))?;

@@ -5,7 +5,7 @@ use crate::config::{Build, Compiler};
 use std::path::{Path, PathBuf};
 
 /// The programs handed to the build command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toolchain {
     /// C compiler.
     pub cc: String,
@@ -15,6 +15,10 @@ pub struct Toolchain {
     pub ld: String,
     /// True when rustc is there and takes `-Z` flags.
     pub nightly_rust: bool,
+    /// Merges what instrumented programs counted (llvm-profdata), where there is one of the compiler's release.
+    pub profdata: Option<String>,
+    /// llvm-bolt, where there is one.
+    pub bolt: Option<String>,
 }
 
 /// Debian keeps clang 22 and older side by side; looking above costs nothing.
@@ -29,6 +33,7 @@ impl Toolchain {
             let versioned = (OLDEST..=NEWEST).rev().map(|v| format!("{stem}-{v}")).find(|name| has(name));
             versioned.or_else(|| has(stem).then(|| stem.to_owned()))
         };
+        let named = build.cc.as_deref().map(|cc| cc.rsplit('/').next().unwrap_or(cc).to_owned());
         let (cc, cxx, ld) = match build.compiler {
             Compiler::Clang => {
                 let cc = newest("clang");
@@ -50,7 +55,13 @@ impl Toolchain {
             next: "install it (`planish doctor` lists what is there), or name one with cc = … in [build]"
                 .into(),
         })?;
-        Ok(Toolchain { cc, cxx: build.cxx.clone().unwrap_or(cxx), ld, nightly_rust: false })
+        let release = named.as_deref().unwrap_or(&cc).strip_prefix("clang").unwrap_or("").to_owned();
+        let of_release = |stem: &str| Some(format!("{stem}{release}")).filter(|name| has(name));
+        // The format of the counters belongs to one release; BOLT reads any program.
+        let profdata = of_release("llvm-profdata").filter(|_| build.compiler == Compiler::Clang);
+        let bolt = of_release("llvm-bolt").or_else(|| newest("llvm-bolt"));
+        let cxx = build.cxx.clone().unwrap_or(cxx);
+        Ok(Toolchain { cc, cxx, ld, nightly_rust: false, profdata, bolt })
     }
 }
 

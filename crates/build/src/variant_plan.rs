@@ -1,7 +1,9 @@
 //! Which steps build the variants of a comparison?
 
 use crate::config::{Build, Compiler};
-use crate::plan::{STATE_DIRECTORY, Target, build_step_of};
+use crate::optimization::Optimize;
+use crate::plan::STATE_DIRECTORY;
+use crate::target::{Knowledge, Target, build_step_of};
 use crate::toolchain::Toolchain;
 use crate::variants::VariantConfig;
 use crate::{Error, Step};
@@ -46,8 +48,9 @@ pub fn variant_step(
     let folder = Path::new(STATE_DIRECTORY).join("variants");
     let kept = folder.join(&slug);
     let link = folder.join(format!("{slug}.repro.tar"));
-    let target = Target { name: &format!("build-{slug}"), profile: None, kept: &kept };
-    let mut step = build_step_of(&own, tools, directory, target)?;
+    let name = format!("build-{slug}");
+    let target = Target::plain(&name, Knowledge::None, &kept);
+    let mut step = build_step_of(&own, &Optimize::default(), tools, directory, target)?;
     step.environment.extend(variant.environment.clone());
     let files = BuiltFiles { binary: kept, link: relinkable.then(|| link.clone()) };
     if relinkable {
@@ -102,7 +105,8 @@ mod tests {
 
     fn step(text: &str, relinkable: bool) -> (Step, BuiltFiles) {
         let config = CompareConfig::parse(text, Path::new("planish.toml")).unwrap();
-        let tools = Toolchain { cc: "gcc".into(), cxx: "g++".into(), ld: "ld".into(), nightly_rust: false };
+        let tools =
+            Toolchain { cc: "gcc".into(), cxx: "g++".into(), ld: "ld".into(), ..Toolchain::default() };
         let build = config.build.unwrap();
         variant_step(&build, &tools, Path::new("/src"), &config.variants[0], relinkable, Some(32)).unwrap()
     }

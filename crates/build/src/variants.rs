@@ -31,6 +31,9 @@ pub struct CompareConfig {
     /// Read by `planish optimize` only.
     #[serde(default)]
     record: Option<toml::Value>,
+    /// Read by `planish optimize` only.
+    #[serde(default)]
+    optimize: Option<toml::Value>,
 }
 
 /// `[compare]`: what the flags of `planish compare` say as well; a flag wins.

@@ -119,3 +119,39 @@ fn standard_output_goes_to_the_output_that_takes_it_and_words_name_final_files()
     assert_eq!(std::fs::read(folder.path().join("count.json")).unwrap(), b"42\n");
     assert_eq!(said, ["wrote count.json"]);
 }
+
+#[test]
+fn what_depends_on_a_failed_optional_step_is_left_out_and_its_old_output_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut plan = two_steps();
+    plan.steps.iter_mut().for_each(|step| step.optional = true);
+    let mut last = shell("last", "echo \"$@\" | tr ' ' '\\n' | tail -n +2 > \"$1\"", &["in", "out"], "all");
+    last.arguments.extend(["in".to_owned(), "out".to_owned()]);
+    last.not_there = vec!["out".into()];
+    plan.steps.push(last);
+    std::fs::write(at("in"), "x").unwrap();
+    assert_eq!(ran(&plan, folder.path()).unwrap(), ["first", "second", "last"]);
+    assert_eq!(std::fs::read(at("all")).unwrap(), b"in\nout\n");
+    // Now the first one fails: the second has nothing to read, and the last one goes without.
+    plan.steps[0].arguments[1] = "exit 1".into();
+    assert_eq!(ran(&plan, folder.path()).unwrap(), ["first", "last"]);
+    assert!(!at("middle").exists() && !at("out").exists());
+    assert_eq!(std::fs::read(at("all")).unwrap(), b"in\n");
+}
+
+#[test]
+fn a_wrapper_stands_in_a_compilers_place() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let planish = folder.path().join("the planish");
+    std::fs::write(&planish, "#!/bin/sh\nprintf '%s|' \"$@\"\n").unwrap();
+    std::fs::set_permissions(&planish, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut step = shell("build", "tools/cc-22 'a b' -c > \"$1\"", &[], "out");
+    step.wrappers =
+        vec![build::step::Wrapper { path: "tools/cc-22".into(), compiler: "/usr/bin/cc-22".into() }];
+    let place = Place { directory: folder.path(), planish: &planish, terminal: false };
+    run(&Plan { steps: vec![step] }, place, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
+    let told = std::fs::read_to_string(folder.path().join("out")).unwrap();
+    assert_eq!(told, "compiler|--|/usr/bin/cc-22|a b|-c|");
+}

@@ -145,6 +145,9 @@ enum Verb {
     Build(command::build::Args),
     /// Measure variants of a program, interleaved, and say whether they differ
     Compare(Box<command::compare::Args>),
+    /// Run a compiler, keep its objects, take kept ones
+    #[command(hide = true)]
+    Compiler(command::compiler::Args),
     /// Build, record, profile, rebuild, measure and report, all from planish.toml
     Optimize(command::optimize::Args),
     /// Say which functions change when some functions do, for live patches
@@ -180,6 +183,7 @@ impl Cli {
             Verb::Init(args) => command::init::run(args, global),
             Verb::Build(args) => command::build::run(args, global),
             Verb::Compare(args) => command::compare::run(*args, global),
+            Verb::Compiler(args) => command::compiler::run(&args),
             Verb::Optimize(args) => command::optimize::run(args, global),
             Verb::Clones(args) => command::clones::run(&args, global),
             Verb::Report(args) => command::report::run(args, global),

@@ -12,5 +12,8 @@ mod style;
 
 pub use compare::Screen;
 pub use numbers::{bytes, count, duration_ns, pct, value};
-pub use optimization::{Branches, Build, Machine, Matched, Optimization, Profile, Program, Recording, Stage};
+pub use optimization::{
+    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording, Stage,
+    Variant,
+};
 pub use style::{Colour, Style};

@@ -1,5 +1,11 @@
 //! What `planish optimize` did and gained, and how it is told.
 
+#[cfg(test)]
+mod tests;
+mod variants;
+
+pub use variants::{LaidOut, Objects, Variant};
+
 use crate::compare::{self, ratio_words};
 use crate::numbers::{bytes, count, pct};
 use crate::style::{Colour, Style};
@@ -28,8 +34,14 @@ pub struct Optimization {
     pub matched: Matched,
     /// The measurements, one for each evaluation command.
     pub measurements: Vec<Measurement>,
-    /// Taken branches of both programs, where they were counted.
+    /// Taken branches of the programs, where they were counted.
     pub branches: Vec<Branches>,
+    /// The other programs.
+    #[serde(default)]
+    pub variants: Vec<Variant>,
+    /// The layout, where one was made.
+    #[serde(default)]
+    pub layout: Option<LaidOut>,
     /// How long each step took and what it said.
     pub stages: Vec<Stage>,
     /// What must be known.
@@ -119,6 +131,21 @@ pub struct Branches {
     pub base: u64,
     /// Taken branches of the rebuild.
     pub opt: u64,
+    /// Those of the other programs, by name.
+    #[serde(default)]
+    pub others: Vec<(String, u64)>,
+}
+
+impl Branches {
+    /// The programs besides the baseline: name, taken branches.
+    fn rebuilt(&self) -> impl Iterator<Item = (&str, u64)> {
+        let others = self.others.iter().map(|(name, taken)| (name.as_str(), *taken));
+        std::iter::once(("opt", self.opt)).chain(others)
+    }
+
+    fn ratio(&self, taken: u64) -> String {
+        format!("{:.3}", taken as f64 / self.base.max(1) as f64)
+    }
 }
 
 /// One step.
@@ -160,12 +187,19 @@ impl Optimization {
             text.push_str(&compare::terminal(measurement, &[], style));
         }
         for b in &self.branches {
-            let ratio = format!("{:.3}", b.opt as f64 / b.base.max(1) as f64);
-            let (opt, base) = (count(b.opt), count(b.base));
-            let _ = writeln!(
-                text,
-                "  taken branches: {ratio} of the baseline's ({opt} of {base}; emulated, exact)"
-            );
+            for (name, taken) in b.rebuilt() {
+                let of = if b.others.is_empty() { String::new() } else { format!(" of {name}") };
+                let _ = writeln!(
+                    text,
+                    "  taken branches{of}: {} of the baseline's ({} of {}; emulated, exact)",
+                    b.ratio(taken),
+                    count(taken),
+                    count(b.base)
+                );
+            }
+        }
+        if let Some(layout) = &self.layout {
+            let _ = writeln!(text, "  layout: {}", layout.words());
         }
         let _ = writeln!(text, "  profile fits the rebuild: {}", self.matched.words());
         for warning in &self.warnings {
@@ -183,6 +217,9 @@ impl Optimization {
             let _ = writeln!(text, "{}", compare::markdown(measurement));
         }
         self.markdown_branches(&mut text);
+        if let Some(layout) = &self.layout {
+            layout.markdown(&mut text);
+        }
         self.markdown_build(&mut text);
         self.markdown_profile(&mut text);
         if !self.warnings.is_empty() {
@@ -197,19 +234,17 @@ impl Optimization {
     }
 
     fn headline(&self) -> String {
-        let name = |program: &Program| {
-            program.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".opt").to_owned()
+        let result = self.result();
+        let name = result.rsplit_once('.').map_or(result, |(name, _)| name);
+        let comparisons =
+            |m: &Measurement| m.comparisons.iter().position(|c| c.variant == result).unwrap_or(0);
+        let Some((first, compared)) =
+            self.measurements.first().and_then(|m| Some((m, m.comparisons.get(comparisons(m))?)))
+        else {
+            return format!("{name}: not measured");
         };
-        let Some(first) = self.measurements.first().and_then(|m| Some((m, m.comparisons.first()?))) else {
-            return format!("{}: not measured", name(&self.build.opt));
-        };
-        let (measurement, compared) = first;
-        format!(
-            "{}, rebuilt with its profile: {} {}",
-            name(&self.build.opt),
-            metric_words(measurement),
-            ratio_words(compared)
-        )
+        let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
+        format!("{name}, rebuilt with its {how}: {} {}", metric_words(first), ratio_words(compared))
     }
 
     fn markdown_branches(&self, text: &mut String) {
@@ -217,26 +252,32 @@ impl Optimization {
             return;
         }
         let _ = writeln!(text, "Taken branches, counted exactly under emulation:\n");
-        let _ = writeln!(text, "| command | baseline | rebuilt | ratio |\n|---|---:|---:|---:|");
+        let _ = writeln!(text, "| command | program | taken branches | ratio |\n|---|---|---:|---:|");
         for b in &self.branches {
-            let ratio = b.opt as f64 / b.base.max(1) as f64;
-            let _ = writeln!(text, "| `{}` | {} | {} | {ratio:.3} |", b.command, count(b.base), count(b.opt));
+            let _ = writeln!(text, "| `{}` | baseline | {} | 1 |", b.command, count(b.base));
+            for (name, taken) in b.rebuilt() {
+                let name = if name == "opt" { "rebuilt" } else { name };
+                let _ = writeln!(text, "| | {name} | {} | {} |", count(taken), b.ratio(taken));
+            }
         }
         let _ = writeln!(text);
     }
 
     fn markdown_build(&self, text: &mut String) {
         let b = &self.build;
-        let _ = writeln!(text, "## Built\n\n| | baseline | rebuilt |\n|---|---|---|");
-        let row = |name: &str, base: &str, opt: &str| format!("| {name} | {base} | {opt} |");
-        let id = |p: &Program| p.build_id.clone().map_or("none".to_owned(), |id| format!("`{id}`"));
+        let columns = self.columns();
+        let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
         let _ =
-            writeln!(text, "{}", row("file", &format!("`{}`", b.base.path), &format!("`{}`", b.opt.path)));
-        let _ = writeln!(text, "{}", row("build ID", &id(&b.base), &id(&b.opt)));
-        let code = |p: &Program| bytes(p.code_bytes as f64);
-        let _ = writeln!(text, "{}", row("machine code", &code(&b.base), &code(&b.opt)));
-        let flags = |flags: &str| format!("`{flags}`");
-        let _ = writeln!(text, "{}\n", row("flags", &flags(&b.base_flags), &flags(&b.opt_flags)));
+            writeln!(text, "## Built\n\n| | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        let mut row = |name: &str, cell: &dyn Fn(&Program, &str) -> String| {
+            let cells: Vec<String> = columns.iter().map(|(_, program, flags)| cell(program, flags)).collect();
+            let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+        };
+        row("file", &|p, _| format!("`{}`", p.path));
+        row("build ID", &|p, _| p.build_id.clone().map_or("none".to_owned(), |id| format!("`{id}`")));
+        row("machine code", &|p, _| bytes(p.code_bytes as f64));
+        row("flags", &|_, flags| format!("`{flags}`"));
+        let _ = writeln!(text);
         let _ = writeln!(text, "- command: `{}`\n- compiler: {}", b.command, b.compiler);
         let m = &self.machine;
         let _ = writeln!(
@@ -272,104 +313,5 @@ impl Optimization {
         for stage in self.stages.iter().filter(|s| !s.said.is_empty()) {
             let _ = writeln!(text, "\n{} said:\n\n```\n{}\n```", stage.name, stage.said.join("\n"));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ::compare::result::{Benchmark, Compared, Direction, MetricInfo, Verdict};
-
-    fn sample() -> Measurement {
-        let metric = MetricInfo {
-            name: "cpu".into(),
-            words: "CPU time (user + system)".into(),
-            unit: "ns".into(),
-            better: Direction::Lower,
-        };
-        let benchmark = Benchmark {
-            name: "eval".into(),
-            command: "{bin} eval 130".into(),
-            parameters: Default::default(),
-            metrics: vec![metric],
-        };
-        let json = serde_json::json!({
-            "schema": "planish-compare", "version": 2, "planish": "0.1.0", "seed": 1, "margin": 0.01,
-            "correction": "holm", "machines": [], "benchmarks": [], "variants": [], "comparisons": [],
-            "interrupted": false, "raw": [], "warnings": []
-        });
-        let mut sample: Measurement = serde_json::from_value(json).unwrap();
-        sample.benchmarks = vec![benchmark];
-        sample.comparisons = vec![Compared {
-            verdict: Verdict::Faster,
-            effect: 0.9204,
-            interval: Some([0.903, 0.934]),
-            ..compared()
-        }];
-        sample
-    }
-
-    fn compared() -> Compared {
-        serde_json::from_value(serde_json::json!({
-            "machine": "m", "benchmark": "eval", "metric": "cpu", "base": "app.base", "variant": "app.opt",
-            "verdict": "same", "negligible": false, "sentence": "this binary is faster", "effect": 1.0,
-            "interval": null, "p_value": 0.0001, "p_corrected": 0.0001, "n": 30,
-            "as_built": { "ratio": 0.9204, "interval": [0.903, 0.934], "p_value": 0.0001 },
-            "base_median": 5e8, "variant_median": 4.6e8, "spread": [0.01, 0.01], "smallest_effect": 0.01,
-            "warnings": []
-        }))
-        .unwrap()
-    }
-
-    fn report() -> Optimization {
-        let program =
-            |path: &str| Program { path: path.into(), build_id: Some("ab12".into()), code_bytes: 2048 };
-        Optimization {
-            schema: "planish-optimize".into(),
-            version: 1,
-            planish: "0.1.0".into(),
-            machine: Machine::default(),
-            build: Build {
-                base: program(".planish/app.base"),
-                opt: program(".planish/app.opt"),
-                ..Build::default()
-            },
-            recordings: vec![Recording { command: "app train".into(), file_bytes: 1 << 20 }],
-            profile: Profile::default(),
-            matched: Matched {
-                functions: 10,
-                functions_matched: 9,
-                samples: 1000,
-                samples_matched: 990,
-                ..Matched::default()
-            },
-            measurements: vec![sample()],
-            branches: vec![Branches { command: "app eval".into(), base: 2000, opt: 1100 }],
-            stages: vec![Stage {
-                name: "build".into(),
-                command: "sh -c 'a | b'".into(),
-                seconds: 1.0,
-                said: vec![],
-            }],
-            warnings: vec!["careful".into()],
-        }
-    }
-
-    #[test]
-    fn the_report_opens_with_the_result() {
-        let text = report().markdown();
-        let first =
-            "# app, rebuilt with its profile: CPU time (user + system) 0.920 (95 % interval 0.903 to 0.934)";
-        assert_eq!(text.lines().next(), Some(first));
-        assert!(text.contains("| `app eval` | 2,000 | 1,100 | 0.550 |"), "{text}");
-        assert!(text.contains("9 of 10 profiled functions, 99.0 % of the samples"), "{text}");
-        assert!(text.contains("a \\| b"), "{text}");
-    }
-
-    #[test]
-    fn the_terminal_shows_branches_and_notes() {
-        let text = report().terminal(Style::default());
-        assert!(text.contains("taken branches: 0.550 of the baseline's"), "{text}");
-        assert!(text.contains("note: careful"), "{text}");
     }
 }

@@ -4,7 +4,8 @@ use super::INTERRUPTED;
 use crate::cli::{FINE, Format, Global};
 use anyhow::{Context, bail};
 use build::config::Branches;
-use build::plan::{Files, Target, build_step};
+use build::plan::{self, Files};
+use build::target::{Knowledge, LayoutFiles, Target, build_step};
 use build::toolchain::Toolchain;
 use build::verify::{self, Matched, NameRule};
 use build::{Config, Plan};
@@ -29,7 +30,12 @@ pub struct Args {
     /// Use this profile
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Where to put the program [default: .planish/NAME.base, with a profile .planish/NAME.opt]
+    /// Relink in the layout that `planish layout -o PREFIX` wrote; objects of the last rebuild that it says nothing about are
+    /// reused [profile by default: that of the last rebuild]
+    #[arg(long, value_name = "PREFIX", conflicts_with = "verify")]
+    pub layout: Option<PathBuf>,
+    /// Where to put the program [default: .planish/NAME.base, with a profile .planish/NAME.opt, with a layout
+    /// .planish/NAME.layout]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the step, run nothing
@@ -58,10 +64,18 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     }
     let project = Project::open(&args.config)?;
     let files = Files::of(&project.config);
-    let profile = args.profile.as_ref().map(|p| absolute(p)).transpose()?;
-    let (name, default) = if profile.is_some() { ("rebuild", files.opt) } else { ("build", files.base) };
+    let given = args.profile.as_ref().map(|p| absolute(p)).transpose()?;
+    let layout = args.layout.as_ref().map(|p| layout_files(p)).transpose()?;
+    let profile = given.or_else(|| layout.as_ref().map(|_| plan::last_profile(&project.config)));
+    let (name, default) = match (&layout, &profile) {
+        (Some(_), _) => ("relink", files.program("layout")),
+        (None, Some(_)) => ("rebuild", files.opt),
+        (None, None) => ("build", files.base),
+    };
     let kept = args.output.as_ref().map(|p| absolute(p)).transpose()?.unwrap_or(default);
-    let target = Target { name, profile: profile.as_deref(), kept: &kept };
+    let knowledge = profile.as_deref().map_or(Knowledge::None, Knowledge::Profile);
+    let reuses = layout.is_some() || profile.is_some() && project.config.optimize.lays_out();
+    let target = Target { reuses, layout: layout.as_ref(), ..Target::plain(name, knowledge, &kept) };
     let mut step = build_step(&project.config, &project.tools, &project.directory, target)?;
     step.not_inputs.push(project.file.clone().into());
     let plan = Plan { steps: vec![step] };
@@ -76,6 +90,21 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         eprintln!("wrote {}", project.directory.join(&kept).display());
     }
     Ok(FINE)
+}
+
+/// The files of a layout, which must be there.
+fn layout_files(prefix: &Path) -> anyhow::Result<LayoutFiles> {
+    let files = LayoutFiles::of(&absolute(prefix)?);
+    for file in [&files.cc_profile, &files.ld_profile] {
+        if !file.is_file() {
+            bail!(
+                "{}: there is no such file; `planish layout -o {}` writes it",
+                file.display(),
+                prefix.display()
+            );
+        }
+    }
+    Ok(files)
 }
 
 /// The path without `..` and links in its directories, so that it is the same from wherever it is named.
@@ -254,6 +283,7 @@ fn same_code(a: &Image, b: &Image) -> bool {
     }
 }
 
-fn code_bytes(image: &Image) -> u64 {
+/// Bytes of machine code.
+pub(super) fn code_bytes(image: &Image) -> u64 {
     image.code_ranges().map(|range| range.end.0.saturating_sub(range.start.0)).fold(0, u64::saturating_add)
 }

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod build;
 pub mod clones;
 pub mod compare;
+pub mod compiler;
 pub mod doctor;
 pub mod init;
 pub mod inputs;

@@ -103,10 +103,13 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
         Format::Text => {
             write!(out, "{}", report.terminal(terminal_style()))?;
             writeln!(out, "  report: {}", project.directory.join(&files.report_markdown).display())?;
-            writeln!(out, "  program: {}", project.directory.join(&files.opt).display())?;
+            let program = project.directory.join(STATE_DIRECTORY).join(report.result());
+            writeln!(out, "  program: {}", program.display())?;
         }
     }
-    let mut compared = report.measurements.iter().flat_map(|m| &m.comparisons);
+    let compared = report.measurements.iter().flat_map(|m| &m.comparisons);
+    // What is built for comparison alone may be slower.
+    let mut compared = compared.filter(|compared| compared.variant == report.result());
     let slower = compared.any(super::compare::is_slower);
     Ok(if slower { NEGATIVE } else { FINE })
 }

@@ -6,10 +6,15 @@ use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{Context, bail};
 use build::config::Command;
-use build::plan::{self, Files, STATE_DIRECTORY};
+use build::plan::{self, Files, Measured, STATE_DIRECTORY};
+use build::reuse::Reused;
 use build::state::State;
 use compare::result::Measurement;
-use report::{Branches, Build, Machine, Matched, Optimization, Profile, Program, Recording, Stage};
+use image::Image;
+use report::{
+    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording, Stage,
+    Variant,
+};
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -125,6 +130,10 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
     let files = Files::of(&project.config);
     let at = |path: &Path| project.directory.join(path);
     let verified: Verified = read_json(&at(&files.verify))?;
+    let (measured, left_out) = plan::programs(&project.config, &project.tools);
+    // Baseline and rebuild are told apart; a program of an optional step may not be there.
+    let others: Vec<&Measured> =
+        measured.iter().filter(|p| !["base", "opt"].contains(&p.ending) && at(&p.path).is_file()).collect();
     let mut measurements = Vec::new();
     let mut branches = Vec::new();
     for (n, command) in project.config.evaluate.command.all().iter().enumerate() {
@@ -134,12 +143,13 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
         measurements.push(measurement);
         if project.config.record.count_branches {
             // The steps are optional: without an emulator there are no counts.
-            let count = |which| {
+            let count = |which: &str| {
                 let value: serde_json::Value = read_json(&at(&files.branches(which, n))).ok()?;
                 value.get("taken_branches")?.as_u64()
             };
             if let (Some(base), Some(opt)) = (count("base"), count("opt")) {
-                branches.push(Branches { command: command.to_string(), base, opt });
+                let others = others.iter().filter_map(|p| Some((p.ending.to_owned(), count(p.ending)?)));
+                branches.push(Branches { command: command.to_string(), base, opt, others: others.collect() });
             }
         }
     }
@@ -158,11 +168,47 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
         build: builds(project, &files, &verified)?,
         recordings: training.iter().enumerate().map(recording).collect(),
         profile: Profile { path, file_bytes: size(&files.profile) },
-        warnings: warnings(project, &verified),
+        warnings: warnings(project, &verified).into_iter().chain(left_out).collect(),
+        variants: others.iter().map(|other| variant(project, other)).collect::<Result<_, _>>()?,
+        layout: project.config.optimize.lays_out().then(|| laid_out(project, &files)).transpose()?,
         matched: matched(verified.matched),
         measurements,
         branches,
         stages: stages(project)?,
+    })
+}
+
+/// A program beside baseline and rebuild.
+fn variant(project: &Project, measured: &Measured) -> anyhow::Result<Variant> {
+    let image = Image::open(&project.directory.join(&measured.path))?;
+    let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
+    let step = plan.steps.iter().find(|step| step.name == measured.step);
+    let flags = step.map(|step| match step.environment.get("PLANISH_CFLAGS") {
+        Some(flags) => flags.clone(),
+        None => step.arguments.join(" "),
+    });
+    Ok(Variant {
+        name: measured.ending.to_owned(),
+        program: Program {
+            path: measured.path.display().to_string(),
+            build_id: image.build_id().map(ToString::to_string),
+            code_bytes: super::build::code_bytes(&image),
+        },
+        flags: flags.unwrap_or_default(),
+    })
+}
+
+fn laid_out(project: &Project, files: &Files) -> anyhow::Result<LaidOut> {
+    let at = |path: &Path| project.directory.join(path);
+    let objects = Reused::read(&at(&files.objects)).map(|found| Objects {
+        reused: found.reused,
+        laid_out: found.laid_out,
+        compiled: found.compiled,
+    });
+    Ok(LaidOut {
+        summary: read_json(&at(&files.layout))?,
+        verified: read_json(&at(&files.layout_verify))?,
+        objects,
     })
 }
 

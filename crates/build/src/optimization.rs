@@ -1,0 +1,174 @@
+//! What does planish.toml say about the way to the optimised program? `[optimize]`: the steps, other ways beside them,
+//! and named compiler options.
+
+use crate::config::{Build, Command, Compiler};
+use serde::{Deserialize, Serialize};
+
+/// `[optimize]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Optimize {
+    /// What is done to the program, in this order.
+    pub steps: Vec<Stage>,
+    /// Other ways to a faster program, built and measured beside it.
+    pub also: Vec<Alternative>,
+    /// Tests that every program of `steps` must pass before it is measured; `{bin}` stands for the program.
+    pub test: Option<Command>,
+    /// Whether the layout may clone small blocks along paths.
+    pub clone: bool,
+    /// Ext-TSP block placement (clang).
+    pub ext_tsp: bool,
+    /// Cold blocks of functions go to sections of their own, by the profile (clang).
+    pub split_functions: bool,
+    /// Every function gets a section of its own.
+    pub function_sections: bool,
+    /// The linker keeps hot, unlikely and split code together (`-z keep-text-section-prefix`).
+    pub group_text: bool,
+    /// Functions begin at multiples of so many bytes.
+    pub align_functions: Option<u32>,
+    /// Loops begin at multiples of so many bytes.
+    pub align_loops: Option<u32>,
+}
+
+impl Default for Optimize {
+    fn default() -> Self {
+        Optimize {
+            steps: vec![Stage::Autofdo],
+            also: Vec::new(),
+            test: None,
+            clone: true,
+            ext_tsp: true,
+            split_functions: false,
+            function_sections: false,
+            group_text: false,
+            align_functions: None,
+            align_loops: None,
+        }
+    }
+}
+
+/// A step to the optimised program: record what there is, build the next from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// A sample profile, and a rebuild that uses it.
+    Autofdo,
+    /// A layout of basic blocks and functions, applied by a relink.
+    Propeller,
+}
+
+/// Another way to a faster program, for comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Alternative {
+    /// Instrumented profile-guided optimisation: counters in the program, the training commands, a rebuild.
+    Pgo,
+    /// BOLT on the AutoFDO program, from a recording of it.
+    Bolt,
+}
+
+impl Alternative {
+    /// Its word in planish.toml, and the ending of its program's name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Alternative::Pgo => "pgo",
+            Alternative::Bolt => "bolt",
+        }
+    }
+}
+
+impl Optimize {
+    /// Whether a layout is applied at the end.
+    pub fn lays_out(&self) -> bool {
+        self.steps.contains(&Stage::Propeller)
+    }
+
+    /// How often the program is rebuilt with a sample profile.
+    pub fn profile_rounds(&self) -> usize {
+        self.steps.iter().filter(|&&stage| stage == Stage::Autofdo).count()
+    }
+
+    /// What contradicts itself or `[build]`, with the way out.
+    pub(crate) fn check(&self, build: &Build) -> Result<(), String> {
+        let rounds = self.profile_rounds();
+        let in_order = self.steps.iter().take(rounds).all(|&stage| stage == Stage::Autofdo);
+        if !(1..=2).contains(&rounds) || !in_order || self.steps.len() > rounds + 1 {
+            return Err(
+                "[optimize] steps: take [\"autofdo\"] or [\"autofdo\", \"propeller\"]; a second \"autofdo\" \
+                        records the rebuilt program once more"
+                    .into(),
+            );
+        }
+        for (n, alternative) in self.also.iter().enumerate() {
+            if self.also[..n].contains(alternative) {
+                return Err(format!("[optimize] also names {:?} twice", alternative.word()));
+            }
+        }
+        let clang = build.compiler == Compiler::Clang;
+        if self.lays_out() && !clang {
+            return Err("[optimize] steps: \"propeller\" needs basic block sections, which only compiler = \"clang\" \
+                        makes"
+                .into());
+        }
+        if self.split_functions && !clang {
+            return Err("[optimize] split_functions is for compiler = \"clang\"; gcc splits functions by its profile \
+                        without being asked"
+                .into());
+        }
+        if self.split_functions && self.lays_out() {
+            return Err(
+                "[optimize] split_functions: the layout of \"propeller\" splits functions itself; leave one \
+                        of them out"
+                    .into(),
+            );
+        }
+        for (key, value) in [("align_functions", self.align_functions), ("align_loops", self.align_loops)] {
+            if value.is_some_and(|bytes| !bytes.is_power_of_two() || !(2..=4096).contains(&bytes)) {
+                return Err(format!(
+                    "[optimize] {key}: expected a power of two from 2 to 4096 (bytes); 32 and 64 are usual"
+                ));
+            }
+        }
+        if matches!(&self.test, Some(Command::Words(words)) if words.is_empty()) {
+            return Err("[optimize] test is empty; leave it out where there are no tests".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+    use std::path::Path;
+
+    fn refused(optimize: &str) -> String {
+        let text = format!(
+            "[build]\ncommand = 'make'\nbinary = 'app'\n[workload]\ntrain = '{{bin}} a'\n[evaluate]\ncommand = '{{bin}} b'\n\
+             [optimize]\n{optimize}\n"
+        );
+        let config = Config::parse(&text, Path::new("planish.toml"));
+        config.map(|_| String::new()).unwrap_or_else(|error| error.to_string())
+    }
+
+    #[test]
+    fn steps_stand_in_an_order_that_makes_sense() {
+        for fine in ["['autofdo']", "['autofdo', 'propeller']", "['autofdo', 'autofdo', 'propeller']"] {
+            assert_eq!(refused(&format!("steps = {fine}")), "");
+        }
+        for wrong in
+            ["[]", "['propeller']", "['propeller', 'autofdo']", "['autofdo', 'propeller', 'propeller']"]
+        {
+            assert!(refused(&format!("steps = {wrong}")).contains("[optimize] steps: take"), "{wrong}");
+        }
+        assert!(refused("steps = ['bolt']").contains("unknown variant `bolt`"));
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let both = refused("steps = ['autofdo', 'propeller']\nsplit_functions = true");
+        assert!(both.contains("splits functions itself"), "{both}");
+        assert!(refused("align_functions = 48").contains("power of two"));
+        assert!(refused("also = ['pgo', 'pgo']").contains("twice"));
+        assert_eq!(refused("also = ['pgo', 'bolt']\nalign_loops = 32"), "");
+    }
+}

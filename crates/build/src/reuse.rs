@@ -1,0 +1,162 @@
+//! Which objects of a build must be compiled anew for a layout, and which are as they were?
+//!
+//! A relink in a new layout changes only objects with functions of the layout, most of a program's objects have none.
+//! [`compiler`] stands in the compiler's place (a script calls it). In the build that is recorded it keeps every object
+//! with what it was made from; in the relink it takes the kept object where command, compiler and every file read are
+//! still the same and no function of it is in the cc profile, and else compiles with the lines of the cc profile that
+//! are about the object. Whatever it does not understand it hands to the compiler, with the whole cc profile.
+//!
+//! The names of files that hold parts of a cc profile contain their hash: other caches (ccache, ThinLTO's) look at
+//! names of such files alone.
+
+mod cc_profile;
+mod command;
+mod store;
+
+use crate::Error;
+use cc_profile::CcText;
+use command::Compile;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use store::Store;
+
+/// The variable with the directory that objects are kept in.
+pub const OBJECTS: &str = "PLANISH_OBJECTS";
+/// The variable with the cc profile to apply; without it objects are only kept.
+pub const CC_PROFILE: &str = "PLANISH_CC_PROFILE";
+/// In PLANISH_OUT: a line for each object of a relink, see [`Reused::read`].
+pub const LOG: &str = "planish-reuse.log";
+
+/// What a relink did with the objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Reused {
+    /// Taken as they were.
+    pub reused: u64,
+    /// Compiled with their part of the layout, or taken from such a compilation.
+    pub laid_out: u64,
+    /// Compiled because they were not kept or what they were made from changed.
+    pub compiled: u64,
+}
+
+impl Reused {
+    /// Counts the lines of a log; none where there is no log.
+    pub fn read(path: &Path) -> Option<Reused> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let count = |word: &str| text.lines().filter(|l| l.split(' ').next() == Some(word)).count() as u64;
+        Some(Reused { reused: count("reused"), laid_out: count("laid-out"), compiled: count("compiled") })
+    }
+}
+
+/// Runs `compiler` with `arguments`, or does without; the result is the exit code.
+///
+/// # Errors
+/// The compiler cannot be started, or the cc profile cannot be read.
+pub fn compiler(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
+    let store = Store::new(PathBuf::from(objects));
+    let profile = variable(CC_PROFILE).map(|path| CcText::read(Path::new(&path))).transpose()?;
+    let compile = Compile::of(arguments);
+    let key = match &compile {
+        Some(compile) if compile.can_be_kept() => store.key(compiler, arguments),
+        _ => None,
+    };
+    match (compile, key, profile) {
+        (Some(compile), Some(key), None) => keep(&store, compiler, arguments, &compile, &key),
+        (Some(compile), Some(key), Some(profile)) => {
+            lay_out(&store, compiler, arguments, &compile, &key, &profile)
+        }
+        (Some(_), None, Some(profile)) => {
+            note("compiled", arguments);
+            run(compiler, &with_list(arguments, &store.list(&profile.whole)?))
+        }
+        (None, _, Some(profile)) => run(compiler, &profile.renamed(arguments, &store)?),
+        (_, _, None) => run(compiler, arguments),
+    }
+}
+
+/// Compiles and keeps the object.
+fn keep(
+    store: &Store,
+    compiler: &OsStr,
+    arguments: &[OsString],
+    compile: &Compile,
+    key: &str,
+) -> Result<u8, Error> {
+    let own = store.dependency_file(key);
+    let mut all = arguments.to_vec();
+    if compile.dependencies.is_none() {
+        all.extend(["-MD".into(), "-MF".into(), own.clone().into_os_string()]);
+    }
+    let code = run(compiler, &all)?;
+    if code == 0
+        && let Err(error) = store.put(key, compile, &own)
+    {
+        // The build is as good as without planish; only the relink will take longer.
+        eprintln!("planish: warning: {} is not kept for the relink: {error}", compile.output.display());
+    }
+    let _ = std::fs::remove_file(own);
+    Ok(code)
+}
+
+/// Takes a kept object, or compiles with the part of the profile that is about it.
+fn lay_out(
+    store: &Store,
+    compiler: &OsStr,
+    arguments: &[OsString],
+    compile: &Compile,
+    key: &str,
+    profile: &CcText,
+) -> Result<u8, Error> {
+    let Some(kept) = store.get(key) else {
+        note("compiled", arguments);
+        return run(compiler, &with_list(arguments, &store.list(&profile.whole)?));
+    };
+    let Some(part) = profile.about(&kept.functions) else {
+        note("reused", &[compile.output.clone().into()]);
+        store.copy(key, &kept, compile)?;
+        return Ok(0);
+    };
+    note("laid-out", &[compile.output.clone().into()]);
+    let key = store.key_with(key, &part);
+    if let Some(kept) = store.get(&key) {
+        store.copy(&key, &kept, compile)?;
+        return Ok(0);
+    }
+    keep(store, compiler, &with_list(arguments, &store.list(&part)?), compile, &key)
+}
+
+fn with_list(arguments: &[OsString], list: &Path) -> Vec<OsString> {
+    let mut flag = OsString::from("-fbasic-block-sections=list=");
+    flag.push(list);
+    // In front: behind `--` stand files alone.
+    std::iter::once(flag).chain(arguments.iter().cloned()).collect()
+}
+
+/// A line of the log. Several compilers write at once: a short line appended to a file arrives whole.
+fn note(word: &str, what: &[OsString]) {
+    let Some(out) = std::env::var_os("PLANISH_OUT") else { return };
+    let path = Path::new(&out).join(LOG);
+    let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) else { return };
+    let what: Vec<String> = what.iter().map(|w| w.to_string_lossy().replace('\n', " ")).collect();
+    let _ = file.write_all(format!("{word} {}\n", what.join(" ")).as_bytes());
+}
+
+fn run(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {
+    let status = Command::new(compiler).args(arguments).status();
+    let status = status.map_err(|source| Error::File {
+        path: PathBuf::from(compiler),
+        action: "cannot start the compiler",
+        source,
+    })?;
+    Ok(code_of(status))
+}
+
+/// As a shell tells it.
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

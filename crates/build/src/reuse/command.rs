@@ -1,0 +1,165 @@
+//! What does a compiler's command line do? Only as much as reuse needs: does it compile C or C++, one file to one object?
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A command line that compiles source files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Compile {
+    /// The object file, where there is one.
+    pub output: PathBuf,
+    /// The file with the names of all files read, where the command line asks for one.
+    pub dependencies: Option<PathBuf>,
+    one_object: bool,
+}
+
+/// Options whose value is the next word.
+const WITH_VALUE: [&str; 34] = [
+    "-x",
+    "-I",
+    "-D",
+    "-U",
+    "-L",
+    "-l",
+    "-F",
+    "-T",
+    "-z",
+    "-u",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-isysroot",
+    "--sysroot",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-Xclang",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xlinker",
+    "-mllvm",
+    "-target",
+    "-arch",
+    "--param",
+    "-aux-info",
+    "-framework",
+];
+
+/// Options that end in something else than code, or name arguments that are not seen here.
+const NO_CODE: [&str; 9] =
+    ["-E", "-M", "-MM", "-S", "-fsyntax-only", "-###", "--version", "-emit-llvm", "--precompile"];
+
+/// Options that make more files than the object.
+const MORE_FILES: [&str; 8] = [
+    "-gsplit-dwarf",
+    "-save-temps",
+    "--save-temps",
+    "-ftime-trace",
+    "--coverage",
+    "-ftest-coverage",
+    "-fprofile-arcs",
+    "--serialize-diagnostics",
+];
+
+impl Compile {
+    /// Looks at the arguments; `None` when they compile nothing that is C or C++ to code, or cannot be understood.
+    pub(super) fn of(arguments: &[OsString]) -> Option<Compile> {
+        let words: Vec<&str> = arguments.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+        let (mut output, mut stops_at_object, mut dependencies) = (None, false, None);
+        let (mut writes_dependencies, mut more_files, mut language) = (false, false, None);
+        let mut files: Vec<&str> = Vec::new();
+        let mut rest = words.into_iter();
+        while let Some(word) = rest.next() {
+            match word {
+                _ if NO_CODE.contains(&word) || word.starts_with('@') => return None,
+                "-c" => stops_at_object = true,
+                "-o" => output = rest.next(),
+                "-MD" | "-MMD" => writes_dependencies = true,
+                "-MF" => dependencies = rest.next(),
+                "-x" => language = rest.next(),
+                "-MJ" => {
+                    more_files = true;
+                    rest.next();
+                }
+                _ if WITH_VALUE.contains(&word) => {
+                    rest.next();
+                }
+                "-" => files.push(word),
+                _ if word.starts_with("-o") && !word.starts_with("-objc") => output = word.get(2..),
+                _ if word.starts_with("-MF") => dependencies = word.get(3..),
+                _ if word.starts_with('-') => {
+                    more_files |= MORE_FILES.iter().any(|option| word.starts_with(option));
+                }
+                file => files.push(file),
+            }
+        }
+        let code = |file: &&&str| match language {
+            Some(language) => matches!(language, "c" | "c++" | "cpp-output" | "c++-cpp-output"),
+            None => is_code(file),
+        };
+        let sources = files.iter().filter(code).count();
+        if sources == 0 {
+            return None;
+        }
+        let one_object = stops_at_object && files.len() == 1 && files.first() != Some(&"-") && !more_files;
+        let output = match (output, files.first()) {
+            (Some(output), _) => PathBuf::from(output),
+            (None, Some(file)) => Path::new(Path::new(file).file_name()?).with_extension("o"),
+            (None, None) => return None,
+        };
+        let dependencies = match (writes_dependencies, dependencies) {
+            (true, Some(file)) => Some(PathBuf::from(file)),
+            (true, None) => Some(output.with_extension("d")),
+            (false, _) => None,
+        };
+        Some(Compile { output, dependencies, one_object })
+    }
+
+    /// Whether one object, and perhaps the list of files read, is all that the command makes.
+    pub(super) fn can_be_kept(&self) -> bool {
+        self.one_object
+    }
+}
+
+fn is_code(file: &str) -> bool {
+    let ending = Path::new(file).extension().and_then(|e| e.to_str()).unwrap_or_default();
+    matches!(ending, "c" | "i" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "C" | "CPP" | "ii" | "m" | "mm")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Option<Compile> {
+        Compile::of(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn one_source_to_one_object_can_be_kept() {
+        for line in
+            ["-O2 -c a.c -o x/a.o", "-I inc -D X -oa.o a.cc -c", "-c -x c++ odd.name -o a.o", "-c dir/a.c"]
+        {
+            assert!(of(line).is_some_and(|c| c.can_be_kept()), "{line}");
+        }
+        assert_eq!(of("-c dir/a.c").unwrap().output, Path::new("a.o"));
+        assert_eq!(of("-MMD -c a.c -o x/a.o").unwrap().dependencies, Some("x/a.d".into()));
+        assert_eq!(of("-MD -MF x.d -c a.c -o x/a.o").unwrap().dependencies, Some("x.d".into()));
+    }
+
+    #[test]
+    fn what_makes_more_or_something_else_is_not_kept() {
+        for line in ["a.c b.c -o app", "-c a.c b.c", "-gsplit-dwarf -c a.c", "-c -", "a.c b.o -o app"] {
+            assert!(!of(line).is_some_and(|c| c.can_be_kept()), "{line}");
+        }
+        for line in ["a.o b.o -o app", "-E a.c", "-c start.S -o start.o", "@file -c a.c", "--version"] {
+            assert_eq!(of(line), None, "{line}");
+        }
+        assert!(of("a.c b.o -o app").is_some(), "it compiles, though what cannot be kept");
+    }
+}

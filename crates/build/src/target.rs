@@ -1,0 +1,183 @@
+//! How is one program built: the step that runs the build command with the flags for what the build knows?
+
+use crate::config::{Build, Command, Config};
+use crate::flags::{self, Extras, Phase};
+use crate::optimization::Optimize;
+use crate::plan::{STATE_DIRECTORY, text};
+use crate::step::Wrapper;
+use crate::toolchain::Toolchain;
+use crate::{Error, Program, Step};
+use std::path::{Path, PathBuf};
+
+/// The two files of a layout that a build reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutFiles {
+    /// For the compiler.
+    pub cc_profile: PathBuf,
+    /// For the linker.
+    pub ld_profile: PathBuf,
+}
+
+impl LayoutFiles {
+    /// The files that `planish layout -o PREFIX` writes.
+    pub fn of(prefix: &Path) -> LayoutFiles {
+        let with = |ending: &str| {
+            let mut name = prefix.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        LayoutFiles { cc_profile: with("_cc_profile.txt"), ld_profile: with("_ld_profile.txt") }
+    }
+}
+
+/// Which knowledge of its runs a build uses; paths relative to the directory of planish.toml, or absolute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Knowledge<'a> {
+    /// None.
+    #[default]
+    None,
+    /// A sample profile.
+    Profile(&'a Path),
+    /// None; the program will count.
+    Instrumented,
+    /// Merged counters.
+    Counters(&'a Path),
+}
+
+/// What [`build_step`] builds.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// Name of the step.
+    pub name: &'a str,
+    /// What it knows.
+    pub knowledge: Knowledge<'a>,
+    /// Whether the program can be laid out later, or is: its compiler is wrapped, so that objects are kept.
+    pub reuses: bool,
+    /// Whether the program keeps its relocations.
+    pub relocations: bool,
+    /// The layout to apply.
+    pub layout: Option<&'a LayoutFiles>,
+    /// Where the program is kept.
+    pub kept: &'a Path,
+}
+
+impl<'a> Target<'a> {
+    /// A program that is neither laid out nor prepared for it.
+    pub fn plain(name: &'a str, knowledge: Knowledge<'a>, kept: &'a Path) -> Target<'a> {
+        Target { name, knowledge, reuses: false, relocations: false, layout: None, kept }
+    }
+}
+
+/// The step that builds a program. `directory` is the absolute directory of planish.toml.
+pub fn build_step(
+    config: &Config,
+    tools: &Toolchain,
+    directory: &Path,
+    target: Target,
+) -> Result<Step, Error> {
+    build_step_of(&config.build, &config.optimize, tools, directory, target)
+}
+
+/// The same from the tables alone.
+pub fn build_step_of(
+    build: &Build,
+    options: &Optimize,
+    tools: &Toolchain,
+    directory: &Path,
+    target: Target,
+) -> Result<Step, Error> {
+    let folder = Path::new(STATE_DIRECTORY).join("build");
+    let word = |path: &Path| one_word(directory, path);
+    let (read, profile) = match target.knowledge {
+        Knowledge::Profile(path) | Knowledge::Counters(path) => (Some(path), word(path)?),
+        Knowledge::None | Knowledge::Instrumented => (None, String::new()),
+    };
+    let phase = match target.knowledge {
+        Knowledge::None => Phase::Baseline,
+        Knowledge::Profile(_) => Phase::Profiled(&profile),
+        Knowledge::Instrumented => Phase::Instrumented,
+        Knowledge::Counters(_) => Phase::Counted(&profile),
+    };
+    let layout = target.layout.map(|l| Ok((word(&l.cc_profile)?, word(&l.ld_profile)?))).transpose()?;
+    let extras = Extras {
+        address_map: target.reuses,
+        relocations: target.relocations,
+        layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
+    };
+    let words = match &build.command {
+        Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+        Command::Words(words) => words.clone(),
+    };
+    let mut step = Step::new(target.name, Program::Named(words.first().cloned().unwrap_or_default()));
+    step.arguments = words.into_iter().skip(1).collect();
+    let out = text(&directory.join(&folder));
+    step.environment = flags::variables(build, options, tools, (phase, extras), &out);
+    step.inputs = build.sources.iter().map(PathBuf::from).collect();
+    step.inputs.extend(read.map(Path::to_owned));
+    step.inputs.extend(target.layout.into_iter().flat_map(|l| [l.cc_profile.clone(), l.ld_profile.clone()]));
+    if target.reuses {
+        wrap(&mut step, directory, layout.as_ref().map(|(cc, _)| cc.as_str()));
+    }
+    step.collect = vec![(folder.join(&build.binary), target.kept.to_owned())];
+    if target.layout.is_some() {
+        let objects = Path::new(STATE_DIRECTORY).join("relink.objects");
+        step.collect.push((folder.join(crate::reuse::LOG), objects));
+    }
+    step.outputs = step.collect.iter().map(|(_, kept)| kept.clone()).collect();
+    step.fresh_directories.push(folder);
+    Ok(step)
+}
+
+/// Puts wrappers in the compilers' place ([`crate::reuse`]).
+fn wrap(step: &mut Step, directory: &Path, cc_profile: Option<&str>) {
+    for name in ["PLANISH_CC", "PLANISH_CXX"] {
+        let Some(compiler) = step.environment.get_mut(name) else { continue };
+        // By the compiler's own name: build systems look at it.
+        let own = compiler.rsplit('/').next().unwrap_or(compiler).to_owned();
+        let path = Path::new(STATE_DIRECTORY).join("tools").join(own);
+        let wrapper = Wrapper { path: path.clone(), compiler: compiler.clone() };
+        *compiler = text(&directory.join(path));
+        if !step.wrappers.contains(&wrapper) {
+            step.wrappers.push(wrapper);
+        }
+    }
+    let objects = Path::new(STATE_DIRECTORY).join("objects");
+    step.environment.insert(crate::reuse::OBJECTS.to_owned(), text(&directory.join(&objects)));
+    match cc_profile {
+        Some(path) => {
+            step.environment.insert(crate::reuse::CC_PROFILE.to_owned(), path.to_owned());
+        }
+        // Every object is made now; what is there belongs to other sources or flags.
+        None => step.fresh_directories.push(objects),
+    }
+}
+
+/// The profile's path as the flags name it. Build commands cut flags at blanks, so a directory with a blank in its name
+/// is left out: the path is then relative to where the build command starts.
+fn one_word(directory: &Path, profile: &Path) -> Result<String, Error> {
+    let full = directory.join(profile);
+    let apart =
+        |path: &Path| text(path).contains(|c: char| c.is_whitespace() || "*?[]\\'\"$`;&|<>()#".contains(c));
+    if !apart(&full) {
+        return Ok(text(&full));
+    }
+    match full.strip_prefix(directory) {
+        Ok(relative) if !apart(relative) => Ok(text(relative)),
+        _ => Err(Error::Path(full)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_in_a_directory_with_a_blank_stays_one_word_of_the_flags() {
+        let word = |directory: &str, profile: &str| one_word(Path::new(directory), Path::new(profile));
+        assert_eq!(word("/src/app", ".planish/a.afdo").unwrap(), "/src/app/.planish/a.afdo");
+        assert_eq!(word("/my src", ".planish/a.afdo").unwrap(), ".planish/a.afdo");
+        assert_eq!(word("/my src", "/my src/a.afdo").unwrap(), "a.afdo");
+        let message = word("/my src", "/my profiles/a.afdo").unwrap_err().to_string();
+        assert!(message.contains("/my profiles/a.afdo") && message.contains("blank"), "{message}");
+    }
+}

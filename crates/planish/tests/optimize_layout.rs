@@ -1,0 +1,226 @@
+//! `planish optimize` with a layout at its end, beside instrumented PGO and BOLT, on a program of three files.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const MAIN: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+unsigned walk(unsigned x);
+void explain(void);
+int main(int argc, char **argv) {
+  if (argc < 3) { explain(); return 0; }
+  unsigned limit = atoi(argv[2]), sum = 0;
+  for (unsigned i = 1; i < limit; i++) sum += walk(i * (argv[1][0] == 't' ? 3 : 5));
+  printf("%u\n", sum);
+  return 0;
+}
+"#;
+
+/// The loop's hot side lies behind code that never runs, so that there is something to lay out.
+const WALK: &str = r#"
+#include <stdio.h>
+static int rare(unsigned x) { printf("rare %u\n", x); return 1; }
+__attribute__((noinline)) static unsigned step(unsigned x) {
+  if (x == 4000000001u) { rare(x); return 1; }
+  switch (x % 7) {
+    case 3: return x / 3;
+    case 5: return x % 2 ? x - 1 : x / 2 + 1;
+    default: return x % 2 ? 3 * x + 1 : x / 2;
+  }
+}
+unsigned walk(unsigned x) {
+  unsigned n = 0;
+  while (x > 4 && n < 1000) { x = step(x); n++; if (x == 4000000001u) n += rare(x); }
+  return n;
+}
+"#;
+
+const HELP: &str = "#include <stdio.h>\nvoid explain(void) { puts(\"app train|eval N\"); }\n";
+
+const CONFIG: &str = r#"
+[build]
+command = 'cp *.c "$PLANISH_OUT" && cd "$PLANISH_OUT" && for f in main walk help; do "$PLANISH_CC" $PLANISH_CFLAGS -c $f.c -o $f.o || exit 1; done && "$PLANISH_CC" $PLANISH_LDFLAGS main.o walk.o help.o -o app'
+binary = "app"
+compiler = "clang"
+THINLTO
+[workload]
+train = "{bin} train 20000"
+[evaluate]
+command = "{bin} eval 20000"
+rounds = 6
+[record]
+branches = "emulated"
+[optimize]
+steps = ["autofdo", "propeller"]
+"#;
+
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+impl Project {
+    fn new(config: &str) -> Project {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("main.c", MAIN), ("walk.c", WALK), ("help.c", HELP), ("planish.toml", config)] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        Project { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn planish(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+        command.args(arguments).current_dir(self.folder.path()).env("NO_COLOR", "1").output().unwrap()
+    }
+
+    /// Runs `planish optimize` and gives its report.
+    fn optimized(&self) -> Value {
+        let done = self.planish(&["optimize"]);
+        // Six rounds of a few milliseconds decide nothing for certain; slower (1) is no failure of the machinery.
+        assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
+        serde_json::from_slice(&std::fs::read(self.at(".planish/report.json")).unwrap()).unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn has(tool: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').any(|d| Path::new(d).join(tool).is_file())
+}
+
+fn can_run() -> bool {
+    for tool in ["clang-22", "ld.lld-22", "qemu-x86_64"] {
+        if !has(tool) {
+            eprintln!("skipped: {tool} is not installed");
+            return false;
+        }
+    }
+    let beside = Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let found = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
+    if !found {
+        eprintln!("skipped: the emulation plugin is not built");
+    }
+    found
+}
+
+/// What must hold of every program with a layout.
+fn check_layout(report: &Value) {
+    let layout = &report["layout"];
+    let verified = &layout["verified"];
+    assert_eq!(verified["applied"], true, "{verified:#}");
+    assert!(verified["asked"].as_u64().unwrap() >= 3, "{verified:#}");
+    assert!(layout["summary"]["after"]["pages_4k"][0].as_u64().unwrap() >= 1, "{layout:#}");
+    let names = report["variants"].as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap());
+    assert!(names.clone().any(|name| name == "layout"), "{:?}", names.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
+    if !can_run() {
+        return;
+    }
+    let config = CONFIG.replace("THINLTO", "")
+        + "also = ['pgo', 'bolt']\ntest = 'test \"$({bin})\" = \"app train|eval N\"'\n";
+    let project = Project::new(&config);
+    let report = project.optimized();
+    check_layout(&report);
+    // main.c and walk.c ran when they were recorded, help.c did not.
+    let objects = &report["layout"]["objects"];
+    assert_eq!([&objects["reused"], &objects["laid_out"], &objects["compiled"]], [1, 2, 0], "{objects}");
+    let taken = |name: &str| {
+        let others = report["branches"][0]["others"].as_array().unwrap();
+        others.iter().find(|other| other[0] == name).map(|other| other[1].as_u64().unwrap())
+    };
+    let base = report["branches"][0]["base"].as_u64().unwrap();
+    assert!(taken("layout").unwrap() < base, "{report:#}");
+    let compared = report["measurements"][0]["comparisons"].as_array().unwrap();
+    let variants: Vec<&str> = compared.iter().map(|c| c["variant"].as_str().unwrap()).collect();
+    assert_eq!(variants[..2], ["app.opt", "app.layout"]);
+    // A tool that is missing leaves its program out, with a sentence.
+    let notes = report["warnings"].to_string();
+    for (name, tool) in [("pgo", "llvm-profdata-22"), ("bolt", "llvm-bolt-22")] {
+        let measured = variants.contains(&format!("app.{name}").as_str());
+        assert_eq!(measured, has(tool), "{name}: {variants:?}");
+        assert_eq!(notes.contains(&format!("{name} is left out")), !has(tool), "{notes}");
+        assert_eq!(taken(name).is_some(), has(tool), "{report:#}");
+    }
+    let markdown = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
+    assert!(markdown.starts_with("# app, rebuilt with its profile and a layout: "), "{markdown}");
+
+    let again = text(&project.planish(&["optimize"]).stderr);
+    assert_eq!(again.matches("up to date").count(), again.matches('[').count(), "{again}");
+    // The relink alone, by hand: the same program.
+    let built = project.planish(&["build", "--layout", ".planish/app", "-o", "by-hand"]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let code = |name: &str| std::fs::read(project.at(name)).unwrap();
+    assert!(code("by-hand") == code(".planish/app.layout"), "two relinks of one layout differ");
+
+    // A layout that says less about walk.c: that object is compiled anew, main.c's is taken from the last relink.
+    let list = std::fs::read_to_string(project.at(".planish/app_cc_profile.txt")).unwrap();
+    let kept = list.lines().take_while(|line| !line.starts_with("f step"));
+    let less: String = kept.map(|line| format!("{line}\n")).collect();
+    assert!(less.len() < list.len() && less.lines().any(|line| line.starts_with("f ")), "{list}");
+    std::fs::write(project.at("less_cc_profile.txt"), less).unwrap();
+    std::fs::copy(project.at(".planish/app_ld_profile.txt"), project.at("less_ld_profile.txt")).unwrap();
+    let built = project.planish(&["build", "--layout", "less", "-o", "less"]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    assert!(code("less") != code(".planish/app.layout"), "another cc profile made the same program");
+
+    // Tests that fail stop before anything is measured.
+    std::fs::write(
+        project.at("planish.toml"),
+        config.replace("test = 'test", "test = 'echo wrong >&2; ! test"),
+    )
+    .unwrap();
+    let failed = project.planish(&["optimize"]);
+    let said = text(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(2), "{said}");
+    assert!(said.contains("step test-opt failed") && said.contains("| wrong"), "{said}");
+}
+
+#[test]
+fn with_thinlto_the_linker_applies_the_layout() {
+    if !can_run() {
+        return;
+    }
+    let config = CONFIG.replace("THINLTO", "thinlto = true");
+    let project = Project::new(
+        &config.replace("branches = \"emulated\"", "branches = \"emulated\"\ncount_branches = false"),
+    );
+    let report = project.optimized();
+    check_layout(&report);
+    let objects = &report["layout"]["objects"];
+    assert_eq!(
+        [&objects["reused"], &objects["laid_out"]],
+        [3, 0],
+        "the linker compiles all of them: {objects}"
+    );
+}
+
+#[test]
+fn a_layout_needs_its_files_and_clang() {
+    let project = Project::new(&CONFIG.replace("THINLTO", "").replace("\"clang\"", "\"gcc\""));
+    let refused = project.planish(&["optimize", "--dry-run"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("only compiler = \"clang\""), "{}", text(&refused.stderr));
+    if has("clang-22") {
+        let project = Project::new(&CONFIG.replace("THINLTO", ""));
+        let missing = project.planish(&["build", "--layout", "none"]);
+        assert_eq!(missing.status.code(), Some(2));
+        assert!(
+            text(&missing.stderr).contains("`planish layout -o none` writes it"),
+            "{}",
+            text(&missing.stderr)
+        );
+    }
+}

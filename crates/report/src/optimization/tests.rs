@@ -1,0 +1,125 @@
+//! Tests of the report of a run.
+
+use super::*;
+use ::compare::result::{Benchmark, Compared, Direction, MetricInfo, Verdict};
+
+fn sample() -> Measurement {
+    let metric = MetricInfo {
+        name: "cpu".into(),
+        words: "CPU time (user + system)".into(),
+        unit: "ns".into(),
+        better: Direction::Lower,
+    };
+    let benchmark = Benchmark {
+        name: "eval".into(),
+        command: "{bin} eval 130".into(),
+        parameters: Default::default(),
+        metrics: vec![metric],
+    };
+    let json = serde_json::json!({
+        "schema": "planish-compare", "version": 2, "planish": "0.1.0", "seed": 1, "margin": 0.01,
+        "correction": "holm", "machines": [], "benchmarks": [], "variants": [], "comparisons": [],
+        "interrupted": false, "raw": [], "warnings": []
+    });
+    let mut sample: Measurement = serde_json::from_value(json).unwrap();
+    sample.benchmarks = vec![benchmark];
+    sample.comparisons = vec![Compared {
+        verdict: Verdict::Faster,
+        effect: 0.9204,
+        interval: Some([0.903, 0.934]),
+        ..compared()
+    }];
+    sample
+}
+
+fn compared() -> Compared {
+    serde_json::from_value(serde_json::json!({
+        "machine": "m", "benchmark": "eval", "metric": "cpu", "base": "app.base", "variant": "app.opt",
+        "verdict": "same", "negligible": false, "sentence": "this binary is faster", "effect": 1.0,
+        "interval": null, "p_value": 0.0001, "p_corrected": 0.0001, "n": 30,
+        "as_built": { "ratio": 0.9204, "interval": [0.903, 0.934], "p_value": 0.0001 },
+        "base_median": 5e8, "variant_median": 4.6e8, "spread": [0.01, 0.01], "smallest_effect": 0.01,
+        "warnings": []
+    }))
+    .unwrap()
+}
+
+fn report() -> Optimization {
+    let program = |path: &str| Program { path: path.into(), build_id: Some("ab12".into()), code_bytes: 2048 };
+    Optimization {
+        schema: "planish-optimize".into(),
+        version: 1,
+        planish: "0.1.0".into(),
+        machine: Machine::default(),
+        build: Build {
+            base: program(".planish/app.base"),
+            opt: program(".planish/app.opt"),
+            ..Build::default()
+        },
+        recordings: vec![Recording { command: "app train".into(), file_bytes: 1 << 20 }],
+        profile: Profile::default(),
+        matched: Matched {
+            functions: 10,
+            functions_matched: 9,
+            samples: 1000,
+            samples_matched: 990,
+            ..Matched::default()
+        },
+        measurements: vec![sample()],
+        branches: vec![Branches { command: "app eval".into(), base: 2000, opt: 1100, others: vec![] }],
+        variants: vec![],
+        layout: None,
+        stages: vec![Stage {
+            name: "build".into(),
+            command: "sh -c 'a | b'".into(),
+            seconds: 1.0,
+            said: vec![],
+        }],
+        warnings: vec!["careful".into()],
+    }
+}
+
+#[test]
+fn the_report_opens_with_the_result() {
+    let text = report().markdown();
+    let first =
+        "# app, rebuilt with its profile: CPU time (user + system) 0.920 (95 % interval 0.903 to 0.934)";
+    assert_eq!(text.lines().next(), Some(first));
+    assert!(text.contains("| `app eval` | baseline | 2,000 | 1 |\n| | rebuilt | 1,100 | 0.550 |"), "{text}");
+    assert!(text.contains("9 of 10 profiled functions, 99.0 % of the samples"), "{text}");
+    assert!(text.contains("a \\| b"), "{text}");
+}
+
+#[test]
+fn a_layout_is_told_with_its_scores_pages_and_objects() {
+    let mut report = report();
+    let program = Program { path: ".planish/app.layout".into(), ..Program::default() };
+    report.variants.push(Variant { name: "layout".into(), program, flags: "-O2".into() });
+    let mut laid_out = LaidOut::default();
+    laid_out.summary.after.pages_4k = (7, 3);
+    (laid_out.verified.asked, laid_out.verified.in_order) = (40, 39);
+    laid_out.objects = Some(Objects { reused: 9, laid_out: 1, compiled: 0 });
+    report.layout = Some(laid_out);
+    report.branches[0].others = vec![("layout".into(), 900)];
+    report.measurements[0].comparisons[0].variant = "app.layout".into();
+    assert_eq!(report.result(), "app.layout");
+    let text = report.markdown();
+    assert!(text.starts_with("# app, rebuilt with its profile and a layout: CPU time"), "{text}");
+    assert!(text.contains("| pages of 4 KiB touched | 0 | 7 |"), "{text}");
+    assert!(
+        text.contains("39 of 40 sections in order; 1 object compiled for it, 9 objects reused"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| | baseline | rebuilt | layout |") && text.contains("| | layout | 900 | 0.450 |")
+    );
+    let text = report.terminal(Style::default());
+    assert!(text.contains("taken branches of layout: 0.450 of the baseline's (900 of 2,000"), "{text}");
+}
+
+#[test]
+fn the_terminal_shows_branches_and_notes() {
+    let text = report().terminal(Style::default());
+    assert!(text.contains("taken branches: 0.550 of the baseline's"), "{text}");
+    assert!(text.contains("note: careful"), "{text}");
+}
