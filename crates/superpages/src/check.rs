@@ -1,0 +1,324 @@
+//! Which bytes of a file's text can lie on superpages, and which cannot, and why?
+//!
+//! Input: the header tables and, for filler, the bytes behind an executable segment. Output: for each executable
+//! segment and each size of superpage the eligible bytes and the losses by reason; both together are the segment.
+//!
+//! A superpage of the page cache is mapped as one when the file offset and the address of its start are both multiples
+//! of its size and the mapping, which has whole base pages, covers all of it. So the bytes in front of the first
+//! multiple and behind the last are lost, all are where offset and address differ modulo the size, and all are where
+//! the base of the program is only aligned to a base page.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::elf::{Arch, Headers, Kind, Program};
+use crate::{Error, align};
+
+/// Bytes of a superpage on x86-64, and on AArch64 with base pages of 4 KiB.
+pub const SUPERPAGE: u64 = 2 << 20;
+/// Bytes of the base page where nothing else is said.
+pub(crate) const BASE_PAGE: u64 = 4096;
+
+/// Why bytes of text cannot lie on a superpage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The whole segment is smaller than a superpage.
+    SmallSegment,
+    /// File offset and address differ modulo the superpage.
+    OffsetSkew,
+    /// A position-independent program whose segments ask for less alignment than a superpage.
+    PieBase,
+    /// In front of the first superpage; nothing else stands there.
+    Head,
+    /// Behind the last superpage; the file has the linker's filler there.
+    TailFiller,
+    /// Behind the last superpage; the file has no filler there.
+    Tail,
+    /// A superpage would also cover a segment with another protection.
+    MixedProtection,
+}
+
+impl Reason {
+    /// The reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::SmallSegment => "segment smaller than a superpage",
+            Reason::OffsetSkew => "file offset and address differ modulo the superpage",
+            Reason::PieBase => "PIE whose base is aligned to a page only",
+            Reason::Head => "head in front of the first superpage",
+            Reason::TailFiller => "tail with the linker's filler behind it",
+            Reason::Tail => "tail behind the last superpage",
+            Reason::MixedProtection => "superpage shared with a segment of another protection",
+        }
+    }
+
+    /// What cures it, where something does.
+    pub fn cure(self) -> Option<&'static str> {
+        match self {
+            Reason::OffsetSkew | Reason::PieBase => Some("planish pages align"),
+            Reason::TailFiller => Some("planish pages align --fill"),
+            Reason::Head | Reason::MixedProtection | Reason::Tail => {
+                Some("link with segments of their own superpages")
+            }
+            Reason::SmallSegment => None,
+        }
+    }
+}
+
+/// A size of superpage on a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// Bytes of the base page of the system.
+    pub base_page: u64,
+    /// Bytes of the superpage.
+    pub bytes: u64,
+    /// Whether it is a run of neighbouring entries (contiguous bit) instead of one entry a level higher.
+    pub contiguous: bool,
+}
+
+impl Size {
+    /// The sizes that an instruction set knows; the first is the one that totals count.
+    pub fn of(arch: Arch) -> &'static [Size] {
+        const fn size(base_page: u64, bytes: u64, contiguous: bool) -> Size {
+            Size { base_page, bytes, contiguous }
+        }
+        const KIB: u64 = 1 << 10;
+        const X86: [Size; 1] = [size(4 * KIB, SUPERPAGE, false)];
+        const ARM: [Size; 5] = [
+            size(4 * KIB, SUPERPAGE, false),
+            size(4 * KIB, 64 * KIB, true),
+            size(16 * KIB, 2 << 20, true),
+            size(16 * KIB, 32 << 20, false),
+            size(64 * KIB, 2 << 20, true),
+        ];
+        match arch {
+            Arch::X86_64 => &X86,
+            Arch::Aarch64 => &ARM,
+        }
+    }
+}
+
+/// Eligible bytes and losses of some text; together they are all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// Bytes that can lie on superpages.
+    pub eligible_bytes: u64,
+    /// Bytes that cannot, by reason.
+    pub losses: BTreeMap<Reason, u64>,
+}
+
+impl Share {
+    fn lose(&mut self, reason: Reason, bytes: u64) {
+        if bytes > 0 {
+            *self.losses.entry(reason).or_default() += bytes;
+        }
+    }
+
+    fn add(&mut self, other: &Share) {
+        self.eligible_bytes += other.eligible_bytes;
+        other.losses.iter().for_each(|(&reason, &bytes)| self.lose(reason, bytes));
+    }
+}
+
+/// One size of superpage for one segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SizeShare {
+    /// The size.
+    #[serde(flatten)]
+    pub size: Size,
+    /// What of the segment can lie on it.
+    #[serde(flatten)]
+    pub share: Share,
+}
+
+/// One executable segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Segment {
+    /// Image address of its first byte.
+    pub address: u64,
+    /// Offset of its first byte in the file.
+    pub offset: u64,
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// The alignment it asks for.
+    pub align: u64,
+    /// For each size of superpage.
+    pub sizes: Vec<SizeShare>,
+}
+
+/// What a file's text can have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Assessment {
+    /// The file.
+    pub path: PathBuf,
+    /// Its instruction set.
+    pub arch: Arch,
+    /// How its base address is chosen.
+    pub kind: Kind,
+    /// Bytes of all executable segments.
+    pub text_bytes: u64,
+    /// Bytes of them that can lie on superpages of the first size.
+    pub eligible_bytes: u64,
+    /// The same in per cent of the text; 0 where there is none.
+    pub eligible_pct: f64,
+    /// The rest by reason.
+    pub losses: BTreeMap<Reason, u64>,
+    /// Eligible per cent after rewriting, and after rewriting with the filler; absent where that is refused.
+    pub aligned_pct: Option<f64>,
+    /// As `aligned_pct`, with the linker's filler.
+    pub filled_pct: Option<f64>,
+    /// Why rewriting is refused, when it is.
+    pub refused: Option<String>,
+    /// Each executable segment.
+    pub segments: Vec<Segment>,
+}
+
+/// Says what of the text of a file can lie on superpages.
+///
+/// # Errors
+/// When the file cannot be read or is no program or library; see [`Headers::read`].
+pub fn check(path: &Path) -> Result<Assessment, Error> {
+    let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let headers = Headers::read(path, &file)?;
+    let segments: Vec<Segment> = headers.texts().map(|text| segment(&headers, &file, text)).collect();
+    let total = total(&headers, &file);
+    let text_bytes = headers.text_bytes();
+    let planned = |fill| align::plan(path, &file, &headers, fill);
+    let after = |fill| planned(fill).ok().map(|plan| percent(plan.eligible_bytes, text_bytes));
+    Ok(Assessment {
+        path: path.to_owned(),
+        arch: headers.arch,
+        kind: headers.kind,
+        text_bytes,
+        eligible_bytes: total.eligible_bytes,
+        eligible_pct: percent(total.eligible_bytes, text_bytes),
+        losses: total.losses,
+        aligned_pct: after(false),
+        filled_pct: after(true),
+        refused: planned(false).err().map(|error| error.to_string()),
+        segments,
+    })
+}
+
+/// A share of a whole in per cent; 0 of nothing.
+pub fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
+}
+
+/// All text of a file, for the first size of its instruction set.
+pub(crate) fn total(headers: &Headers, file: &File) -> Share {
+    let mut total = Share::default();
+    if let Some(&size) = Size::of(headers.arch).first() {
+        headers.texts().for_each(|text| total.add(&share(headers, file, text, size)));
+    }
+    total
+}
+
+fn segment(headers: &Headers, file: &File, text: &Program) -> Segment {
+    let of = |&size: &Size| SizeShare { size, share: share(headers, file, text, size) };
+    Segment {
+        address: text.address,
+        offset: text.offset,
+        bytes: text.file_bytes,
+        align: text.align,
+        sizes: Size::of(headers.arch).iter().map(of).collect(),
+    }
+}
+
+/// The superpages of a segment as addresses `first..last`, both multiples of the size; empty when `first >= last`.
+pub(crate) fn whole_superpages(headers: &Headers, text: &Program, size: Size) -> std::ops::Range<u64> {
+    let start = down(text.address, size.base_page);
+    let mapped_end = up(text.address.saturating_add(text.file_bytes), size.base_page);
+    // The page cache has no superpage that reaches behind the end of the file.
+    let file_end =
+        up(text.address.saturating_add(headers.file_bytes.saturating_sub(text.offset)), size.base_page);
+    up(start, size.bytes)..down(mapped_end.min(file_end), size.bytes)
+}
+
+fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
+    let mut share = Share::default();
+    let (start, end) = (text.address, text.address.saturating_add(text.file_bytes));
+    let mapped = down(start, size.base_page)..up(end, size.base_page);
+    if mapped.end.saturating_sub(mapped.start) < size.bytes {
+        share.lose(Reason::SmallSegment, text.file_bytes);
+        return share;
+    }
+    let whole = whole_superpages(headers, text, size);
+    let head_end = whole.start.clamp(start, end);
+    let tail_start = if whole.start < whole.end { whole.end.clamp(head_end, end) } else { head_end };
+    let inside = tail_start - head_end;
+    if start.wrapping_sub(text.offset) % size.bytes != 0 {
+        share.lose(Reason::OffsetSkew, inside);
+    } else if headers.kind == Kind::Pie && headers.base_align() % size.bytes != 0 {
+        share.lose(Reason::PieBase, inside);
+    } else {
+        share.eligible_bytes = inside;
+    }
+    let mixed = |range: std::ops::Range<u64>| {
+        let other = |load: &&Program| load.flags != text.flags && load.memory_bytes > 0;
+        headers.loads().filter(other).any(|load| {
+            down(load.address, size.base_page) < range.end
+                && range.start < up(load.memory_end(), size.base_page)
+        })
+    };
+    let head = if mixed(down(mapped.start, size.bytes)..mapped.start) {
+        Reason::MixedProtection
+    } else {
+        Reason::Head
+    };
+    share.lose(head, head_end - start);
+    let boundary = up(mapped.end, size.bytes);
+    let tail = if mixed(mapped.end..boundary) {
+        Reason::MixedProtection
+    } else if filler_behind(headers, file, text) >= boundary.saturating_sub(end) {
+        Reason::TailFiller
+    } else {
+        Reason::Tail
+    };
+    share.lose(tail, end - tail_start);
+    share
+}
+
+/// How many bytes of filler (0xCC or 0) that no header names stand in the file behind a segment, up to the size
+/// of a superpage.
+pub(crate) fn filler_behind(headers: &Headers, file: &File, text: &Program) -> u64 {
+    let end = text.file_end();
+    let limit = end.saturating_add(SUPERPAGE).min(headers.file_bytes);
+    let named = align::named_extents(headers).into_iter().filter(|named| named.end > end);
+    let next = named.map(|named| named.start.max(end)).min().unwrap_or(limit).min(limit);
+    let mut counted = 0;
+    let mut buffer = vec![0; 1 << 16];
+    let mut kind = None;
+    while end + counted < next {
+        let size = (next - end - counted).min(buffer.len() as u64) as usize;
+        let Some(part) = buffer.get_mut(..size) else { break };
+        if file.read_exact_at(part, end + counted).is_err() {
+            break;
+        }
+        for &byte in part.iter() {
+            let filler = *kind.get_or_insert(byte);
+            if byte != filler || !matches!(byte, 0 | 0xcc) {
+                return counted;
+            }
+            counted += 1;
+        }
+    }
+    counted
+}
+
+pub(crate) fn down(value: u64, size: u64) -> u64 {
+    value - value % size
+}
+
+/// The next multiple; `u64::MAX` rounded down where there is none.
+pub(crate) fn up(value: u64, size: u64) -> u64 {
+    match value % size {
+        0 => value,
+        rest => value.checked_add(size - rest).unwrap_or(down(u64::MAX, size)),
+    }
+}

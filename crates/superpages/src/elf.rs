@@ -1,0 +1,376 @@
+//! Which bytes of an ELF file go to which addresses, and where do its tables say so?
+//!
+//! Reads the ELF header, the program headers and the section headers of 64-bit little-endian files with bounded
+//! reads; nothing else of the file is looked at. Source: System V ABI, chapters 4 and 5.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::Error;
+
+pub(crate) const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const PT_INTERP: u32 = 3;
+const SHT_NOBITS: u32 = 8;
+const PF_X: u32 = 1;
+const DT_SONAME: u64 = 14;
+const DT_FLAGS_1: u64 = 0x6fff_fffb;
+const DF_1_PIE: u64 = 0x0800_0000;
+pub(crate) const HEADER_BYTES: u64 = 64;
+pub(crate) const PROGRAM_BYTES: u64 = 56;
+pub(crate) const SECTION_BYTES: u64 = 64;
+/// No dynamic section is longer in practice; what is longer is read up to here.
+const MAX_DYNAMIC: u64 = 1 << 20;
+
+/// Instruction sets whose superpages are known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arch {
+    /// x86-64: 2 MiB.
+    #[serde(rename = "x86-64")]
+    X86_64,
+    /// AArch64: by base page.
+    Aarch64,
+}
+
+/// How a file is loaded, which decides how its base address is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A program with fixed addresses.
+    Fixed,
+    /// A position-independent program: the kernel aligns its base to the largest `p_align`.
+    Pie,
+    /// A shared library: mapped by the dynamic linker.
+    Library,
+}
+
+/// One program header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) kind: u32,
+    pub(crate) flags: u32,
+    pub(crate) offset: u64,
+    pub(crate) address: u64,
+    pub(crate) file_bytes: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) align: u64,
+}
+
+impl Program {
+    pub(crate) fn is_load(&self) -> bool {
+        self.kind == PT_LOAD
+    }
+
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_load() && self.flags & PF_X != 0 && self.file_bytes > 0
+    }
+
+    /// First file offset behind it. Reading has checked that it does not overflow.
+    pub(crate) fn file_end(&self) -> u64 {
+        self.offset.saturating_add(self.file_bytes)
+    }
+
+    /// First address behind its memory.
+    pub(crate) fn memory_end(&self) -> u64 {
+        self.address.saturating_add(self.memory_bytes)
+    }
+}
+
+/// One section header, as far as rewriting needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) offset: u64,
+    /// Bytes in the file; 0 for those that stand only in memory.
+    pub(crate) file_bytes: u64,
+    pub(crate) align: u64,
+}
+
+/// The tables of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headers {
+    pub(crate) arch: Arch,
+    pub(crate) kind: Kind,
+    pub(crate) programs: Vec<Program>,
+    pub(crate) sections: Vec<Section>,
+    /// Offset of the program header table.
+    pub(crate) program_table: u64,
+    /// Offset of the section header table; 0 when there is none.
+    pub(crate) section_table: u64,
+    pub(crate) file_bytes: u64,
+    /// Path of the dynamic linker, when the file asks for one.
+    pub(crate) interpreter: Option<String>,
+}
+
+impl Headers {
+    /// Reads the tables of an open file.
+    ///
+    /// # Errors
+    /// When it is no program or library of 64 bits with the least significant byte first, or its tables or segments
+    /// do not fit into the file or into each other.
+    pub fn read(path: &Path, file: &File) -> Result<Headers, Error> {
+        Reader { path, file, file_bytes: length(path, file)? }.headers()
+    }
+
+    pub(crate) fn loads(&self) -> impl Iterator<Item = &Program> {
+        self.programs.iter().filter(|program| program.is_load())
+    }
+
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &Program> {
+        self.programs.iter().filter(|program| program.is_text())
+    }
+
+    /// The largest alignment that a loadable segment asks for.
+    pub(crate) fn base_align(&self) -> u64 {
+        self.loads().map(|load| load.align).max().unwrap_or(0)
+    }
+
+    /// Path of the dynamic linker, when the file asks for one.
+    pub fn interpreter(&self) -> Option<&str> {
+        self.interpreter.as_deref()
+    }
+
+    /// Bytes of all executable segments.
+    pub fn text_bytes(&self) -> u64 {
+        self.texts().map(|text| text.file_bytes).sum()
+    }
+}
+
+fn length(path: &Path, file: &File) -> Result<u64, Error> {
+    let read = |source| Error::Read { path: path.to_owned(), source };
+    let about = file.metadata().map_err(read)?;
+    if !about.is_file() {
+        let what = "is no regular file; give an ELF program or library".to_owned();
+        return Err(Error::NotAProgram { path: path.to_owned(), what });
+    }
+    Ok(about.len())
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    file: &'a File,
+    file_bytes: u64,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..at + 2)
+        .and_then(|part| part.try_into().ok())
+        .map_or(0, |part| u16::from_le_bytes(part).into())
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|part| part.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+impl Reader<'_> {
+    fn damaged(&self, what: impl Into<String>) -> Error {
+        Error::Damaged { path: self.path.to_owned(), what: what.into() }
+    }
+
+    fn no_program(&self, what: impl Into<String>) -> Error {
+        Error::NotAProgram { path: self.path.to_owned(), what: what.into() }
+    }
+
+    /// Exactly these bytes; asked of the file's length before anything is allocated.
+    fn bytes(&self, offset: u64, count: u64, what: &str) -> Result<Vec<u8>, Error> {
+        let inside = offset.checked_add(count).is_some_and(|end| end <= self.file_bytes);
+        let size = usize::try_from(count).ok().filter(|_| inside).ok_or_else(|| {
+            self.damaged(format!(
+                "{what} should be the {count} bytes at offset {offset}, the file has {}",
+                self.file_bytes
+            ))
+        })?;
+        let mut bytes = vec![0; size];
+        let read = |source: io::Error| Error::Read { path: self.path.to_owned(), source };
+        self.file.read_exact_at(&mut bytes, offset).map_err(read)?;
+        Ok(bytes)
+    }
+
+    fn headers(&self) -> Result<Headers, Error> {
+        let header = self.bytes(0, HEADER_BYTES.min(self.file_bytes), "the ELF header")?;
+        let arch = self.arch(&header)?;
+        let kind = u16_at(&header, 16);
+        match kind {
+            2 | 3 => {}
+            1 => {
+                return Err(self.no_program("is an object file, not linked yet; give the program or library"));
+            }
+            4 => {
+                return Err(self.no_program(
+                    "is a core file, the memory of a process that ended; give the program or library it came from",
+                ));
+            }
+            other => {
+                return Err(self
+                    .no_program(format!("has ELF type {other}; a program (2) or library (3) is expected")));
+            }
+        }
+        let program_table = u64_at(&header, 32);
+        let programs = self.programs(program_table, u16_at(&header, 54), u16_at(&header, 56))?;
+        let section_table = u64_at(&header, 40);
+        let sections = self.sections(section_table, u16_at(&header, 58), u16_at(&header, 60))?;
+        let interpreter = self.interpreter(&programs);
+        let kind = match kind {
+            2 => Kind::Fixed,
+            _ => self.position_independent(&programs, interpreter.is_some())?,
+        };
+        let headers = Headers {
+            arch,
+            kind,
+            programs,
+            sections,
+            program_table,
+            section_table,
+            file_bytes: self.file_bytes,
+            interpreter,
+        };
+        self.check(&headers)?;
+        Ok(headers)
+    }
+
+    fn arch(&self, header: &[u8]) -> Result<Arch, Error> {
+        if header.starts_with(b"#!") {
+            let line = header.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            let line = String::from_utf8_lossy(line.get(2..).unwrap_or_default()).trim().to_owned();
+            return Err(self.no_program(format!("is a script, run by {line}; give that program")));
+        }
+        if !header.starts_with(b"\x7fELF") {
+            return Err(self.no_program("is no ELF file; give a program or library"));
+        }
+        if (header.len() as u64) < HEADER_BYTES {
+            return Err(self.damaged("the ELF header has 64 bytes, the file fewer"));
+        }
+        if header.get(4) != Some(&2) || header.get(5) != Some(&1) {
+            return Err(self.no_program(
+                "is no 64-bit ELF file with the least significant byte first; only those are known here",
+            ));
+        }
+        match u16_at(header, 18) {
+            62 => Ok(Arch::X86_64),
+            183 => Ok(Arch::Aarch64),
+            other => Err(self.no_program(format!(
+                "is for ELF machine {other}; superpages are known here for x86-64 (62) and AArch64 (183)"
+            ))),
+        }
+    }
+
+    fn programs(&self, table: u64, entry: u64, count: u64) -> Result<Vec<Program>, Error> {
+        if count == 0 || table == 0 {
+            return Err(self.no_program(
+                "has no program headers, so nothing of it is loaded; give a linked program or library",
+            ));
+        }
+        if entry != PROGRAM_BYTES || count == 0xffff {
+            return Err(self
+                .damaged(format!("{count} program headers of {entry} bytes were announced, 56 are usual")));
+        }
+        let bytes = self.bytes(table, count * entry, "the program header table")?;
+        let read = |entry: &[u8]| Program {
+            kind: u32_at(entry, 0),
+            flags: u32_at(entry, 4),
+            offset: u64_at(entry, 8),
+            address: u64_at(entry, 16),
+            file_bytes: u64_at(entry, 32),
+            memory_bytes: u64_at(entry, 40),
+            align: u64_at(entry, 48),
+        };
+        Ok(bytes.chunks_exact(PROGRAM_BYTES as usize).map(read).collect())
+    }
+
+    fn sections(&self, table: u64, entry: u64, count: u64) -> Result<Vec<Section>, Error> {
+        if table == 0 {
+            return Ok(Vec::new());
+        }
+        if entry != SECTION_BYTES {
+            return Err(
+                self.damaged(format!("section headers of {entry} bytes were announced, 64 are usual"))
+            );
+        }
+        let count = match count {
+            // More than 65279: the number stands in the first entry.
+            0 => u64_at(&self.bytes(table, SECTION_BYTES, "the first section header")?, 32),
+            count => count,
+        };
+        let size = count.checked_mul(SECTION_BYTES).unwrap_or(u64::MAX);
+        let bytes = self.bytes(table, size, "the section header table")?;
+        let read = |entry: &[u8]| {
+            let in_memory_only = matches!(u32_at(entry, 4), 0 | SHT_NOBITS);
+            let file_bytes = if in_memory_only { 0 } else { u64_at(entry, 32) };
+            Section { offset: u64_at(entry, 24), file_bytes, align: u64_at(entry, 48) }
+        };
+        Ok(bytes.chunks_exact(SECTION_BYTES as usize).map(read).collect())
+    }
+
+    fn interpreter(&self, programs: &[Program]) -> Option<String> {
+        let wanted = programs.iter().find(|program| program.kind == PT_INTERP)?;
+        let bytes = self.bytes(wanted.offset, wanted.file_bytes.min(4096), "the interpreter").ok()?;
+        let path = bytes.split(|&byte| byte == 0).next()?;
+        Some(String::from_utf8_lossy(path).into_owned())
+    }
+
+    /// A program, or a library? Both have type 3; libc.so.6 even names an interpreter.
+    fn position_independent(&self, programs: &[Program], interpreted: bool) -> Result<Kind, Error> {
+        let Some(dynamic) = programs.iter().find(|program| program.kind == PT_DYNAMIC) else {
+            return Ok(if interpreted { Kind::Pie } else { Kind::Library });
+        };
+        // In separate debug files the dynamic section is empty.
+        let size = dynamic.file_bytes.min(MAX_DYNAMIC);
+        let bytes = self.bytes(dynamic.offset, size, "the dynamic section").unwrap_or_default();
+        let (mut named, mut pie) = (false, false);
+        for entry in bytes.chunks_exact(16) {
+            match (u64_at(entry, 0), u64_at(entry, 8)) {
+                (0, _) => break,
+                (DT_SONAME, _) => named = true,
+                (DT_FLAGS_1, flags) => pie = flags & DF_1_PIE != 0,
+                _ => {}
+            }
+        }
+        Ok(if pie || interpreted && !named { Kind::Pie } else { Kind::Library })
+    }
+
+    fn check(&self, headers: &Headers) -> Result<(), Error> {
+        for load in headers.loads() {
+            let in_file = load.offset.checked_add(load.file_bytes).is_some_and(|end| end <= self.file_bytes);
+            if !in_file {
+                return Err(self.damaged(format!(
+                    "a segment should be the {} bytes at offset {:#x}, the file has {} bytes",
+                    load.file_bytes, load.offset, self.file_bytes
+                )));
+            }
+            // The last 2 MiB of the address space are left out, so that rounding up cannot overflow.
+            let fits =
+                load.address.checked_add(load.memory_bytes).is_some_and(|end| end < 0xffff_ffff_f000_0000);
+            if !fits || load.memory_bytes < load.file_bytes {
+                return Err(self.damaged(format!(
+                    "the segment at address {:#x} has {:#x} bytes in memory and {:#x} in the file",
+                    load.address, load.memory_bytes, load.file_bytes
+                )));
+            }
+        }
+        let mut loads: Vec<&Program> = headers.loads().filter(|load| load.memory_bytes > 0).collect();
+        if loads.is_empty() {
+            return Err(self.no_program("has no segment that is loaded; give a linked program or library"));
+        }
+        loads.sort_by_key(|load| load.address);
+        for pair in loads.windows(2) {
+            if let [one, two] = pair
+                && one.memory_end() > two.address
+            {
+                return Err(self.damaged(format!(
+                    "the segments at addresses {:#x} and {:#x} overlap",
+                    one.address, two.address
+                )));
+            }
+        }
+        Ok(())
+    }
+}
