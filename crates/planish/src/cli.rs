@@ -148,6 +148,8 @@ enum Verb {
     /// Run a compiler, keep its objects, take kept ones
     #[command(hide = true)]
     Compiler(command::compiler::Args),
+    /// Put program text on superpages: check, align, warm, verify, measure
+    Pages(command::pages::Args),
     /// Build, record, profile, rebuild, measure and report, all from planish.toml
     Optimize(command::optimize::Args),
     /// Say which functions change when some functions do, for live patches
@@ -184,6 +186,7 @@ impl Cli {
             Verb::Build(args) => command::build::run(args, global),
             Verb::Compare(args) => command::compare::run(*args, global),
             Verb::Compiler(args) => command::compiler::run(&args),
+            Verb::Pages(args) => command::pages::run(args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
             Verb::Clones(args) => command::clones::run(&args, global),
             Verb::Report(args) => command::report::run(args, global),

@@ -11,6 +11,7 @@ pub mod inputs;
 pub mod layout;
 pub mod merge;
 pub mod optimize;
+pub mod pages;
 pub mod profile;
 pub mod profile_tools;
 pub mod record;

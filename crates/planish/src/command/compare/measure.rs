@@ -50,8 +50,12 @@ pub fn measure(
     Ok((found?, stop.load(Ordering::Relaxed)))
 }
 
+/// Folders, which stand for the libraries in them, have none.
 fn digest(path: &Path) -> anyhow::Result<String> {
     use sha2::{Digest, Sha256};
+    if path.is_dir() {
+        return Ok(String::new());
+    }
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
     Ok(Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect())
 }

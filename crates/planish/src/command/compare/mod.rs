@@ -12,8 +12,9 @@ mod probe;
 mod project;
 pub mod tell;
 
-pub use measure::stop_flag;
-pub use tell::terminal_style;
+pub use design::of as design_of;
+pub use measure::{measure, stop_flag};
+pub use tell::{tell, terminal_style};
 
 use super::INTERRUPTED;
 use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE};

@@ -1,0 +1,99 @@
+//! `planish pages`: program text on superpages, and the proof that it lies there.
+//!
+//! Each tool is a file that asks `crates/superpages` one question and prints the answer.
+
+mod align;
+mod check;
+mod experiment;
+mod keep;
+mod probe;
+mod run;
+mod verify;
+mod warm;
+
+use crate::cli::Global;
+use std::io::Write as _;
+
+const EXAMPLES: &str = "\
+Examples:
+  planish pages check ./app libbig.so          what of the text can lie on superpages, and why not the rest
+  planish pages check --system                 the same for the large programs and libraries of this machine
+  planish pages align libbig.so -o new.so      move the text in the file so that it can
+  planish pages run -- ./app input             warm the program and its libraries, then run it
+  planish pages verify PID --min 90            does it lie on superpages? exit code 1 when not
+  planish pages experiment -- ./app input      does it help?";
+
+/// Put program text on superpages, and prove that it lies there.
+///
+/// Exit code: 0 fine, 1 the finding is negative or this machine lacks what is needed, 2 wrong usage or input.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Say which bytes of text can lie on superpages and why the others cannot
+    Check(check::Args),
+    /// Rewrite the offsets of a program or library so that its text can lie on superpages
+    Align(align::Args),
+    /// Read the text of files or of a process into superpages of the page cache
+    Warm(warm::Args),
+    /// Hold text in memory on its superpages until ended; print a systemd unit that does
+    Keep(keep::Args),
+    /// Try which mechanisms work on this kernel and file system
+    Probe(probe::Args),
+    /// Say for every 2 MiB of a process's text whether it lies on a superpage
+    Verify(verify::Args),
+    /// Warm a program and its libraries, then run it
+    Run(run::Args),
+    /// Measure a command three times over: as built, aligned, aligned and warm
+    Experiment(experiment::Args),
+}
+
+/// Runs the tool.
+pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    match args.tool {
+        Tool::Check(args) => check::run(&args, global),
+        Tool::Align(args) => align::run(&args, global),
+        Tool::Warm(args) => warm::run(&args, global),
+        Tool::Keep(args) => keep::run(&args, global),
+        Tool::Probe(args) => probe::run(&args, global),
+        Tool::Verify(args) => verify::run(&args, global),
+        Tool::Run(args) => run::run(&args, global),
+        Tool::Experiment(args) => experiment::run(&args, global),
+    }
+}
+
+/// Prints a JSON object with its kind and version in front.
+fn print_json(kind: &'static str, content: &impl serde::Serialize) -> anyhow::Result<()> {
+    #[derive(serde::Serialize)]
+    struct Object<'a, T> {
+        format: &'static str,
+        version: u32,
+        #[serde(flatten)]
+        content: &'a T,
+    }
+    let text = serde_json::to_string_pretty(&Object { format: kind, version: 1, content })?;
+    print(&(text + "\n"))
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// Bytes as people read them, in KiB or MiB.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..=0xf_ffff => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}
+
+/// Reads a percentage from 0 to 100.
+fn per_cent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse().ok().filter(|pct: &f64| (0.0..=100.0).contains(pct));
+    number.ok_or_else(|| "it is no percentage from 0 to 100".to_owned())
+}
