@@ -20,6 +20,9 @@ use crate::{Error, verify};
 /// Two superpages are enough to see.
 const TRIAL: usize = 2 * SUPERPAGE as usize;
 
+const LARGE_WRITES: &str = "written in 2 MiB writes";
+const PLAIN_AFTERWARDS: &str = "plain mapping after that";
+
 /// One mechanism.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tried {
@@ -59,16 +62,14 @@ pub fn probe(folder: &Path) -> Result<Probe, Error> {
     fill(large.as_file(), SUPERPAGE as usize).map_err(failed)?;
     let (small, large) = (small.as_file(), large.as_file());
     let mut tried = vec![
-        tell("written in 2 MiB writes", file_backed(large, false)),
+        tell(LARGE_WRITES, file_backed(large, false)),
         tell("MADV_HUGEPAGE on text cached in small pages", file_backed(small, true)),
         tell("MADV_COLLAPSE of text cached in small pages", collapse(small)),
         tell("dropped and read again through MADV_HUGEPAGE", refault(small)),
-        tell("plain mapping after that", file_backed(small, false)),
+        tell(PLAIN_AFTERWARDS, file_backed(small, false)),
     ];
-    let file_backed = tried.iter().any(|one| one.works && one.mechanism != "plain mapping after that")
-        && tried.iter().any(|one| {
-            one.works && matches!(one.mechanism, "plain mapping after that" | "written in 2 MiB writes")
-        });
+    let file_backed =
+        tried.iter().any(|one| one.works && matches!(one.mechanism, LARGE_WRITES | PLAIN_AFTERWARDS));
     tried.push(tell("copy into anonymous superpages (mremap)", anonymous(small)));
     tried.push(tell("copy into a memory file, MADV_COLLAPSE", memory_file()));
     tried.push(tell("copy into reserved superpages (hugetlb)", hugetlb(small)));

@@ -4,9 +4,9 @@
 //! and in small writes, so that they lie in small pages; aligned, also in small pages; aligned and on superpages. The
 //! command runs with `LD_LIBRARY_PATH` leading to one of them, through `env`, which costs all three alike.
 
-use super::{super::compare as measuring, size};
+use super::size;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::command::INTERRUPTED;
+use crate::command::{INTERRUPTED, compare as measuring};
 use anyhow::{Context as _, bail};
 use compare::{Benchmark, Design, Metric, Options, Recorded, Variant, analyse};
 use measuring::{How, Output, Told};
