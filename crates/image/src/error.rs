@@ -57,6 +57,18 @@ pub enum Error {
         /// What was expected and found.
         reason: String,
     },
+    /// A section of pseudo probes cannot be read.
+    #[error("{path}: section {section}: at section offset {offset:#x}: {reason}", path = path.display())]
+    Probes {
+        /// The file.
+        path: PathBuf,
+        /// Name of the section.
+        section: String,
+        /// Offset in the section, in bytes.
+        offset: u64,
+        /// What was expected and found.
+        reason: String,
+    },
     /// A debug file that was named explicitly does not belong to the image.
     #[error("{debug}: does not belong to {image}: {reason}", debug = debug.display(), image = image.display())]
     DebugFileMismatch {

@@ -5,6 +5,7 @@
 //! * [`Segment`] and [`Section`] say which file bytes stand at which [`ImageAddr`].
 //! * [`Functions`] is the symbol table as an address map; [`code`] decodes instructions; [`blocks`] reads the basic
 //!   block address map that clang writes for Propeller.
+//! * [`probes`] reads where the numbered blocks of `-fpseudo-probe-for-profiling` ended up.
 //! * [`debug_files`] finds the file that holds the debug information; [`debug`] reads it.
 //! * [`module_layout`] says where the kernel puts the executable sections of a module.
 //!
@@ -22,6 +23,7 @@ mod headers;
 mod image;
 mod memory_map;
 pub mod module_layout;
+pub mod probes;
 mod relocation;
 mod sections;
 mod symbols;

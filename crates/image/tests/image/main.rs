@@ -8,4 +8,5 @@ mod debug_files;
 mod golden;
 mod mutations;
 mod peers;
+mod probes;
 mod relocatable;
