@@ -17,15 +17,19 @@
 //! Plain samples say where time went, not how often something ran. The count of an instruction is its samples; rule 2
 //! holds; there are no heads and no call targets; and lines without samples stay absent, since a line that ran quickly
 //! is easily missed, and a zero would declare it cold.
+//!
+//! Where the image has pseudo probes, [`attribute_probes`] counts these in place of lines; its rules stand there.
 
 mod build;
 mod code;
 mod error;
 mod names;
+mod probes;
 mod report;
 
 pub use error::AttributeError;
 pub use names::canonical_name;
+pub use probes::attribute_probes;
 pub use report::AttributeReport;
 
 use counts::ImageCounts;
@@ -34,7 +38,7 @@ use image::{Image, ImageAddr};
 
 use crate::SampleProfile;
 use build::Builder;
-use code::Executed;
+use code::{Executed, KnownFunctions};
 
 /// Which counts a profile is made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +146,12 @@ pub fn attribute(
 struct Touched<'t> {
     points: &'t [ImageAddr],
     functions: &'t FunctionsAt,
+}
+
+impl KnownFunctions for Touched<'_> {
+    fn ranges(&self, at: ImageAddr) -> Option<&[std::ops::Range<ImageAddr>]> {
+        self.function(at).map(|function| function.ranges.as_slice())
+    }
 }
 
 impl Touched<'_> {

@@ -80,10 +80,11 @@ impl<'b> Reader<'b> {
         Err(self.error("expected a ULEB128 number of 64 bits before this offset".to_owned()))
     }
 
-    /// An unsigned LEB128 number of at most 32 bits; `what` names it in the error.
-    pub(super) fn uleb32(&mut self, what: &str) -> Result<u32, Error> {
+    /// An unsigned LEB128 number up to `largest`, at most 32 bits; `what` names it in the error.
+    pub(super) fn uleb_up_to(&mut self, largest: u32, what: &str) -> Result<u32, Error> {
         let value = self.uleb()?;
-        u32::try_from(value).map_err(|_| self.error(format!("expected a {what} below 2^32, found {value}")))
+        let fits = u32::try_from(value).ok().filter(|value| *value <= largest);
+        fits.ok_or_else(|| self.error(format!("expected a {what} up to {largest}, found {value}")))
     }
 
     /// A signed LEB128 number of at most 64 bits.

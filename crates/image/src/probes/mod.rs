@@ -115,7 +115,8 @@ impl CopyId {
 pub struct InlinedCopy {
     /// The function.
     pub guid: Guid,
-    /// Into what it was inlined, and at which call probe there; `None` for code of its own.
+    /// Into what it was inlined, and at which call probe there, 0 for a call without one (calls while an exception is
+    /// passed on have none); `None` for code of its own.
     pub caller: Option<(CopyId, u32)>,
 }
 

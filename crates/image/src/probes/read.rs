@@ -24,6 +24,9 @@ use crate::{Error, Image, ImageAddr, Section};
 /// Calls may be inlined into each other this deep; no compiler comes near it.
 pub const MAX_DEPTH: usize = 256;
 
+/// Probes of a function are numbered with 16 bits; LLVM leaves out what is beyond, and profiles have no place for it.
+const MAX_INDEX: u32 = 0xffff;
+
 const PROBES: &str = ".pseudo_probe";
 const DESCRIPTORS: &str = ".pseudo_probe_desc";
 
@@ -171,7 +174,7 @@ impl Records {
             };
             around.copies_left = left;
             let caller = around.copy;
-            let callsite = reader.uleb32("call probe")?;
+            let callsite = reader.uleb_up_to(MAX_INDEX, "call probe")?;
             let guid = Guid(reader.u64()?);
             open.push(self.read_copy(reader, guid, Some((caller, callsite)), &mut last)?);
             if open.len() > MAX_DEPTH {
@@ -208,7 +211,7 @@ impl Records {
         copy: CopyId,
         last: &mut ImageAddr,
     ) -> Result<(), Error> {
-        let index = reader.uleb32("probe number")?;
+        let index = reader.uleb_up_to(MAX_INDEX, "probe number")?;
         let packed = reader.byte()?;
         let attributes = Attributes(packed >> 4 & 7);
         let sentinel = attributes.has(Attributes::SENTINEL);
@@ -225,7 +228,7 @@ impl Records {
         let is_distance = packed & 0x80 != 0;
         let place = if is_distance { reader.sleb()?.cast_unsigned() } else { reader.u64()? };
         let discriminator =
-            if attributes.has(Attributes::DISCRIMINATOR) { reader.uleb32("discriminator")? } else { 0 };
+            if attributes.has(Attributes::DISCRIMINATOR) { reader.uleb_up_to(u32::MAX, "discriminator")? } else { 0 };
         if sentinel && !is_distance {
             self.relative_to(Some(Guid(place)), reader)?;
             *last = ImageAddr(0);

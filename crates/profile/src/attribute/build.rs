@@ -212,7 +212,7 @@ impl<'r> Builder<'r> {
 }
 
 /// Some calls may be seen in branch stacks whose ranges were lost: a location ran at least as often as it called.
-fn raise_to_calls(function: &mut FunctionProfile) {
+pub(super) fn raise_to_calls(function: &mut FunctionProfile) {
     for sample in function.body.values_mut() {
         let calls = sample.targets.values().fold(0u64, |sum, count| sum.saturating_add(*count));
         sample.count = sample.count.max(calls);

@@ -2,10 +2,16 @@
 
 use counts::ImageCounts;
 use image::code::{InstructionKind, instructions};
-use image::debug::DwarfFunction;
 use image::{Image, ImageAddr};
+use std::ops::Range;
 
-use super::{AttributeOptions, AttributeReport, Touched};
+use super::{AttributeOptions, AttributeReport};
+
+/// What knows which function contains an address.
+pub(super) trait KnownFunctions {
+    /// All code of the function that contains the address, the same slice for every address of one function.
+    fn ranges(&self, at: ImageAddr) -> Option<&[Range<ImageAddr>]>;
+}
 
 /// An instruction and how often it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +38,13 @@ impl Executed {
 pub(super) fn of_ranges(
     image: &Image,
     counts: &ImageCounts,
-    touched: &Touched<'_>,
+    known: &impl KnownFunctions,
     options: &AttributeOptions,
     report: &mut AttributeReport,
 ) -> Executed {
     let mut spans: Vec<(u64, u64)> = Vec::new();
     let mut changes: Vec<(u64, i128)> = Vec::new();
-    let mut last_function: *const DwarfFunction = std::ptr::null();
+    let mut last_function: Option<*const [Range<ImageAddr>]> = None;
     for range in &counts.fall_throughs {
         let count = u128::from(range.count);
         report.counted += count;
@@ -50,18 +56,18 @@ pub(super) fn of_ranges(
             report.backwards += count;
             continue;
         }
-        match touched.function(range.first) {
+        match known.ranges(range.first) {
             None if !image.is_executable_address(range.first) => {
                 report.outside_code += count;
                 continue;
             }
             None => report.outside_functions += count,
-            Some(function) => {
+            Some(all) => {
                 report.matched += count;
                 // Ranges come sorted, so one function's ranges come together.
-                if options.zero_lines && !std::ptr::eq(function, last_function) {
-                    last_function = function;
-                    spans.extend(function.ranges.iter().map(|range| (range.start.0, range.end.0)));
+                if options.zero_lines && !last_function.is_some_and(|last| std::ptr::eq(all, last)) {
+                    last_function = Some(all);
+                    spans.extend(all.iter().map(|range| (range.start.0, range.end.0)));
                 }
             }
         }
@@ -85,7 +91,7 @@ pub(super) fn of_ranges(
 pub(super) fn of_samples(
     image: &Image,
     counts: &ImageCounts,
-    touched: &Touched<'_>,
+    known: &impl KnownFunctions,
     report: &mut AttributeReport,
 ) -> Executed {
     let mut executed = Executed::default();
@@ -96,7 +102,7 @@ pub(super) fn of_samples(
             report.outside_code += count;
             continue;
         };
-        if touched.function(sample.address).is_none() {
+        if known.ranges(sample.address).is_none() {
             report.outside_functions += count;
             continue;
         }

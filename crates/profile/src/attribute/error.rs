@@ -50,6 +50,43 @@ pub enum AttributeError {
         /// Likely causes and the next step.
         hint: String,
     },
+    /// The counts hold no branch stacks, and probes are counted by them alone.
+    #[error(
+        "{path}: a profile of probes needs branch stacks, and these are {samples} samples without; record with \
+         planish record --branches=auto, or make a profile of lines with --probes ignore"
+    )]
+    ProbesNeedBranches {
+        /// The image as the recording names it.
+        path: String,
+        /// Samples.
+        samples: u128,
+    },
+    /// There are no probes in the image.
+    #[error(
+        "{path}: no pseudo probes in it; rebuild with clang -fpseudo-probe-for-profiling and record again, or make a \
+         profile of lines with --probes ignore", path = path.display()
+    )]
+    NoProbes {
+        /// The image.
+        path: PathBuf,
+    },
+    /// The probes describe almost nothing of what ran.
+    #[error(
+        "{path}: only {matched} of {counted} counts ({pct:.2} %) fall into functions with probes; {hint}",
+        path = path.display()
+    )]
+    FewProbed {
+        /// The image.
+        path: PathBuf,
+        /// Counts in functions.
+        matched: u128,
+        /// All counts.
+        counted: u128,
+        /// The share in percent.
+        pct: f64,
+        /// Likely cause and the next step.
+        hint: String,
+    },
     /// No function got a count.
     #[error("{path}: none of {counted} counts reached a source line; rebuild with -g1 -fdebug-info-for-profiling or -g and record again", path = path.display())]
     Empty {
@@ -105,6 +142,28 @@ impl AttributeError {
         AttributeError::FewMatched {
             path: image.path().to_owned(),
             debug: debug.path(),
+            matched: report.matched,
+            counted: report.counted,
+            pct: report.matched_pct(),
+            hint,
+        }
+    }
+
+    pub(super) fn few_probed(image: &Image, report: &AttributeReport) -> AttributeError {
+        let hint = if report.unplaced_functions > 0 {
+            format!(
+                "{} functions of .pseudo_probe have no symbol: it is stripped; give the file from before strip",
+                report.unplaced_functions
+            )
+        } else {
+            format!(
+                "{} are in code without probes, {} outside its code; is it the build that was recorded? If so, \
+                 rebuild all of it with -fpseudo-probe-for-profiling, or make a profile of lines with --probes ignore",
+                report.outside_functions, report.outside_code
+            )
+        };
+        AttributeError::FewProbed {
+            path: image.path().to_owned(),
             matched: report.matched,
             counted: report.counted,
             pct: report.matched_pct(),

@@ -11,13 +11,15 @@ use super::AttributeError;
 pub struct AttributeReport {
     /// Whether branch stacks were used rather than samples.
     pub from_branches: bool,
+    /// Whether the profile is one of pseudo probes rather than of lines.
+    pub from_probes: bool,
     /// Functions in the profile that exist on their own.
     pub functions: u64,
     /// Everything that was to be attributed.
     pub counted: u128,
-    /// What began in a function of the debug information.
+    /// What began in a function of the debug information, or in one with probes.
     pub matched: u128,
-    /// What began in code that the debug information does not describe.
+    /// What began in code that the debug information does not describe, or that has no probes.
     pub outside_functions: u128,
     /// What began outside the executable sections.
     pub outside_code: u128,
@@ -29,6 +31,16 @@ pub struct AttributeReport {
     pub branches_elsewhere: u128,
     /// Executions of instructions for which the debug information has no line.
     pub without_line: u128,
+    /// Calls whose instruction has no call probe: from code without probes, from outside, loops back to the entry.
+    pub calls_without_probe: u128,
+    /// Executions of probes whose function has no descriptor, so that its name is unknown.
+    pub without_descriptor: u128,
+    /// Executions of probes altogether.
+    pub probes: u128,
+    /// Functions with probes whose place no symbol says.
+    pub unplaced_functions: u64,
+    /// Descriptors that contradict an earlier one of the same function.
+    pub conflicting_descriptors: u64,
     /// Executions of instructions altogether.
     pub instructions: u128,
     /// Places in touched functions whose bytes are no instructions.
@@ -59,10 +71,16 @@ impl AttributeReport {
                 lines.push(format!("{count} {what}"));
             }
         };
-        add(self.outside_functions, "in code without debug information");
+        let what = if self.from_probes { "in code without probes" } else { "in code without debug information" };
+        add(self.outside_functions, what);
         add(self.outside_code, "outside the executable sections");
         add(self.backwards, "ending before they begin");
         add(self.calls, "calls");
+        add(self.calls_without_probe, "of them from instructions without a call probe: no call target");
+        add(self.probes, "probe executions");
+        add(self.without_descriptor, "probe executions in functions without name and checksum");
+        add(u128::from(self.unplaced_functions), "functions with probes that no symbol says the place of");
+        add(u128::from(self.conflicting_descriptors), "functions with two checksums, of which the first was taken");
         add(self.without_line, "instruction executions without a source line");
         add(u128::from(self.undecodable_places), "places that hold no instructions");
         add(u128::from(self.initializers), "functions left out because many share their name");

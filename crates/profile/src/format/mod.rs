@@ -130,9 +130,16 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
 /// Writes a profile; the same profile and options always give the same bytes.
 ///
 /// # Errors
-/// What the format has no place for: see the writers; and names that it cannot spell.
+/// What the format has no place for: see the writers; probes, which only text and extbinary tell from lines; and names
+/// that it cannot spell.
 pub fn write(profile: &SampleProfile, format: Format, options: &WriteOptions) -> Result<Vec<u8>, Error> {
     spelling::check(profile, format, options)?;
+    if profile.is_probe_based() && !matches!(format, Format::Text | Format::ExtBinary) {
+        let problem = "it counts pseudo probes, and there their numbers would be taken for lines; \
+                       write text or extbinary, or make a profile of lines"
+            .to_owned();
+        return Err(Error::Unwritable { format: format.word(), problem });
+    }
     match format {
         Format::Text => Ok(text::write(profile)),
         Format::Binary => binary::write(profile),

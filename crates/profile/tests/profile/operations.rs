@@ -1,8 +1,8 @@
 //! Trimming, comparing and listing, on small profiles whose answers are plain.
 
-use profile::format;
+use profile::format::{self, Format, WriteOptions};
 use profile::operations::{Trim, diff, hot_functions, merge, trim};
-use profile::{Name, SampleProfile};
+use profile::{Error, Name, SampleProfile};
 
 const TEXT: &str = "hot:1000:10\n 1: 900 warm:5\n 2: 100\nwarm:50:5\n 1: 50\ncold:0:1\n 1: 0\n";
 
@@ -66,4 +66,19 @@ fn functions_of_different_checksums_are_not_added() {
     let b = format::text::read(b"f:7:1\n 1: 7\n !CFGChecksum: 2\n").expect("text");
     let (merged, report) = merge([(&a, 1), (&b, 1)]);
     assert_eq!((merged.functions[&"f".into()].total, report.checksum_conflicts), (5, 1));
+}
+
+#[test]
+fn a_profile_of_probes_is_not_written_where_its_numbers_would_be_taken_for_lines() {
+    let profile = format::read(b"f:10:5\n 1: 5\n 2: 5 g:5\n !CFGChecksum: 7\n").expect("a text profile");
+    assert!(profile.is_probe_based());
+    for form in Format::ALL {
+        let written = format::write(&profile, form, &WriteOptions::default());
+        match form {
+            Format::Text | Format::ExtBinary => {
+                assert_eq!(format::read(&written.expect("writable")), Ok(profile.clone()), "{form}");
+            }
+            _ => assert!(matches!(written, Err(Error::Unwritable { .. })), "{form}"),
+        }
+    }
 }
