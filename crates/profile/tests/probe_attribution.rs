@@ -182,11 +182,14 @@ fn llvm_profdata_reads_and_merges_what_is_written() {
     let Some((image, counts)) = library(directory.path()) else { return };
     let (profile, _) = profile_of(&image, &counts).unwrap();
     let ours = text_of(&profile);
-    for (name, form, compress) in
-        [("text", Format::Text, false), ("ext", Format::ExtBinary, false), ("packed", Format::ExtBinary, true)]
-    {
+    for (name, form, compress) in [
+        ("text", Format::Text, false),
+        ("ext", Format::ExtBinary, false),
+        ("packed", Format::ExtBinary, true),
+    ] {
         let options = WriteOptions { compress, ..WriteOptions::default() };
-        std::fs::write(directory.path().join(name), format::write(&profile, form, &options).unwrap()).unwrap();
+        std::fs::write(directory.path().join(name), format::write(&profile, form, &options).unwrap())
+            .unwrap();
         let arguments = ["merge", "--sample", "--text", name, "-o", "theirs"];
         if run(directory.path(), "llvm-profdata-22", &arguments).is_none() {
             return;
@@ -199,7 +202,10 @@ fn llvm_profdata_reads_and_merges_what_is_written() {
     let arguments = ["merge", "--sample", "--extbinary", "text", "-o", "theirs"];
     run(directory.path(), "llvm-profdata-22", &arguments).unwrap();
     let theirs = std::fs::read(directory.path().join("theirs")).unwrap();
-    assert!(theirs == std::fs::read(directory.path().join("ext")).unwrap(), "extbinary differs from llvm-profdata's");
+    assert!(
+        theirs == std::fs::read(directory.path().join("ext")).unwrap(),
+        "extbinary differs from llvm-profdata's"
+    );
 }
 
 #[test]

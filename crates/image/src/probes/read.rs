@@ -227,8 +227,11 @@ impl Records {
         };
         let is_distance = packed & 0x80 != 0;
         let place = if is_distance { reader.sleb()?.cast_unsigned() } else { reader.u64()? };
-        let discriminator =
-            if attributes.has(Attributes::DISCRIMINATOR) { reader.uleb_up_to(u32::MAX, "discriminator")? } else { 0 };
+        let discriminator = if attributes.has(Attributes::DISCRIMINATOR) {
+            reader.uleb_up_to(u32::MAX, "discriminator")?
+        } else {
+            0
+        };
         if sentinel && !is_distance {
             self.relative_to(Some(Guid(place)), reader)?;
             *last = ImageAddr(0);

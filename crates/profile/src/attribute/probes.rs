@@ -63,8 +63,7 @@ pub fn attribute_probes(
     };
     let functions = Functions::of(probes);
     let executed = code::of_ranges(image, counts, &functions, options, &mut report);
-    let enough =
-        report.matched.saturating_mul(100) >= report.counted * u128::from(options.least_matched_pct);
+    let enough = report.matched.saturating_mul(100) >= report.counted * u128::from(options.least_matched_pct);
     if !enough || report.matched == 0 {
         return Err(AttributeError::few_probed(image, &report));
     }
@@ -284,7 +283,10 @@ impl<'p> Builder<'p> {
                 left_out += 1;
                 continue;
             }
-            let siblings = match node.parent.and_then(|(parent, at)| Some((functions.get_mut(parent as usize)?, at))) {
+            let siblings = match node
+                .parent
+                .and_then(|(parent, at)| Some((functions.get_mut(parent as usize)?, at)))
+            {
                 Some((around, callsite)) => around.callsites.entry(Location::new(callsite, 0)).or_default(),
                 None => {
                     raise_to_calls(&mut function);

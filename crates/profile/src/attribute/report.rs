@@ -71,7 +71,8 @@ impl AttributeReport {
                 lines.push(format!("{count} {what}"));
             }
         };
-        let what = if self.from_probes { "in code without probes" } else { "in code without debug information" };
+        let what =
+            if self.from_probes { "in code without probes" } else { "in code without debug information" };
         add(self.outside_functions, what);
         add(self.outside_code, "outside the executable sections");
         add(self.backwards, "ending before they begin");
@@ -80,7 +81,10 @@ impl AttributeReport {
         add(self.probes, "probe executions");
         add(self.without_descriptor, "probe executions in functions without name and checksum");
         add(u128::from(self.unplaced_functions), "functions with probes that no symbol says the place of");
-        add(u128::from(self.conflicting_descriptors), "functions with two checksums, of which the first was taken");
+        add(
+            u128::from(self.conflicting_descriptors),
+            "functions with two checksums, of which the first was taken",
+        );
         add(self.without_line, "instruction executions without a source line");
         add(u128::from(self.undecodable_places), "places that hold no instructions");
         add(u128::from(self.initializers), "functions left out because many share their name");
