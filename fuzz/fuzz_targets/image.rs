@@ -1,6 +1,7 @@
 //! Whether any bytes make the ELF reader panic, hang or take memory without bound.
 #![no_main]
 
+use image::probes::{self, Probes};
 use image::{Image, blocks, code, module_layout};
 use libfuzzer_sys::fuzz_target;
 
@@ -32,6 +33,14 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = image.kernel_symbol("_text");
     if let Ok(maps) = blocks::read(&image) {
         assert!(maps.iter().all(|function| !function.ranges.is_empty()));
+    }
+    if let Ok(found) = Probes::read(&image) {
+        let mut last = None;
+        for probe in found.iter() {
+            assert!(last <= Some(probe.address));
+            last = Some(probe.address);
+            assert!(found.inline_stack(probe).count() < probes::MAX_DEPTH);
+        }
     }
     let placed = module_layout::placed_sections(&image);
     let _ = module_layout::image_address(&placed, 1);

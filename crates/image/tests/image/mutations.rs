@@ -1,6 +1,6 @@
 //! Files that lie: every truncation and many changed bytes end quickly, in a result or an error.
 
-use image::{FileOffset, Image, ImageAddr, blocks, code, module_layout};
+use image::{FileOffset, Image, ImageAddr, blocks, code, module_layout, probes};
 use proptest::prelude::*;
 
 use crate::peers::{self, PROGRAM};
@@ -27,6 +27,7 @@ fn exercise(bytes: Vec<u8>) -> usize {
     answers += image.address_of(FileOffset(u64::MAX)).is_some() as usize;
     answers += image.kernel_symbol("_text").is_some() as usize;
     answers += blocks::read(&image).map_or(0, |functions| functions.len());
+    answers += probes::Probes::read(&image).map_or(0, |probes| probes.iter().count());
     answers + module_layout::placed_sections(&image).len()
 }
 
@@ -34,7 +35,7 @@ fn object() -> Option<Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
     let source = "int f(int x) { return x ? f(x - 1) * 2 : 1; }\n\
                   __attribute__((section(\".modinfo\"), used)) static const char m[] = \"license=GPL\";";
-    let arguments = ["-c", "-gz", "-fbasic-block-address-map"];
+    let arguments = ["-c", "-gz", "-fbasic-block-address-map", "-fpseudo-probe-for-profiling"];
     let path = peers::compile(directory.path(), "small.ko", source, &arguments)?;
     Some(std::fs::read(path).unwrap())
 }

@@ -13,6 +13,7 @@ pub mod merge;
 pub mod optimize;
 pub mod pages;
 pub mod profile;
+mod profile_probes;
 pub mod profile_tools;
 pub mod record;
 pub mod report;

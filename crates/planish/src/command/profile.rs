@@ -1,6 +1,7 @@
 //! `planish profile`: a recording or its counts, and the binary, to a profile that a compiler reads.
 
 use super::inputs::{self, Selection};
+use super::profile_probes::{Binary, ProbeUse};
 use super::{aggregate, profile_tools};
 use crate::cli::{FINE, Global};
 use crate::output;
@@ -10,7 +11,7 @@ use counts::aggregate::Aggregated;
 use image::Image;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
-use profile::attribute::{AttributeOptions, AttributeReport, attribute};
+use profile::attribute::{AttributeOptions, AttributeReport, attribute, attribute_probes};
 use profile::format::gcov::GcovVersion;
 use profile::format::{self, NameStorage, WriteOptions};
 use std::path::{Path, PathBuf};
@@ -47,7 +48,8 @@ impl From<ProfileFormat> for format::Format {
 ///
 /// The binary must be the recorded build and needs debug information: build it with
 /// `-gmlt -fdebug-info-for-profiling -funique-internal-linkage-names` (clang) or `-g1` (gcc). Separate debug files are
-/// found by build ID and debug link.
+/// found by build ID and debug link. A binary built with `-fpseudo-probe-for-profiling` (clang) needs none: its probes are
+/// counted, and the rebuild needs the same option.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, flatten_help = true)]
 pub struct Args {
@@ -75,6 +77,9 @@ pub struct MakeArgs {
     /// Format of the profile
     #[arg(long, value_enum, default_value_t = ProfileFormat::Extbinary)]
     pub format: ProfileFormat,
+    /// Whether to count pseudo probes (clang -fpseudo-probe-for-profiling) in place of lines
+    #[arg(long, value_enum, default_value_t = ProbeUse::Auto)]
+    pub probes: ProbeUse,
     /// Major version of the gcc that will read a gcov profile
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub gcc_version: u32,
@@ -106,7 +111,10 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if (args.md5 || args.compress) && args.format != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --format extbinary; the other formats have neither");
     }
-    let image = Arc::new(Image::open(binary)?);
+    let search =
+        DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
+    let recorded = Binary::find(Image::open(binary)?, &search)?;
+    let image = Arc::clone(&recorded.image);
     let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
     let counts = counts_of(&found, &image, &args.inputs)?;
     if let Some(package) = &args.dwp
@@ -114,11 +122,11 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     {
         bail!("{}: expected a DWARF package, found no .debug_cu_index in it", package.display());
     }
-    let search =
-        DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
-    let debug = DebugInfo::load(&image, &search)?;
     let options = AttributeOptions { threads: global.threads(), ..AttributeOptions::default() };
-    let (profile, report) = attribute(&image, &debug, counts, &options)?;
+    let (profile, report) = match recorded.probes(args.probes, args.format, counts, global.quiet)? {
+        Some(probes) => attribute_probes(&image, &probes, counts, &options)?,
+        None => attribute(&image, &DebugInfo::load(&image, &search)?, counts, &options)?,
+    };
     let storage = if args.md5 { NameStorage::FixedHash } else { NameStorage::Plain };
     let gcov = GcovVersion::for_gcc(args.gcc_version);
     let options = WriteOptions { names: storage, compress: args.compress, gcov };
@@ -188,7 +196,8 @@ fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeRe
 }
 
 fn print_report(report: &AttributeReport, functions: usize, output: &Path, format: ProfileFormat) {
-    eprintln!("{:>20}: {functions} functions", "profile");
+    let what = if report.from_probes { "pseudo probes" } else { "lines" };
+    eprintln!("{:>20}: {functions} functions, by {what}", "profile");
     for line in report.lines() {
         eprintln!("{:>20}  {line}", "");
     }
@@ -197,7 +206,11 @@ fn print_report(report: &AttributeReport, functions: usize, output: &Path, forma
             ProfileFormat::Gcov => "gcc -fauto-profile=",
             ProfileFormat::Pprof => "pprof -top ",
             ProfileFormat::Text | ProfileFormat::Binary | ProfileFormat::Extbinary => {
-                "clang -fprofile-sample-use="
+                if report.from_probes {
+                    "clang -fpseudo-probe-for-profiling -fprofile-sample-use="
+                } else {
+                    "clang -fprofile-sample-use="
+                }
             }
         };
         eprintln!("wrote {}; next: {next}{0} …", output.display());

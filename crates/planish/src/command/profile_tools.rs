@@ -1,6 +1,7 @@
 //! `planish profile show|merge|diff|trim`: what can be done with sample profiles that exist already.
 
 use super::profile::ProfileFormat;
+use super::profile_probes::refuse_mixture;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::{Context, bail};
@@ -206,6 +207,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
     if args.format == Format::Json {
         let value = json!({
             "file": args.input, "format": format.word(), "summary": summary, "partial": profile.partial,
+            "pseudo_probes": profile.is_probe_based(),
             "flow_sensitive_discriminators": profile.fs_discriminators, "listed_symbols": profile.symbol_list.len(),
             "hot_functions": hot.len(), "hottest": shown,
         });
@@ -214,6 +216,11 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
     }
     let mut text = String::new();
     writeln!(text, "{}: {format}", args.input.display())?;
+    writeln!(
+        text,
+        "counted by           {}",
+        if profile.is_probe_based() { "pseudo probes" } else { "lines" }
+    )?;
     writeln!(text, "functions            {}", summary.functions)?;
     writeln!(text, "counts               {}", summary.counts)?;
     writeln!(text, "sum of counts        {}", summary.total_count)?;
@@ -289,6 +296,7 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
     let mut profiles = inputs.iter().map(|(_, path)| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let format = profiles.first().map(|(_, format)| *format);
     meet_by_hash(profiles.iter_mut().map(|(profile, _)| profile));
+    refuse_mixture(profiles.iter().map(|(profile, _)| profile).zip(inputs.iter().map(|(_, path)| *path)))?;
     for ((profile, _), (weight, _)) in profiles.iter().zip(&inputs) {
         operations::add_profile(&mut merged, profile, *weight, &mut report);
     }
@@ -309,6 +317,7 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
 fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
     let (mut base, _) = read(&args.base)?;
     let (mut test, _) = read(&args.test)?;
+    refuse_mixture([(&base, &args.base), (&test, &args.test)].into_iter())?;
     meet_by_hash([&mut base, &mut test].into_iter());
     let Some(overlap) = operations::overlap(&base, &test) else {
         bail!("{}, {}: one of them has only zero counts", args.base.display(), args.test.display());
