@@ -61,7 +61,7 @@ fn text(path: &Path) -> Result<Text, Error> {
     let size = Size::of(headers.arch).first().copied();
     let span = |text: &crate::elf::Program| {
         let whole = whole_superpages(&headers, text, size?);
-        let skewed = text.address.wrapping_sub(text.offset) % SUPERPAGE != 0;
+        let skewed = !text.address.wrapping_sub(text.offset).is_multiple_of(SUPERPAGE);
         (!whole.is_empty() && !skewed).then(|| Span {
             offset: text.offset.wrapping_add(whole.start.wrapping_sub(text.address)),
             bytes: whole.end - whole.start,

@@ -254,7 +254,7 @@ fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
     let inside = tail_start - head_end;
     if start.wrapping_sub(text.offset) % size.bytes != 0 {
         share.lose(Reason::OffsetSkew, inside);
-    } else if headers.kind == Kind::Pie && headers.base_align() % size.bytes != 0 {
+    } else if headers.kind == Kind::Pie && !headers.base_align().is_multiple_of(size.bytes) {
         share.lose(Reason::PieBase, inside);
     } else {
         share.eligible_bytes = inside;

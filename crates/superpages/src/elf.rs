@@ -300,7 +300,7 @@ impl Reader<'_> {
             0 => u64_at(&self.bytes(table, SECTION_BYTES, "the first section header")?, 32),
             count => count,
         };
-        let size = count.checked_mul(SECTION_BYTES).unwrap_or(u64::MAX);
+        let size = count.saturating_mul(SECTION_BYTES);
         let bytes = self.bytes(table, size, "the section header table")?;
         let read = |entry: &[u8]| {
             let in_memory_only = matches!(u32_at(entry, 4), 0 | SHT_NOBITS);

@@ -35,7 +35,7 @@ impl Binary {
     /// Looks where symbols and probes are. Only a debug file that the user named can be a wrong one; that is an error.
     pub fn find(image: Image, search: &DebugSearch) -> anyhow::Result<Binary> {
         let (own_probes, own_symbols) = (Probes::exist_in(&image), !image.has_only_dynamic_symbols());
-        if own_probes && own_symbols || search.debug_file.is_none() && own_symbols {
+        if own_symbols && (own_probes || search.debug_file.is_none()) {
             let image = Arc::new(image);
             let probes = own_probes.then(|| Arc::clone(&image));
             return Ok(Binary { image, probes });

@@ -48,7 +48,7 @@ pub enum AttributeError {
         /// The share in percent.
         pct: f64,
         /// Likely causes and the next step.
-        hint: String,
+        hint: Box<str>,
     },
     /// The counts hold no branch stacks, and probes are counted by them alone.
     #[error(
@@ -145,7 +145,7 @@ impl AttributeError {
             matched: report.matched,
             counted: report.counted,
             pct: report.matched_pct(),
-            hint,
+            hint: hint.into(),
         }
     }
 
