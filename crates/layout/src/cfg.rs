@@ -37,6 +37,13 @@ pub struct Block {
     pub hash: Option<u64>,
 }
 
+impl Block {
+    /// The first address after the block.
+    pub fn end(&self) -> ImageAddr {
+        ImageAddr(self.address.0.saturating_add(u64::from(self.size)))
+    }
+}
+
 /// A branch or a fall-through between two blocks of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {

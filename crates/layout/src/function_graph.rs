@@ -10,7 +10,7 @@ use crate::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Error, Function, F
 use counts::ImageCounts;
 use image::blocks::{BlockFlags, BlockId};
 use image::{Image, ImageAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the block that stands for a function's entry.
 const ENTRY_BYTES: u32 = 16;
@@ -69,8 +69,15 @@ pub fn function_graph(image: &Image, counts: &ImageCounts) -> Result<(Cfg, Build
     }
     let mut cfg = Cfg::default();
     let mut index: BTreeMap<ImageAddr, FunctionIndex> = BTreeMap::new();
+    let shared = shared_names(image);
     for (&address, activity) in &activity {
-        let Some(function) = function_at(image, address, activity) else { continue };
+        let Some(mut function) = function_at(image, address, activity) else { continue };
+        // A linker cannot tell static functions of one name apart.
+        function.names.retain(|name| !shared.contains(name.as_str()));
+        if function.names.is_empty() {
+            *report.left_out.entry(Unused::DuplicateName).or_default() += 1;
+            continue;
+        }
         index.insert(address, FunctionIndex(cfg.functions.len() as u32));
         cfg.functions.push(function);
     }
@@ -89,6 +96,18 @@ pub fn function_graph(image: &Image, counts: &ImageCounts) -> Result<(Cfg, Build
     report.blocks = cfg.functions.iter().map(|function| function.blocks.len() as u64).sum();
     report.hot_blocks = report.blocks;
     Ok((cfg, report))
+}
+
+/// Names that stand for code at several addresses.
+fn shared_names(image: &Image) -> BTreeSet<&str> {
+    let mut seen: BTreeMap<&str, ImageAddr> = BTreeMap::new();
+    let mut shared = BTreeSet::new();
+    for function in image.functions().iter() {
+        if *seen.entry(function.name).or_insert(function.address) != function.address {
+            shared.insert(function.name);
+        }
+    }
+    shared
 }
 
 fn function_at(image: &Image, address: ImageAddr, activity: &Activity) -> Option<Function> {

@@ -115,7 +115,9 @@ impl fmt::Display for Unusable {
             Unusable::BlocksOmitted => "blocks not listed",
             Unusable::NoBlocks => "no blocks",
             Unusable::NotInCode => "not in code",
-            Unusable::Disordered => "blocks out of order or doubled",
+            Unusable::Disordered => {
+                "blocks out of order or doubled (cloned? record the build without clones)"
+            }
             Unusable::Overlaps => "overlapping another function",
         })
     }

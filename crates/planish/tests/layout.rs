@@ -167,6 +167,30 @@ fn a_program_is_laid_out_rebuilt_and_found_to_be_so() {
 }
 
 #[test]
+fn a_recording_of_an_older_build_lays_a_newer_one_out() {
+    let Some(recorded) = Recorded::new(FLAGS) else { return };
+    let newer =
+        SOURCE.replace("if (s == 123456789)", "if (s == 987654321) sink += 7;\n    if (s == 123456789)");
+    std::fs::write(recorded.path("app.c"), newer).unwrap();
+    recorded.compile("newer", FLAGS);
+    let refused = recorded.planish(&["layout", "perf.data", "--binary", "newer", "-o", "new"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stdout));
+    let words =
+        ["layout", "perf.data", "--recorded", "app", "--binary", "newer", "-o", "new", "--format", "json"];
+    let told = recorded.json(&words);
+    let warning = told["warnings"].to_string();
+    assert!(warning.contains("of another build") && warning.contains("% of its executions"), "{warning}");
+    let list = "-fbasic-block-sections=list=new_cc_profile.txt";
+    let order = "-Wl,--symbol-ordering-file=new_ld_profile.txt";
+    recorded.compile("laid", &[FLAGS, &[list, order, "-Wl,--no-warn-symbol-ordering"]].concat());
+    let [old, new] = ["newer", "laid"].map(|program| recorded.run(&format!("./{program}"), &[]).stdout);
+    assert_eq!(old, new);
+    let verified =
+        ["layout", "verify", "perf.data", "--recorded", "app", "--binary", "newer", "--new", "laid"];
+    recorded.fine(&verified);
+}
+
+#[test]
 fn the_same_recording_gives_the_same_files_through_counts_and_script_text() {
     let Some(app) = Recorded::new(FLAGS) else { return };
     app.fine(&["aggregate", "perf.data", "--binary", "app", "-o", "run.counts"]);

@@ -131,10 +131,14 @@ fn before(cfg: &Cfg, bodies: &[Body<'_>], layout: &mut Layout, scoring: &Scoring
         for edge in &body.function.edges {
             let (from, to) = (blocks.get(edge.from.0 as usize), blocks.get(edge.to.0 as usize));
             let (Some(from), Some(to)) = (from, to) else { continue };
+            // The compiler aligns loops with instructions that do nothing; no block of the map holds them.
+            let gap = to.address.0.saturating_sub(from.end().0);
+            let is_next = edge.to.0 == edge.from.0 + 1 && from.flags.can_fall_through();
+            let padding = u32::try_from(gap).ok().filter(|gap| is_next && *gap <= scoring.padding);
             let indirect = from.flags.has_indirect_branch() && !scoring.indirect_falls_through;
             let jump = Measured {
                 from: from.address.0,
-                from_size: from.size,
+                from_size: from.size.saturating_add(padding.unwrap_or(0)),
                 to: to.address.0,
                 to_size: to.size,
                 kind: if indirect { JumpKind::Indirect } else { JumpKind::Branch },

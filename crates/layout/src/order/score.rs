@@ -42,6 +42,9 @@ pub struct Scoring {
     pub backward_window: u32,
     /// Whether an indirect branch to the next block counts as a fall-through, as Propeller has it.
     pub indirect_falls_through: bool,
+    /// Bytes that may lie between a block and the next one of its function in the recorded image and still be padding,
+    /// which control falls through.
+    pub padding: u32,
 }
 
 impl Default for Scoring {
@@ -55,6 +58,8 @@ impl Default for Scoring {
             forward_window: 1024,
             backward_window: 640,
             indirect_falls_through: false,
+            // Compilers align loops to 64 bytes at most.
+            padding: 63,
         }
     }
 }
@@ -62,7 +67,7 @@ impl Default for Scoring {
 impl Scoring {
     /// The constants of Google's Propeller tools; scores compare with theirs to the last digit.
     pub fn propeller() -> Self {
-        Scoring { backward_window: 680, indirect_falls_through: true, ..Scoring::default() }
+        Scoring { backward_window: 680, indirect_falls_through: true, padding: 0, ..Scoring::default() }
     }
 
     /// What a jump is worth whose target begins `distance` bytes after the end of its source (see [`Scoring::skew`]).

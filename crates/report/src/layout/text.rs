@@ -88,8 +88,12 @@ fn percent(before: f64, after: f64) -> String {
 /// Whether a layout was applied, and what deviates.
 pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     let mut out = String::new();
-    let headline = if v.applied {
+    let headline = if v.applied && v.blocks.0 > 0 {
         screen.style.paint(Colour::Good, "the layout is applied")
+    } else if v.applied {
+        screen
+            .style
+            .paint(Colour::Good, "the sections are in order; the order of blocks in them is not known")
     } else {
         screen.style.paint(Colour::Bad, "the layout is not applied as it was written")
     };

@@ -65,6 +65,9 @@ pub struct Source {
     /// The recorded ELF file
     #[arg(long, required = true, value_name = "FILE")]
     pub binary: Option<PathBuf>,
+    /// The recorded ELF file, where --binary is a newer build: its functions and blocks are recognised in the newer one
+    #[arg(long, value_name = "OLD")]
+    pub recorded: Option<PathBuf>,
     /// What chains of blocks may hold
     #[arg(long, value_enum, default_value_t = Mode::PerFunction)]
     pub mode: Mode,
@@ -171,12 +174,16 @@ fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<P
     let Some(binary) = &args.binary else { bail!("--binary FILE is needed: the ELF file that was recorded") };
     let image = Arc::new(Image::open(binary)?);
     let selection = Selection { paths: args.clones, ..args.selection };
-    let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], selection, global)?;
+    let recorded = args.recorded.as_deref().map(Image::open).transpose()?.map(Arc::new);
+    let counted = recorded.as_ref().unwrap_or(&image);
+    let found = inputs::read_all(&args.inputs, &[Arc::clone(counted)], selection, global)?;
     let params = layout::CloneParams { budget_pct: args.clone_budget, ..layout::CloneParams::default() };
     let clone = args.clones.then_some(params);
+    // Only blocks are recognised in another build.
+    let blocks_needed = blocks_needed || recorded.is_some();
     let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed, clone };
     let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
-    plan(image, found, named, options)
+    plan(image, recorded.as_deref(), found, named, options)
 }
 
 /// Writes to standard output; a reader that has gone away ends the program as other tools end.

@@ -7,11 +7,14 @@ use counts::aggregate::Aggregated;
 use image::Image;
 use layout::{
     Account, BuildOptions, BuildReport, Cfg, CloneParams, CloneReport, ClonedFunction, Layout, LayoutReport,
-    Params, PathCounts, Rules,
+    Params, PathCounts, Rules, StaleReport,
 };
 use report::layout::{Book, LayoutSummary, Worth};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Percent of branches into the middle of blocks from which on the image is said to be another than the recorded one.
+const DUBIOUS_PCT: f64 = 1.0;
 
 /// How a layout is computed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,6 +41,8 @@ pub struct Plan {
     pub cfg: Cfg,
     /// What became of the counts.
     pub build: BuildReport,
+    /// What was recognised, where the counts are of an older build.
+    pub stale: Option<StaleReport>,
     /// Whether the graph has blocks, or functions alone.
     pub has_blocks: bool,
     /// Functions with clones, as the layout was given them.
@@ -62,30 +67,43 @@ impl Plan {
     }
 }
 
-/// Lays a program out. `input` names the counts in messages.
+/// Lays a program out. `input` names the counts in messages. `recorded` is the image that the counts are of, where
+/// that is an older build than `image`.
 ///
 /// # Errors
 /// Where the counts are not of the image, or the image says too little about its code.
 pub fn plan(
     image: Arc<Image>,
+    recorded: Option<&Image>,
     found: Aggregated,
     input: &Path,
     options: PlanOptions,
 ) -> anyhow::Result<Plan> {
-    let counts = counts_of(&found, &image, &[input.to_owned()])?;
+    let counts = counts_of(&found, recorded.unwrap_or(&image), &[input.to_owned()])?;
     let blocks = image::blocks::read(&image)?;
     let has_blocks = !blocks.is_empty() || options.blocks_needed;
     let rules = if options.upstream { Rules::Upstream } else { Rules::Decoded };
-    let (cfg, build) = if has_blocks {
-        layout::build(&image, blocks, counts, &BuildOptions { rules, ..BuildOptions::default() })?
-    } else {
-        layout::function_graph(&image, counts)?
+    let build_options = BuildOptions { rules, ..BuildOptions::default() };
+    let mut stale = None;
+    let (cfg, build) = match recorded {
+        Some(old) => {
+            let (graph, build) = layout::build(old, image::blocks::read(old)?, counts, &build_options)?;
+            let (carried, report) = layout::carry_over(&graph, old, &image, blocks, &build_options)?;
+            stale = Some(report);
+            (carried, build)
+        }
+        None if has_blocks => layout::build(&image, blocks, counts, &build_options)?,
+        None => layout::function_graph(&image, counts)?,
     };
     let mut params = if options.upstream { Params::propeller() } else { Params::default() };
     if options.mode == Mode::InterFunction {
         params.mode = layout::Mode::InterFunction;
     }
     let (cloned, clone) = match options.clone {
+        // The paths of an older build name addresses that mean something else now.
+        Some(_) if recorded.is_some() => {
+            anyhow::bail!("--clone needs the recorded build; leave --recorded out")
+        }
         Some(what) => {
             let paths = PathCounts::new(&cfg, &counts.paths);
             let (cloned, report) = layout::choose_clones(&cfg, &paths, &what, &params);
@@ -95,7 +113,7 @@ pub fn plan(
     };
     let (layout, worth) = layout::lay_out_with(&cfg, &cloned, &params);
     let input = input.to_owned();
-    Ok(Plan { image, found, input, cfg, build, has_blocks, cloned, clone, params, layout, worth })
+    Ok(Plan { image, found, input, cfg, build, stale, has_blocks, cloned, clone, params, layout, worth })
 }
 
 impl Plan {
@@ -151,6 +169,20 @@ impl Plan {
                  --branches=hardware or --branches=emulated gives them"
                     .to_owned(),
             );
+        }
+        let dubious = self.build.dubious_pct();
+        if dubious >= DUBIOUS_PCT {
+            warnings.push(format!(
+                "{dubious:.1} % of the branches go into the middle of a block, which none does in the program that was \
+                 recorded: this is probably another build, and its order is wrong; record it again, or give the recorded \
+                 one by --recorded"
+            ));
+        }
+        if let Some(stale) = &self.stale {
+            warnings.push(format!(
+                "the recording is of another build: {:.1} % of its executions were recognised in this one",
+                stale.matched_pct()
+            ));
         }
         if !self.has_blocks {
             warnings.push(
