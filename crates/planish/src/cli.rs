@@ -62,7 +62,13 @@ fn respelled(mut words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::
             *word = level.into();
             Cli::try_parse_from(&words)
         }
-        _ => Err(error),
+        _ => match words.iter().filter_map(|word| word.to_str()).find(|word| word.starts_with("-z")) {
+            Some(word) if unknown && word.len() > 2 && !word.starts_with("-z=") => {
+                let said = format!("{word}: expected -z, or -z=LEVEL or -zLEVEL with a level from 1 to 22\n");
+                Err(clap::Error::raw(ErrorKind::InvalidValue, said))
+            }
+            _ => Err(error),
+        },
     }
 }
 

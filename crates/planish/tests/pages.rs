@@ -60,10 +60,10 @@ fn which(program: &str) -> Option<String> {
     found.map(|path| path.to_string_lossy().into_owned())
 }
 
-fn succeeds(program: &str, arguments: &[&str], folder: &Path) -> Option<String> {
+fn succeeds(program: &str, arguments: &[&str], folders: &[&Path]) -> Option<String> {
     let done = Command::new(program)
         .args(arguments)
-        .env("LD_LIBRARY_PATH", folder)
+        .env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap())
         .stdin(Stdio::null())
         .output()
         .ok()?;
@@ -84,9 +84,9 @@ fn aligned(input: &Path, folder: &Path) -> PathBuf {
     assert!(report["growth_bytes"].as_i64().unwrap() <= 16 << 10, "{name}: {report}");
     let checked = json(&planish(&["check", "--format", "json", output.to_str().unwrap()]));
     assert_eq!(checked["eligible_bytes"], report["eligible_bytes"], "{name}");
-    if let Some(said) = succeeds("readelf", &["-hlSnW", output.to_str().unwrap()], Path::new("/")) {
+    if let Some(said) = succeeds("readelf", &["-hlSnW", output.to_str().unwrap()], &[Path::new("/")]) {
         assert!(!said.contains("Warning") && !said.contains("Error"), "{name}: {said}");
-        let notes = |path: &Path| succeeds("readelf", &["-nW", path.to_str().unwrap()], Path::new("/"));
+        let notes = |path: &Path| succeeds("readelf", &["-nW", path.to_str().unwrap()], &[Path::new("/")]);
         let id = |said: Option<String>| {
             said.and_then(|said| Some(said.split("Build ID: ").nth(1)?.lines().next()?.to_owned()))
         };
@@ -97,7 +97,7 @@ fn aligned(input: &Path, folder: &Path) -> PathBuf {
 
 #[test]
 fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
-    let Some(list) = which("clang-22").and_then(|path| succeeds("ldd", &[&path], Path::new(""))) else {
+    let Some(list) = which("clang-22").and_then(|path| succeeds("ldd", &[&path], &[Path::new("")])) else {
         return eprintln!("skipped: clang-22 is not installed");
     };
     let place = |name: &str| {
@@ -107,14 +107,14 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
         return eprintln!("skipped: clang-22 has no libLLVM and libclang-cpp");
     };
     let folder = tempfile::tempdir().unwrap();
-    let outputs = [&llvm, &clang].map(|input| aligned(input, folder.path()));
+    let outputs = [&llvm, &clang].map(|input| aligned(input, &[folder.path()]));
     let source = folder.path().join("a.c");
     fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 0; }\n").unwrap();
     let program = folder.path().join("a");
     let arguments = ["-O1", "-o", program.to_str().unwrap(), source.to_str().unwrap()];
-    succeeds("clang-22", &arguments, folder.path()).unwrap();
-    assert_eq!(succeeds(program.to_str().unwrap(), &[], folder.path()).unwrap(), "ran\n");
-    let list = succeeds("ldd", &[&which("clang-22").unwrap()], folder.path()).unwrap();
+    succeeds("clang-22", &arguments, &[folder.path()]).unwrap();
+    assert_eq!(succeeds(program.to_str().unwrap(), &[], &[folder.path()]).unwrap(), "ran\n");
+    let list = succeeds("ldd", &[&which("clang-22").unwrap()], &[folder.path()]).unwrap();
     assert!(outputs.iter().all(|output| list.contains(output.to_str().unwrap())), "{list}");
     let steps = [
         "set debuginfod enabled off",
@@ -128,7 +128,7 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
     let mut words = vec!["-batch"];
     steps.iter().for_each(|step| words.extend(["-ex", step]));
     words.extend(["--args", "clang-22", "--version"]);
-    match succeeds("gdb", &words, folder.path()) {
+    match succeeds("gdb", &words, &[folder.path()]) {
         Some(said) => {
             assert!(said.contains("<LLVMCreateMessage>:"), "{said}");
             assert!(said.contains(folder.path().to_str().unwrap()), "{said}");
@@ -152,7 +152,7 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
     for output in &outputs {
         let copy = stripped.join(output.file_name().unwrap());
         let said =
-            succeeds("strip", &["-o", copy.to_str().unwrap(), output.to_str().unwrap()], Path::new("/"));
+            succeeds("strip", &["-o", copy.to_str().unwrap(), output.to_str().unwrap()], &[Path::new("/")]);
         if said.is_none() {
             return eprintln!("skipped: strip is not installed");
         }
@@ -163,7 +163,7 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
         };
         assert_eq!(pct(&copy), pct(output), "{}", copy.display());
     }
-    assert!(succeeds("clang-22", &["--version"], &stripped).unwrap().contains("clang version 22"));
+    assert!(succeeds("clang-22", &["--version"], &[&stripped]).unwrap().contains("clang version 22"));
 }
 
 #[test]
@@ -173,10 +173,10 @@ fn the_compiler_library_of_rustc_is_aligned_and_rustc_runs_from_it() {
         return eprintln!("skipped: rustc is not installed with its library");
     };
     let folder = tempfile::tempdir().unwrap();
-    aligned(&input, folder.path());
-    // rustc finds its library by RUNPATH, which LD_LIBRARY_PATH precedes.
+    aligned(&input, &[folder.path()]);
+    // rustc finds its library by RUNPATH, which LD_LIBRARY_PATH precedes; that one needs others beside it.
     let rustc = root.join("bin/rustc");
-    let said = succeeds(rustc.to_str().unwrap(), &["-vV"], folder.path()).unwrap();
+    let said = succeeds(rustc.to_str().unwrap(), &["-vV"], &[folder.path(), &root.join("lib")]).unwrap();
     assert!(said.contains("LLVM version"), "{said}");
 }
 

@@ -3,7 +3,7 @@
 use crate::attr::bit;
 use crate::event::{self, Event as Wanted, Machine};
 use crate::live::Options;
-use crate::plan::{Planned, Sampling, Scope, counts_switches, is_switch_stacks, plan, switch_stacks};
+use crate::plan::{self, Planned, Sampling, Scope, counts_switches, is_switch_stacks, plan, switch_stacks};
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
 use crate::{Error, cgroups, open};
@@ -301,11 +301,15 @@ fn no_lbr(event: &str, sampling: &Sampling, error: &io::Error) -> Option<Error> 
 
 /// Lowers a frequency to what the kernel allows, as perf does. The result says so.
 pub(crate) fn lower(rate: &mut Option<Rate>) -> Option<String> {
-    const LIMIT: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
-    let limit: u64 = std::fs::read_to_string(LIMIT).ok()?.trim().parse().ok()?;
-    let Some(Rate::Frequency(asked)) = *rate else { return None };
-    (asked > limit && limit > 0).then(|| {
-        *rate = Some(Rate::Frequency(limit));
+    let limit = plan::highest_frequency()?;
+    let asked = match *rate {
+        Some(Rate::Frequency(asked)) => asked,
+        // The plan lowers this one itself, where an event needs it.
+        None => plan::FREQUENCY,
+        Some(Rate::Period(_)) => return None,
+    };
+    (asked > limit).then(|| {
+        *rate = rate.map(|_| Rate::Frequency(limit));
         format!(
             "sampling {limit} times a second instead of {asked}: kernel.perf_event_max_sample_rate allows no more (the kernel \
              lowers it by itself when sampling takes long)"

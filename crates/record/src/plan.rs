@@ -309,13 +309,22 @@ fn one(event: &Event, sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> 
     attr
 }
 
-/// An event's own term, then the option, then 1 for what carries data of its own, then perf's 4000 a second.
+/// perf's default: samples a second.
+pub(crate) const FREQUENCY: u64 = 4000;
+
+/// The highest frequency that the kernel takes now; it lowers that by itself when sampling takes long.
+pub(crate) fn highest_frequency() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?;
+    text.trim().parse().ok().filter(|limit| *limit > 0)
+}
+
+/// An event's own term, then the option, then 1 for what carries data of its own, then perf's 4000 a second, or what
+/// the kernel allows.
 fn set_rate(attr: &mut EventAttr, event: &Event, rate: Option<Rate>, records_data: bool) {
-    /// perf's own default.
-    const FREQUENCY: u64 = 4000;
     let own = &event.settings;
     let own = own.period.map(Rate::Period).or(own.frequency.map(Rate::Frequency));
-    let usual = if records_data { Rate::Period(1) } else { Rate::Frequency(FREQUENCY) };
+    let frequency = || FREQUENCY.min(highest_frequency().unwrap_or(FREQUENCY));
+    let usual = if records_data { Rate::Period(1) } else { Rate::Frequency(frequency()) };
     match own.or(rate).unwrap_or(usual) {
         Rate::Period(period) => attr.period_or_freq = period,
         Rate::Frequency(frequency) => {
