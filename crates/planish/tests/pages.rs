@@ -107,7 +107,7 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
         return eprintln!("skipped: clang-22 has no libLLVM and libclang-cpp");
     };
     let folder = tempfile::tempdir().unwrap();
-    let outputs = [&llvm, &clang].map(|input| aligned(input, &[folder.path()]));
+    let outputs = [&llvm, &clang].map(|input| aligned(input, folder.path()));
     let source = folder.path().join("a.c");
     fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 0; }\n").unwrap();
     let program = folder.path().join("a");
@@ -173,7 +173,7 @@ fn the_compiler_library_of_rustc_is_aligned_and_rustc_runs_from_it() {
         return eprintln!("skipped: rustc is not installed with its library");
     };
     let folder = tempfile::tempdir().unwrap();
-    aligned(&input, &[folder.path()]);
+    aligned(&input, folder.path());
     // rustc finds its library by RUNPATH, which LD_LIBRARY_PATH precedes; that one needs others beside it.
     let rustc = root.join("bin/rustc");
     let said = succeeds(rustc.to_str().unwrap(), &["-vV"], &[folder.path(), &root.join("lib")]).unwrap();
