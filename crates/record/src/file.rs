@@ -252,15 +252,18 @@ impl Output {
             writer.get_mut().discard();
             done
         };
+        // A header alone is no recording, unless files beside it hold one.
+        let beside = !parts.is_empty();
+        let worth = |mark: u64| mark > 0 || beside;
         let newest = self.marks.back().copied().unwrap_or_default();
-        let mut done = complete(newest, features);
+        let mut done = worth(newest) && complete(newest, features);
         while !done && cut_largest(parts) {
             done = complete(newest, features);
         }
         let bare = Features::default();
         done = done
-            || self.marks.iter().rev().any(|mark| complete(*mark, features))
-            || self.marks.front().is_some_and(|mark| complete(*mark, &bare));
+            || self.marks.iter().rev().any(|mark| worth(*mark) && complete(*mark, features))
+            || self.marks.front().is_some_and(|mark| worth(*mark) && complete(*mark, &bare));
         if done {
             return self.named();
         }

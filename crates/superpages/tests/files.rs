@@ -278,7 +278,8 @@ fn data_that_no_header_names_stays_or_the_rewrite_is_refused() {
         if moves {
             assert!(done.unwrap_err().to_string().contains("belong to no segment"));
         } else {
-            assert_eq!(done.unwrap().eligible_bytes, 2 * SUPERPAGE);
+            // Of 5 MiB that begin behind a boundary, one superpage lies between boundaries.
+            assert_eq!(done.unwrap().eligible_bytes, SUPERPAGE);
             // Only the alignment of the text changed.
             let after = fs::read(&output).unwrap();
             assert_eq!(bytes.iter().zip(&after).filter(|(a, b)| a != b).count(), 2);

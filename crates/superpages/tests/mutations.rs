@@ -48,7 +48,7 @@ fn the_program_itself_is_aligned() {
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
     fs::write(&input, program()).unwrap();
     let done = align(&input, &output, false, Writes::Large).unwrap();
-    assert_eq!(done.eligible_bytes, 2 * SUPERPAGE, "{done:?}");
+    assert_eq!(done.eligible_bytes, SUPERPAGE, "{done:?}");
     assert_eq!(done.growth_bytes, 0x2000, "{done:?}");
 }
 
