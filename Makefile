@@ -27,6 +27,7 @@ bench: ## planish beside its peers, the error rates of compare, software branch 
 	@scripts/bench-compare.sh
 	@scripts/bench-record.sh
 	@scripts/bench-software.sh
+	@scripts/bench-clones.sh
 
 bench-record: ## planish record beside perf record (root); writes measurements/
 	@scripts/bench-record.sh

@@ -54,7 +54,8 @@ import json, sys
 clones, compare, variant, flags, text = sys.argv[1:]
 sizes = json.load(open(clones))["closures"]
 row = next((c for c in json.load(open(compare))["comparisons"] if c["variant"] == variant), None)
-cpu = "1 | base" if row is None else f"{row['effect']:.4f} ({row['interval'][0]:.4f} to {row['interval'][1]:.4f}) | {row['verdict']}"
+low, high = (row or {}).get("interval") or (float("nan"), float("nan"))
+cpu = "1 | base" if row is None else f"{row['effect']:.4f} ({low:.4f} to {high:.4f}) | {row['verdict']}"
 most = sizes["largest"][0]
 print(f"| `{flags}` | {text} | {sizes['mean']:.2f} | {sizes['p95']} | {most['with_code']} ({most['name']}) | {cpu} |")
 P
