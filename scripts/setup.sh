@@ -38,7 +38,16 @@ if [ "$llvm" = missing ] && has apt-cache && ! apt-cache policy "clang-$llvm_wan
   for number in 21 20 19 18 17; do llvm_missing "$number" || { llvm=present llvm_wanted=$number; break; }; done
 fi
 
+# Whether clang finds the library that instrumented programs are linked with.
+has_counters() {
+  local library
+  library=$("clang-$1" -fprofile-generate '-###' -x c /dev/null -o - 2>&1 | tr ' "' '\n\n' | grep -m 1 'libclang_rt\.profile' || true)
+  [ -n "$library" ] && [ -e "$library" ]
+}
+
 if [ "${1:-}" = test ]; then
+  [ "$llvm" = missing ] || has_counters "$llvm_wanted" ||
+    want "libclang-rt-$llvm_wanted-dev" "counters of instrumented programs, another way that layouts are compared with"
   # Where a release has no such package, the test says that it is skipped.
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
   has chromedriver || want chromium-driver "clicks in it"
@@ -131,6 +140,7 @@ if [ "$llvm" = missing ]; then
       want "clang-$number" "builds the demo with the profile"
       want "lld-$number" "links it; understands symbol orders"
       want "llvm-$number" "llvm-profdata, llvm-profgen, llvm-readelf: the tests compare with them"
+      [ "${1:-}" != test ] || want "libclang-rt-$number-dev" "counters of instrumented programs, another way that layouts are compared with"
     fi
     [ "$number" = "$llvm_wanted" ] || echo "setup: no clang-$llvm_wanted here, taking clang-$number; comparisons with LLVM $llvm_wanted will be skipped"
     llvm=chosen

@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = clones::remarks::inlined(&text);
     for hunk in clones::hunks(&text).unwrap_or_default() {
         assert!(hunk.removed.is_sorted());
-        let _ = hunk.misfit(&text);
+        let _ = hunk.misfit("fuzzed", &text);
     }
     let _ = clones::flags::states(&text);
 });

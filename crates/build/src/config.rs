@@ -108,7 +108,7 @@ pub struct Record {
     /// Events between two samples (taken branches under emulation and where the CPU records branches); absent: what
     /// suits the way of recording.
     pub period: Option<u64>,
-    /// Whether taken branches of both programs are counted under emulation, for the report.
+    /// Whether taken branches of all programs are counted under emulation, for the report.
     pub count_branches: bool,
 }
 

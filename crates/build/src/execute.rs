@@ -41,6 +41,9 @@ pub enum Event<'a> {
 /// Grace given to a step between the user's wish to stop and its end by force.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// What is said of a step that calls no build command and does not make what it promised.
+const PROGRAM_FAULT: &str = "this is a fault of the step's program";
+
 /// Runs a plan. `stop` is looked at all the time; `observe` gets position, number of steps and event.
 pub fn run(
     plan: &Plan,
@@ -57,8 +60,8 @@ pub fn run(
     for (index, step) in plan.steps.iter().enumerate() {
         if step.optional && step.inputs.iter().any(|input| missing.contains(&input)) {
             // Why there is no such file has been said.
-            leave_out(step, place, &mut state);
-            missing.extend(&step.outputs);
+            leave_out(plan, step, place, &mut state);
+            missing.extend(made(plan, step));
             continue;
         }
         if state.is_done(step, place.directory)? {
@@ -78,8 +81,8 @@ pub fn run(
             Ok(()) => {}
             Err(error) if step.optional && !stop.load(Ordering::Relaxed) => {
                 observe(index, total, Event::Failed(step, &error));
-                leave_out(step, place, &mut state);
-                missing.extend(&step.outputs);
+                leave_out(plan, step, place, &mut state);
+                missing.extend(made(plan, step));
                 continue;
             }
             Err(error) => return Err(error),
@@ -92,11 +95,19 @@ pub fn run(
 }
 
 /// What an optional step made in an earlier call belongs to other inputs: nobody shall take it for today's.
-fn leave_out(step: &Step, place: Place, state: &mut State) {
+fn leave_out(plan: &Plan, step: &Step, place: Place, state: &mut State) {
     state.steps.remove(&step.name);
-    for output in &step.outputs {
-        let _ = std::fs::remove_file(place.directory.join(output));
+    for path in made(plan, step) {
+        let full = place.directory.join(path);
+        let _ = if full.is_dir() { std::fs::remove_dir_all(full) } else { std::fs::remove_file(full) };
     }
+}
+
+/// What other steps read of a step: its outputs, and those of its directories that are inputs (all builds share one
+/// directory, which nobody reads).
+fn made<'a>(plan: &'a Plan, step: &'a Step) -> impl Iterator<Item = &'a PathBuf> {
+    let read = move |folder: &&PathBuf| plan.steps.iter().any(|other| other.inputs.contains(folder));
+    step.outputs.iter().chain(step.fresh_directories.iter().filter(read))
 }
 
 /// The name an output has while it is being made.
@@ -301,14 +312,16 @@ fn put_in_place(step: &Step, place: Place) -> Result<(), Error> {
     for (made, kept) in &step.collect {
         let from = place.directory.join(made);
         if !from.is_file() {
-            let out = step.environment.get("PLANISH_OUT").map_or("", String::as_str);
-            let next = if made.ends_with(crate::reuse::LOG) {
-                "the layout is applied by what PLANISH_CC and PLANISH_CXX name: the build command must compile with them"
-                    .to_owned()
-            } else {
-                format!(
+            let next = match step.environment.get("PLANISH_OUT") {
+                None => PROGRAM_FAULT.to_owned(),
+                Some(_) if made.ends_with(crate::reuse::LOG) => {
+                    "the layout is applied by what PLANISH_CC and PLANISH_CXX name: the build command must compile with \
+                     them"
+                        .to_owned()
+                }
+                Some(out) => format!(
                     "check [build] binary in planish.toml, and that the command writes below $PLANISH_OUT ({out})"
-                )
+                ),
             };
             return Err(Error::NoOutput { step: step.name.clone(), path: made.clone(), next });
         }
@@ -320,7 +333,7 @@ fn put_in_place(step: &Step, place: Place) -> Result<(), Error> {
         let to = place.directory.join(output);
         if let Err(source) = std::fs::rename(&from, &to) {
             if source.kind() == std::io::ErrorKind::NotFound {
-                let next = "this is a fault of the step's program".into();
+                let next = PROGRAM_FAULT.into();
                 return Err(Error::NoOutput { step: step.name.clone(), path: output.clone(), next });
             }
             return Err(file_error(&to, "cannot rename to", source));

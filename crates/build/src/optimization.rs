@@ -22,7 +22,7 @@ pub struct Optimize {
     pub split_functions: bool,
     /// Every function gets a section of its own.
     pub function_sections: bool,
-    /// The linker keeps hot, unlikely and split code together (`-z keep-text-section-prefix`).
+    /// The linker keeps hot, unlikely and split code together (`-z keep-text-section-prefix`; clang, lld).
     pub group_text: bool,
     /// Functions begin at multiples of so many bytes.
     pub align_functions: Option<u32>,
@@ -115,6 +115,11 @@ impl Optimize {
                         without being asked"
                 .into());
         }
+        if self.group_text && !clang {
+            return Err("[optimize] group_text is for compiler = \"clang\", which links with lld; GNU ld groups these \
+                        sections without being asked and ignores the flag"
+                .into());
+        }
         if self.split_functions && self.lays_out() {
             return Err(
                 "[optimize] split_functions: the layout of \"propeller\" splits functions itself; leave one \
@@ -142,8 +147,12 @@ mod tests {
     use std::path::Path;
 
     fn refused(optimize: &str) -> String {
+        refused_by("clang", optimize)
+    }
+
+    fn refused_by(compiler: &str, optimize: &str) -> String {
         let text = format!(
-            "[build]\ncommand = 'make'\nbinary = 'app'\n[workload]\ntrain = '{{bin}} a'\n[evaluate]\ncommand = '{{bin}} b'\n\
+            "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = '{compiler}'\n[workload]\ntrain = '{{bin}} a'\n[evaluate]\ncommand = '{{bin}} b'\n\
              [optimize]\n{optimize}\n"
         );
         let config = Config::parse(&text, Path::new("planish.toml"));
@@ -167,6 +176,12 @@ mod tests {
     fn options_that_contradict_each_other_are_refused() {
         let both = refused("steps = ['autofdo', 'propeller']\nsplit_functions = true");
         assert!(both.contains("splits functions itself"), "{both}");
+        for only_clang in ["split_functions", "group_text"] {
+            let line = format!("{only_clang} = true");
+            let said = refused_by("gcc", &line);
+            assert!(said.contains(&format!("[optimize] {only_clang} is for compiler")), "{said}");
+            assert_eq!(refused_by("clang", &line), "");
+        }
         assert!(refused("align_functions = 48").contains("power of two"));
         assert!(refused("also = ['pgo', 'pgo']").contains("twice"));
         assert_eq!(refused("also = ['pgo', 'bolt']\nalign_loops = 32"), "");

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Where everything goes that planish makes, beside planish.toml.
 pub const STATE_DIRECTORY: &str = ".planish";
+/// In there: what the relink did with each object.
+pub(crate) const OBJECTS_LOG: &str = "relink.objects";
 
 /// Names of the files a plan makes, relative to the directory of planish.toml.
 #[derive(Clone, Debug)]
@@ -60,7 +62,7 @@ impl Files {
             profile: folder.join(format!("{name}.{suffix}")),
             verify: folder.join("verify.json"),
             layout: folder.join("layout.json"),
-            objects: folder.join("relink.objects"),
+            objects: folder.join(OBJECTS_LOG),
             layout_verify: folder.join("layout-verify.json"),
             report_markdown: folder.join("report.md"),
             report_json: folder.join("report.json"),
@@ -134,6 +136,12 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
                 "pgo is left out: llvm-profdata of the release of {} is not installed (Debian: llvm)",
                 tools.cc
             )),
+            (Alternative::Pgo, _) if let Some(library) = &tools.no_counters => left_out.push(format!(
+                "pgo is left out: {} is not there, which {} links instrumented programs with (Debian: libclang-rt-dev \
+                 of its release)",
+                library.display(),
+                tools.cc
+            )),
             (Alternative::Pgo, _) => all.push(measured("pgo", "pgo-rebuild", true)),
             (Alternative::Bolt, _) if tools.bolt.is_none() => {
                 left_out.push("bolt is left out: llvm-bolt is not installed (Debian: bolt-22)".to_owned());
@@ -146,8 +154,16 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
 
 /// The profile that the last rebuild of [`optimize`] uses.
 pub fn last_profile(config: &Config) -> PathBuf {
-    let last = Round { number: config.optimize.profile_rounds() };
-    last.named(&Files::of(config).profile)
+    last_round(config).named(&Files::of(config).profile)
+}
+
+/// What the check of the last rebuild of [`optimize`] found.
+pub fn last_verify(config: &Config) -> PathBuf {
+    last_round(config).named(&Files::of(config).verify)
+}
+
+fn last_round(config: &Config) -> Round {
+    Round { number: config.optimize.profile_rounds() }
 }
 
 /// The whole way: build, record, aggregate, profile, rebuild, verify, lay out, compare, count branches, report.
@@ -208,7 +224,7 @@ mod tests {
         let tool = |name: &str| name.to_owned();
         let (cc, cxx, ld) = (tool("clang"), tool("clang++"), tool("ld.lld"));
         let (profdata, bolt) = (Some(tool("llvm-profdata")), Some(tool("llvm-bolt")));
-        let tools = Toolchain { cc, cxx, ld, nightly_rust: false, profdata, bolt };
+        let tools = Toolchain { cc, cxx, ld, nightly_rust: false, profdata, no_counters: None, bolt };
         optimize(&config, &tools, Path::new("/src/app"), "planish.toml").unwrap()
     }
 
@@ -249,12 +265,24 @@ mod tests {
         assert!(!step("build").environment["PLANISH_CFLAGS"].contains("address-map"));
         let mut made: Vec<&PathBuf> = Vec::new();
         for step in &plan.steps {
-            let read =
-                step.inputs.iter().filter(|i| i.starts_with(STATE_DIRECTORY) && i.extension().is_some());
-            for input in read {
+            for input in step.inputs.iter().filter(|i| i.starts_with(STATE_DIRECTORY)) {
                 assert!(made.contains(&input), "{} reads {input:?} before it is made", step.name);
             }
-            made.extend(&step.outputs);
+            made.extend(step.outputs.iter().chain(&step.fresh_directories));
+        }
+        let merged = "llvm-profdata merge -o .planish/app.profdata .planish/pgo/1 .planish/pgo/2";
+        assert_eq!(step("pgo-merge").command_line(), merged);
+        for made in ["layout.json", "relink.objects", "layout-verify.json"] {
+            assert!(step("report").inputs.contains(&Path::new(STATE_DIRECTORY).join(made)), "{made}");
+        }
+    }
+
+    #[test]
+    fn what_the_check_of_the_last_rebuild_found_is_read() {
+        let plan = plan(&(TWO.to_owned() + "[optimize]\nsteps = ['autofdo', 'autofdo']\n"));
+        for name in ["compare-1", "report"] {
+            let step = plan.steps.iter().find(|s| s.name == name).unwrap();
+            assert!(step.inputs.contains(&".planish/second-verify.json".into()), "{name}: {:?}", step.inputs);
         }
     }
 

@@ -87,10 +87,10 @@ fn keep(
     key: &str,
 ) -> Result<u8, Error> {
     let own = store.dependency_file(key);
-    let mut all = arguments.to_vec();
-    if compile.dependencies.is_none() {
-        all.extend(["-MD".into(), "-MF".into(), own.clone().into_os_string()]);
-    }
+    let all = match compile.dependencies {
+        Some(_) => arguments.to_vec(),
+        None => with_options(["-MD".into(), "-MF".into(), own.clone().into_os_string()], arguments),
+    };
     let code = run(compiler, &all)?;
     if code == 0
         && let Err(error) = store.put(key, compile, &own)
@@ -132,8 +132,12 @@ fn lay_out(
 fn with_list(arguments: &[OsString], list: &Path) -> Vec<OsString> {
     let mut flag = OsString::from("-fbasic-block-sections=list=");
     flag.push(list);
-    // In front: behind `--` stand files alone.
-    std::iter::once(flag).chain(arguments.iter().cloned()).collect()
+    with_options([flag], arguments)
+}
+
+/// In front: behind `--` stand files alone.
+fn with_options<const N: usize>(options: [OsString; N], arguments: &[OsString]) -> Vec<OsString> {
+    options.into_iter().chain(arguments.iter().cloned()).collect()
 }
 
 /// A line of the log. Several compilers write at once: a short line appended to a file arrives whole.
@@ -159,4 +163,27 @@ fn run(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_kept_whose_source_is_named_behind_two_dashes() {
+        if Command::new("clang-22").arg("--version").output().is_err() {
+            return eprintln!("skipped: clang-22 is not installed");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).into_os_string();
+        std::fs::write(at("a.c"), "int f(void) { return 1; }\n").unwrap();
+        std::fs::create_dir(at("objects")).unwrap();
+        let arguments = ["-c".into(), "-o".into(), at("a.o"), "--".into(), at("a.c")];
+        let compile = Compile::of(&arguments).unwrap();
+        assert!(compile.can_be_kept());
+        let (store, compiler) = (Store::new(PathBuf::from(at("objects"))), OsStr::new("clang-22"));
+        let key = store.key(compiler, &arguments).unwrap();
+        assert_eq!(keep(&store, compiler, &arguments, &compile, &key).unwrap(), 0);
+        assert!(store.get(&key).is_some());
+    }
 }

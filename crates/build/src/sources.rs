@@ -27,7 +27,7 @@ fn shows_it(start: &[u8]) -> bool {
             let words: String = text.chars().filter(|c| !c.is_whitespace()).collect();
             ["{\"schema\":\"planish-", "{\"format\":\"planish-"].iter().any(|mark| words.starts_with(mark))
         }
-        Some('#') => first.starts_with("# ") && first.contains(", rebuilt with its profile: "),
+        Some('#') => first.starts_with("# ") && first.contains(", rebuilt with its profile"),
         _ => false,
     }
 }
@@ -43,6 +43,7 @@ mod tests {
             "{\n  \"schema\": \"planish-optimize\",",
             "{\"format\":\"planish-runs\",\"version\":1",
             "# app, rebuilt with its profile: CPU time 0.9\n",
+            "# app, rebuilt with its profile and a layout: CPU time 0.9\n",
         ] {
             assert!(shows_it(made.as_bytes()), "{made}");
         }

@@ -1,7 +1,7 @@
 //! The steps of each stage: observe a program, rebuild it with a profile, relink it in a layout, measure it.
 
 use crate::config::{Branches, Command, Compiler, Config};
-use crate::plan::{Files, Measured, STATE_DIRECTORY, last_profile, text};
+use crate::plan::{Files, Measured, STATE_DIRECTORY, last_profile, last_verify, text};
 use crate::step::quoted;
 use crate::target::{Knowledge, LayoutFiles, Target, build_step};
 use crate::toolchain::Toolchain;
@@ -245,23 +245,28 @@ impl Stages<'_> {
         let folder = Path::new(STATE_DIRECTORY).join("pgo");
         let mut steps =
             vec![self.build(Target::plain("pgo-build", Knowledge::Instrumented, &instrumented))?];
+        // Only what today's training counted is merged: folders of other commands may lie beside these.
+        let mut counted = Vec::new();
         for (n, command) in self.training.iter().enumerate() {
             let own = folder.join((n + 1).to_string());
             let words = bound(command, &self.directory.join(&instrumented));
-            let mut step = Step::new(format!("pgo-train-{}", n + 1), Program::Named(words[0].clone()));
-            step.arguments = words.into_iter().skip(1).collect();
+            let Some((program, arguments)) = words.split_first() else { continue };
+            let mut step = Step::new(format!("pgo-train-{}", n + 1), Program::Named(program.clone()));
+            step.arguments = arguments.to_vec();
             // %m: one file for a program, in which all of its processes add up.
             let file = text(&self.directory.join(&own).join("%m.profraw"));
             step.environment.insert("LLVM_PROFILE_FILE".into(), file);
             step.inputs =
                 std::iter::once(instrumented.clone()).chain(paths(&self.config.workload.inputs)).collect();
-            step.fresh_directories = vec![own];
+            step.fresh_directories = vec![own.clone()];
+            counted.push(own);
             steps.push(step);
         }
         let tool = self.tools.profdata.clone().unwrap_or_default();
         let mut merge = Step::new("pgo-merge", Program::Named(tool));
-        merge.arguments = vec!["merge".into(), "-o".into(), text(&counters), text(&folder)];
-        merge.inputs = vec![folder];
+        merge.arguments = vec!["merge".into(), "-o".into(), text(&counters)];
+        merge.arguments.extend(counted.iter().map(|own| text(own)));
+        merge.inputs = counted;
         merge.outputs = vec![counters.clone()];
         steps.push(merge);
         let kept = self.files.program("pgo");
@@ -284,7 +289,7 @@ impl Stages<'_> {
         step.arguments.extend(command.iter().cloned());
         step.inputs = measured.iter().map(|program| program.path.clone()).collect();
         step.not_there = measured.iter().filter(|p| p.optional).map(|p| p.path.clone()).collect();
-        step.inputs.push(files.verify.clone());
+        step.inputs.push(last_verify(self.config));
         step.inputs.extend(paths(&evaluate.inputs));
         step.outputs = vec![files.comparison(n), files.runs(n)];
         step.stdout = Some(files.comparison(n));
@@ -317,8 +322,11 @@ impl Stages<'_> {
         let mut step = planish("report", &["report", "--collect", file, "-o"]);
         step.arguments.extend([text(&files.report_markdown), "--json".into(), text(&files.report_json)]);
         step.inputs = vec![PathBuf::from(file), files.verify.clone()];
+        if self.config.optimize.profile_rounds() > 1 {
+            step.inputs.push(last_verify(self.config));
+        }
         if self.config.optimize.lays_out() {
-            step.inputs.push(files.layout_verify.clone());
+            step.inputs.extend([&files.layout, &files.objects, &files.layout_verify].map(Clone::clone));
         }
         for n in 0..files.evaluations {
             step.inputs.push(files.comparison(n));

@@ -177,6 +177,7 @@ impl State {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// The bytes of a hash, two hexadecimal digits each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

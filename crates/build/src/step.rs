@@ -140,7 +140,10 @@ impl Plan {
         for (step, done) in self.steps.iter().zip(up_to_date) {
             let mut before = self.steps.iter().zip(&known).enumerate();
             let remade = before.find_map(|(number, (earlier, outlook))| {
-                let read = step.inputs.iter().any(|input| earlier.outputs.contains(input));
+                let made = |input: &PathBuf| {
+                    earlier.outputs.contains(input) || earlier.fresh_directories.contains(input)
+                };
+                let read = step.inputs.iter().any(made);
                 match outlook {
                     Outlook::Runs if read => Some(number),
                     Outlook::RunsIfChanged(first) if read => Some(*first),

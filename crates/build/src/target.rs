@@ -3,7 +3,7 @@
 use crate::config::{Build, Command, Config};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
-use crate::plan::{STATE_DIRECTORY, text};
+use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
 use crate::step::Wrapper;
 use crate::toolchain::Toolchain;
 use crate::{Error, Program, Step};
@@ -120,7 +120,7 @@ pub fn build_step_of(
     }
     step.collect = vec![(folder.join(&build.binary), target.kept.to_owned())];
     if target.layout.is_some() {
-        let objects = Path::new(STATE_DIRECTORY).join("relink.objects");
+        let objects = Path::new(STATE_DIRECTORY).join(OBJECTS_LOG);
         step.collect.push((folder.join(crate::reuse::LOG), objects));
     }
     step.outputs = step.collect.iter().map(|(_, kept)| kept.clone()).collect();

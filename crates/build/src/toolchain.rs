@@ -17,6 +17,8 @@ pub struct Toolchain {
     pub nightly_rust: bool,
     /// Merges what instrumented programs counted (llvm-profdata), where there is one of the compiler's release.
     pub profdata: Option<String>,
+    /// The library that instrumented programs are linked with (compiler-rt's), where the compiler does not find it.
+    pub no_counters: Option<PathBuf>,
     /// llvm-bolt, where there is one.
     pub bolt: Option<String>,
 }
@@ -57,11 +59,17 @@ impl Toolchain {
         })?;
         let release = named.as_deref().unwrap_or(&cc).strip_prefix("clang").unwrap_or("").to_owned();
         let of_release = |stem: &str| Some(format!("{stem}{release}")).filter(|name| has(name));
+        // A compiler named by its path may be of another release than the tools in PATH: its own lie beside it.
+        let beside = |stem: &str| {
+            let (folder, _) = cc.rsplit_once('/')?;
+            Some(format!("{folder}/{stem}{release}")).filter(|name| has(name))
+        };
         // The format of the counters belongs to one release; BOLT reads any program.
-        let profdata = of_release("llvm-profdata").filter(|_| build.compiler == Compiler::Clang);
+        let profdata = beside("llvm-profdata").or_else(|| of_release("llvm-profdata"));
+        let profdata = profdata.filter(|_| build.compiler == Compiler::Clang);
         let bolt = of_release("llvm-bolt").or_else(|| newest("llvm-bolt"));
         let cxx = build.cxx.clone().unwrap_or(cxx);
-        Ok(Toolchain { cc, cxx, ld, nightly_rust: false, profdata, bolt })
+        Ok(Toolchain { cc, cxx, ld, nightly_rust: false, profdata, no_counters: None, bolt })
     }
 }
 
@@ -75,4 +83,42 @@ pub fn locate(name: &str, path: &str) -> Option<PathBuf> {
         return Some(PathBuf::from(name)).filter(|file| executable(file));
     }
     path.split(':').filter(|d| !d.is_empty()).map(|d| Path::new(d).join(name)).find(|file| executable(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Command;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_merges_counters_is_looked_for_beside_a_compiler_named_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path.to_string_lossy().into_owned()
+        };
+        let (cc, in_path) = (tool("own/clang"), tool("path/llvm-profdata"));
+        let path = Path::new(&in_path).parent().unwrap().to_string_lossy().into_owned();
+        let build = |compiler| Build {
+            command: Command::Line("make".into()),
+            binary: "app".into(),
+            compiler,
+            cc: Some(cc.clone()),
+            cxx: None,
+            optimize: "-O2".into(),
+            flags: String::new(),
+            profiled_flags: String::new(),
+            thinlto: false,
+            sources: vec![],
+        };
+        let found = |compiler| Toolchain::find(&build(compiler), &path).unwrap().profdata;
+        assert_eq!(found(Compiler::Clang).as_deref(), Some("llvm-profdata"));
+        let beside = tool("own/llvm-profdata");
+        assert_eq!(found(Compiler::Clang), Some(beside));
+        assert_eq!(found(Compiler::Gcc), None);
+    }
 }

@@ -31,7 +31,7 @@ pub struct CompareConfig {
     /// Read by `planish optimize` only.
     #[serde(default)]
     record: Option<toml::Value>,
-    /// Read by `planish optimize` only.
+    /// Read by `planish optimize` and `planish build`.
     #[serde(default)]
     optimize: Option<toml::Value>,
 }

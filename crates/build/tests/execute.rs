@@ -73,8 +73,17 @@ fn a_step_that_makes_nothing_is_an_error_although_it_ended_well() {
     let mut step = Step::new("build", Program::Named("true".into()));
     step.collect = vec![("build/app".into(), "app".into())];
     step.outputs = vec!["app".into()];
-    let message = ran(&Plan { steps: vec![step] }, folder.path()).unwrap_err().to_string();
-    assert!(message.contains("made no build/app") && message.contains("PLANISH_OUT"), "{message}");
+    step.environment.insert("PLANISH_OUT".into(), "/src/build".into());
+    let said = |step: &Step| ran(&Plan { steps: vec![step.clone()] }, folder.path()).unwrap_err().to_string();
+    let message = said(&step);
+    assert!(
+        message.contains("made no build/app") && message.contains("$PLANISH_OUT (/src/build)"),
+        "{message}"
+    );
+    // A step that is no build gets no hint at the build command.
+    step.environment.clear();
+    let message = said(&step);
+    assert!(message.contains("made no build/app") && !message.contains("PLANISH_OUT"), "{message}");
 }
 
 #[test]
@@ -138,6 +147,32 @@ fn what_depends_on_a_failed_optional_step_is_left_out_and_its_old_output_is_not_
     assert_eq!(ran(&plan, folder.path()).unwrap(), ["first", "last"]);
     assert!(!at("middle").exists() && !at("out").exists());
     assert_eq!(std::fs::read(at("all")).unwrap(), b"in\n");
+}
+
+#[test]
+fn what_reads_a_directory_of_a_failed_optional_step_is_left_out_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let train = |n: usize| {
+        let mut step = Step::new(format!("train-{n}"), Program::Named("sh".into()));
+        step.arguments = ["-c".into(), format!("cat in > counters/{n}/raw")].to_vec();
+        step.inputs = vec!["in".into()];
+        step.fresh_directories = vec![format!("counters/{n}").into(), "build".into()];
+        step
+    };
+    let merge = shell("merge", "cat counters/*/raw > \"$1\"", &["counters/1", "counters/2"], "merged");
+    let mut plan = Plan { steps: vec![train(1), train(2), merge] };
+    plan.steps.iter_mut().for_each(|step| step.optional = true);
+    std::fs::write(at("in"), "x").unwrap();
+    assert_eq!(ran(&plan, folder.path()).unwrap(), ["train-1", "train-2", "merge"]);
+    assert_eq!(std::fs::read(at("merged")).unwrap(), b"xx");
+    assert!(ran(&plan, folder.path()).unwrap().is_empty());
+    // The second fails after it has counted something: nobody merges that, nor what it counted before.
+    plan.steps[1].arguments[1] += "; exit 1";
+    assert_eq!(ran(&plan, folder.path()).unwrap(), ["train-2"]);
+    assert!(!at("merged").exists() && !at("counters/2").exists() && at("counters/1/raw").exists());
+    // A directory that no step reads stays for whoever looks for the cause.
+    assert!(at("build").exists());
 }
 
 #[test]

@@ -140,7 +140,7 @@ impl Edge {
 pub struct Graph {
     nodes: Vec<Node>,
     edges: Vec<Edge>,
-    numbers: FxHashMap<(UnitId, String), NodeId>,
+    numbers: FxHashMap<UnitId, FxHashMap<String, NodeId>>,
     known: FxHashMap<(NodeId, NodeId, Reason), u32>,
     /// Edges that leave each node, as positions in `edges`.
     leaving: Vec<Vec<u32>>,
@@ -150,20 +150,20 @@ pub struct Graph {
 impl Graph {
     /// The node of a function, made when it is new.
     pub fn node(&mut self, unit: UnitId, name: &str) -> NodeId {
-        if let Some(&id) = self.numbers.get(&(unit, name.to_owned())) {
+        if let Some(id) = self.find(unit, name) {
             return id;
         }
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { unit, name: name.to_owned(), place: None, has_code: false });
         self.leaving.push(Vec::new());
-        self.numbers.insert((unit, name.to_owned()), id);
+        self.numbers.entry(unit).or_default().insert(name.to_owned(), id);
         self.by_name.entry(name.to_owned()).or_default().push(id);
         id
     }
 
     /// The node of a function where it is known.
     pub fn find(&self, unit: UnitId, name: &str) -> Option<NodeId> {
-        self.numbers.get(&(unit, name.to_owned())).copied()
+        self.numbers.get(&unit)?.get(name).copied()
     }
 
     /// The functions of this name, one per unit that has it.

@@ -14,6 +14,8 @@
 
 mod closure;
 mod diff;
+mod disagreements;
+mod dumps;
 mod error;
 mod extent;
 mod files;
@@ -21,6 +23,7 @@ pub mod flags;
 mod graph;
 pub mod icf;
 pub mod ipa_clones;
+mod objects;
 mod patch;
 pub mod possible;
 mod read;
@@ -31,9 +34,10 @@ pub mod symbols;
 
 pub use closure::{Closure, Member, Sizes, Step, closure, sizes};
 pub use diff::{Difference, diff};
+pub use disagreements::Disagreement;
 pub use error::Error;
 pub use graph::{Edge, Graph, Node, NodeId, Place, Reason, Source, UnitId};
-pub use patch::{Hunk, Touched, hunks, touched};
-pub use read::{Analysis, Disagreement, Skipped, analyse};
+pub use patch::{Hunk, Misfit, Touched, hunks, touched};
+pub use read::{Analysis, Skipped, analyse};
 pub use scan::{Build, Dump, DumpKind, Unit, scan};
 pub use select::{Unclear, select};

@@ -17,14 +17,28 @@ pub struct Hunk {
     pub quoted: BTreeMap<u32, String>,
 }
 
+/// A line that a patch quotes and the file does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// The source file.
+    pub file: String,
+    /// Which line, from 1.
+    pub line: u32,
+    /// What the patch quotes.
+    pub expected: String,
+    /// What stands there; `None` behind the end of the file.
+    pub found: Option<String>,
+}
+
 impl Hunk {
-    /// The first line that the patch quotes and the file does not have.
-    pub fn misfit(&self, source: &str) -> Option<u32> {
+    /// The first line where the patch does not fit a file.
+    pub fn misfit(&self, file: &str, source: &str) -> Option<Misfit> {
         let lines: Vec<&str> = source.lines().collect();
-        let differs = |(line, text): (&u32, &String)| {
-            lines.get((*line as usize).wrapping_sub(1)).is_none_or(|own| own.trim_end() != text.trim_end())
-        };
-        self.quoted.iter().find(|quoted| differs(*quoted)).map(|(line, _)| *line)
+        let own = |line: u32| lines.get((line as usize).wrapping_sub(1)).copied();
+        let differs = |line, text: &str| own(line).is_none_or(|own| own.trim_end() != text.trim_end());
+        let (&line, expected) = self.quoted.iter().find(|(line, text)| differs(**line, text))?;
+        let found = own(line).map(str::to_owned);
+        Some(Misfit { file: file.to_owned(), line, expected: expected.clone(), found })
     }
 }
 
@@ -37,6 +51,8 @@ pub struct Touched {
     pub elsewhere: Vec<(String, u32)>,
     /// Files whose source could not be read: a line there counts for the function that begins last before it.
     pub unread: Vec<String>,
+    /// The first line that the patch quotes otherwise than a source has it: it was made for another one.
+    pub misfit: Option<Misfit>,
 }
 
 /// The hunks of a unified diff, joined by file.
@@ -137,8 +153,9 @@ pub fn touched(graph: &Graph, hunks: &[Hunk], source: &dyn Fn(&str) -> Option<St
         let mut held = vec![false; hunk.removed.len() + hunk.inserted_behind.len()];
         for (file, functions) in files {
             let text = source(file);
-            if text.is_none() {
-                touched.unread.push((*file).to_owned());
+            match &text {
+                Some(text) => touched.misfit = touched.misfit.or_else(|| hunk.misfit(file, text)),
+                None => touched.unread.push((*file).to_owned()),
             }
             let lines = text.as_deref().map(extent::lines);
             for (slot, (line, removed)) in held.iter_mut().zip(changes(hunk)) {
@@ -237,9 +254,10 @@ mod tests {
     #[test]
     fn a_patch_of_another_source_does_not_fit() {
         let hunk = &hunks(DIFF).unwrap()[0];
-        assert_eq!(hunk.misfit("1\n2\nsame\nold\nsame\nsame\n"), None);
-        assert_eq!(hunk.misfit("1\n2\nsame\nother\nsame\nsame\n"), Some(4));
-        assert_eq!(hunk.misfit("1\n"), Some(3));
+        let misfit = |source| hunk.misfit("x.c", source).map(|misfit| (misfit.line, misfit.found));
+        assert_eq!(misfit("1\n2\nsame\nold\nsame\nsame\n"), None);
+        assert_eq!(misfit("1\n2\nsame\nother\nsame\nsame\n"), Some((4, Some("other".into()))));
+        assert_eq!(misfit("1\n"), Some((3, None)));
     }
 
     #[test]

@@ -32,9 +32,10 @@ pub const RELIANCES: [(Relation, &str, &str); 9] = [
     (Relation::Callee, "constant arguments (cp)", "-fno-ipa-cp"),
 ];
 
-/// What rules all of it out where there are no flags: clang has none.
+/// What rules all of it out where there are no flags: clang 22 has none, and even `optnone` on the function called lets
+/// callers use the constant that it returns.
 pub const CLANG_REMEDY: &str =
-    "clang has no flag for it; __attribute__((noinline, optnone)) on the function called";
+    "clang: __attribute__((weak)), or -fPIC -fsemantic-interposition; neither for static functions";
 
 /// A function that may rely on one of a closure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -48,6 +48,8 @@ pub struct Unit {
     pub object: PathBuf,
     /// Its size.
     pub bytes: u64,
+    /// Whether it is LLVM bitcode: clang's object for link-time optimisation, without machine code.
+    pub is_bitcode: bool,
     /// Its dumps, sorted by path.
     pub dumps: Vec<Dump>,
     /// Whether the dumps are those of link-time optimisation, which name functions of other units.
@@ -69,9 +71,17 @@ pub struct Build {
     pub doubts: Vec<(PathBuf, String)>,
 }
 
+/// What the directory says of a file, and its first bytes.
+#[derive(Clone, Copy)]
+struct Seen {
+    written: SystemTime,
+    bytes: u64,
+    is_bitcode: bool,
+}
+
 struct Found {
-    objects: BTreeMap<PathBuf, SystemTime>,
-    linked: BTreeMap<PathBuf, SystemTime>,
+    objects: BTreeMap<PathBuf, Seen>,
+    linked: BTreeMap<PathBuf, Seen>,
     dumps: Vec<(Dump, SystemTime)>,
     skipped: Vec<(PathBuf, String)>,
 }
@@ -106,17 +116,17 @@ pub fn scan(root: &Path) -> Result<Build, Error> {
     }
     let programs_alone = found.objects.is_empty();
     build.linked = found.linked.keys().cloned().collect();
-    let objects = found.objects.into_keys().map(|object| (object, false));
-    let linked = found.linked.into_keys().map(|object| (object, true));
-    for (object, is_linked) in objects.chain(linked) {
+    let objects = found.objects.into_iter().map(|object| (object, false));
+    let linked = found.linked.into_iter().map(|object| (object, true));
+    for ((object, seen), is_linked) in objects.chain(linked) {
         let dumps = dumps.remove(&object).unwrap_or_default();
         if is_linked && dumps.is_empty() && !programs_alone {
             continue;
         }
         let name = object.strip_prefix(root).unwrap_or(&object).display().to_string();
         let is_link = is_linked && dumps.iter().any(|dump| is_link_dump(&dump.path));
-        let bytes = std::fs::metadata(&object).map_or(0, |data| data.len());
-        build.units.push(Unit { name, object, bytes, dumps, is_link });
+        let Seen { bytes, is_bitcode, .. } = seen;
+        build.units.push(Unit { name, object, bytes, is_bitcode, dumps, is_link });
     }
     build.units.sort_by(|a, b| a.name.cmp(&b.name));
     if build.units.is_empty() {
@@ -137,37 +147,40 @@ fn walk(directory: &Path, depth: usize, found: &mut Found) -> Result<(), Error> 
                 walk(&path, depth + 1, found)?;
             }
         } else if kind.is_file() {
-            let written = entry.metadata().and_then(|data| data.modified()).map_err(io)?;
-            file(path, written, found);
+            let data = entry.metadata().map_err(io)?;
+            let written = data.modified().map_err(io)?;
+            file(path, Seen { written, bytes: data.len(), is_bitcode: false }, found);
         }
     }
     Ok(())
 }
 
-fn file(path: PathBuf, written: SystemTime, found: &mut Found) {
+fn file(path: PathBuf, seen: Seen, found: &mut Found) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let dump =
         [(".ipa-clones", DumpKind::IpaClones), (".icf", DumpKind::Icf), (".opt.yaml", DumpKind::Remarks)];
     let dump = dump.into_iter().find(|(end, _)| name.ends_with(end));
     let dump = dump.or_else(|| name.contains(LINK_REMARKS).then_some(("", DumpKind::Remarks)));
     if let Some((_, kind)) = dump {
-        found.dumps.push((Dump { path, kind }, written));
+        found.dumps.push((Dump { path, kind }, seen.written));
         return;
     }
     match elf_kind(&path) {
         Ok(None) => {}
-        Ok(Some(Elf::Object)) => drop(found.objects.insert(path, written)),
-        Ok(Some(Elf::Linked)) => drop(found.linked.insert(path, written)),
+        Ok(Some(Elf::Object)) => drop(found.objects.insert(path, seen)),
+        Ok(Some(Elf::Bitcode)) => drop(found.objects.insert(path, Seen { is_bitcode: true, ..seen })),
+        Ok(Some(Elf::Linked)) => drop(found.linked.insert(path, seen)),
         Err(reason) => found.skipped.push((path, reason)),
     }
 }
 
 enum Elf {
     Object,
+    Bitcode,
     Linked,
 }
 
-/// What an ELF file is; `None` for other files.
+/// What an object file or program is; `None` for other files.
 fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
     use std::io::Read as _;
     let mut head = [0u8; 18];
@@ -175,8 +188,9 @@ fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
     if read.map_err(|error| error.to_string())? < head.len() {
         return Ok(None);
     }
-    if is_bitcode(&head) {
-        return Ok(Some(Elf::Object));
+    // As it is, and in the wrapper that some targets need.
+    if head.starts_with(b"BC\xc0\xde") || head.starts_with(&[0xde, 0xc0, 0x17, 0x0b]) {
+        return Ok(Some(Elf::Bitcode));
     }
     if !head.starts_with(b"\x7fELF") {
         return Ok(None);
@@ -192,11 +206,6 @@ fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
         2 | 3 => Ok(Some(Elf::Linked)),
         _ => Ok(None),
     }
-}
-
-/// Whether a file begins as clang's objects for link-time optimisation do, which hold no machine code.
-pub(crate) fn is_bitcode(head: &[u8]) -> bool {
-    head.starts_with(b"BC\xc0\xde") || head.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
 }
 
 /// An object file that `ld -r` made of others would state every function twice.
@@ -223,8 +232,8 @@ fn is_link_dump(path: &Path) -> bool {
 fn owner(
     dump: &Dump,
     written: SystemTime,
-    objects: &BTreeMap<PathBuf, SystemTime>,
-    linked: &BTreeMap<PathBuf, SystemTime>,
+    objects: &BTreeMap<PathBuf, Seen>,
+    linked: &BTreeMap<PathBuf, Seen>,
 ) -> Result<(PathBuf, Duration), String> {
     let name = dump.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some(output) = output_name(&name, dump.kind) else {
@@ -238,12 +247,12 @@ fn owner(
         let at = output.match_indices('-').rev();
         at.filter_map(|(at, _)| linked.get_key_value(&dump.path.with_file_name(output.get(..at)?))).next()
     });
-    let Some((object, made)) = found else {
+    let Some((object, &Seen { written: made, .. })) = found else {
         return Err(format!(
             "stale: {output}.o, which it was written with, is not there; clean and build again"
         ));
     };
-    let apart = made.duration_since(written).or_else(|_| written.duration_since(*made)).unwrap_or_default();
+    let apart = made.duration_since(written).or_else(|_| written.duration_since(made)).unwrap_or_default();
     if apart > ONE_COMPILATION {
         let minutes = apart.as_secs() / 60;
         let object = object.file_name().unwrap_or_default().to_string_lossy();

@@ -98,7 +98,7 @@ fn free_or_equal(slots: &[Slot], key: &Key) -> usize {
     at
 }
 
-/// Fibonacci hashing; the upper bits are the best mixed and are moved down.
+/// Fibonacci hashing; bits from the middle up are well mixed and are moved down, whatever the size of the table.
 #[inline(always)]
 fn hash(key: &Key) -> usize {
     const ODD: [u64; 4] =

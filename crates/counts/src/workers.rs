@@ -1,6 +1,6 @@
 //! The second pass over a recording: samples, counted on worker threads.
 //!
-//! A worker keeps one pair of tables for each version of each address space that it meets and needs no order among
+//! A worker keeps one set of tables for each version of each address space that it meets and needs no order among
 //! chunks. Tables are translated to image addresses when they hold too many slots, and at the end.
 
 use crate::aggregate::{Clock, Options};

@@ -15,7 +15,7 @@
 //! of the previous block. Before version 2 a block's number is its position. With call sites (version 3), the stored
 //! size begins after the last call. Source: LLVM, "Extensions", `SHT_LLVM_BB_ADDR_MAP`; `llvm/Object/ELFTypes.h`.
 
-use crate::{Error, Image, ImageAddr, Section};
+use crate::{Error, Image, ImageAddr, Section, leb};
 
 /// `SHT_LLVM_BB_ADDR_MAP`.
 const MAP: u32 = 0x6fff_4c0a;
@@ -388,20 +388,12 @@ impl Reader<'_> {
     }
 
     fn uleb(&mut self) -> Result<u64, String> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = *self.bytes.get(self.offset).ok_or_else(|| self.cut_off())?;
-            self.offset += 1;
-            let part = u64::from(byte & 0x7f);
-            if shift == 63 && part > 1 {
-                break;
+        leb::unsigned(self.bytes, &mut self.offset).map_err(|wrong| match wrong {
+            leb::Wrong::CutOff => self.cut_off(),
+            leb::Wrong::TooLong => {
+                format!("expected a ULEB128 number of 64 bits before section offset {:#x}", self.offset)
             }
-            value |= part << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(format!("expected a ULEB128 number of 64 bits before section offset {:#x}", self.offset))
+        })
     }
 
     fn cut_off(&self) -> String {

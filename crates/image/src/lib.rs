@@ -21,6 +21,7 @@ mod error;
 mod functions;
 mod headers;
 mod image;
+mod leb;
 mod memory_map;
 pub mod module_layout;
 pub mod probes;

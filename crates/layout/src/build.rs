@@ -49,6 +49,9 @@ impl Sections {
     }
 }
 
+/// Smallest share of branches that must become edges, in percent; llvm-propeller's.
+const SMALLEST_USED_PCT: f64 = 0.05;
+
 /// How a graph is made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BuildOptions {
@@ -56,12 +59,8 @@ pub struct BuildOptions {
     pub rules: Rules,
     /// Which sections are laid out.
     pub sections: Sections,
-    /// Whether counts may name another build ID than the image has.
-    pub allow_other_build: bool,
     /// Largest share of branches into the middle of a block, in percent; above it the image is held to be another one.
     pub largest_dubious_pct: f64,
-    /// Smallest share of branches that must become edges, in percent.
-    pub smallest_used_pct: f64,
 }
 
 impl Default for BuildOptions {
@@ -69,10 +68,8 @@ impl Default for BuildOptions {
         BuildOptions {
             rules: Rules::default(),
             sections: Sections::default(),
-            allow_other_build: false,
-            // Both limits are llvm-propeller's.
+            // llvm-propeller's.
             largest_dubious_pct: 30.0,
-            smallest_used_pct: 0.05,
         }
     }
 }
@@ -92,8 +89,7 @@ pub fn build(
     if blocks.is_empty() {
         return Err(Error::NoBlockMap { image: path() });
     }
-    if let (Some(&image_id), Some(&counts_id), false) =
-        (image.build_id(), counts.build_id.as_ref(), options.allow_other_build)
+    if let (Some(&image_id), Some(&counts_id)) = (image.build_id(), counts.build_id.as_ref())
         && image_id != counts_id
     {
         return Err(Error::OtherBuild {
@@ -183,8 +179,8 @@ fn check_fit(image: &Image, options: &BuildOptions, report: &BuildReport) -> Res
             limit_pct: options.largest_dubious_pct,
         });
     }
-    if entered != 0 && (used as f64) * 100.0 < (entered as f64) * options.smallest_used_pct {
-        let limit_pct = options.smallest_used_pct;
+    if entered != 0 && (used as f64) * 100.0 < (entered as f64) * SMALLEST_USED_PCT {
+        let limit_pct = SMALLEST_USED_PCT;
         return Err(Error::TooFewEdges { image: image.path().to_owned(), used, entered, limit_pct });
     }
     Ok(())

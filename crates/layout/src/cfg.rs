@@ -38,6 +38,18 @@ pub struct Block {
 }
 
 impl Block {
+    /// A block of the address map with its executions.
+    pub fn of(block: &image::blocks::Block, frequency: u64) -> Block {
+        Block {
+            id: block.id,
+            address: block.address,
+            size: block.size,
+            flags: block.flags,
+            frequency,
+            hash: block.hash(),
+        }
+    }
+
     /// The first address after the block.
     pub fn end(&self) -> ImageAddr {
         ImageAddr(self.address.0.saturating_add(u64::from(self.size)))

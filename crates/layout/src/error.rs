@@ -35,7 +35,7 @@ pub enum Error {
     /// The counts are of another build.
     #[error(
         "{image}: has build ID {image_id}, but the counts are of {counts_id}; give the program that was recorded, or \
-         say that the counts are of an older build",
+         the recorded build by --recorded",
         image = image.display()
     )]
     OtherBuild {

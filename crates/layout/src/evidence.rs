@@ -69,14 +69,7 @@ impl Evidence {
                 continue;
             };
             let frequencies = sums.get(candidate).map_or(&[][..], Vec::as_slice).iter().map(Sums::frequency);
-            let block = |(block, frequency): (&image::blocks::Block, u64)| Block {
-                id: block.id,
-                address: block.address,
-                size: block.size,
-                flags: block.flags,
-                frequency,
-                hash: block.hash(),
-            };
+            let block = |(block, frequency): (&image::blocks::Block, u64)| Block::of(block, frequency);
             cfg.functions.push(Function {
                 names: identity.names.clone(),
                 section: identity.section.clone(),

@@ -59,7 +59,7 @@ struct Search {
 }
 
 impl Network {
-    /// Arcs whose ends are not below `nodes` are left out.
+    /// Both ends of every arc must be below `nodes`.
     pub(crate) fn new(nodes: u32, root: u32, arcs: Vec<Arc>) -> Network {
         let count = nodes as usize;
         let mut first = vec![0usize; count + 2];

@@ -5,7 +5,9 @@
 //! chains are clustered by executions per byte, for which that is a measure. A branch is a call when it goes to the
 //! first instruction of another function. Cost: a search per distinct branch.
 
+use crate::build::Sections;
 use crate::report::{BuildReport, Observed, Unused};
+use crate::selection::{CodeSections, Identity};
 use crate::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Error, Function, FunctionIndex, Place};
 use counts::ImageCounts;
 use image::blocks::{BlockFlags, BlockId};
@@ -70,8 +72,9 @@ pub fn function_graph(image: &Image, counts: &ImageCounts) -> Result<(Cfg, Build
     let mut cfg = Cfg::default();
     let mut index: BTreeMap<ImageAddr, FunctionIndex> = BTreeMap::new();
     let shared = shared_names(image);
+    let sections = CodeSections::new(image);
     for (&address, activity) in &activity {
-        let Some(mut function) = function_at(image, address, activity) else { continue };
+        let Some(mut function) = function_at(image, &sections, address, activity) else { continue };
         // A linker cannot tell static functions of one name apart.
         function.names.retain(|name| !shared.contains(name.as_str()));
         if function.names.is_empty() {
@@ -110,13 +113,14 @@ fn shared_names(image: &Image) -> BTreeSet<&str> {
     shared
 }
 
-fn function_at(image: &Image, address: ImageAddr, activity: &Activity) -> Option<Function> {
-    let names: Vec<String> = image.functions().at(address).map(|function| function.name.to_owned()).collect();
+fn function_at(
+    image: &Image,
+    sections: &CodeSections<'_>,
+    address: ImageAddr,
+    activity: &Activity,
+) -> Option<Function> {
+    let Identity { names, section } = sections.identify(address, Sections::All).ok()?;
     let size = u32::try_from(image.functions().find(address)?.size).unwrap_or(u32::MAX);
-    let section = image.sections().iter().find(|section| {
-        section.is_executable()
-            && address.distance_from(section.address).is_some_and(|distance| distance < section.size)
-    });
     let head = size.min(ENTRY_BYTES);
     let block = |id: u32, offset: u32, size: u32, frequency: u64| Block {
         id: BlockId(id),
@@ -133,11 +137,5 @@ fn function_at(image: &Image, address: ImageAddr, activity: &Activity) -> Option
         let weight = activity.executions.max(1);
         edges.push(Edge { from: BlockIndex(0), to: BlockIndex(1), weight });
     }
-    (!names.is_empty()).then(|| Function {
-        names,
-        section: section.map_or_else(|| ".text".to_owned(), |section| image.section_name(section).to_owned()),
-        module: None,
-        blocks,
-        edges,
-    })
+    Some(Function { names, section, module: None, blocks, edges })
 }

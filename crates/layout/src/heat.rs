@@ -83,7 +83,7 @@ pub fn after(
         else {
             continue;
         };
-        if cluster.first() == Some(&Placed { block: BlockIndex(0), clone: 0 }) {
+        if cluster.first() == Some(&Placed::ENTRY) {
             end = end.checked_next_multiple_of(u64::from(params.alignment.max(1))).unwrap_or(end);
         }
         for placed in cluster {

@@ -100,13 +100,11 @@ impl Costs {
             },
             // Edges are free to take what the blocks say; every unit of a way costs a little, so that none circles.
             Observed::SamplesOnly => Costs {
-                seen: (10, 20),
-                unseen_block: 11,
                 unseen_fall: 1,
                 unseen_branch: 2,
                 entry: (3, 1),
                 exit: (1, 1),
-                elsewhere: 100,
+                ..Costs::of(Observed::Branches)
             },
         }
     }

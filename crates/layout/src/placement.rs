@@ -11,6 +11,11 @@ pub struct Placed {
     pub clone: u32,
 }
 
+impl Placed {
+    /// The entry block of a function.
+    pub const ENTRY: Placed = Placed { block: BlockIndex(0), clone: 0 };
+}
+
 /// Blocks to clone along a path, so that the path has copies of its own: the first block stays, a copy of each further
 /// one is made in the order of the path. The n-th path that clones a block makes clone n of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -202,6 +202,13 @@ impl fmt::Display for BuildReport {
                 write!(f, "; not used: {}", account.reasons())?;
             }
         }
+        if self.joined_parts + self.relaxed_blocks != 0 {
+            write!(
+                f,
+                "\nblock map: {} entries joined with the function they are a part of, {} blocks shortened by the linker",
+                self.joined_parts, self.relaxed_blocks
+            )?;
+        }
         for (reason, functions) in &self.left_out {
             write!(f, "\nleft out: {functions} functions with counts: {reason}")?;
         }

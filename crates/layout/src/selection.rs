@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use image::{Image, ImageAddr, Section};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::build::{BuildOptions, Rules};
+use crate::build::{BuildOptions, Rules, Sections};
 use crate::report::{BuildReport, Unused};
 use crate::table::{End, Spot, Table};
 
@@ -37,15 +37,7 @@ impl Selection {
         let sections = CodeSections::new(image);
         let identify = |candidate: u32| {
             let address = table.candidate(candidate).ok_or(Unused::NoSymbol)?.address;
-            let section = sections.at(address);
-            if !options.sections.include(section) {
-                return Err(Unused::SectionExcluded);
-            }
-            let names = names(image, address);
-            if names.is_empty() {
-                return Err(Unused::NoSymbol);
-            }
-            Ok(Identity { names, section: section.to_owned() })
+            sections.identify(address, options.sections)
         };
         let functions = weights.keys().map(|&candidate| (candidate, identify(candidate))).collect();
         let mut selection = Selection { functions };
@@ -101,7 +93,7 @@ impl Selection {
 
 /// The names at an address that mean the same function: those of the largest size. A name that a list cannot hold,
 /// because it contains blanks, is none.
-pub(crate) fn names(image: &Image, address: ImageAddr) -> Vec<String> {
+fn names(image: &Image, address: ImageAddr) -> Vec<String> {
     let mut functions = image.functions().at(address).peekable();
     let size = functions.peek().map(|function| function.size);
     let same = functions.filter(|function| Some(function.size) == size);
@@ -127,6 +119,22 @@ impl<'i> CodeSections<'i> {
     pub(crate) fn at(&self, address: ImageAddr) -> &'i str {
         let after = self.sections.partition_point(|section| section.address <= address);
         let section = after.checked_sub(1).and_then(|position| self.sections.get(position));
-        section.map_or("", |section| self.image.section_name(section))
+        let holds = |section: &&&Section| {
+            address.distance_from(section.address).is_some_and(|distance| distance < section.size)
+        };
+        section.filter(holds).map_or("", |section| self.image.section_name(section))
+    }
+
+    /// Names and section of the function at an address, if it may be laid out.
+    pub(crate) fn identify(&self, address: ImageAddr, included: Sections) -> Result<Identity, Unused> {
+        let section = self.at(address);
+        if !included.include(section) {
+            return Err(Unused::SectionExcluded);
+        }
+        let names = names(self.image, address);
+        if names.is_empty() {
+            return Err(Unused::NoSymbol);
+        }
+        Ok(Identity { names, section: section.to_owned() })
     }
 }

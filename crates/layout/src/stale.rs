@@ -10,15 +10,15 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
+use image::Image;
 use image::blocks::FunctionBlocks;
 use image::code::fingerprints;
-use image::{Image, ImageAddr};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use crate::infer::{InferOptions, InferReport, repair};
 use crate::matching::{MatchedBy, Signature, match_blocks};
 use crate::report::{BuildReport, Unusable};
-use crate::selection::{CodeSections, names};
+use crate::selection::{CodeSections, Identity};
 use crate::successors::{Way, ways};
 use crate::table::Table;
 use crate::{Block, BlockIndex, BuildOptions, CallEdge, Cfg, Edge, Error, Function, FunctionIndex, Place};
@@ -122,7 +122,7 @@ fn function_weight(function: &Function) -> u64 {
 
 /// The functions of the newer image by name.
 struct Names {
-    identities: Vec<Option<(Vec<String>, String)>>,
+    identities: Vec<Option<Identity>>,
     /// `None` where several functions have the name.
     exact: FxHashMap<String, Option<u32>>,
     loose: FxHashMap<String, Option<u32>>,
@@ -141,17 +141,12 @@ impl Names {
             }
         };
         for (function, candidate) in table.candidates.iter().zip(0u32..) {
-            let section = sections.at(function.address);
-            let names = names(image, function.address);
-            if !options.sections.include(section) || names.is_empty() {
-                identities.push(None);
-                continue;
-            }
-            for name in &names {
+            let identity = sections.identify(function.address, options.sections).ok();
+            for name in identity.iter().flat_map(|identity| &identity.names) {
                 enter(&mut exact, name, candidate);
                 enter(&mut loose, stem(name), candidate);
             }
-            identities.push(Some((names, section.to_owned())));
+            identities.push(identity);
         }
         Names { identities, exact, loose }
     }
@@ -186,15 +181,8 @@ impl Names {
 
     /// A function of the newer image without any counts.
     fn function(&self, table: &Table, candidate: u32) -> Option<Function> {
-        let (names, section) = self.identities.get(candidate as usize)?.as_ref()?;
-        let block = |block: &image::blocks::Block| Block {
-            id: block.id,
-            address: block.address,
-            size: block.size,
-            flags: block.flags,
-            frequency: 0,
-            hash: block.hash(),
-        };
+        let Identity { names, section } = self.identities.get(candidate as usize)?.as_ref()?;
+        let block = |block: &image::blocks::Block| Block::of(block, 0);
         Some(Function {
             names: names.clone(),
             section: section.clone(),
@@ -293,7 +281,7 @@ fn signatures(image: &Image, function: &Function, use_hashes: bool) -> Vec<Signa
         return function.blocks.iter().map(signature).collect();
     }
     let content = |block: &Block| {
-        let end = ImageAddr(block.address.0.saturating_add(u64::from(block.size)));
+        let end = block.end();
         let (mut exact, mut loose) = (FxHasher::default(), FxHasher::default());
         for fingerprint in fingerprints(image, block.address, end) {
             fingerprint.with_operands.hash(&mut exact);
@@ -325,7 +313,10 @@ fn assemble(old: &Cfg, carried: Vec<Carried>, report: &mut StaleReport) -> Cfg {
     let mut calls: BTreeMap<CallKey, u64> = BTreeMap::new();
     for call in &old.calls {
         match (place(call.from), place(call.to)) {
-            (Some(from), Some(to)) => *calls.entry((from, to, call.kind)).or_default() += call.weight,
+            (Some(from), Some(to)) => {
+                let weight = calls.entry((from, to, call.kind)).or_default();
+                *weight = weight.saturating_add(call.weight);
+            }
             _ => report.calls_lost.add(call.weight),
         }
     }

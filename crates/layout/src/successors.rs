@@ -7,7 +7,7 @@ use image::{Image, ImageAddr};
 use crate::{BlockIndex, Function};
 
 /// Padding between blocks that follow each other; more than this is no padding.
-pub(crate) const LARGEST_PADDING_BYTES: u64 = 256;
+pub(crate) const LARGEST_PADDING_BYTES: u32 = 256;
 
 /// A way from a block to a block of its function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,10 +34,10 @@ pub fn ways(image: &Image, function: &Function) -> Vec<Way> {
     let mut pairs = function.blocks.iter().zip(0u32..).peekable();
     while let Some((block, index)) = pairs.next() {
         let from = BlockIndex(index);
-        let end = ImageAddr(block.address.0.saturating_add(u64::from(block.size)));
+        let end = block.end();
         if let Some(&(next, next_index)) = pairs.peek()
             && (block.flags.can_fall_through() || block.size == 0)
-            && next.address.distance_from(end).is_some_and(|padding| padding <= LARGEST_PADDING_BYTES)
+            && next.address.distance_from(end).is_some_and(|padding| padding <= LARGEST_PADDING_BYTES.into())
         {
             ways.push(Way { from, to: BlockIndex(next_index), falls: true });
         }

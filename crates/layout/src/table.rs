@@ -157,7 +157,8 @@ impl Table {
         }
         let end = self.block(spot)?.end().0;
         let span = self.spans.get(self.spans.partition_point(|span| span.start < end))?;
-        let near = span.candidate == spot.candidate && span.start.checked_sub(end)? <= LARGEST_PADDING_BYTES;
+        let near =
+            span.candidate == spot.candidate && span.start.checked_sub(end)? <= LARGEST_PADDING_BYTES.into();
         near.then_some(Spot { candidate: span.candidate, block: span.first_block })
     }
 

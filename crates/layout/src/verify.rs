@@ -7,7 +7,7 @@
 
 use crate::write::order::{Part, Piece, pieces, symbol};
 use crate::write::{Error, order};
-use crate::{BlockIndex, Cfg, Function, Layout};
+use crate::{BlockIndex, Cfg, Function, Layout, Placed};
 use image::blocks::{BlockRange, FunctionBlocks};
 use image::{Image, ImageAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -151,7 +151,8 @@ pub fn verify(
                     result.hot_bytes = result.hot_bytes.saturating_add(size);
                     hot = (hot.0.min(address.0), hot.1.max(address.0.saturating_add(size)));
                 }
-                if let (Some(expected), Some(range)) = (&piece.blocks, ranges.get(&address)) {
+                let range = ranges.get(&address).filter(|range| range.omitted_blocks == 0);
+                if let (Some(expected), Some(range)) = (&piece.blocks, range) {
                     result.compared += 1;
                     match compare(expected, range, piece.part) {
                         None => result.same_blocks += 1,
@@ -167,17 +168,17 @@ pub fn verify(
     result.hot_span = hot.1.saturating_sub(hot.0);
     let kept = longest_ascending(&found);
     result.in_order = kept.len() as u64;
-    let kept: FxHashSet<usize> = kept.into_iter().collect();
     let mut behind = 0usize;
     for (index, (address, shown)) in found.iter().enumerate() {
-        if kept.contains(&index) {
+        // The first kept one from here on.
+        let at = kept.partition_point(|&kept| kept < index);
+        if kept.get(at) == Some(&index) {
             behind = index;
             continue;
         }
         // The neighbour in order that it lies before, or else the next one, which it lies behind.
         let before = found.get(behind).filter(|(other, _)| other > address);
-        let next =
-            found.iter().enumerate().skip(index).find(|(at, _)| kept.contains(at)).map(|(_, next)| next);
+        let next = kept.get(at).and_then(|&next| found.get(next));
         match (before, next) {
             (Some((_, other)), _) => {
                 let deviation = Deviation::Misplaced { before: other.clone() };
@@ -199,7 +200,7 @@ fn asked_of<'c>(piece: &Piece<'c>) -> Asked<'c> {
     let function = piece.function;
     let id = |index: BlockIndex| function.blocks.get(index.0 as usize).map(|block| block.id.0);
     let clusters = &piece.placed.clusters;
-    let entry_at = clusters.iter().position(|c| c.iter().any(|b| b.block == BlockIndex(0) && b.clone == 0));
+    let entry_at = clusters.iter().position(|cluster| cluster.contains(&Placed::ENTRY));
     let cluster = match piece.part {
         Part::Entry => entry_at,
         Part::Part(n) => Some(n as usize),
@@ -220,9 +221,6 @@ fn asked_of<'c>(piece: &Piece<'c>) -> Asked<'c> {
 
 /// The blocks of a section against those asked for. The compiler orders the cold part itself.
 fn compare(expected: &[u32], range: &BlockRange, part: Part) -> Option<Deviation> {
-    if range.omitted_blocks > 0 {
-        return None;
-    }
     let found: Vec<u32> = range.blocks.iter().map(|block| block.id.0).collect();
     let same = if part == Part::Cold {
         let sorted = |ids: &[u32]| {

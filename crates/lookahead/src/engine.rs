@@ -48,7 +48,7 @@ pub struct Outcome {
     pub instructions: u64,
     /// Pages of memory that were copied.
     pub pages: usize,
-    /// Whether a clock was read: what depends on it may go another way a moment later.
+    /// Whether a clock was read, or which CPU this is: what depends on it may go another way a moment later.
     pub clock_read: bool,
     /// Where the thread will be then.
     pub instruction_pointer: RuntimeAddr,

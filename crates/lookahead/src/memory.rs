@@ -81,7 +81,7 @@ pub(crate) struct Pages {
     slots: FxHashMap<u64, u32>,
     pages: Vec<Page>,
     used: usize,
-    /// Whether something was read that changes with time.
+    /// Whether something was read that changes with time or with the CPU.
     pub clock_read: bool,
     /// Holds a live page for the time of an access.
     live: Box<Page>,

@@ -365,9 +365,16 @@ pub(crate) fn machine(mnemonic: Mnemonic) -> Option<crate::op::Run> {
     })
 }
 
+/// Leaves of `cpuid` that hold the number of the CPU they are asked on (its APIC ID): Intel SDM volume 2A, `CPUID`; AMD
+/// APM volume 3, appendix E.
+const NAMES_THE_CPU: [u32; 4] = [1, 0xb, 0x1f, 0x8000_001e];
+
 fn cpuid(cpu: &mut Cpu<'_>, _: &Op) -> bool {
     use crate::cpu::{RAX, RCX, RDX};
-    let found = sys::cpuid(cpu.get(RAX), cpu.get(RCX));
+    let leaf = cpu.get(RAX);
+    let found = sys::cpuid(leaf, cpu.get(RCX));
+    // As with a clock, the thread may see another value: it may have moved to another CPU.
+    cpu.pages.clock_read |= NAMES_THE_CPU.contains(&leaf);
     for (register, value) in [RAX, 3, RCX, RDX].into_iter().zip(found) {
         cpu.set(register, value);
     }

@@ -45,31 +45,42 @@ pub fn parse() -> Cli {
     Cli::try_parse_from(&words).or_else(|error| respelled(words, error)).unwrap_or_else(|error| error.exit())
 }
 
-/// Tries again with `=` in the first `-zN`, where the digits behind `-z` are what was not understood.
-fn respelled(mut words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::Error> {
-    let unknown = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) => word.as_bytes().first() == Some(&b'-'),
-        _ => false,
+/// Tries again with `=` in the `-zN` of `record`, where its first digit is what was not understood.
+fn respelled(words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::Error> {
+    let unknown = |error: &clap::Error| match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => Some(word.clone()),
+        _ => None,
     };
-    let level = |word: &OsString| {
-        let digits = word.to_str()?.strip_prefix("-z")?;
-        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-            .then(|| format!("-z={digits}"))
+    let digit = unknown(&error).filter(|word| word.starts_with('-') && word.len() == 2);
+    let digit = digit.and_then(|word| word.chars().nth(1)).filter(char::is_ascii_digit);
+    let Some((at, level)) = digit.and_then(|digit| level_at_once(&words, digit)) else { return Err(error) };
+    let with = |spelling: String| {
+        let spelled = words.iter().enumerate();
+        Cli::try_parse_from(
+            spelled.map(|(index, word)| if index == at { spelling.clone().into() } else { word.clone() }),
+        )
     };
-    let found = words.iter_mut().find_map(|word| Some((level(word)?, word)));
-    match found {
-        Some((level, word)) if unknown && error.kind() == ErrorKind::UnknownArgument => {
-            *word = level.into();
-            Cli::try_parse_from(&words)
-        }
-        _ => match words.iter().filter_map(|word| word.to_str()).find(|word| word.starts_with("-z")) {
-            Some(word) if unknown && word.len() > 2 && !word.starts_with("-z=") => {
-                let said = format!("{word}: expected -z, or -z=LEVEL or -zLEVEL with a level from 1 to 22\n");
-                Err(clap::Error::raw(ErrorKind::InvalidValue, said))
-            }
-            _ => Err(error),
-        },
+    // Another word may have the same digit and be what is wrong.
+    if with("-z".to_owned()).is_err_and(|other| unknown(&other) == unknown(&error)) {
+        return Err(error);
     }
+    if level.bytes().all(|byte| byte.is_ascii_digit()) {
+        return with(format!("-z={level}"));
+    }
+    let said = format!("-z{level}: expected -z, or -z=LEVEL or -zLEVEL with a level from 1 to 22\n");
+    Err(clap::Error::raw(ErrorKind::InvalidValue, said))
+}
+
+/// The first word of `record`, before a `--`, that is `-z` and something that begins with this digit: where it stands,
+/// and what follows the `-z`.
+fn level_at_once(words: &[OsString], digit: char) -> Option<(usize, String)> {
+    let verbs = Cli::command();
+    let mut after = words.iter().enumerate().skip(1).take_while(|(_, word)| *word != "--");
+    after.find(|(_, word)| verbs.find_subcommand(word).is_some()).filter(|(_, word)| *word == "record")?;
+    after.find_map(|(index, word)| {
+        let level = word.to_str()?.strip_prefix("-z")?;
+        level.starts_with(digit).then(|| (index, level.to_owned()))
+    })
 }
 
 /// Flags that every command takes.

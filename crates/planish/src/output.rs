@@ -1,8 +1,9 @@
-//! Files that are either whole or not there: written beside their place, then renamed; removed on Ctrl-C.
+//! Files that are either whole or not there: written beside their place, then renamed; removed on Ctrl-C. And what goes
+//! to the standard streams.
 
 use anyhow::{Context, anyhow};
 use std::collections::BTreeSet;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -62,6 +63,18 @@ fn fill_and_rename(
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
+}
+
+/// Writes to standard output; a reader that has gone away ends the program as other tools end.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+}
+
+/// Colours on standard error where it is a terminal and the user does not object.
+pub fn error_style() -> report::Style {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    report::Style { colour: !unwanted && std::io::stderr().is_terminal() }
 }
 
 /// Removes half-written files when the user presses Ctrl-C, then ends as the signal would have.

@@ -77,9 +77,7 @@ impl fmt::Display for Name {
 
 /// The hash by which LLVM knows a function name: the first eight bytes of its MD5, little-endian.
 pub fn name_hash(name: &str) -> u64 {
-    use md5::Digest;
-    let digest = md5::Md5::digest(name.as_bytes());
-    digest.iter().take(8).rev().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+    image::probes::Guid::of(name).0
 }
 
 /// A place inside a function: the line relative to the function's first line, and the discriminator.

@@ -6,7 +6,7 @@
 
 use crate::Error;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,18 +20,19 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// What it means that the kernel refuses an event for it.
-    pub(crate) fn refused(&self, event: &str, error: &std::io::Error) -> Error {
-        let reason = match error.raw_os_error() {
-            Some(libc::EINVAL) => format!(
+    /// What it means that the kernel refuses an event for it; `None` where that has nothing to do with the group.
+    pub(crate) fn refused(&self, event: &str, error: &std::io::Error) -> Option<Error> {
+        let reason = match error.raw_os_error()? {
+            libc::EINVAL => format!(
                 "the kernel refuses {event} for it ({error}): all events of a group between braces need the same control \
                  group, and the kernel needs CONFIG_CGROUP_PERF"
             ),
-            _ => {
+            libc::EBADF | libc::ENOENT => {
                 format!("the kernel refuses {event} for it ({error}): it is no control group, or it is gone")
             }
+            _ => return None,
         };
-        Error::Cgroup { name: self.name.clone(), reason }
+        Some(Error::Cgroup { name: self.name.clone(), reason })
     }
 }
 
@@ -63,8 +64,7 @@ pub(crate) fn each(names: &[String], events: usize) -> Result<Vec<Option<Arc<Cgr
         if name.split('/').any(|part| part == "..") {
             return Err(refused(name, format!("it is to be a path below {}", root.display())));
         }
-        let dir =
-            File::open(&path).and_then(|dir| if path.is_dir() { Ok(dir) } else { Err(not_a_directory()) });
+        let dir = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(&path);
         let dir = dir.map_err(|error| refused(name, format!("{}: {error}", path.display())))?;
         Ok(Some(Arc::new(Cgroup { name: name.clone(), dir })))
     };
@@ -73,10 +73,6 @@ pub(crate) fn each(names: &[String], events: usize) -> Result<Vec<Option<Arc<Cgr
         found = vec![one.clone(); events];
     }
     Ok(found)
-}
-
-fn not_a_directory() -> std::io::Error {
-    std::io::Error::from_raw_os_error(libc::ENOTDIR)
 }
 
 /// Where the hierarchy that counts for perf events is mounted, by the lines of `/proc/self/mounts`.
@@ -143,6 +139,17 @@ mod tests {
         assert!(said.contains("2 names for 3 events"), "{said}");
         for wrong in ["../etc", "no-group-of-this-name"] {
             assert!(each(&names(wrong), 1).unwrap_err().to_string().contains(wrong));
+        }
+    }
+
+    #[test]
+    fn only_what_the_group_can_be_blamed_for_is_its_refusal() {
+        let group = Cgroup { name: "web.slice".to_owned(), dir: File::open("/").unwrap() };
+        let said = |code| group.refused("cpu-clock", &std::io::Error::from_raw_os_error(code));
+        assert!(said(libc::ENOENT).unwrap().to_string().contains("no control group"));
+        assert!(said(libc::EINVAL).unwrap().to_string().contains("CONFIG_CGROUP_PERF"));
+        for other in [libc::EMFILE, libc::EACCES, libc::EBUSY] {
+            assert!(said(other).is_none(), "{other}");
         }
     }
 

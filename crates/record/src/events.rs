@@ -3,7 +3,9 @@
 use crate::attr::bit;
 use crate::event::{self, Event as Wanted, Machine};
 use crate::live::Options;
-use crate::plan::{self, Planned, Sampling, Scope, counts_switches, is_switch_stacks, plan, switch_stacks};
+use crate::plan::{
+    Planned, Sampling, Scope, counts_switches, is_switch_stacks, lower_frequencies, plan, switch_stacks,
+};
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
 use crate::{Error, cgroups, open};
@@ -61,7 +63,18 @@ pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Resu
     let mut choice = choose_sampled(options, scope, machine)?;
     set_cgroups(&mut choice.events, &options.cgroups)?;
     add_switch_stacks(&mut choice, options, scope, machine)?;
+    choice.notes.extend(without_groups(&choice.events, !options.cgroups.is_empty()));
     Ok(choice)
+}
+
+/// What to say where samples were to carry their control group and the kernel does not know that.
+fn without_groups(events: &[Planned], asked: bool) -> Option<String> {
+    let lacks = |event: &Planned| event.attr.sample_type & sample_type::CGROUP == 0;
+    (asked && events.iter().any(lacks)).then(|| {
+        "the samples do not say in which control group they were taken: this kernel is older than Linux 5.7, which can \
+         tell that"
+            .to_owned()
+    })
 }
 
 /// Gives each event its control group. What tracks processes stays the whole system's.
@@ -102,10 +115,15 @@ fn add_switch_stacks(
         // Without the kernel's part, where switches happen, it would sample nothing.
         match probe(&mut planned, scope, cpu, &mut notes) {
             Ok(()) if notes.is_empty() => {
-                planned.cgroup = match &options.cgroups[..] {
-                    [_] => choice.events.iter().find_map(|event| event.cgroup.clone()),
-                    _ => None,
-                };
+                match &options.cgroups[..] {
+                    [] => {}
+                    [_] => planned.cgroup = choice.events.iter().find_map(|event| event.cgroup.clone()),
+                    _ => choice.notes.push(
+                        "the stacks of context switches are those of the whole system, since -G names a control group \
+                         for each event; name one for all, or give cs with a group of its own"
+                            .to_owned(),
+                    ),
+                }
                 choice.events.push(planned);
             }
             _ => choice.notes.push(format!(
@@ -135,8 +153,9 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
             }
         }
     }
-    let mut choice =
-        Choice { events: plan(&wanted, &sampling, options.rate, scope), branches: "none", notes: Vec::new() };
+    let mut events = plan(&wanted, &sampling, options.rate, scope);
+    let notes = lower_frequencies(&mut events).into_iter().collect();
+    let mut choice = Choice { events, branches: "none", notes };
     let has_stack = |event: &Planned| event.attr.sample_type & sample_type::BRANCH_STACK != 0;
     for event in &mut choice.events {
         let cpu = open::cpus(&options.cpus, event)?.first().copied().unwrap_or(0);
@@ -167,7 +186,7 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
             let rate = options.rate.or(usual_rate);
             let wanted = event::parse(&[format!("{name}{suffix}")], machine)?;
             match opened(&wanted, &sampling, rate, scope, options) {
-                Ok(events) => return Ok(Choice { events, branches: "hardware", notes: Vec::new() }),
+                Ok(choice) => return Ok(Choice { branches: "hardware", ..choice }),
                 Err((_, error)) => refusal = refusal.or(Some(error)),
             }
         }
@@ -178,23 +197,21 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
         }
     }
     let wanted = event::parse(&[format!("cpu-clock{suffix}")], machine)?;
-    match opened(&wanted, &options.sampling, options.rate, scope, options) {
-        Ok(events) => Ok(Choice { events, branches: "none", notes: Vec::new() }),
-        Err((name, error)) => {
-            Err(no_lbr(&name, &options.sampling, &error)
-                .unwrap_or_else(|| refused(&name, false, &error, scope)))
-        }
-    }
+    opened(&wanted, &options.sampling, options.rate, scope, options).map_err(|(name, error)| {
+        no_lbr(&name, &options.sampling, &error).unwrap_or_else(|| refused(&name, false, &error, scope))
+    })
 }
 
+/// Events that can be opened as they are, without branch stacks so far; else the name of the one that cannot, and why.
 fn opened(
     wanted: &[Wanted],
     sampling: &Sampling,
     rate: Option<Rate>,
     scope: Scope,
     options: &Options,
-) -> Result<Vec<Planned>, (String, io::Error)> {
+) -> Result<Choice, (String, io::Error)> {
     let mut events = plan(wanted, sampling, rate, scope);
+    let lowered = lower_frequencies(&mut events);
     for event in &mut events {
         let cpu = options.cpus.first().copied().unwrap_or(0);
         // Nothing is given up silently where the user named no event.
@@ -205,7 +222,7 @@ fn opened(
             return Err((whole, io::Error::from_raw_os_error(libc::EACCES)));
         }
     }
-    Ok(events)
+    Ok(Choice { events, branches: "none", notes: lowered.into_iter().collect() })
 }
 
 /// Tries an event on this process's own thread, or on a CPU, and gives up what the kernel does not know or allow.
@@ -299,24 +316,6 @@ fn no_lbr(event: &str, sampling: &Sampling, error: &io::Error) -> Option<Error> 
     })
 }
 
-/// Lowers a frequency to what the kernel allows, as perf does. The result says so.
-pub(crate) fn lower(rate: &mut Option<Rate>) -> Option<String> {
-    let limit = plan::highest_frequency()?;
-    let asked = match *rate {
-        Some(Rate::Frequency(asked)) => asked,
-        // The plan lowers this one itself, where an event needs it.
-        None => plan::FREQUENCY,
-        Some(Rate::Period(_)) => return None,
-    };
-    (asked > limit).then(|| {
-        *rate = rate.map(|_| Rate::Frequency(limit));
-        format!(
-            "sampling {limit} times a second instead of {asked}: kernel.perf_event_max_sample_rate allows no more (the kernel \
-             lowers it by itself when sampling takes long)"
-        )
-    })
-}
-
 /// Says what a refusal means and what would help.
 pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope: Scope) -> Error {
     let reason = match error.raw_os_error() {
@@ -350,6 +349,7 @@ pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::dummy;
 
     #[test]
     fn a_refusal_names_the_setting_that_would_help() {
@@ -360,6 +360,17 @@ mod tests {
         assert!(said(libc::EOPNOTSUPP, true).contains("--branches=emulated"));
         assert!(said(libc::ENOENT, false).contains("-e cpu-clock"));
         assert!(said(libc::EINVAL, false).contains("-a"));
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_tell_control_groups_is_said_once() {
+        let sampling = Sampling { cgroups: true, ..Sampling::default() };
+        let mut events: Vec<Planned> =
+            (0..3).map(|index| dummy(index, &sampling, Scope::Cpus, false)).collect();
+        assert_eq!(without_groups(&events, true), None);
+        events.iter_mut().for_each(|event| event.attr.sample_type &= !sample_type::CGROUP);
+        assert!(without_groups(&events, true).unwrap().contains("Linux 5.7"));
+        assert_eq!(without_groups(&events, false), None);
     }
 
     #[test]

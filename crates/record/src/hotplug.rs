@@ -3,7 +3,7 @@
 //! When a CPU goes offline the kernel takes its events away, and they do not come back with the CPU: its ring stays as it
 //! is, without a word. So the list of CPUs that are online is read from time to time, and compared.
 
-use crate::open::parse_cpus;
+use crate::open::{ONLINE, parse_cpus};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) struct CpuWatch {
 impl CpuWatch {
     /// For these CPUs; `all` says that they were all there were.
     pub(crate) fn of(recorded: &[i32], all: bool) -> CpuWatch {
-        CpuWatch::with("/sys/devices/system/cpu/online".into(), recorded, all)
+        CpuWatch::with(ONLINE.into(), recorded, all)
     }
 
     fn with(list: PathBuf, recorded: &[i32], all: bool) -> CpuWatch {

@@ -9,7 +9,6 @@ use crate::file::{Output, Reserved};
 use crate::follow::Session;
 use crate::hotplug::CpuWatch;
 use crate::merge::Merged;
-use crate::modules::Places;
 use crate::open::{self, Opened, Place};
 use crate::plan::{self, Planned, Scope};
 use crate::readers::{self, Signals};
@@ -20,8 +19,8 @@ use crate::synthesize::{self, Synthesizer};
 use crate::sys::files::FileLimit;
 use crate::sys::readers::NowSignal;
 use crate::sys::{ForwardSignals, launch};
-use crate::{Error, Summary, cgroups};
-use perfdata::{EventAttr, attr_flag, sample_type};
+use crate::{Error, Summary};
+use perfdata::{EventAttr, attr_flag};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Child;
@@ -81,7 +80,7 @@ impl Target {
 pub struct Options {
     /// Branch stacks.
     pub branches: Branches,
-    /// How often; 4000 times a second when none.
+    /// How often; 4000 times a second when none. More often than the kernel allows becomes what it allows.
     pub rate: Option<Rate>,
     /// Texts of events by perf's syntax; the clock or what has branch stacks when there are none.
     pub events: Vec<String>,
@@ -120,14 +119,12 @@ pub fn record(
     options.sampling.no_inherit |= matches!(target, Target::Threads(_));
     options.sampling.overwrite = options.streaming.overwrite;
     options.sampling.cgroups = !options.cgroups.is_empty();
-    let lowered = events::lower(&mut options.rate);
     let options = &options;
     let how = &options.streaming;
     session::check(how, output)?;
     readers::check_priority(how)?;
     let machine = Machine::here();
     let mut choice = events::choose(options, target.scope(), &machine)?;
-    choice.notes.extend(lowered);
     let forward = ForwardSignals::to(0);
     let now = (how.overwrite || how.switch.is_some()).then(NowSignal::install).flatten();
     let commands = how.control.as_ref().map(Commands::open).transpose()?;
@@ -356,12 +353,7 @@ pub(crate) fn synthesize(
     let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
     let Some(tracker) = attrs.iter().find(tracks).or(attrs.first()) else { return Ok(Vec::new()) };
     let mut synthesizer = Synthesizer::new(file, tracker);
-    if sees_kernel(attrs) {
-        synthesizer.kernel(&Places::here())?;
-    }
-    if tracker.sample_type & sample_type::CGROUP != 0 {
-        cgroups::all().iter().try_for_each(|(id, path)| synthesizer.cgroup(tracker, *id, path))?;
-    }
+    synthesizer.system(sees_kernel(attrs), tracker)?;
     match target {
         Target::Command => {}
         Target::Processes(pids) => pids.iter().try_for_each(|pid| synthesizer.process(*pid))?,

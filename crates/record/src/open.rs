@@ -121,10 +121,8 @@ pub(crate) fn smaller(opened: &Opened, how: &Streaming) -> Option<String> {
 
 fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> Error {
     let stack = event.attr.sample_type & sample_type::BRANCH_STACK != 0;
-    if let (Some(cgroup), Some(libc::EINVAL | libc::EBADF | libc::ENOENT)) =
-        (&event.cgroup, error.raw_os_error())
-    {
-        return cgroup.refused(&event.name, error);
+    if let Some(of_group) = event.cgroup.as_ref().and_then(|cgroup| cgroup.refused(&event.name, error)) {
+        return of_group;
     }
     match (error.raw_os_error(), place.how.ring) {
         (Some(libc::EINVAL), _) if member => {
@@ -229,11 +227,14 @@ pub(crate) fn cpus(chosen: &[i32], event: &Planned) -> Result<Vec<i32>, Error> {
     Ok(found)
 }
 
+/// The list of the CPUs that are online, as `0-3,8`.
+pub(crate) const ONLINE: &str = "/sys/devices/system/cpu/online";
+
 fn online_text() -> String {
-    std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into())
+    std::fs::read_to_string(ONLINE).unwrap_or_else(|_| "0".into())
 }
 
-/// CPUs that can run something, from `/sys/devices/system/cpu/online` (`0-3,8`).
+/// CPUs that can run something; the first one where the list cannot be read.
 pub(crate) fn online_cpus() -> Vec<i32> {
     parse_cpus(online_text().trim())
 }

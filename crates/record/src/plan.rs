@@ -37,9 +37,9 @@ pub struct Sampling {
     pub switch_events: bool,
     /// Sampling begins when a command says so (`-D -1`).
     pub wait: bool,
-    /// Rings of samples are written over themselves (`--overwrite`).
+    /// Rings of samples are written over themselves (`--overwrite`); a recording sets it by its streaming.
     pub overwrite: bool,
-    /// In which control group each sample was taken (`-G`).
+    /// In which control group each sample was taken (`-G`); a recording sets it where control groups are named.
     pub cgroups: bool,
 }
 
@@ -85,6 +85,21 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// An event in no group, of everything everywhere.
+    fn alone(attr: EventAttr, name: &str, index: usize) -> Planned {
+        Planned {
+            attr,
+            name: name.to_owned(),
+            leader: index,
+            precise_max: false,
+            weak: false,
+            immediate: false,
+            tracepoint: None,
+            cpus: None,
+            cgroup: None,
+        }
+    }
+
     /// Whether it only tells what happens to processes, and never samples.
     pub fn is_tracker(&self) -> bool {
         is_tracker(&self.attr)
@@ -124,7 +139,8 @@ fn tracking(sampling: &Sampling, addresses: bool) -> u64 {
     flags
 }
 
-/// The attributes of the events, in their order, and behind them one that only tracks where sampling begins late.
+/// The attributes of the events, in their order, and behind them one that only tracks where sampling begins late. Their
+/// frequencies are those asked for, see [`lower_frequencies`].
 pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> Vec<Planned> {
     // What happens to processes must not be written over, so that it needs an event and a ring of its own.
     let late = sampling.late() || scope == Scope::Cpus || sampling.overwrite;
@@ -187,17 +203,7 @@ pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope
     if scope == Scope::Command && !sampling.late() {
         attr.flags |= flag::ENABLE_ON_EXEC;
     }
-    Planned {
-        attr,
-        name: cs.name.clone(),
-        leader: index,
-        precise_max: false,
-        weak: false,
-        immediate: false,
-        tracepoint: None,
-        cpus: None,
-        cgroup: None,
-    }
+    Planned::alone(attr, &cs.name, index)
 }
 
 /// Whether an event counts context switches, which happen in the kernel.
@@ -206,12 +212,9 @@ pub(crate) fn counts_switches(attr: &EventAttr) -> bool {
         && attr.flags & flag::EXCLUDE_KERNEL == 0
 }
 
-/// Whether an event is every context switch with its callers.
+/// Whether an event that counts context switches samples every one, with its callers.
 pub(crate) fn is_switch_stacks(attr: &EventAttr) -> bool {
-    (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, CONTEXT_SWITCHES)
-        && attr.sample_type & sample_type::CALLCHAIN != 0
-        && attr.flags & flag::FREQ == 0
-        && attr.period_or_freq == 1
+    attr.sample_type & sample_type::CALLCHAIN != 0 && attr.flags & flag::FREQ == 0 && attr.period_or_freq == 1
 }
 
 /// A member of a group whose leader samples takes no samples of its own.
@@ -248,17 +251,7 @@ pub(crate) fn dummy(index: usize, sampling: &Sampling, scope: Scope, addresses: 
     if !immediate {
         attr.flags |= flag::DISABLED | flag::ENABLE_ON_EXEC;
     }
-    Planned {
-        attr,
-        name: "dummy:HG".to_owned(),
-        leader: index,
-        precise_max: false,
-        weak: false,
-        immediate,
-        tracepoint: None,
-        cpus: None,
-        cgroup: None,
-    }
+    Planned { immediate, ..Planned::alone(attr, "dummy:HG", index) }
 }
 
 fn one(event: &Event, sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> EventAttr {
@@ -310,21 +303,45 @@ fn one(event: &Event, sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> 
 }
 
 /// perf's default: samples a second.
-pub(crate) const FREQUENCY: u64 = 4000;
+const FREQUENCY: u64 = 4000;
 
-/// The highest frequency that the kernel takes now; it lowers that by itself when sampling takes long.
-pub(crate) fn highest_frequency() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?;
+/// Where the kernel says how often a second it samples at most.
+pub const HIGHEST_FREQUENCY: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+
+/// The highest frequency that the kernel takes now, in samples a second; it lowers that by itself when sampling takes
+/// long. `None` where it does not say ([`HIGHEST_FREQUENCY`]).
+pub fn highest_frequency() -> Option<u64> {
+    let text = std::fs::read_to_string(HIGHEST_FREQUENCY).ok()?;
     text.trim().parse().ok().filter(|limit| *limit > 0)
 }
 
-/// An event's own term, then the option, then 1 for what carries data of its own, then perf's 4000 a second, or what
-/// the kernel allows.
+/// Lowers the frequencies of events to what the kernel takes now, as perf does with that of its options; more would be
+/// refused. The result says so, once for all, where there was something to lower.
+pub fn lower_frequencies(events: &mut [Planned]) -> Option<String> {
+    lower_to(highest_frequency()?, events)
+}
+
+fn lower_to(limit: u64, events: &mut [Planned]) -> Option<String> {
+    let mut highest = None;
+    for attr in events.iter_mut().map(|event| &mut event.attr) {
+        if attr.flags & flag::FREQ != 0 && attr.period_or_freq > limit {
+            highest = highest.max(Some(attr.period_or_freq));
+            attr.period_or_freq = limit;
+        }
+    }
+    highest.map(|asked| {
+        format!(
+            "sampling {limit} times a second instead of {asked}: kernel.perf_event_max_sample_rate allows no more (the kernel \
+             lowers it by itself when sampling takes long)"
+        )
+    })
+}
+
+/// An event's own term, then the option, then 1 for what carries data of its own, then perf's 4000 a second.
 fn set_rate(attr: &mut EventAttr, event: &Event, rate: Option<Rate>, records_data: bool) {
     let own = &event.settings;
     let own = own.period.map(Rate::Period).or(own.frequency.map(Rate::Frequency));
-    let frequency = || FREQUENCY.min(highest_frequency().unwrap_or(FREQUENCY));
-    let usual = if records_data { Rate::Period(1) } else { Rate::Frequency(frequency()) };
+    let usual = if records_data { Rate::Period(1) } else { Rate::Frequency(FREQUENCY) };
     match own.or(rate).unwrap_or(usual) {
         Rate::Period(period) => attr.period_or_freq = period,
         Rate::Frequency(frequency) => {
@@ -352,5 +369,38 @@ fn set_call_graph(attr: &mut EventAttr, how: CallGraph, own_bytes: Option<u32>, 
             attr.sample_stack_user = own_bytes.unwrap_or(stack_bytes);
             attr.flags |= bit::EXCLUDE_CALLCHAIN_USER;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Machine, parse};
+
+    fn planned(texts: &[&str], rate: Option<Rate>) -> Vec<Planned> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        plan(&parse(&texts, &Machine::here()).unwrap(), &Sampling::default(), rate, Scope::Command)
+    }
+
+    fn rates(events: &[Planned]) -> Vec<(bool, u64)> {
+        events.iter().map(|event| (event.attr.flags & flag::FREQ != 0, event.attr.period_or_freq)).collect()
+    }
+
+    #[test]
+    fn every_frequency_beyond_the_limit_is_lowered_and_said_once() {
+        let texts = ["cpu-clock/freq=9000/", "task-clock", "cs/period=7000/", "page-faults/freq=99/"];
+        let mut events = planned(&texts, None);
+        let said = lower_to(1000, &mut events).unwrap();
+        assert!(said.starts_with("sampling 1000 times a second instead of 9000:"), "{said}");
+        assert_eq!(rates(&events), [(true, 1000), (true, 1000), (false, 7000), (true, 99)]);
+        assert_eq!(lower_to(1000, &mut events), None);
+    }
+
+    #[test]
+    fn nothing_is_said_where_every_event_has_a_period_or_a_frequency_that_is_allowed() {
+        let mut events = planned(&["cpu-clock/period=70000/", "cs"], Some(Rate::Period(5000)));
+        assert_eq!(lower_to(1000, &mut events), None);
+        assert_eq!(rates(&events), [(false, 70000), (false, 5000)]);
+        assert_eq!(lower_to(4000, &mut planned(&["cpu-clock"], None)), None);
     }
 }

@@ -1,16 +1,15 @@
 //! Going on in another file: the one so far is completed under a name with the time, and the next begins with what is
 //! known of the processes.
 
+use crate::Error;
 use crate::file::{Reserved, Sink};
 use crate::live::{self, Target};
 use crate::merge::Merged;
-use crate::modules::Places;
 use crate::stream::Stream;
 use crate::streaming::{Streaming, Switch};
 use crate::synthesize::Synthesizer;
 use crate::sys::readers::timestamp;
-use crate::{Error, cgroups};
-use perfdata::{EventAttr, Features, attr_flag, sample_type};
+use perfdata::{EventAttr, Features, attr_flag};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -66,12 +65,7 @@ impl Rotation<'_> {
             }
             processes.extend(target.tids().into_iter().filter_map(crate::synthesize::process_of));
             let mut synthesizer = Synthesizer::new(&mut next, tracker);
-            if live::sees_kernel(self.attrs) {
-                synthesizer.kernel(&Places::here())?;
-            }
-            if tracker.sample_type & sample_type::CGROUP != 0 {
-                cgroups::all().iter().try_for_each(|(id, path)| synthesizer.cgroup(tracker, *id, path))?;
-            }
+            synthesizer.system(live::sees_kernel(self.attrs), tracker)?;
             processes.into_iter().try_for_each(|pid| synthesizer.process(pid))?;
         }
         next.finish_round()?;

@@ -47,7 +47,7 @@ pub(crate) fn check(how: &Streaming, output: &Path) -> Result<(), Error> {
 pub(crate) fn streams(
     opened: &mut Opened,
     attrs: &[EventAttr],
-    output: Output,
+    mut output: Output,
     how: &Streaming,
 ) -> Result<(Vec<Shared>, Option<Output>), Error> {
     let rings = std::mem::take(&mut opened.rings).into_iter().zip(&opened.cpus).enumerate();
@@ -60,7 +60,6 @@ pub(crate) fn streams(
         })
         .collect();
     let level = how.compression;
-    let mut output = output;
     // What exists is written before anything is recorded: a directory whose recorder is killed, or whose disk gets full,
     // has its header.
     output.flush()?;

@@ -1,9 +1,9 @@
 //! Records of what exists before a recording begins: processes, threads, mappings, the kernel's own text.
 
-use crate::Error;
 use crate::features::BuildId;
 use crate::file::Output;
 use crate::modules::Places;
+use crate::{Error, cgroups};
 use perfdata::write::Encoder;
 use perfdata::{EventAttr, SampleId, kind, sample_type};
 use planish_qemu_branches::records::{self, Mapping, Stamp};
@@ -44,8 +44,20 @@ impl<'o> Synthesizer<'o> {
         self.output.records(&record)
     }
 
+    /// What belongs to no process: the kernel, where samples may lie in it, and the control groups, where samples name
+    /// them.
+    pub(crate) fn system(&mut self, sees_kernel: bool, tracker: &EventAttr) -> Result<(), Error> {
+        if sees_kernel {
+            self.kernel(&Places::here())?;
+        }
+        if tracker.sample_type & sample_type::CGROUP == 0 {
+            return Ok(());
+        }
+        cgroups::all().iter().try_for_each(|(id, path)| self.cgroup(tracker, *id, path))
+    }
+
     /// A control group: its number in samples, and its path.
-    pub(crate) fn cgroup(&mut self, tracker: &EventAttr, id: u64, path: &str) -> Result<(), Error> {
+    fn cgroup(&mut self, tracker: &EventAttr, id: u64, path: &str) -> Result<(), Error> {
         let mut record = Vec::new();
         let body = [&id.to_ne_bytes(), path.as_bytes(), &[0]].concat();
         let stamp =

@@ -1,6 +1,6 @@
 //! Which CPUs belong together: the cores and NUMA nodes of `/sys/devices/system`.
 
-use crate::open::parse_cpus;
+use crate::open::{ONLINE, parse_cpus};
 use crate::streaming::{Affinity, Spread};
 
 /// The CPUs in groups: each alone, by core, or by node.
@@ -47,7 +47,7 @@ fn node(cpu: i32) -> Vec<i32> {
     let node =
         names.into_iter().find(|name| name.strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok()));
     let cpus = node.and_then(|node| list(&format!("/sys/devices/system/node/{node}/cpulist")));
-    cpus.or_else(|| list("/sys/devices/system/cpu/online")).unwrap_or_else(|| vec![cpu])
+    cpus.or_else(|| list(ONLINE)).unwrap_or_else(|| vec![cpu])
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_cpu_is_in_one_group() {
-        let cpus = list("/sys/devices/system/cpu/online").unwrap();
+        let cpus = list(ONLINE).unwrap();
         for spread in [Spread::Cpu, Spread::Core, Spread::Node] {
             let mut all: Vec<i32> = groups(&cpus, spread).into_iter().flatten().collect();
             all.sort_unstable();

@@ -10,7 +10,7 @@ mod support;
 use perfdata::EventAttr;
 use record::event::{self, Machine};
 use record::live::Rate;
-use record::plan::{Sampling, Scope, plan};
+use record::plan::{Sampling, Scope, lower_frequencies, plan};
 use record::settings::{BranchFilter, CallGraph, Clock};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -187,7 +187,8 @@ fn compare(options: &[&str], events: &[&str], sampling: &Sampling, rate: Option<
         Ok(wanted) => wanted,
         Err(error) => return eprintln!("skipped: {error}"),
     };
-    let planned = plan(&wanted, sampling, rate, scope);
+    let mut planned = plan(&wanted, sampling, rate, scope);
+    lower_frequencies(&mut planned);
     let events: Vec<&str> = events.iter().flat_map(|event| ["-e", event]).collect();
     let Some(theirs) = perfs(&[options, &events].concat(), planned.len()) else { return };
     for (event, theirs) in planned.iter().zip(&theirs) {

@@ -236,10 +236,10 @@ impl Optimization {
     fn headline(&self) -> String {
         let result = self.result();
         let name = result.rsplit_once('.').map_or(result, |(name, _)| name);
-        let comparisons =
-            |m: &Measurement| m.comparisons.iter().position(|c| c.variant == result).unwrap_or(0);
-        let Some((first, compared)) =
-            self.measurements.first().and_then(|m| Some((m, m.comparisons.get(comparisons(m))?)))
+        let Some((first, compared)) = self
+            .measurements
+            .first()
+            .and_then(|first| Some((first, first.comparisons.iter().find(|c| c.variant == result)?)))
         else {
             return format!("{name}: not measured");
         };

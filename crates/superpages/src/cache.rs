@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::check::{SUPERPAGE, Size, whole_superpages};
+use crate::check::{SUPERPAGE, Size, down, eligible, up};
 use crate::elf::Headers;
 use crate::process::{User, users};
 use crate::sys::{self, Advice, From, Map};
@@ -60,12 +60,10 @@ fn text(path: &Path) -> Result<Text, Error> {
     let headers = Headers::read(path, &file)?;
     let size = Size::of(headers.arch).first().copied();
     let span = |text: &crate::elf::Program| {
-        let whole = whole_superpages(&headers, text, size?);
-        let skewed = !text.address.wrapping_sub(text.offset).is_multiple_of(SUPERPAGE);
-        (!whole.is_empty() && !skewed).then(|| Span {
-            offset: text.offset.wrapping_add(whole.start.wrapping_sub(text.address)),
-            bytes: whole.end - whole.start,
-        })
+        let range = eligible(&headers, text, size?)?;
+        // The superpages that hold it; its offsets agree with its addresses.
+        let (start, end) = (down(range.start, SUPERPAGE), up(range.end, SUPERPAGE));
+        Some(Span { offset: text.offset.wrapping_add(start.wrapping_sub(text.address)), bytes: end - start })
     };
     let spans = headers.texts().filter_map(span).collect();
     Ok(Text { file_bytes: headers.file_bytes, text_bytes: headers.text_bytes(), spans, file })

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -181,15 +182,20 @@ pub struct Assessment {
 /// Says what of the text of a file can lie on superpages.
 ///
 /// # Errors
-/// When the file cannot be read or is no program or library; see [`Headers::read`].
+/// When the file cannot be read, is no program or library of 64 bits with the least significant byte first, or its
+/// tables or segments do not fit into the file or into each other.
 pub fn check(path: &Path) -> Result<Assessment, Error> {
     let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let headers = Headers::read(path, &file)?;
     let segments: Vec<Segment> = headers.texts().map(|text| segment(&headers, &file, text)).collect();
     let total = total(&headers, &file);
     let text_bytes = headers.text_bytes();
-    let planned = |fill| align::plan(path, &file, &headers, fill);
-    let after = |fill| planned(fill).ok().map(|plan| percent(plan.eligible_bytes, text_bytes));
+    let planned =
+        |fill| align::plan(path, &file, &headers, fill).map(|plan| percent(plan.eligible_bytes, text_bytes));
+    let (aligned_pct, refused) = match planned(false) {
+        Ok(pct) => (Some(pct), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     Ok(Assessment {
         path: path.to_owned(),
         arch: headers.arch,
@@ -198,9 +204,9 @@ pub fn check(path: &Path) -> Result<Assessment, Error> {
         eligible_bytes: total.eligible_bytes,
         eligible_pct: percent(total.eligible_bytes, text_bytes),
         losses: total.losses,
-        aligned_pct: after(false),
-        filled_pct: after(true),
-        refused: planned(false).err().map(|error| error.to_string()),
+        aligned_pct,
+        filled_pct: planned(true).ok(),
+        refused,
         segments,
     })
 }
@@ -231,13 +237,38 @@ fn segment(headers: &Headers, file: &File, text: &Program) -> Segment {
 }
 
 /// The superpages of a segment as addresses `first..last`, both multiples of the size; empty when `first >= last`.
-pub(crate) fn whole_superpages(headers: &Headers, text: &Program, size: Size) -> std::ops::Range<u64> {
+pub(crate) fn whole_superpages(headers: &Headers, text: &Program, size: Size) -> Range<u64> {
     let start = down(text.address, size.base_page);
     let mapped_end = up(text.address.saturating_add(text.file_bytes), size.base_page);
     // The page cache has no superpage that reaches behind the end of the file.
     let file_end =
         up(text.address.saturating_add(headers.file_bytes.saturating_sub(text.offset)), size.base_page);
     up(start, size.bytes)..down(mapped_end.min(file_end), size.bytes)
+}
+
+/// Why no superpage of a segment can be mapped as one, when that is so for all of them alike.
+fn hindrance(headers: &Headers, text: &Program, size: Size) -> Option<Reason> {
+    if !text.address.wrapping_sub(text.offset).is_multiple_of(size.bytes) {
+        Some(Reason::OffsetSkew)
+    } else if headers.kind == Kind::Pie && !headers.base_align().is_multiple_of(size.bytes) {
+        Some(Reason::PieBase)
+    } else {
+        None
+    }
+}
+
+/// The addresses of a segment's text that can lie on superpages; `None` where there are none.
+pub(crate) fn eligible(headers: &Headers, text: &Program, size: Size) -> Option<Range<u64>> {
+    let inside = inside(headers, text, size);
+    (!inside.is_empty() && hindrance(headers, text, size).is_none()).then_some(inside)
+}
+
+/// The addresses of a segment's text within its whole superpages; empty, behind the head, where it has none.
+fn inside(headers: &Headers, text: &Program, size: Size) -> Range<u64> {
+    let (start, end) = (text.address, text.address.saturating_add(text.file_bytes));
+    let whole = whole_superpages(headers, text, size);
+    let head_end = whole.start.clamp(start, end);
+    head_end..if whole.is_empty() { head_end } else { whole.end.clamp(head_end, end) }
 }
 
 fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
@@ -248,18 +279,13 @@ fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
         share.lose(Reason::SmallSegment, text.file_bytes);
         return share;
     }
-    let whole = whole_superpages(headers, text, size);
-    let head_end = whole.start.clamp(start, end);
-    let tail_start = if whole.start < whole.end { whole.end.clamp(head_end, end) } else { head_end };
-    let inside = tail_start - head_end;
-    if start.wrapping_sub(text.offset) % size.bytes != 0 {
-        share.lose(Reason::OffsetSkew, inside);
-    } else if headers.kind == Kind::Pie && !headers.base_align().is_multiple_of(size.bytes) {
-        share.lose(Reason::PieBase, inside);
-    } else {
-        share.eligible_bytes = inside;
+    let inside = inside(headers, text, size);
+    match (eligible(headers, text, size), hindrance(headers, text, size)) {
+        (Some(range), _) => share.eligible_bytes = range.end - range.start,
+        (None, Some(reason)) => share.lose(reason, inside.end - inside.start),
+        (None, None) => {}
     }
-    let mixed = |range: std::ops::Range<u64>| {
+    let mixed = |range: Range<u64>| {
         let other = |load: &&Program| load.flags != text.flags && load.memory_bytes > 0;
         headers.loads().filter(other).any(|load| {
             down(load.address, size.base_page) < range.end
@@ -271,7 +297,10 @@ fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
     } else {
         Reason::Head
     };
-    share.lose(head, head_end - start);
+    share.lose(head, inside.start - start);
+    if inside.end == end {
+        return share;
+    }
     let boundary = up(mapped.end, size.bytes);
     let tail = if mixed(mapped.end..boundary) {
         Reason::MixedProtection
@@ -280,7 +309,7 @@ fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
     } else {
         Reason::Tail
     };
-    share.lose(tail, end - tail_start);
+    share.lose(tail, end - inside.end);
     share
 }
 

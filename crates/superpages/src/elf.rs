@@ -92,7 +92,7 @@ pub(crate) struct Section {
 
 /// The tables of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Headers {
+pub(crate) struct Headers {
     pub(crate) arch: Arch,
     pub(crate) kind: Kind,
     pub(crate) programs: Vec<Program>,
@@ -112,7 +112,7 @@ impl Headers {
     /// # Errors
     /// When it is no program or library of 64 bits with the least significant byte first, or its tables or segments
     /// do not fit into the file or into each other.
-    pub fn read(path: &Path, file: &File) -> Result<Headers, Error> {
+    pub(crate) fn read(path: &Path, file: &File) -> Result<Headers, Error> {
         Reader { path, file, file_bytes: length(path, file)? }.headers()
     }
 
@@ -130,12 +130,12 @@ impl Headers {
     }
 
     /// Path of the dynamic linker, when the file asks for one.
-    pub fn interpreter(&self) -> Option<&str> {
+    pub(crate) fn interpreter(&self) -> Option<&str> {
         self.interpreter.as_deref()
     }
 
     /// Bytes of all executable segments.
-    pub fn text_bytes(&self) -> u64 {
+    pub(crate) fn text_bytes(&self) -> u64 {
         self.texts().map(|text| text.file_bytes).sum()
     }
 }

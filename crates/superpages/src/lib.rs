@@ -24,7 +24,7 @@ mod verify;
 
 pub use cache::{Kept, Warmed, keep, warm};
 pub use check::{Assessment, Reason, SUPERPAGE, Segment, Share, Size, SizeShare, check, percent};
-pub use elf::{Arch, Headers, Kind};
+pub use elf::{Arch, Kind};
 pub use error::Error;
 pub use libraries::{elf_program, files_of, find_program};
 pub use links::{Advice, link_flags};

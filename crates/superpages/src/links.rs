@@ -1,11 +1,9 @@
 //! Which flags make a linker lay text out for superpages in the first place?
 
-use serde::Serialize;
-
 use crate::elf::Arch;
 
 /// Flags for one linker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// The linker.
     pub linker: &'static str,

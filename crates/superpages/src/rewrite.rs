@@ -58,7 +58,8 @@ pub fn align(input: &Path, output: &Path, fill: bool, writes: Writes) -> Result<
     let plan = align::plan(input, &file, &headers, fill)?;
     let before = check::total(&headers, &file).eligible_bytes;
     let text_bytes = headers.text_bytes();
-    let source = Source { path: input, file: &file, patches: patches(input, &file, &plan)?, plan };
+    let source =
+        Source { path: input, file: &file, patches: patches(input, &file, (&headers, &plan))?, plan };
     write(&file, output, source.plan.headers.file_bytes, writes, |buffer, at| source.window(buffer, at))?;
     let plan = &source.plan;
     Ok(Aligned {
@@ -167,9 +168,8 @@ fn slice(buffer: &mut [u8], range: std::ops::Range<u64>) -> &mut [u8] {
 }
 
 /// The tables of the output: as in the input but for offsets, sizes of filled segments, and alignments.
-fn patches(path: &Path, file: &File, plan: &Plan) -> Result<Vec<Patch>, Error> {
+fn patches(path: &Path, file: &File, (old, plan): (&Headers, &Plan)) -> Result<Vec<Patch>, Error> {
     let new = &plan.headers;
-    let old = Headers::read(path, file)?;
     let read = |at: u64, count: usize| {
         let mut bytes = vec![0; count];
         let done = file.read_exact_at(&mut bytes, at);

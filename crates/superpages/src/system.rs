@@ -12,7 +12,7 @@ use crate::elf::Headers;
 pub struct Found {
     /// ELF programs and libraries with at least so much text, sorted by path, each once.
     pub files: Vec<PathBuf>,
-    /// Folders and files that could not be read.
+    /// Folders, entries of folders and files that could not be read.
     pub unreadable: usize,
     /// ELF files that are no programs and libraries for superpages (objects, other machines, damaged ones).
     pub other_elf: usize,
@@ -27,19 +27,26 @@ pub fn find(folders: &[PathBuf], least: u64) -> Found {
             found.unreadable += 1;
             continue;
         };
+        // A folder that is given twice, or lies in another given one, is walked once.
+        if !seen.insert((about.dev(), about.ino())) {
+            continue;
+        }
         let mut left = vec![folder.clone()];
         while let Some(next) = left.pop() {
             let Ok(listing) = fs::read_dir(&next) else {
                 found.unreadable += 1;
                 continue;
             };
-            for entry in listing.flatten() {
-                let Ok(here) = entry.metadata() else { continue };
+            for entry in listing {
+                let Ok((entry, here)) = entry.and_then(|entry| entry.metadata().map(|about| (entry, about)))
+                else {
+                    found.unreadable += 1;
+                    continue;
+                };
                 if here.dev() != about.dev() {
                     continue;
                 }
                 if here.is_dir() {
-                    // A folder that is given twice, or lies in another given one, is walked once.
                     if seen.insert((here.dev(), here.ino())) {
                         left.push(entry.path());
                     }

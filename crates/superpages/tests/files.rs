@@ -137,6 +137,41 @@ fn what_is_lost_and_what_is_eligible_are_all_of_the_text() {
 }
 
 #[test]
+fn what_is_warmed_is_what_the_check_calls_eligible() {
+    for (compiler, flags) in linkers() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(program) = compiled(folder.path(), compiler, &flags) else { continue };
+        let found = check(&program).unwrap();
+        match warm(&program) {
+            // It counts whole superpages, of which the text's first page may begin with other bytes.
+            Ok(warmed) => {
+                let whole = found.eligible_bytes.next_multiple_of(SUPERPAGE);
+                assert_eq!(warmed.eligible_bytes, whole, "{flags:?}: {found:?}");
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("MADV_HUGEPAGE"), "{error}");
+                return eprintln!("skipped: {error}");
+            }
+        }
+        if flags == ["-fuse-ld=bfd"] {
+            // Offsets agree with addresses, but the kernel may put it at any page.
+            assert!(found.losses.contains_key(&Reason::PieBase), "{found:?}");
+            assert_eq!(found.eligible_bytes, 0, "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_given_twice_is_counted_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = file(folder.path(), 1, &[[0, 0, 4096]], 4096);
+    let found = superpages::find(&[folder.path().to_owned(), folder.path().to_owned()], 1);
+    assert_eq!((found.files.len(), found.unreadable, found.other_elf), (0, 0, 1), "{found:?}");
+    // What is no folder cannot be listed.
+    assert_eq!(superpages::find(&[made.clone(), made], 1).unreadable, 1);
+}
+
+#[test]
 fn warm_text_of_a_running_program_lies_on_superpages_where_the_kernel_can() {
     let folder = tempfile::tempdir().unwrap();
     let probe = superpages::probe(folder.path()).unwrap();

@@ -142,9 +142,13 @@ mod tests {
 
     #[test]
     fn one_source_to_one_object_can_be_kept() {
-        for line in
-            ["-O2 -c a.c -o x/a.o", "-I inc -D X -oa.o a.cc -c", "-c -x c++ odd.name -o a.o", "-c dir/a.c"]
-        {
+        for line in [
+            "-O2 -c a.c -o x/a.o",
+            "-I inc -D X -oa.o a.cc -c",
+            "-c -x c++ odd.name -o a.o",
+            "-c dir/a.c",
+            "-c -o a.o -- a.c",
+        ] {
             assert!(of(line).is_some_and(|c| c.can_be_kept()), "{line}");
         }
         assert_eq!(of("-c dir/a.c").unwrap().output, Path::new("a.o"));

@@ -2,6 +2,7 @@
 
 use super::command::Compile;
 use crate::Error;
+use crate::state::hex;
 use crate::toolchain::locate;
 use object::{Object, ObjectSymbol, SymbolKind};
 use serde::{Deserialize, Serialize};
@@ -194,10 +195,6 @@ fn functions_of(bytes: &[u8]) -> Vec<String> {
 
 fn hash_of(path: &Path) -> io::Result<String> {
     Ok(hex(&Sha256::digest(std::fs::read(path)?)))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// 128 bits: no two of them meet by chance.

@@ -1,6 +1,6 @@
 //! The numbers that the probe sections are made of.
 
-use crate::{Error, Image, Section};
+use crate::{Error, Image, Section, leb};
 
 /// A position in a section.
 pub(super) struct Reader<'b> {
@@ -65,19 +65,7 @@ impl<'b> Reader<'b> {
 
     /// An unsigned LEB128 number of at most 64 bits.
     pub(super) fn uleb(&mut self) -> Result<u64, Error> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let part = u64::from(byte & 0x7f);
-            if shift == 63 && part > 1 {
-                break;
-            }
-            value |= part << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(self.error("expected a ULEB128 number of 64 bits before this offset".to_owned()))
+        leb::unsigned(self.bytes, &mut self.offset).map_err(|wrong| self.no_number(wrong, "a ULEB128"))
     }
 
     /// An unsigned LEB128 number up to `largest`, at most 32 bits; `what` names it in the error.
@@ -89,22 +77,15 @@ impl<'b> Reader<'b> {
 
     /// A signed LEB128 number of at most 64 bits.
     pub(super) fn sleb(&mut self) -> Result<i64, Error> {
-        let mut value = 0u64;
-        for shift in (0..64u32).step_by(7) {
-            let byte = self.byte()?;
-            let part = u64::from(byte & 0x7f);
-            if shift == 63 && part != 0 && part != 0x7f {
-                break;
-            }
-            value |= part << shift;
-            if byte & 0x80 == 0 {
-                let used = shift + 7;
-                if byte & 0x40 != 0 && used < 64 {
-                    value |= u64::MAX << used;
-                }
-                return Ok(value.cast_signed());
+        leb::signed(self.bytes, &mut self.offset).map_err(|wrong| self.no_number(wrong, "an SLEB128"))
+    }
+
+    fn no_number(&self, wrong: leb::Wrong, expected: &str) -> Error {
+        match wrong {
+            leb::Wrong::CutOff => self.cut_off(),
+            leb::Wrong::TooLong => {
+                self.error(format!("expected {expected} number of 64 bits before this offset"))
             }
         }
-        Err(self.error("expected an SLEB128 number of 64 bits before this offset".to_owned()))
     }
 }

@@ -56,20 +56,29 @@ pub fn choose_clones(
             found.extend(Search { counts, params, order_params, bar: &bar }.function(flow));
         }
     }
-    let chosen = within_budget(found, &mut report);
+    let mut chosen = within_budget(found, &mut report);
+    chosen.sort_by_key(|found| (found.function, found.position));
     let mut cloned = Vec::new();
-    for (function, calls) in (0u32..).map(FunctionIndex).zip(&calls) {
-        let mut paths: Vec<&Found> = chosen.iter().filter(|found| found.function == function).collect();
-        paths.sort_by_key(|found| found.position);
-        let Some(mut flow) = Flow::new(cfg, function, calls).filter(|_| !paths.is_empty()) else { continue };
-        for found in paths.into_iter().filter(|found| flow.apply(&found.path, counts)).collect::<Vec<_>>() {
+    for paths in chosen.chunk_by(|a, b| a.function == b.function) {
+        let Some(function) = paths.first().map(|found| found.function) else { continue };
+        let calls = calls.get(function.0 as usize).map_or(&[][..], Vec::as_slice);
+        let Some(mut flow) = Flow::new(cfg, function, calls) else { continue };
+        let before = report.paths;
+        for found in paths {
+            // A path may need one before it that the budget did not allow.
+            if !flow.apply(&found.path, counts) {
+                report.over_budget += 1;
+                continue;
+            }
             report.paths += 1;
             report.clones += found.path.len() as u64 - 1;
             report.bytes += found.bytes;
             report.saved = report.saved.saturating_add(found.saved);
         }
-        report.functions += 1;
-        cloned.push(flow.cloned());
+        if report.paths > before {
+            report.functions += 1;
+            cloned.push(flow.cloned());
+        }
     }
     (cloned, report)
 }

@@ -131,8 +131,7 @@ impl<'a> Table<'a> {
         let mut spots = Vec::new();
         for (function, of) in (0u32..).map(FunctionIndex).zip(&cfg.functions) {
             for (block, of) in (0u32..).map(BlockIndex).zip(&of.blocks).filter(|(_, of)| of.size > 0) {
-                let end = ImageAddr(of.address.0.saturating_add(u64::from(of.size)));
-                spots.push(Spot { start: of.address, end, place: Place { function, block } });
+                spots.push(Spot { start: of.address, end: of.end(), place: Place { function, block } });
             }
         }
         spots.sort_by_key(|spot| (spot.start, spot.place));

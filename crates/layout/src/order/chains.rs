@@ -139,11 +139,7 @@ impl<'a> Chains<'a> {
         }
         Chains {
             graph,
-            limits: Limits {
-                split_chains: params.split_chains,
-                try_all_splits: params.try_all_splits,
-                swap_halves: params.swap_halves,
-            },
+            limits: Limits { try_all_splits: params.try_all_splits, swap_halves: params.swap_halves },
             chain_blocks: params.chain_blocks as usize,
             chains,
             labels,

@@ -22,8 +22,8 @@ struct Exact<'a> {
     steps: u64,
 }
 
-/// Improves an order of all blocks in place; `true` if it is known to be the best.
-pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: &mut u64) -> bool {
+/// Improves an order of all blocks in place, in so many steps at most.
+pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: u64) {
     let count = graph.len();
     let shortest = graph.scoring.forward.max(graph.scoring.backward);
     let mut bonus = vec![vec![0.0; count]; count];
@@ -42,17 +42,15 @@ pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: &mut u64) 
         best: order.clone(),
         best_score: graph.score(order),
         least: weight * 1e-10,
-        steps: *steps,
+        steps,
     };
     match graph.problem.entry {
         Some(entry) if (entry as usize) < count => exact.put(entry, 0, 0.0, weight * shortest),
         _ => exact.extend(0, 0.0, weight * shortest),
     }
-    *steps = exact.steps;
     if graph.score(&exact.best) > graph.score(order) {
         *order = exact.best;
     }
-    exact.steps > 0
 }
 
 impl Exact<'_> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::params::Params;
 use super::program::{Body, Site, SiteCall};
 use super::{JumpKind, Scoring};
-use crate::{CallKind, Cfg, Layout};
+use crate::{CallKind, Cfg, Layout, Placed};
 
 /// Pages that executed blocks lie on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -189,7 +189,7 @@ fn place(bodies: &[Body<'_>], layout: &Layout, params: &Params, report: &mut Lay
         else {
             continue;
         };
-        if placed.first().is_some_and(|first| first.block.0 == 0 && first.clone == 0) {
+        if placed.first() == Some(&Placed::ENTRY) {
             end = end.next_multiple_of(u64::from(params.alignment.max(1)));
         }
         for &placed in placed {

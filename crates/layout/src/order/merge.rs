@@ -77,7 +77,6 @@ struct Shifts {
 /// Which ways and places to try.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    pub split_chains: bool,
     pub try_all_splits: u32,
     pub swap_halves: u32,
 }
@@ -90,9 +89,6 @@ impl Pair<'_> {
         let mut best: Option<Merge> = None;
         if !u_first {
             self.consider(Way::Append, self.s.nodes.len() as u32, &mut best);
-        }
-        if !limits.split_chains {
-            return best;
         }
         let length = self.s.nodes.len() as u32;
         let may_swap = length <= limits.swap_halves;

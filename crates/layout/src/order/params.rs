@@ -29,8 +29,6 @@ pub struct Params {
     pub scoring: Scoring,
     /// What chains may hold.
     pub mode: Mode,
-    /// Whether a chain may be split to take another one in.
-    pub split_chains: bool,
     /// Chains of at most so many blocks are tried at every split point, longer ones where a jump from or to an end of
     /// the other chain meets them.
     pub try_all_splits: u32,
@@ -55,7 +53,6 @@ impl Default for Params {
         Params {
             scoring: Scoring::default(),
             mode: Mode::PerFunction,
-            split_chains: true,
             try_all_splits: 32,
             swap_halves: 512,
             chain_blocks: 16_384,

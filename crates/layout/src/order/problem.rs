@@ -51,8 +51,8 @@ impl Problem {
 
 /// The best order of all blocks of a problem that was found: a permutation of the positions, the entry first.
 ///
-/// Unless the parameters leave searching out, it is at least as good as the present order and the one that merging
-/// chains gives.
+/// Unless the parameters leave searching out or blocks are bundled, it is at least as good as the present order and the
+/// one that merging chains gives.
 pub fn order(problem: &Problem, params: &Params) -> Vec<u32> {
     let graph = Graph::new(problem, &params.scoring);
     let merged = chains::one_after_another(Chains::merge(&graph, params));
@@ -63,14 +63,18 @@ pub fn order(problem: &Problem, params: &Params) -> Vec<u32> {
     let others = (0..graph.len() as u32).filter(|&node| Some(node) != entry);
     let present: Vec<u32> = entry.into_iter().chain(others).collect();
     let budget = u64::from(params.search_steps) * graph.len() as u64;
-    let mut best = improved(&graph, merged, budget);
+    let mut best = merged;
+    search::improve(&graph, &mut best, budget);
     // Where merging ends depends on where it begins; a large function is only worth one search.
-    let other = if graph.len() <= SECOND_SEARCH { improved(&graph, present, budget) } else { present };
+    let mut other = present;
+    if graph.len() <= SECOND_SEARCH {
+        search::improve(&graph, &mut other, budget);
+    }
     if graph.score(&other) > graph.score(&best) {
         best = other;
     }
     if graph.len() <= params.exact_blocks as usize {
-        exact::improve(&graph, &mut best, &mut (budget * EXACT_STEPS));
+        exact::improve(&graph, &mut best, budget * EXACT_STEPS);
     }
     best
 }
@@ -79,11 +83,6 @@ pub fn order(problem: &Problem, params: &Params) -> Vec<u32> {
 const SECOND_SEARCH: usize = 500;
 /// Steps of exhaustive search are so much cheaper than others.
 const EXACT_STEPS: u64 = 2;
-
-fn improved(graph: &Graph<'_>, mut order: Vec<u32>, mut steps: u64) -> Vec<u32> {
-    search::improve(graph, &mut order, &mut steps);
-    order
-}
 
 /// The chains that merging makes of a problem, the entry's first, the others by executions per byte.
 pub(super) fn chains(problem: &Problem, params: &Params) -> Vec<Vec<u32>> {

@@ -376,8 +376,11 @@ fn assemble(
     let mut seen = vec![false; bodies.len()];
     for cluster in &hot {
         let at = cluster.layout as usize;
-        let all: usize = clusters[at].iter().map(Vec::len).sum();
-        if !std::mem::replace(&mut seen[at], true) && all < bodies[at].blocks.len() {
+        if std::mem::replace(&mut seen[at], true) {
+            continue;
+        }
+        let hot_blocks: usize = clusters[at].iter().map(Vec::len).sum();
+        if hot_blocks < bodies[at].blocks.len() {
             cold.push(cluster.layout);
         }
     }

@@ -12,6 +12,8 @@
 //! A call leaves from the middle of its block and a return comes back to the middle of one, because where in the block is
 //! not known. Source: Newell and Pupyrev, "Improved Basic Block Reordering" (arXiv 1809.04676), section 3.
 
+use crate::successors::LARGEST_PADDING_BYTES;
+
 /// How control goes along a jump: decides from where the distance counts and whether it can be a fall-through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JumpKind {
@@ -58,8 +60,7 @@ impl Default for Scoring {
             forward_window: 1024,
             backward_window: 640,
             indirect_falls_through: false,
-            // Compilers align loops to 64 bytes at most.
-            padding: 63,
+            padding: LARGEST_PADDING_BYTES,
         }
     }
 }

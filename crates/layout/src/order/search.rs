@@ -30,13 +30,13 @@ struct Search<'a> {
     steps: u64,
 }
 
-/// Improves an order in place; takes the steps used from `steps`.
-pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: &mut u64) {
+/// Improves an order in place, in so many steps at most.
+pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: u64) {
     if order.len() < 3 {
         return;
     }
     let before = graph.score(order);
-    let mut search = Search::new(graph, order.clone(), *steps);
+    let mut search = Search::new(graph, order.clone(), steps);
     let mut links: Vec<&Link> = graph.links.iter().filter(|link| link.kind == JumpKind::Branch).collect();
     // Stable, so that equal ones stay sorted by their blocks.
     links.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -49,7 +49,6 @@ pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: &mut u64) 
             break;
         }
     }
-    *steps = search.steps;
     // Sums of differences are not exact; the score itself has the last word.
     if graph.score(&search.order) > before {
         *order = search.order;

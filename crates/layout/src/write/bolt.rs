@@ -91,6 +91,9 @@ pub fn preaggregated(image: &Image, counts: &ImageCounts) -> String {
 /// # Errors
 /// Where nothing of the image can be decoded.
 pub fn fdata(image: &Image, counts: &ImageCounts) -> Result<(String, FdataReport), Error> {
+    if !counts.has_branches() {
+        return Err(Error::NoBranches);
+    }
     let mut writer = Writer {
         image,
         names: names(image),

@@ -78,16 +78,6 @@ pub struct CcProfile {
 }
 
 impl CcProfile {
-    /// Without comments: what a compiler sees.
-    #[must_use]
-    pub fn without_comments(mut self) -> CcProfile {
-        for function in &mut self.functions {
-            function.head.clear();
-            function.notes = Default::default();
-        }
-        self
-    }
-
     /// The text.
     ///
     /// # Errors
@@ -144,7 +134,8 @@ impl CcFunction {
         let _ = write!(out, "!{}", self.names.join("/"));
         match &self.module {
             Some(module) => {
-                refuse(module, "version 0 of the cc profile", |c| c.is_whitespace())?;
+                // It is the rest of the line.
+                refuse(module, "version 0 of the cc profile", char::is_control)?;
                 let _ = writeln!(out, " M={module}");
             }
             None => out.push('\n'),
@@ -248,7 +239,10 @@ fn notes(function: &Function, placed: &FunctionLayout, comments: Comments) -> (V
         format!("entry-freq {}", function.entry_frequency()),
     ];
     let nodes = (0..).zip(&function.blocks).map(|(index, block)| {
-        let mut out: Vec<_> = function.edges.iter().filter(|e| e.from == BlockIndex(index)).collect();
+        // Edges are sorted by where they begin.
+        let begin = function.edges.partition_point(|edge| edge.from < BlockIndex(index));
+        let leaving = function.edges.get(begin..).unwrap_or_default();
+        let mut out: Vec<_> = leaving.iter().take_while(|edge| edge.from == BlockIndex(index)).collect();
         // The likeliest successor first.
         out.sort_by_key(|edge| (std::cmp::Reverse(edge.weight), edge.to));
         let target =

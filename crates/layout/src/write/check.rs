@@ -143,8 +143,9 @@ impl Findings {
                 }
                 let earlier = seen.insert((alias, function.module.as_deref()), position);
                 if earlier.is_some_and(|earlier| earlier != position) {
-                    let what =
-                        format!("`{alias}` names two functions; leave both out, or ask for module names");
+                    let what = format!(
+                        "`{alias}` names two functions; build with -funique-internal-linkage-names, or leave both out"
+                    );
                     self.fatal(Some(function), what);
                 }
             }
@@ -184,12 +185,11 @@ impl Findings {
                 );
             }
         }
-        let entry = Placed { block: BlockIndex(0), clone: 0 };
         for cluster in &placed.clusters {
             if cluster.is_empty() {
                 self.fatal(Some(function), "has an empty cluster".to_owned());
             }
-            if cluster.iter().skip(1).any(|&block| block == entry) {
+            if cluster.iter().skip(1).any(|&block| block == Placed::ENTRY) {
                 self.fatal(Some(function), "its entry block is not the first of its cluster".to_owned());
             }
         }

@@ -55,6 +55,11 @@ pub enum Error {
         /// What is wrong there and what was expected.
         found: String,
     },
+    /// fdata holds branches alone.
+    #[error(
+        "the counts have no branches, which a branch profile of BOLT is made of; write pre-aggregated counts instead"
+    )]
+    NoBranches,
     /// The image cannot be decoded.
     #[error("no instructions are known at {address}: fdata needs an x86-64 or aarch64 image with its code")]
     NoCode {

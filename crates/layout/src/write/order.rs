@@ -6,7 +6,7 @@
 
 use super::Error;
 use super::cc::{block_of, function_of};
-use crate::{BlockIndex, Cfg, ClusterRef, Function, FunctionLayout, Layout};
+use crate::{Cfg, ClusterRef, Function, FunctionLayout, Layout, Placed};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ pub fn pieces<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<Piece<'c>>, Er
         for block in blocks {
             block_of(function, block.block)?;
         }
-        let entry = blocks.iter().any(|block| block.block == BlockIndex(0) && block.clone == 0);
+        let entry = blocks.contains(&Placed::ENTRY);
         let part = if entry { Part::Entry } else { Part::Part(cluster) };
         pieces.push(Piece { function, placed, part });
     }
@@ -70,7 +70,7 @@ pub fn pieces<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<Piece<'c>>, Er
         let placed = placed(position)?;
         let function = function_of(cfg, placed)?;
         // Without its entry in a cluster, what is left is the function itself.
-        let has_entry = placed.clusters.iter().flatten().any(|b| b.block == BlockIndex(0) && b.clone == 0);
+        let has_entry = placed.clusters.iter().any(|cluster| cluster.contains(&Placed::ENTRY));
         pieces.push(Piece { function, placed, part: if has_entry { Part::Cold } else { Part::Entry } });
     }
     Ok(pieces)

@@ -114,8 +114,7 @@ impl Reader {
                 if values.len() != 1 {
                     self.fatal(self.line, format!("expected one module name without blanks, found `{rest}`"));
                 }
-                self.module =
-                    Some(rest.strip_prefix("./").unwrap_or(rest).to_owned()).filter(|m| !m.is_empty());
+                self.module = Some(rest.trim_start_matches("./").to_owned()).filter(|m| !m.is_empty());
             }
             'f' => {
                 let module = self.module.take();
@@ -156,12 +155,12 @@ impl Reader {
             return true;
         }
         let (aliases, module) = rest.trim_end_matches('\r').split_once(' ').unwrap_or((rest, ""));
-        let module = match module.strip_prefix("M=") {
+        let module = match module.strip_prefix("M=").map(|module| module.trim_start_matches("./")) {
             Some("") => {
                 self.fatal(self.line, "expected a module name after `M=`, found none".to_owned());
                 None
             }
-            Some(module) => Some(module.strip_prefix("./").unwrap_or(module).to_owned()),
+            Some(module) => Some(module.to_owned()),
             None if module.is_empty() => None,
             None => {
                 self.fatal(self.line, format!("expected `M=module` after the names, found `{module}`"));
@@ -175,6 +174,17 @@ impl Reader {
     fn function(&mut self, names: Vec<String>, module: Option<String>) {
         self.placed.clear();
         let first = names.first().cloned().unwrap_or_default();
+        let blank = |name: &String| name.contains(char::is_whitespace);
+        // Only in version 0 the module's name is the rest of the line.
+        let odd = module.as_ref().is_some_and(|module| match self.profile.version {
+            CcVersion::V0 => module.contains(char::is_control),
+            CcVersion::V1 => blank(module),
+        });
+        if odd || names.iter().any(blank) {
+            self.ignored(
+                "white space in a name; expected names as symbols and line tables have them".to_owned(),
+            );
+        }
         self.profile.functions.push(CcFunction { names, module: module.clone(), ..CcFunction::default() });
         if first.is_empty() {
             return self.ignored("expected the name of a function, found none".to_owned());

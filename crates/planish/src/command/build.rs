@@ -4,6 +4,7 @@ use super::INTERRUPTED;
 use crate::cli::{FINE, Format, Global};
 use anyhow::{Context, bail};
 use build::config::Branches;
+use build::optimization::Alternative;
 use build::plan::{self, Files};
 use build::target::{Knowledge, LayoutFiles, Target, build_step};
 use build::toolchain::Toolchain;
@@ -139,6 +140,9 @@ impl Project {
         }
         let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
         tools.nightly_rust = nightly_rust();
+        if config.optimize.also.contains(&Alternative::Pgo) {
+            tools.no_counters = missing_counters(&tools.cc);
+        }
         let full = absolute(&path)?;
         let (Some(directory), Some(file)) = (full.parent(), full.file_name()) else {
             bail!("{}: not a file", path.display());
@@ -168,6 +172,20 @@ fn cpu_records_branches() -> bool {
 fn nightly_rust() -> bool {
     let version = std::process::Command::new("rustc").arg("--version").output();
     version.is_ok_and(|v| String::from_utf8_lossy(&v.stdout).contains("nightly"))
+}
+
+/// The library that clang would link an instrumented program with, where it is not there. Debian packs it apart.
+fn missing_counters(cc: &str) -> Option<PathBuf> {
+    let asked = ["-fprofile-generate", "-###", "-x", "c", "/dev/null", "-o", "-"];
+    let said = std::process::Command::new(cc).args(asked).stdin(std::process::Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&said.stderr);
+    let libraries = said.split_whitespace().map(|word| PathBuf::from(word.trim_matches('"')));
+    let is_library = |path: &PathBuf| {
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with("libclang_rt.profile"))
+    };
+    libraries.filter(is_library).find(|path| !path.is_file())
 }
 
 /// What `--verify` finds.

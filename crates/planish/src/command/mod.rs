@@ -12,6 +12,7 @@ pub mod layout;
 pub mod merge;
 pub mod optimize;
 pub mod pages;
+mod percent;
 pub mod profile;
 mod profile_probes;
 pub mod profile_tools;

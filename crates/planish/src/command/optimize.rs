@@ -4,6 +4,7 @@ use super::INTERRUPTED;
 use super::build::Project;
 use super::compare::{stop_flag, terminal_style};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output::error_style;
 use anyhow::Context;
 use build::execute::{self, Event, Place};
 use build::plan::{self, Files, STATE_DIRECTORY};
@@ -126,9 +127,8 @@ struct Display {
 impl Display {
     fn new(global: &Global) -> Display {
         let terminal = std::io::stderr().is_terminal();
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-        let style = Style { colour: terminal && !unwanted };
-        Display { quiet: global.quiet, verbose: global.verbose, style, terminal, clock: None }
+        let (quiet, verbose) = (global.quiet, global.verbose);
+        Display { quiet, verbose, style: error_style(), terminal, clock: None }
     }
 
     fn show(&mut self, index: usize, total: usize, event: Event) {

@@ -10,7 +10,7 @@ pub use args::Args;
 use args::Branches;
 use indicatif::ProgressBar;
 use record::live;
-use record::{Ending, Stdout, Summary, Workload, emulate};
+use record::{Ending, Stdout, Summary, Workload, emulate, software};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let spinner = Spinner::start(global.quiet);
     let mut summary = if branches == Branches::Software {
         let command = (!args.command.is_empty()).then_some(&workload);
-        record::software::record(&args.target(), command, &output, &args.software_options())?
+        software::record(&args.target(), command, &output, &args.software_options())?
     } else if branches == Branches::Emulated {
         let options = emulate::Options { period: args.period.unwrap_or(1000), ..Default::default() };
         emulate::record(&workload, &output, &options)?
@@ -75,7 +75,7 @@ fn looks_ahead(args: &Args) -> bool {
     args.branches == Branches::Auto
         && (plain || args.software_option().is_some())
         && !live::has_hardware_branches()
-        && record::software::probe().is_ok()
+        && software::probe().is_ok()
 }
 
 /// Sends a finished recording in pipe form.
@@ -237,16 +237,12 @@ fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
         went.program_cpu.as_secs_f64(),
         went.tracer_cpu.as_secs_f64()
     );
-    let asked = args.budget.unwrap_or(0.03);
-    let steered = args.period.is_none() && args.frequency.is_none() && went.checked == 0;
-    if steered
-        && went.stopped.as_secs_f64() > 1.5 * asked * went.program_cpu.as_secs_f64()
-        && went.stops >= 20
-    {
+    if let Some((share, cost)) = beyond_budget(args.software_options().pace, went) {
         eprintln!(
-            "warning: that is more than the budget of {:.3} %: the machine was busy, or the program is many short ones, whose \
-             code is met for the first time again and again",
-            100.0 * asked
+            "warning: with the caches they find cold afterwards that is {:.2} %, more than the budget of {:.3} %: the machine \
+             was busy, or the program is many short ones, whose code is met for the first time again and again",
+            100.0 * cost,
+            100.0 * share
         );
     }
     if went.checked > 0 {
@@ -263,6 +259,17 @@ fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
             }
         );
     }
+}
+
+/// The share of CPU time that stops were to cost, and the one they did cost, where that is much more. Single steps are
+/// no part of a budget.
+fn beyond_budget(pace: software::Pace, went: &record::LookAhead) -> Option<(f64, f64)> {
+    /// Fewer stops say nothing: the first ones cost the most.
+    const ENOUGH_STOPS: u64 = 20;
+    let software::Pace::Budget(share) = pace else { return None };
+    let steered = went.checked == 0 && went.stops >= ENOUGH_STOPS && !went.program_cpu.is_zero();
+    let cost = software::with_cold_caches(went.stopped).as_secs_f64() / went.program_cpu.as_secs_f64();
+    (steered && cost > 1.5 * share).then_some((share, cost))
 }
 
 /// A number and its noun.

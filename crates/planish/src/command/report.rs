@@ -130,6 +130,9 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
     let files = Files::of(&project.config);
     let at = |path: &Path| project.directory.join(path);
     let verified: Verified = read_json(&at(&files.verify))?;
+    // With two rounds the profile that counts is the second one.
+    let last: Verified = read_json(&at(&plan::last_verify(&project.config)))?;
+    let profile = plan::last_profile(&project.config);
     let (measured, left_out) = plan::programs(&project.config, &project.tools);
     // Baseline and rebuild are told apart; a program of an optional step may not be there.
     let others: Vec<&Measured> =
@@ -159,7 +162,6 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
         file_bytes: size(&files.recording(n)),
     };
     let training = project.config.workload.train.all();
-    let path = files.profile.display().to_string();
     Ok(Optimization {
         schema: "planish-optimize".into(),
         version: 1,
@@ -167,11 +169,11 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
         machine: machine(),
         build: builds(project, &files, &verified)?,
         recordings: training.iter().enumerate().map(recording).collect(),
-        profile: Profile { path, file_bytes: size(&files.profile) },
+        profile: Profile { path: profile.display().to_string(), file_bytes: size(&profile) },
         warnings: warnings(project, &verified).into_iter().chain(left_out).collect(),
         variants: others.iter().map(|other| variant(project, other)).collect::<Result<_, _>>()?,
         layout: project.config.optimize.lays_out().then(|| laid_out(project, &files)).transpose()?,
-        matched: matched(verified.matched),
+        matched: matched(last.matched),
         measurements,
         branches,
         stages: stages(project)?,

@@ -92,6 +92,14 @@ fn samples_are_those_of_the_group_and_carry_its_name() {
     };
     assert!(of("cpu-clock:", &group.pid()) > 0 && of("all:", &beside.pid()) > 0, "{lines}");
     assert_eq!(of("cpu-clock:", &beside.pid()), 0, "{lines}");
+    // The stacks of switches have one group, or none.
+    for (names, told) in [(names.as_str(), true), (group.name.as_str(), false)] {
+        let switches = ["--switch-events", "-g", "-G", names, "--", "sleep", "0.2"];
+        let done = planish(dir.path(), &[&events, &switches]);
+        let said = text(&done.stderr);
+        assert!(done.status.success(), "{said}");
+        assert_eq!(said.contains("context switches are those of the whole system"), told, "{said}");
+    }
 }
 
 #[test]

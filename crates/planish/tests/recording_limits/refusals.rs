@@ -57,6 +57,25 @@ fn a_level_of_compression_may_follow_at_once() {
 }
 
 #[test]
+fn a_level_of_compression_is_not_blamed_for_another_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &str); 6] = [
+        (&["record", "--bogus", "--", "tar", "-zxf", "a"], "'--bogus'"),
+        (&["stat", "--bogus", "ls", "-zz"], "'--bogus'"),
+        (&["record", "-5", "--", "ls", "-z5x"], "'-5'"),
+        (&["record", "-5", "ls", "-z5x"], "'-5'"),
+        (&["stat", "-5", "record", "-z5"], "'-5'"),
+        (&["record", "-z4", "-5", "ls"], "'-5'"),
+    ];
+    for (words, expected) in cases {
+        let done = planish(dir.path(), &[words]);
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(expected) && !said.contains("with a level"), "{words:?}: {said}");
+    }
+}
+
+#[test]
 fn a_priority_that_readers_do_not_get_is_refused_before_the_program_runs() {
     let Some(nobody) = Nobody::new() else { return };
     let done = nobody.run(&[&CLOCK, &["-r", "10"], &TELLTALE]);
@@ -140,6 +159,11 @@ fn events_that_a_user_may_not_count_leave_the_others() {
     let total: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     assert!(total["events"][1]["value"].is_null() && total["events"][1]["reason"].is_string(), "{total}");
     assert!(total["events"][0]["value"].as_u64() > Some(0), "{total}");
+    // The members of a group that may not be counted are not counted for the same reason.
+    let group = "{sched:sched_switch,page-faults},task-clock";
+    let said = text(&nobody.run(&[&["stat", "-e", group, "--", "true"]]).stderr);
+    let shown = |event: &str| said.lines().any(|row| row.contains("<not permitted>") && row.contains(event));
+    assert!(shown("sched:sched_switch") && shown("page-faults"), "{said}");
     let alone = nobody.run(&[&["stat", "-e", "sched:sched_switch"], &TELLTALE]);
     assert_eq!((alone.status.code(), text(&alone.stdout)), (Some(2), String::new()));
     let wrong = nobody.run(&[&["stat", "-e", "page-fults,task-clock"], &TELLTALE]);

@@ -67,16 +67,12 @@ fn programs_of_every_kind_go_the_way_that_was_foreseen() {
     if has("clang-22") {
         checked += same(dir.path(), "8000000", &["clang-22", "-O1", "-c", source, "-o", "exceptions.o"]);
     }
-    let profile =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/llvm_autoprof.golden.textprof");
-    let show = format!(
-        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do {} profile show {profile}; done >shown",
+    // A Rust program; help is printed before planish starts the thread that waits for signals, so nothing races.
+    let help = format!(
+        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do {} record --help; done >shown",
         env!("CARGO_BIN_EXE_planish")
     );
-    // A thread of planish waits for signals, and what two threads do with one lock cannot be foreseen.
-    let recorded = record(dir.path(), &[&CHECKED[..], &["-c", OFTEN]].concat(), &["sh", "-c", &show]);
-    assert!(recorded.number("mismatches") <= 1, "{}", recorded.notes());
-    checked += recorded.number("checked");
+    checked += same(dir.path(), OFTEN, &["sh", "-c", &help]);
     assert!(checked >= 300, "only {checked} stops were checked");
 }
 

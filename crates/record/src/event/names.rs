@@ -86,7 +86,7 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<St
         .filter_map(|candidate| {
             let other = candidate.to_ascii_lowercase();
             let part = lower.len() >= 4 && other.contains(&lower);
-            let distance = if part { 1 } else { distance(&lower, &other) };
+            let distance = if part { 1 } else { strsim::levenshtein(&lower, &other) };
             (distance <= allowed).then_some((distance, Reverse(shared_start(&lower, &other)), candidate))
         })
         .collect();
@@ -97,25 +97,6 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<St
 
 fn shared_start(one: &str, other: &str) -> usize {
     one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()
-}
-
-/// Insertions, deletions and replacements that turn one into the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.chars().enumerate() {
-        let mut diagonal = index;
-        let mut left = index + 1;
-        let mut next = vec![left];
-        for (above, candidate) in row.iter().skip(1).zip(&other) {
-            let replaced = diagonal + usize::from(letter != *candidate);
-            left = replaced.min(left + 1).min(above + 1);
-            diagonal = *above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -16,6 +16,15 @@ const FIRST_RATE: f64 = 0.3;
 /// Processes whose last stop is remembered; most of more have ended.
 const MOST_PROCESSES: usize = 65_536;
 
+/// After a stop the program finds its caches cold: measured on SQLite, it then loses as much again as the stop took.
+const COLD: u32 = 1;
+
+/// What stops cost a program that stood still for so long: that time, and what cold caches take afterwards. It is what a
+/// [`Pace::Budget`] is about.
+pub fn with_cold_caches(stopped: Duration) -> Duration {
+    stopped + stopped * COLD
+}
+
 /// How the interval between stops is chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {

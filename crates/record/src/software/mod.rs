@@ -20,7 +20,7 @@ use crate::plan::{Planned, Sampling, Scope, dummy};
 use crate::sys::ForwardSignals;
 use crate::sys::files::FileLimit;
 use crate::{Ending, Error, Summary, attr, open};
-pub use budget::Pace;
+pub use budget::{Pace, with_cold_caches};
 use perfdata::attr_flag;
 use perfdata::write::Encoder;
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! What is done at each stop: look ahead, write a sample, choose when to stop next.
 
-use super::budget::Budget;
+use super::budget::{Budget, with_cold_caches};
 use super::check::{Checked, step_along};
 use super::look::{Known, Memory, registers};
 use super::text::Mapped;
@@ -23,8 +23,6 @@ const FLUSH: Duration = Duration::from_millis(100);
 const FLUSH_BYTES: usize = 1 << 20;
 /// Mismatches that are described, of those that are counted.
 const MOST_DESCRIBED: usize = 5;
-/// After a stop the program finds its caches cold: measured on SQLite, it then loses as much again as the stop took.
-const COLD: u32 = 1;
 /// Letting a thread go on, which its own part of the visit cannot measure.
 const RESUME: Duration = Duration::from_micros(8);
 
@@ -281,7 +279,7 @@ impl Visitor for Recorder<'_> {
             }
         }
         let cost = Duration::from_nanos(late) + began.elapsed() + RESUME;
-        self.budget.spent(cost + cost * COLD);
+        self.budget.spent(with_cold_caches(cost));
         Next { period: Some(self.budget.period()) }
     }
 

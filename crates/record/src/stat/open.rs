@@ -25,12 +25,20 @@ const KERNEL_ONLY: [u64; 3] = [3, 4, 11];
 /// Events as they are to be opened.
 pub(crate) struct Wanted {
     pub counters: Vec<Counter>,
-    /// Where each counts, when not everywhere.
-    cpus: Vec<Option<Vec<i32>>>,
-    weak: Vec<bool>,
-    cgroups: Vec<Option<Arc<Cgroup>>>,
+    /// How each of them is to be opened, in the same order.
+    ways: Vec<Way>,
     scope: Scope,
     pub notes: Vec<String>,
+}
+
+/// How an event is to be opened.
+struct Way {
+    /// Where it counts, when not everywhere.
+    cpus: Option<Vec<i32>>,
+    /// Its group may be broken up.
+    weak: bool,
+    /// The control group that it counts, when not everything.
+    cgroup: Option<Arc<Cgroup>>,
 }
 
 /// The counters of one thread or CPU.
@@ -50,15 +58,9 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
     let events = event::parse_for_counts(&texts, &Machine::here())?;
     let groups: Vec<usize> = events.iter().map(|event| event.leader).collect();
     let members = |leader: usize| groups.iter().filter(|other| **other == leader).count();
-    let mut wanted = Wanted {
-        counters: Vec::new(),
-        cpus: Vec::new(),
-        weak: Vec::new(),
-        cgroups: cgroups::each(&options.cgroups, events.len())?,
-        scope,
-        notes: Vec::new(),
-    };
-    for (index, event) in events.iter().enumerate() {
+    let mut wanted = Wanted { counters: Vec::new(), ways: Vec::new(), scope, notes: Vec::new() };
+    let cgroups = cgroups::each(&options.cgroups, events.len())?;
+    for (index, (event, cgroup)) in events.iter().zip(cgroups).enumerate() {
         let mut attr = event.attr.clone();
         // How precisely an event is placed matters to samples only, and the kernel refuses it of a counter.
         attr.flags &= !(3 << bit::PRECISE_AT);
@@ -84,11 +86,10 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
             .then(|| "it counts per CPU and not per process; count the system with -a".to_owned());
         let denied = event.denied.is_some();
         let refused = event.denied.clone().or(refused);
-        let cgroup = wanted.cgroups.get(index).and_then(Option::as_ref).map(|cgroup| cgroup.name.clone());
         let (name, leader) = (event.name.clone(), event.leader);
-        wanted.counters.push(Counter { name, attr, leader, unit, cgroup, refused, denied });
-        wanted.cpus.push(cpus);
-        wanted.weak.push(event.weak);
+        let in_group = cgroup.as_ref().map(|cgroup| cgroup.name.clone());
+        wanted.counters.push(Counter { name, attr, leader, unit, cgroup: in_group, refused, denied });
+        wanted.ways.push(Way { cpus, weak: event.weak, cgroup });
     }
     wanted.probe(options)?;
     if usual {
@@ -110,7 +111,9 @@ impl Wanted {
             let mut made: Vec<Option<Event>> = Vec::new();
             let mut broken = None;
             for index in 0..self.counters.len() {
-                let cpu = match self.cpus.get(index).and_then(Option::as_ref) {
+                let way = self.ways.get(index);
+                let weak = way.is_some_and(|way| way.weak);
+                let cpu = match way.and_then(|way| way.cpus.as_ref()) {
                     Some(own) => own.iter().copied().find(|cpu| on(&options.cpus, *cpu)).unwrap_or(first),
                     None => first,
                 };
@@ -121,14 +124,15 @@ impl Wanted {
                     continue;
                 }
                 if leader != index && made.get(leader).is_some_and(Option::is_none) {
-                    self.refuse(index, "the first event of its group cannot be counted".to_owned());
+                    let denied = self.counters.get(leader).is_some_and(|leader| leader.denied);
+                    self.refuse(index, "the first event of its group cannot be counted".to_owned(), denied);
                     made.push(None);
                     continue;
                 }
                 let opened = self.try_one(index, tid, cpu, made.get(leader).and_then(Option::as_ref));
                 match opened {
                     Ok(event) => made.push(Some(event)),
-                    Err(_) if leader != index && self.weak.get(index) == Some(&true) => {
+                    Err(_) if leader != index && weak => {
                         broken = Some(leader);
                         break;
                     }
@@ -137,9 +141,7 @@ impl Wanted {
                         return Err(failed(event.unwrap_or_default(), &error));
                     }
                     Err(error) => {
-                        self.refuse(index, reason(&error, leader != index));
-                        let denied = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
-                        self.counters.get_mut(index).into_iter().for_each(|counter| counter.denied = denied);
+                        self.refuse(index, reason(&error, leader != index), is_denied(&error));
                         made.push(None);
                     }
                 }
@@ -151,9 +153,9 @@ impl Wanted {
         }
     }
 
-    fn refuse(&mut self, index: usize, reason: String) {
+    fn refuse(&mut self, index: usize, reason: String, denied: bool) {
         if let Some(counter) = self.counters.get_mut(index) {
-            counter.refused = Some(reason);
+            (counter.refused, counter.denied) = (Some(reason), denied);
         }
     }
 
@@ -161,9 +163,7 @@ impl Wanted {
     fn try_one(&mut self, index: usize, tid: i32, cpu: i32, group: Option<&Event>) -> io::Result<Event> {
         let Some(counter) = self.counters.get_mut(index) else { return Err(io::Error::other("no event")) };
         let opened = Event::open(&counter.attr, tid, cpu, group);
-        let denied = opened
-            .as_ref()
-            .is_err_and(|error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)));
+        let denied = opened.as_ref().is_err_and(is_denied);
         let whole = counter.attr.flags & (flag::EXCLUDE_KERNEL | flag::EXCLUDE_USER) == 0;
         if !denied || !whole || self.scope == Scope::Cpus {
             return opened;
@@ -199,18 +199,9 @@ impl Wanted {
 
     /// The usual events stand alone, so that their numbers are their own.
     fn leave_out_rare(&mut self) {
-        let keep: Vec<bool> = self
-            .counters
-            .iter()
-            .map(|counter| counter.refused.is_none() || !RARE.contains(&counter.name.as_str()))
-            .collect();
-        let kept = |index: usize| keep.get(index).copied().unwrap_or(true);
-        let mut index = 0..;
-        self.counters.retain(|_| index.next().is_none_or(kept));
-        let mut index = 0..;
-        self.cpus.retain(|_| index.next().is_none_or(kept));
-        let mut index = 0..;
-        self.cgroups.retain(|_| index.next().is_none_or(kept));
+        let all = std::mem::take(&mut self.counters).into_iter().zip(std::mem::take(&mut self.ways));
+        let kept = |counter: &Counter| counter.refused.is_none() || !RARE.contains(&counter.name.as_str());
+        (self.counters, self.ways) = all.filter(|(counter, _)| kept(counter)).unzip();
         for (index, counter) in self.counters.iter_mut().enumerate() {
             counter.leader = index;
         }
@@ -226,7 +217,8 @@ impl Wanted {
     pub(crate) fn open(&self, tid: i32, cpu: i32, cpus: &[i32]) -> Result<Option<Slot>, Error> {
         let mut events: Vec<Option<Event>> = Vec::new();
         for (index, counter) in self.counters.iter().enumerate() {
-            let own = self.cpus.get(index).and_then(Option::as_ref);
+            let way = self.ways.get(index);
+            let own = way.and_then(|way| way.cpus.as_ref());
             // What one CPU counts for its neighbours is opened there, whichever of them are counted.
             let here = cpu < 0 || own.is_none_or(|own| own.contains(&cpu)) && on(cpus, cpu);
             if counter.refused.is_some() || !here {
@@ -235,7 +227,7 @@ impl Wanted {
             }
             let group = if counter.leader == index { None } else { events.get(counter.leader) };
             let group = group.and_then(Option::as_ref);
-            let cgroup = self.cgroups.get(index).and_then(Option::as_ref);
+            let cgroup = way.and_then(|way| way.cgroup.as_ref());
             let opened = match cgroup {
                 Some(cgroup) => Event::open_cgroup(&counter.attr, &cgroup.dir, cpu, group),
                 None => Event::open(&counter.attr, tid, cpu, group),
@@ -246,7 +238,7 @@ impl Wanted {
                     return Ok(None);
                 }
                 Err(error) => {
-                    let group = cgroup.map(|cgroup| cgroup.refused(&counter.name, &error));
+                    let group = cgroup.and_then(|cgroup| cgroup.refused(&counter.name, &error));
                     return Err(group.unwrap_or_else(|| failed(counter.name.clone(), &error)));
                 }
             }
@@ -263,6 +255,11 @@ fn on(chosen: &[i32], cpu: i32) -> bool {
 /// What no other event would survive either.
 fn is_fatal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOSYS | libc::ENOMEM))
+}
+
+/// What more rights would allow.
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
 fn failed(event: String, error: &io::Error) -> Error {

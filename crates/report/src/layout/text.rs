@@ -1,6 +1,6 @@
 //! Layouts on a terminal: the summary, the map of the text, one function.
 
-use super::{BlockView, FunctionView, LayoutSummary, LayoutView, VerifyResult, Worth};
+use super::{BlockView, FunctionView, HeatView, LayoutSummary, LayoutView, VerifyResult, Worth};
 use crate::compare::Screen;
 use crate::numbers::{bytes, count};
 use crate::style::Colour;
@@ -135,9 +135,10 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
 pub fn heat(view: &LayoutView, screen: Screen) -> String {
     let mut out = String::new();
     let (hot, warm, cold) = if screen.ascii { ('#', '+', '.') } else { ('█', '▒', '·') };
+    let width = ROW.min(screen.width.saturating_sub(20)).max(8);
+    let pages_a_cell = |map: &HeatView| map.pages.len().div_ceil(width * ROWS).max(1);
     for map in &view.heat {
-        let width = ROW.min(screen.width.saturating_sub(20)).max(8);
-        let each = map.pages.len().div_ceil(width * ROWS).max(1);
+        let each = pages_a_cell(map);
         let _ = writeln!(
             out,
             "{}  {} pages of {}: {} hot, {} warm, {} cold",
@@ -163,7 +164,7 @@ pub fn heat(view: &LayoutView, screen: Screen) -> String {
         }
         out.push('\n');
     }
-    let each = view.heat.iter().map(|map| map.pages.len().div_ceil(ROW * ROWS).max(1)).max().unwrap_or(1);
+    let each = view.heat.iter().map(pages_a_cell).max().unwrap_or(1);
     let cell = if each == 1 { "a page".to_owned() } else { format!("up to {each} pages, the hottest shown") };
     let _ = writeln!(
         out,

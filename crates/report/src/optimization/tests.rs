@@ -91,6 +91,13 @@ fn the_report_opens_with_the_result() {
 }
 
 #[test]
+fn another_programs_numbers_do_not_stand_for_the_results() {
+    let mut report = report();
+    report.measurements[0].comparisons[0].variant = "app.pgo".into();
+    assert_eq!(report.markdown().lines().next(), Some("# app: not measured"));
+}
+
+#[test]
 fn a_layout_is_told_with_its_scores_pages_and_objects() {
     let mut report = report();
     let program = Program { path: ".planish/app.layout".into(), ..Program::default() };

@@ -7,6 +7,7 @@ use crate::cli::{FINE, Global, NEGATIVE};
 use crate::progress::Bytes;
 use anyhow::{Context as _, bail};
 use clones::{Analysis, Closure, NodeId, Touched, analyse, closure, diff, hunks, scan, select, touched};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Say which functions change when some functions do: what a live patch must cover, and what shows it.
@@ -86,11 +87,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             let (old, new) = (read(old, global)?, read(new, global)?);
             let mut found = diff(&old, &new);
             if !function.is_empty() {
+                let mut asked = BTreeSet::new();
                 for name in function {
-                    select(&new, name).or_else(|_| select(&old, name))?;
+                    let (of, nodes) = match select(&new, name) {
+                        Ok(nodes) => (&new, nodes),
+                        Err(_) => (&old, select(&old, name)?),
+                    };
+                    asked.extend(nodes.iter().filter_map(|node| of.full_name(*node)));
                 }
-                let asked = |name: &str| function.iter().any(|asked| asked.rsplit(':').next() == Some(name));
-                found.retain(|difference| asked(&difference.function.1));
+                found.retain(|difference| asked.contains(&difference.function));
             }
             tell::differences(&found, *format)?;
             return Ok(if found.is_empty() { FINE } else { NEGATIVE });
@@ -158,17 +163,15 @@ fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<
         Some(String::from_utf8_lossy(&bytes).into_owned())
     };
     let found = touched(&analysis.graph, &hunks, &source);
-    for hunk in &hunks {
-        let misfit = source(&hunk.file).and_then(|text| Some((hunk.misfit(&text)?, text)));
-        if let Some((line, text)) = misfit {
-            let own = text.lines().nth(line as usize - 1).unwrap_or("the end of the file");
-            bail!(
-                "{name}: does not fit {}, line {line}: expected `{}`, found `{own}`; give the patch before it is applied, \
-                 and the sources of the build",
-                hunk.file,
-                hunk.quoted.get(&line).map_or("", String::as_str)
-            );
-        }
+    if let Some(misfit) = &found.misfit {
+        bail!(
+            "{name}: does not fit {}, line {}: expected `{}`, found `{}`; give the patch before it is applied, and the \
+             sources of the build",
+            misfit.file,
+            misfit.line,
+            misfit.expected,
+            misfit.found.as_deref().unwrap_or("the end of the file")
+        );
     }
     Ok(found)
 }

@@ -161,8 +161,9 @@ fn to_json(told: &Told<'_>) -> Value {
         value
     };
     let possible = |found: &Possible| {
+        let clang = is_clang(analysis, found.other);
         let flags: Vec<Value> = reliances(found.relation)
-            .map(|(what, flag)| json!({ "relies_on": what, "flag": flag }))
+            .map(|(what, flag)| json!({ "relies_on": what, "flag": (!clang).then_some(flag) }))
             .collect();
         let relation = if found.relation == Relation::Caller { "caller" } else { "callee" };
         let mut value = function_json(analysis, found.other);

@@ -11,11 +11,11 @@ pub use plan::{Plan, PlanOptions, plan};
 
 use super::aggregate;
 use super::inputs::{self, Selection};
+use super::percent::percent;
 use crate::cli::{FINE, Format, Global};
-use crate::output;
+use crate::output::{self, error_style, print};
 use anyhow::{Context, bail};
 use image::Image;
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,17 +82,6 @@ pub struct Source {
     pub clone_budget: f64,
     #[command(flatten)]
     pub selection: Selection,
-}
-
-/// A share that is not below zero.
-fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 =
-        text.trim_end_matches('%').parse().map_err(|_| "expected a number of percent".to_owned())?;
-    if number.is_finite() && number >= 0.0 {
-        Ok(number)
-    } else {
-        Err("expected 0 or more percent".to_owned())
-    }
 }
 
 /// Arguments of making a layout.
@@ -184,16 +173,4 @@ fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<P
     let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed, clone };
     let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
     plan(image, recorded.as_deref(), found, named, options)
-}
-
-/// Writes to standard output; a reader that has gone away ends the program as other tools end.
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
-}
-
-/// Colours on standard error where it is a terminal and the user does not object.
-fn error_style() -> report::Style {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    report::Style { colour: !unwanted && std::io::stderr().is_terminal() }
 }

@@ -163,6 +163,16 @@ impl Plan {
                 clone.over_budget, clone.budget_bytes
             ));
         }
+        if self.worth.unknown > 0 {
+            warnings.push(format!("{} blocks or edges of clones could not be placed", self.worth.unknown));
+        }
+        let inferred = self.build.inferred.iter().chain(self.stale.iter().map(|stale| &stale.inferred));
+        let bounded: u64 = inferred.map(|report| report.bounded_functions).sum();
+        if bounded > 0 {
+            warnings.push(format!(
+                "in {bounded} large functions flow repair ended before it found the nearest counts that fit"
+            ));
+        }
         if self.build.observed == layout::Observed::SamplesOnly {
             warnings.push(
                 "the recording has no branch stacks, so all edges are guessed from samples; planish record \

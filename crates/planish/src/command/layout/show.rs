@@ -1,9 +1,9 @@
 //! `planish layout show`: the map of the text before and after, and functions as they are laid out.
 
-use super::{Plan, Source, VERSION, from, print};
+use super::{Plan, Source, VERSION, from};
 use crate::cli::{FINE, Format, Global};
 use crate::command::compare::tell::screen;
-use crate::output;
+use crate::output::{self, print};
 use anyhow::bail;
 use layout::heat::{self, Heat, HeatMap};
 use layout::write::order::{Part, symbol};
@@ -110,7 +110,7 @@ fn function(plan: &Plan, name: &str) -> anyhow::Result<FunctionView> {
     let id = |block: &BlockIndex| function.blocks.get(block.0 as usize).map_or(u32::MAX, |block| block.id.0);
     view.paths = placed.clones.iter().map(|path| path.0.iter().map(id).collect()).collect();
     for (number, cluster) in (0u32..).zip(&placed.clusters) {
-        let entry = cluster.contains(&Placed { block: BlockIndex(0), clone: 0 });
+        let entry = cluster.contains(&Placed::ENTRY);
         let part = if entry { Part::Entry } else { Part::Part(number) };
         let symbol = symbol(function.names.first().map_or("", String::as_str), part);
         let place = plan.layout.hot.iter().position(|at_| at_.layout == at && at_.cluster == number);

@@ -1,8 +1,9 @@
 //! `planish layout verify` and `check`: does a program have the layout, would a compiler take the file.
 
-use super::{Source, VERSION, from, print};
+use super::{Source, VERSION, from};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::compare::tell::screen;
+use crate::output::print;
 use anyhow::{Context, bail};
 use image::Image;
 use layout::verify::{Applied, Verification, verify};

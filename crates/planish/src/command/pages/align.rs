@@ -1,7 +1,8 @@
 //! `planish pages align`: rewrites the offsets of a program or library.
 
-use super::{print, print_json, size};
+use super::{print_json, size};
 use crate::cli::{FINE, Format, Global};
+use crate::output::print;
 use std::path::PathBuf;
 use superpages::Writes;
 
@@ -28,7 +29,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let done = superpages::align(&args.input, &args.output, args.fill, Writes::Large)?;
     match args.format {
-        Format::Json => print_json("planish pages align", &done)?,
+        Format::Json => print_json("planish-pages-align", &done)?,
         Format::Text if global.quiet => {}
         Format::Text => {
             let before = superpages::percent(done.eligible_before, done.text_bytes);

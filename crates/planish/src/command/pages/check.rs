@@ -1,7 +1,9 @@
 //! `planish pages check`: which bytes of text can lie on superpages, and why the others cannot.
 
-use super::{print, print_json, size};
+use super::{print_json, size};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::command::percent::percent_of_all;
+use crate::output::print;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use superpages::{Arch, Assessment, Kind};
@@ -19,7 +21,7 @@ pub struct Args {
     #[arg(long)]
     system: bool,
     /// Exit with 1 when less than this share of the text of a file is eligible
-    #[arg(long, value_name = "PCT", value_parser = super::per_cent)]
+    #[arg(long, value_name = "PCT", value_parser = percent_of_all)]
     min: Option<f64>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
@@ -70,7 +72,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         other_elf,
     };
     match args.format {
-        Format::Json => print_json("planish pages check", &report)?,
+        Format::Json => print_json("planish-pages-check", &report)?,
         Format::Text if args.system => print(&table(&report))?,
         Format::Text => {
             print(&report.files.iter().map(|file| details(file, global.verbose)).collect::<String>())?

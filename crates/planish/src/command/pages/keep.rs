@@ -1,7 +1,8 @@
 //! `planish pages keep`: holds text in memory until ended.
 
-use super::{print, size, warm};
+use super::{size, warm};
 use crate::cli::{FINE, Global, NEGATIVE};
+use crate::output::print;
 use anyhow::Context as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -12,7 +12,7 @@ mod verify;
 mod warm;
 
 use crate::cli::Global;
-use std::io::Write as _;
+use crate::output::print;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,29 +71,16 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 fn print_json(kind: &'static str, content: &impl serde::Serialize) -> anyhow::Result<()> {
     #[derive(serde::Serialize)]
     struct Object<'a, T> {
-        format: &'static str,
+        schema: &'static str,
         version: u32,
         #[serde(flatten)]
         content: &'a T,
     }
-    let text = serde_json::to_string_pretty(&Object { format: kind, version: 1, content })?;
+    let text = serde_json::to_string_pretty(&Object { schema: kind, version: 1, content })?;
     print(&(text + "\n"))
 }
 
-fn print(text: &str) -> anyhow::Result<()> {
-    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
-}
-
-/// Bytes as people read them, in KiB or MiB.
+/// Bytes as people read them.
 fn size(bytes: u64) -> String {
-    match bytes {
-        0..=0xf_ffff => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-    }
-}
-
-/// Reads a percentage from 0 to 100.
-fn per_cent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').parse().ok().filter(|pct: &f64| (0.0..=100.0).contains(pct));
-    number.ok_or_else(|| "it is no percentage from 0 to 100".to_owned())
+    report::bytes(bytes as f64)
 }

@@ -1,7 +1,8 @@
 //! `planish pages probe`: which mechanisms work here, by trying.
 
-use super::{print, print_json};
+use super::print_json;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output::print;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use superpages::{Backing, Probe};
@@ -39,7 +40,7 @@ pub fn run(args: &Args, _global: &Global) -> anyhow::Result<u8> {
     };
     let report = Report { probe, backing, no_backing };
     match args.format {
-        Format::Json => print_json("planish pages probe", &report)?,
+        Format::Json => print_json("planish-pages-probe", &report)?,
         Format::Text => print(&text(args, &report))?,
     }
     Ok(if report.probe.file_backed { FINE } else { NEGATIVE })

@@ -1,7 +1,9 @@
 //! `planish pages verify`: a map of every 2 MiB of a process's text.
 
-use super::{print, print_json, size};
+use super::{print_json, size};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::command::percent::percent_of_all;
+use crate::output::print;
 use std::fmt::Write as _;
 use superpages::Verification;
 
@@ -14,7 +16,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     file: Option<String>,
     /// Exit with 1 when less than this share lies on superpages
-    #[arg(long, value_name = "PCT", value_parser = super::per_cent)]
+    #[arg(long, value_name = "PCT", value_parser = percent_of_all)]
     min: Option<f64>,
     /// What --min is a share of
     #[arg(long, value_enum, default_value_t = Of::Resident)]
@@ -35,7 +37,7 @@ enum Of {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let found = superpages::verify(args.pid, args.file.as_deref())?;
     match args.format {
-        Format::Json => print_json("planish pages verify", &found)?,
+        Format::Json => print_json("planish-pages-verify", &found)?,
         Format::Text => print(&text(&found, global.verbose))?,
     }
     if let Some(why) = &found.no_map {

@@ -1,7 +1,8 @@
 //! `planish pages warm`: reads text into superpages of the page cache.
 
-use super::{print, print_json, size};
+use super::{print_json, size};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output::print;
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 use superpages::Warmed;
@@ -46,7 +47,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         files,
     };
     match args.format {
-        Format::Json => print_json("planish pages warm", &report)?,
+        Format::Json => print_json("planish-pages-warm", &report)?,
         Format::Text => {
             for file in report.files.iter().filter(|file| shown(file, global)) {
                 print(&line(file))?;

@@ -3,6 +3,7 @@
 use super::stream_args::StreamArgs;
 use crate::cli::Format;
 use record::live::{self, Rate, Sampling, Target};
+use record::plan;
 use record::settings::{BranchFilter, CallGraph, Clock, Registers};
 use record::software;
 use std::ffi::OsString;
@@ -152,10 +153,9 @@ pub struct Args {
 
 /// A number, or the kernel's own limit.
 fn frequency(text: &str) -> Result<u64, String> {
-    const MOST: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
     if text == "max" {
-        let limit = std::fs::read_to_string(MOST).ok().and_then(|text| text.trim().parse().ok());
-        return limit.ok_or_else(|| format!("cannot read {MOST}; give a number"));
+        let unknown = || format!("cannot read {}; give a number", plan::HIGHEST_FREQUENCY);
+        return plan::highest_frequency().ok_or_else(unknown);
     }
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     number.ok_or_else(|| "it is no number from 1 to 1000000, and not `max`".to_owned())
@@ -306,10 +306,9 @@ impl Args {
                 .filter(|delay| *delay > 0)
                 .map(Duration::from_millis),
             wait: self.delay == Some(WAIT),
-            overwrite: self.streams.overwrite,
-            cgroups: !self.cgroups.is_empty(),
             namespaces: self.namespaces,
             switch_events: self.switch_events,
+            ..Sampling::default()
         };
         let cpus = self.cpus.as_deref().map(live::cpu_list).transpose()?.unwrap_or_default();
         Ok(live::Options {
