@@ -73,7 +73,13 @@ pub fn compiler(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {
             note("compiled", arguments);
             run(compiler, &with_list(arguments, &store.list(&profile.whole)?))
         }
-        (None, _, Some(profile)) => run(compiler, &profile.renamed(arguments, &store)?),
+        (None, _, Some(profile)) => {
+            // With ThinLTO the linker compiles, so the layout is applied although no object was noted.
+            if profile.is_named_in(arguments) {
+                log("");
+            }
+            run(compiler, &profile.renamed(arguments, &store)?)
+        }
         (_, _, None) => run(compiler, arguments),
     }
 }
@@ -140,13 +146,19 @@ fn with_options<const N: usize>(options: [OsString; N], arguments: &[OsString]) 
     options.into_iter().chain(arguments.iter().cloned()).collect()
 }
 
-/// A line of the log. Several compilers write at once: a short line appended to a file arrives whole.
+/// A line of the log.
 fn note(word: &str, what: &[OsString]) {
+    let what: Vec<String> = what.iter().map(|w| w.to_string_lossy().replace('\n', " ")).collect();
+    log(&format!("{word} {}\n", what.join(" ")));
+}
+
+/// Makes the log and appends to it. Several compilers write at once: a short line appended to a file arrives whole.
+fn log(text: &str) {
     let Some(out) = std::env::var_os("PLANISH_OUT") else { return };
     let path = Path::new(&out).join(LOG);
-    let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) else { return };
-    let what: Vec<String> = what.iter().map(|w| w.to_string_lossy().replace('\n', " ")).collect();
-    let _ = file.write_all(format!("{word} {}\n", what.join(" ")).as_bytes());
+    if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
+        let _ = file.write_all(text.as_bytes());
+    }
 }
 
 fn run(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {

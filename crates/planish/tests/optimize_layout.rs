@@ -82,9 +82,11 @@ impl Project {
 
     /// Whether clang can build a program that counts: the library of counters is a package of its own.
     fn instrumented(&self) -> bool {
+        // Not in the project's own folder, whose files are its sources.
+        let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("clang-22");
-        command.args(["-fprofile-generate", "-shared", "-o", "counting", "help.c"]);
-        command.current_dir(self.folder.path()).output().unwrap().status.success()
+        command.args(["-fprofile-generate", "-shared", "-o"]).arg(folder.path().join("counting"));
+        command.arg(self.at("help.c")).output().unwrap().status.success()
     }
 
     /// Runs `planish optimize` and gives its report.
@@ -173,9 +175,9 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     let code = |name: &str| std::fs::read(project.at(name)).unwrap();
     assert!(code("by-hand") == code(".planish/app.layout"), "two relinks of one layout differ");
 
-    // A layout that says less about walk.c: that object is compiled anew, main.c's is taken from the last relink.
+    // A layout that says less about walk.c, without its static function (`_ZL4stepj.__uniq.N`): that object is compiled anew, main.c's is taken from the last relink.
     let list = std::fs::read_to_string(project.at(".planish/app_cc_profile.txt")).unwrap();
-    let kept = list.lines().take_while(|line| !line.starts_with("f step"));
+    let kept = list.lines().take_while(|line| !(line.starts_with("f ") && line.contains("step")));
     let less: String = kept.map(|line| format!("{line}\n")).collect();
     assert!(less.len() < list.len() && less.lines().any(|line| line.starts_with("f ")), "{list}");
     std::fs::write(project.at("less_cc_profile.txt"), less).unwrap();

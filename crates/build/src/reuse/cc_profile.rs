@@ -68,12 +68,7 @@ impl CcText {
 
     /// Arguments of a link in which the profile's name is one with its hash.
     pub(super) fn renamed(&self, arguments: &[OsString], store: &Store) -> Result<Vec<OsString>, Error> {
-        let path = self.path.to_string_lossy().into_owned();
-        let names_it = |argument: &OsString| {
-            let flag = argument.to_str().and_then(|a| a.strip_suffix(&path));
-            flag.filter(|flag| flag.ends_with("--lto-basic-block-sections=")).map(str::to_owned)
-        };
-        let swap = |argument: &OsString| match names_it(argument) {
+        let swap = |argument: &OsString| match self.named_in(argument) {
             Some(flag) => {
                 let mut word = OsString::from(flag);
                 word.push(store.list(&self.whole)?);
@@ -82,6 +77,17 @@ impl CcText {
             None => Ok(argument.clone()),
         };
         arguments.iter().map(swap).collect()
+    }
+
+    /// Whether the linker is told to apply it.
+    pub(super) fn is_named_in(&self, arguments: &[OsString]) -> bool {
+        arguments.iter().any(|argument| self.named_in(argument).is_some())
+    }
+
+    /// The flag with which an argument hands it to the linker.
+    fn named_in<'a>(&self, argument: &'a OsString) -> Option<&'a str> {
+        let flag = argument.to_str()?.strip_suffix(&*self.path.to_string_lossy())?;
+        flag.ends_with("--lto-basic-block-sections=").then_some(flag)
     }
 }
 

@@ -168,10 +168,9 @@ fn cpu_records_branches() -> bool {
     })
 }
 
-/// Only nightly builds of rustc take a sample profile.
+/// Sample profiles are handed to rustc with `-Z`, which nightly builds take, and others with RUSTC_BOOTSTRAP=1.
 fn nightly_rust() -> bool {
-    let version = std::process::Command::new("rustc").arg("--version").output();
-    version.is_ok_and(|v| String::from_utf8_lossy(&v.stdout).contains("nightly"))
+    std::process::Command::new("rustc").arg("-Zhelp").output().is_ok_and(|said| said.status.success())
 }
 
 /// The library that clang would link an instrumented program with, where it is not there. Debian packs it apart.

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Builds planish into $PLANISH_OUT with the flags that planish hands over. Called by `planish optimize`; RUSTC_BOOTSTRAP=1
+# lets a stable rustc take the sample profile.
+set -eu
+cd "$(dirname "$0")/../.."
+: "${PLANISH_OUT:?names the directory to build into}" "${PLANISH_CC:?}"
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+profile=$(printf '%s' "${PLANISH_RUSTFLAGS-}" | sed -n 's/.*-Zprofile-sample-use=\([^ ]*\).*/\1/p')
+# cargo does not see that a profile under the same name has changed, so the crates of each lie in a directory of its own.
+key=$({ printf '%s' "${PLANISH_RUSTFLAGS-}"; [ -z "$profile" ] || cat "$profile"; } | sha256sum | cut -c 1-16)
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/planished/$key"
+export CARGO_PROFILE_RELEASE_LTO=off
+export RUSTFLAGS="-Clinker-plugin-lto ${PLANISH_RUSTFLAGS-}"
+variable=CARGO_TARGET_$(printf '%s' "$host" | tr 'a-z-' 'A-Z_')_LINKER
+export "$variable=$PLANISH_CC"
+
+# What belongs to the last link alone goes to the last crate alone: the others are compiled once for all links.
+set --
+for flag in ${PLANISH_LDFLAGS-}; do set -- "$@" "-Clink-arg=$flag"; done
+cargo rustc --release --locked --target "$host" -p planish --bin planish -- "$@"
+cp "$CARGO_TARGET_DIR/$host/release/planish" "$PLANISH_OUT/planish"
