@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software fuzz build fmt clippy msrv licences clean
+.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software bench-layout planished fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -28,6 +28,14 @@ bench: ## planish beside its peers, the error rates of compare, software branch 
 	@scripts/bench-record.sh
 	@scripts/bench-software.sh
 	@scripts/bench-clones.sh
+	@scripts/bench-layout.sh
+
+bench-layout: setup ## layouts of SQLite beside BOLT: taken branches, L1i misses, CPU time (40 minutes); writes measurements/
+	@scripts/setup.sh bench
+	@scripts/bench-layout.sh
+
+planished: setup ## planish rebuilt with a profile and a layout of itself, beside the plain build; writes measurements/
+	@scripts/planished.sh
 
 bench-record: ## planish record beside perf record (root); writes measurements/
 	@scripts/bench-record.sh

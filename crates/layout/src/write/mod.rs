@@ -3,7 +3,7 @@
 //! | file | for | module |
 //! |---|---|---|
 //! | cc profile, version 0 and 1 | clang `-fbasic-block-sections=list=FILE` | [`cc`], read by [`read_cc`], judged by [`check`] |
-//! | ld profile, symbol order | lld and mold `--symbol-ordering-file` | [`order`] |
+//! | ld profile, symbol order | lld `--symbol-ordering-file` | [`order`] |
 //! | section order | GNU ld, gold, for code of `-ffunction-sections` | [`sections`] |
 //! | fdata, pre-aggregated text | `llvm-bolt` | [`bolt`] |
 //!

@@ -1,4 +1,5 @@
-//! Orders of symbols: the ld profile (sections of a cc profile) and the order of functions, for lld and mold.
+//! Orders of symbols: the ld profile (sections of a cc profile) and the order of functions, for lld. (mold 1.10 takes
+//! no order of functions.)
 //!
 //! One symbol a line. Linkers place the section of a symbol where the symbol stands first, warn about symbols that they
 //! do not know (lld: `--no-warn-symbol-ordering`), and put everything else behind. The names of the sections are

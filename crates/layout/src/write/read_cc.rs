@@ -122,11 +122,7 @@ impl Reader {
             }
             'c' => self.cluster(&values),
             'p' => self.path(&values),
-            'g' | 'h' | 't' => {
-                self.ignored(format!(
-                    "`{specifier}` lines (counts, hashes, prefetch targets) are not read here"
-                ));
-            }
+            'g' | 'h' | 't' => self.annotations(specifier, &values),
             other => {
                 let known = "@, m, f, p, c, g, h or t";
                 self.fatal(self.line, format!("expected a line that begins with {known}, found `{other}`"));
@@ -239,6 +235,47 @@ impl Reader {
         }
         if let Some(function) = self.current() {
             function.paths.push(path);
+        }
+    }
+
+    /// What a cc profile may say beside clusters and paths: `g`, the counts of blocks and their edges
+    /// (`id:count,to:count,…`), `h`, hashes of blocks (`id:hex`), `t`, targets of prefetches (`id,call`). It changes no
+    /// cluster, so only its form is looked at.
+    fn annotations(&mut self, specifier: char, values: &[&str]) {
+        let block = |text: &str| {
+            let (id, clone) = text.split_once('.').unwrap_or((text, "0"));
+            id.parse::<u32>().is_ok() && clone.parse::<u32>().is_ok()
+        };
+        let counted = |text: &str| {
+            let (id, count) = text.split_once(':').unwrap_or((text, ""));
+            block(id) && count.parse::<u64>().is_ok()
+        };
+        for value in values {
+            let (fine, expected) = match specifier {
+                // An empty line of counts is the only empty one that clang takes.
+                'g' => (
+                    (values.len() == 1 && value.is_empty()) || value.split(',').all(counted),
+                    "id:count,to:count,…",
+                ),
+                'h' => {
+                    let (id, hash) = value.split_once(':').unwrap_or((value, ""));
+                    (
+                        id.parse::<u32>().is_ok() && u64::from_str_radix(hash, 16).is_ok(),
+                        "id:hash in hexadecimal digits",
+                    )
+                }
+                _ => {
+                    let (id, call) = value.split_once(',').unwrap_or((value, ""));
+                    (block(id) && call.parse::<u32>().is_ok(), "id,number of the call")
+                }
+            };
+            if !fine {
+                self.fatal(
+                    self.line,
+                    format!("expected `{expected}` in a line of `{specifier}`, found `{value}`"),
+                );
+                return;
+            }
         }
     }
 

@@ -292,8 +292,7 @@ fn linkers_order_functions_by_symbols_and_by_sections() {
         let mut ways = vec![
             ("bfd", &["ld.bfd"][..], format!("-Wl,-T,{}", script.display())),
             ("gold", &["ld.gold"][..], format!("-Wl,--section-ordering-file={}", gold.display())),
-            ("lld", &["ld.lld", "ld.lld-22"][..], by_symbols.clone()),
-            ("mold", &["ld.mold"][..], by_symbols),
+            ("lld", &["ld.lld", "ld.lld-22"][..], by_symbols),
         ];
         if gnu_ld_takes_section_orders() {
             ways.push((

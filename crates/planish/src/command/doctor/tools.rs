@@ -184,13 +184,15 @@ fn rust() -> Finding {
     let text = output_of(&rustc, &["-vV"]).unwrap_or_default();
     let llvm = text.lines().find_map(|line| line.strip_prefix("LLVM version: ")).unwrap_or("unknown");
     let found = format!("{name} with LLVM {llvm}");
-    if text.contains("nightly") || text.contains("-dev") {
+    // Whoever knows the switch may use it with a stable compiler.
+    if output_of(&rustc, &["-Zhelp"]).is_some_and(|help| help.contains("profile-sample-use")) {
         return Finding::good(subject, format!("{found}: -Zprofile-sample-use"));
     }
     Finding::limited(
         subject,
         format!("{found}: sample profiles are a nightly option"),
-        "a nightly compiler with -Zprofile-sample-use; needed only for programs written in Rust",
+        "a nightly compiler with -Zprofile-sample-use, or RUSTC_BOOTSTRAP=1 in the environment; needed only for programs \
+         written in Rust",
     )
 }
 

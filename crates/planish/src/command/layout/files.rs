@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub enum Emit {
     /// Clusters of blocks for clang and the order of their sections for lld: PREFIX_cc_profile.txt, PREFIX_ld_profile.txt
     Propeller,
-    /// Order of functions for lld and mold (--symbol-ordering-file): PREFIX_symbol_order.txt
+    /// Order of functions for lld (--symbol-ordering-file): PREFIX_symbol_order.txt
     SymbolOrder,
     /// Order of functions for GNU ld 2.43 and newer (--section-ordering-file): PREFIX_section_order.txt
     SectionOrder,
