@@ -87,23 +87,30 @@ if [ "$orders" -gt 1 ]; then
   "$planish" compare "${rest[@]}" --rounds 6 --metric cpu --code-metrics --format json -- {bin} eval "$eval" \
     >"$work/rest.json" || [ $? = 1 ]
 fi
+# The recorded workload itself: what another input changes in the ratios.
+# shellcheck disable=SC2086  # words
+"$planish" compare "${first[@]}" "${rest[@]:1}" --rounds 6 --metric cpu --code-metrics --format json -- {bin} $train \
+  >"$work/trained.json" || [ $? = 1 ]
 
 out=measurements/$(date +%F)-$name.md
-python3 - "$work" "$orders" "$rounds" "$train" "$eval" "${kinds[@]}" >"$out" <<'P'
+python3 - "$work" "$orders" "$rounds" "$train" "eval $eval" "${kinds[@]}" >"$out" <<'P'
 import datetime, json, os, platform, statistics, sys
 work, orders, rounds, train, evaluated, *kinds = sys.argv[1:]
 first = json.load(open(f"{work}/first.json"))
-documents = [first] + ([json.load(open(f"{work}/rest.json"))] if int(orders) > 1 else [])
-metrics = {}
-for document in documents:
-    for variant in document["variants"]:
-        (metrics[variant["name"]],) = variant["code_metrics"].values()
+def read(*names):
+    found = {}
+    for name in names:
+        for variant in json.load(open(f"{work}/{name}.json"))["variants"]:
+            (found[variant["name"]],) = variant["code_metrics"].values()
+    return found
+metrics = read("first", "rest") if int(orders) > 1 else read("first")
+trained = read("trained")
 cpu = {row["variant"]: row for row in first["comparisons"]}
 model = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
 print(f"# Layouts of SQLite beside BOLT, {datetime.date.today()}\n")
 print(f"`scripts/bench-layout.sh` on {model}, {os.cpu_count()} CPUs, Linux {platform.release()}. One AutoFDO program (clang 22 and lld, static),")
 print(f"recorded {orders} times on `shop {train}` with sampling periods around 1,000 taken branches; each recording gives one order of every")
-print(f"kind. Measured on `shop eval {evaluated}`, another workload. Medians over the orders, range in brackets; taken branches and L1i")
+print(f"kind. Measured on `shop {evaluated}`, another workload. Medians over the orders, range in brackets; taken branches and L1i")
 print(f"misses from the emulated CPU of [layout metrics](../docs/code-metrics.md), CPU time of the first orders by compare, {rounds} rounds.\n")
 print("| program | taken branches | AutoFDO = 1 | L1i misses | AutoFDO = 1 | CPU time, AutoFDO = 1 | verdict |")
 print("|---|---|---|---|---|---|---|")
@@ -114,18 +121,24 @@ def cell(values, of):
     return f"{middle:,.0f}{spread} | {middle / of:.3f}"
 names = {"layout": "AutoFDO + layout", "clones": "AutoFDO + layout with clones", "bolt-own": "AutoFDO + BOLT, its own functions",
          "bolt-all": "AutoFDO + BOLT, the C library too", "o2": "`-O2`", "afdo": "AutoFDO"}
-medians = {}
+keys = ("taken_branches", "l1i_misses")
+def members(kind):
+    return [kind] if kind in ("o2", "afdo") else [f"{kind}-{i}" for i in range(int(orders))]
+def median(found, kind, key):
+    return statistics.median(found[name][key] for name in members(kind))
 for kind in ["o2", "afdo", *kinds]:
-    runs = [metrics[n] for n in ([kind] if kind in ("o2", "afdo") else [f"{kind}-{i}" for i in range(int(orders))])]
-    row = cpu.get(kind if kind in ("o2", "afdo") else f"{kind}-0")
+    row = cpu.get(members(kind)[0])
     time = "1 | base" if row is None else "{:.3f} ({:.3f} to {:.3f}) | {}".format(row["effect"], *row["interval"], row["verdict"])
-    cells = [cell([run[key] for run in runs], base[key]) for key in ("taken_branches", "l1i_misses")]
-    medians[kind] = [statistics.median(run[key] for run in runs) for key in ("taken_branches", "l1i_misses")]
+    cells = [cell([metrics[name][key] for name in members(kind)], base[key]) for key in keys]
     print(f"| {names[kind]} | {cells[0]} | {cells[1]} | {time} |")
-print("\n| beside BOLT | taken branches, its own functions | everything | L1i misses, its own functions | everything |")
-print("|---|---|---|---|---|")
+print("\n| beside BOLT | input | taken branches, its own functions | everything | L1i misses, its own functions | everything |")
+print("|---|---|---|---|---|---|")
 for kind in ("layout", "clones"):
-    ratios = [medians[kind][m] / medians[bolt][m] for m in (0, 1) for bolt in ("bolt-own", "bolt-all")]
-    print(f"| {names[kind]} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
+    for found, which in ((metrics, f"`{evaluated}`, another"), (trained, f"`{train}`, the recorded one")):
+        ratios = [median(found, kind, key) / median(found, bolt, key) for key in keys for bolt in ("bolt-own", "bolt-all")]
+        print(f"| {names[kind]} | {which} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
 P
+# Every number beside the table.
+{ printf '{"first":'; cat "$work/first.json"; [ "$orders" -eq 1 ] || { printf ',"rest":'; cat "$work/rest.json"; }
+  printf ',"trained":'; cat "$work/trained.json"; printf '}\n'; } | sed "s|$target/|target/|g" >"${out%.md}.json"
 say "$out"

@@ -11,7 +11,7 @@ profile=$(printf '%s' "${PLANISH_RUSTFLAGS-}" | sed -n 's/.*-Zprofile-sample-use
 key=$({ printf '%s' "${PLANISH_RUSTFLAGS-}"; [ -z "$profile" ] || cat "$profile"; } | sha256sum | cut -c 1-16)
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/planished/$key"
 export CARGO_PROFILE_RELEASE_LTO=off
-export RUSTFLAGS="-Clinker-plugin-lto ${PLANISH_RUSTFLAGS-}"
+export RUSTFLAGS="-Clinker-plugin-lto -Clink-arg=-fuse-ld=lld ${PLANISH_RUSTFLAGS-}"
 variable=CARGO_TARGET_$(printf '%s' "$host" | tr 'a-z-' 'A-Z_')_LINKER
 export "$variable=$PLANISH_CC"
 
