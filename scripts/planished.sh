@@ -59,18 +59,25 @@ model = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if lin
 print(f"# planish on planish, {datetime.date.today()}\n")
 print(f"`scripts/planished.sh` on {model}, {os.cpu_count()} CPUs, Linux {platform.release()}. Trained on `planish aggregate` and `planish profile` of")
 print(f"one recording, measured by compare on `planish aggregate` of another, {rounds} rounds in turns; ratios with their 95 % intervals.\n")
-print("| program | text, bytes | taken branches | L1i misses | CPU time | verdict | wall time | verdict |")
-print("|---|---|---|---|---|---|---|---|")
-def ratio(document, variant, metric):
-    for row in document["comparisons"]:
-        if (row["variant"], row["metric"]) == (variant, metric):
-            return "{:.3f} ({:.3f} to {:.3f}) | {}".format(row["effect"], *row["interval"], row["verdict"])
-    return "1 | base"
+print("| program | text, bytes | taken branches | L1i misses | CPU time | verdict | wall time |")
+print("|---|---|---|---|---|---|---|")
+def row(document, variant):
+    return next((row for row in document["comparisons"] if row["variant"] == variant), None)
+def told(effect, interval):
+    return f"{effect:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
+def wall(row):
+    effect = next(other["effect"] for other in row["others"] if other["name"] == "wall")
+    return told(effect["ratio"], effect["interval"])
 for variant in plain["variants"]:
     (metrics,) = variant["code_metrics"].values()
-    name = variant["name"]
-    print(f"| {name} | {variant['sizes']['text']:,} | {metrics['taken_branches']:,.0f} | {metrics['l1i_misses']:,.0f} | {ratio(plain, name, 'cpu')} | {ratio(plain, name, 'wall')} |")
-print("\n`plain`: `cargo build --release`. `base`: the same code compiled by lld from rustc's bitcode, without a profile.\n")
-print(f"The layout beside AutoFDO alone: CPU time {ratio(on_top, 'layout', 'cpu')}, wall time {ratio(on_top, 'layout', 'wall')}.".replace(" | ", ", "))
+    found = row(plain, variant["name"])
+    times = "1 | base | 1" if found is None else f"{told(found['effect'], found['interval'])} | {found['verdict']} | {wall(found)}"
+    print(f"| {variant['name']} | {variant['sizes']['text']:,} | {metrics['taken_branches']:,.0f} | {metrics['l1i_misses']:,.0f} | {times} |")
+print("\n`plain`: `cargo build --release`. `base`: the same code compiled by lld from rustc's bitcode, without a profile. `text` is what `size`")
+print("calls text. Branches and misses are those of one run under emulation, summed over its threads.\n")
+found = row(on_top, "layout")
+print(f"The layout beside AutoFDO alone: CPU time {told(found['effect'], found['interval'])}, {found['verdict']}; wall time {wall(found)}.")
 P
+{ printf '{"plain":'; cat "$made/plain.json"; printf ',"on-top":'; cat "$made/on-top.json"; printf '}\n'; } |
+  sed "s|$PWD/||g; s|$target/|target/|g" >"${out%.md}.json"
 echo "planished: $out"
