@@ -138,6 +138,12 @@ for kind in ("layout", "clones"):
         ratios = [median(found, kind, key) / median(found, bolt, key) for key in keys for bolt in ("bolt-own", "bolt-all")]
         print(f"| {names[kind]} | {which} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
 P
+say "ordering synthetic programs of 1,000 to 100,000 blocks"
+{
+  printf '\n## Time and memory of ordering\n\n`cargo run --release -p layout --example order_bench`: synthetic programs by blocks, %s threads.\n\n```\n' "$(nproc)"
+  "$CARGO" run -q --release --locked -p layout --example order_bench
+  echo '```'
+} >>"$out"
 # Every number beside the table.
 { printf '{"first":'; cat "$work/first.json"; [ "$orders" -eq 1 ] || { printf ',"rest":'; cat "$work/rest.json"; }
   printf ',"trained":'; cat "$work/trained.json"; printf '}\n'; } | sed "s|$target/|target/|g" >"${out%.md}.json"
