@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! Callgraph clone;ORIGINAL;order;file;line;column;COPY;order;file;line;column;reason           (gcc 7.1 and later)
-//! Callgraph clone;COPY;order;file;line;column;<-;ORIGINAL;order;file;line;column;optimization:;reason      (before)
+//! Callgraph clone;ORIGINAL;order;file;line;column;<-;COPY;order;file;line;column;optimization:;reason      (before)
 //! Callgraph removal;NAME;order;file;line;column
 //! ```
 //!
 //! Names are those of the assembler. "inlining to" says that the original's body went into the second function; any
-//! other reason is the kind of copy. Source: gcc, `gcc/cgraphclones.cc` and `gcc/ipa-inline-transform.cc`.
+//! other reason is the kind of copy. The arrow of the older form points from the copy to what it was made of; SUSE's
+//! kgraft-analysis-tool quotes `ovl_setxattr.part.3 … <- … ovl_setxattr … inlining to`, a part that went back into its
+//! function. Source: gcc, `gcc/cgraphclones.cc` and `gcc/ipa-inline-transform.cc`.
 
 use crate::graph::{Place, Reason};
 
@@ -55,7 +57,7 @@ pub fn line(text: &str) -> Result<Line<'_>, &'static str> {
         ["Callgraph clone", a, _, af, al, _, b, _, bf, bl, _, reason] => {
             Ok(Line::Clone { from: named(a, af, al)?, to: named(b, bf, bl)?, reason: self::reason(reason) })
         }
-        ["Callgraph clone", b, _, bf, bl, _, "<-", a, _, af, al, _, "optimization:", reason] => {
+        ["Callgraph clone", a, _, af, al, _, "<-", b, _, bf, bl, _, "optimization:", reason] => {
             Ok(Line::Clone { from: named(a, af, al)?, to: named(b, bf, bl)?, reason: self::reason(reason) })
         }
         ["Callgraph removal", name, _, file, line, _] => Ok(Line::Removal(named(name, file, line)?)),
@@ -94,7 +96,7 @@ mod tests {
     #[test]
     fn both_grammars_name_the_original_and_the_copy() {
         let new = "Callgraph clone;tiny;11;a.c;2;12;main;19;a.c;11;5;inlining to";
-        let old = "Callgraph clone;main;19;a.c;11;5;<-;tiny;11;a.c;2;12;optimization:;inlining to";
+        let old = "Callgraph clone;tiny;11;a.c;2;12;<-;main;19;a.c;11;5;optimization:;inlining to";
         assert_eq!(line(new), line(old));
         let Line::Clone { from, to, reason } = line(new).unwrap() else { panic!() };
         assert_eq!((from.name, to.name, to.line, reason), ("tiny", "main", 11, Reason::Inlined));
