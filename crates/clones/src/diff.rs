@@ -48,6 +48,6 @@ impl Analysis {
     /// Unit and name of a function.
     pub fn full_name(&self, node: NodeId) -> Option<(String, String)> {
         let node = self.graph.get(node)?;
-        Some((self.units.get(node.unit.0 as usize)?.clone(), node.name.clone()))
+        Some((self.units.get(node.unit.0 as usize)?.clone(), node.name.to_string()))
     }
 }

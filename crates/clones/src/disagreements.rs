@@ -1,6 +1,7 @@
 //! Where sources disagree on what was inlined.
 
 use crate::graph::{Graph, NodeId, Reason, Source, UnitId};
+use crate::read::Analysis;
 use crate::symbols;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -18,8 +19,14 @@ pub struct Disagreement {
     pub silent: Source,
 }
 
-/// Inlined calls that debug information shows and the compiler's own dump does not, and the other way round.
-pub(crate) fn disagreements(graph: &Graph) -> Vec<Disagreement> {
+impl Analysis {
+    /// Inlined calls that debug information shows and the compiler's own dump does not, and the other way round; sorted.
+    pub fn disagreements(&self) -> Vec<Disagreement> {
+        disagreements(&self.graph)
+    }
+}
+
+fn disagreements(graph: &Graph) -> Vec<Disagreement> {
     let mut covered: FxHashMap<UnitId, [bool; Source::ALL.len()]> = FxHashMap::default();
     for edge in graph.edges() {
         let Some(unit) = graph.get(edge.to).map(|node| node.unit) else { continue };

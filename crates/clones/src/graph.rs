@@ -1,6 +1,7 @@
 //! Functions, and what ties them together.
 
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// An object file (or what link-time optimisation made of several).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +15,7 @@ pub struct NodeId(pub u32);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Source file as the compiler names it.
-    pub file: String,
+    pub file: Arc<str>,
     /// Line of its declaration.
     pub line: u32,
 }
@@ -25,7 +26,7 @@ pub struct Node {
     /// The object file.
     pub unit: UnitId,
     /// Its name for the assembler.
-    pub name: String,
+    pub name: Arc<str>,
     /// Where it is declared, as far as a source tells.
     pub place: Option<Place>,
     /// Whether the object file has code under this name.
@@ -140,30 +141,37 @@ impl Edge {
 pub struct Graph {
     nodes: Vec<Node>,
     edges: Vec<Edge>,
-    numbers: FxHashMap<UnitId, FxHashMap<String, NodeId>>,
     known: FxHashMap<(NodeId, NodeId, Reason), u32>,
-    /// Edges that leave each node, as positions in `edges`.
-    leaving: Vec<Vec<u32>>,
-    by_name: FxHashMap<String, Vec<NodeId>>,
+    /// The edges that leave each node.
+    leaving: Vec<Chain>,
+    /// For each edge the next one that leaves the same node.
+    next: Vec<u32>,
+    by_name: FxHashMap<Arc<str>, Vec<NodeId>>,
+}
+
+/// No edge.
+const NONE: u32 = u32::MAX;
+
+/// The first and the last edge that leaves a node.
+#[derive(Debug, Clone, Copy)]
+struct Chain {
+    first: u32,
+    last: u32,
 }
 
 impl Graph {
-    /// The node of a function, made when it is new.
-    pub fn node(&mut self, unit: UnitId, name: &str) -> NodeId {
-        if let Some(id) = self.find(unit, name) {
-            return id;
-        }
+    /// Makes the node of a function, which the unit must not have yet.
+    pub(crate) fn add(&mut self, unit: UnitId, name: &Arc<str>) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node { unit, name: name.to_owned(), place: None, has_code: false });
-        self.leaving.push(Vec::new());
-        self.numbers.entry(unit).or_default().insert(name.to_owned(), id);
-        self.by_name.entry(name.to_owned()).or_default().push(id);
+        self.nodes.push(Node { unit, name: name.clone(), place: None, has_code: false });
+        self.leaving.push(Chain { first: NONE, last: NONE });
+        self.by_name.entry(name.clone()).or_default().push(id);
         id
     }
 
     /// The node of a function where it is known.
     pub fn find(&self, unit: UnitId, name: &str) -> Option<NodeId> {
-        self.numbers.get(&unit)?.get(name).copied()
+        self.named(name).iter().copied().find(|id| self.get(*id).is_some_and(|node| node.unit == unit))
     }
 
     /// The functions of this name, one per unit that has it.
@@ -188,8 +196,9 @@ impl Graph {
 
     /// The edges that leave a node.
     pub fn leaving(&self, id: NodeId) -> impl Iterator<Item = &Edge> {
-        let edges = self.leaving.get(id.0 as usize).into_iter().flatten();
-        edges.filter_map(|edge| self.edges.get(*edge as usize))
+        let first = self.leaving.get(id.0 as usize).map(|chain| chain.first);
+        let numbers = std::iter::successors(first, |edge| self.next.get(*edge as usize).copied());
+        numbers.map_while(|edge| self.edges.get(edge as usize))
     }
 
     /// States that a function is declared at a place; the first statement stays.
@@ -207,19 +216,24 @@ impl Graph {
     }
 
     /// Adds an edge, or one more place where a source states it. A function is not tied to itself.
-    pub fn tie(&mut self, from: NodeId, to: NodeId, reason: Reason, source: Source) {
+    pub fn tie(&mut self, from: NodeId, to: NodeId, reason: &Reason, source: Source) {
         if from == to {
             return;
         }
         // What the compiler said it folded shows in the symbol table too.
-        let folded = reason == Reason::SameAddress && self.is_tied(from, to, &Reason::Folded);
-        let reason = if folded { Reason::Folded } else { reason };
+        let folded = *reason == Reason::SameAddress && self.is_tied(from, to, &Reason::Folded);
+        let reason = if folded { &Reason::Folded } else { reason };
         let next = self.edges.len() as u32;
         let position = *self.known.entry((from, to, reason.clone())).or_insert(next);
         if position == next {
-            self.edges.push(Edge { from, to, reason, seen: Default::default() });
-            if let Some(leaving) = self.leaving.get_mut(from.0 as usize) {
-                leaving.push(position);
+            self.edges.push(Edge { from, to, reason: reason.clone(), seen: Default::default() });
+            self.next.push(NONE);
+            if let Some(chain) = self.leaving.get_mut(from.0 as usize) {
+                match self.next.get_mut(chain.last as usize) {
+                    Some(last) => *last = position,
+                    None => chain.first = position,
+                }
+                chain.last = position;
             }
         }
         let edge = self.edges.get_mut(position as usize);

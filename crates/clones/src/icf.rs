@@ -4,6 +4,8 @@
 //! alias, a wrapper or redirected calls) or `Not unifying; …`. `-fdump-ipa-clones` says nothing of it. Variables are
 //! compared too; they are told apart by the reader's graph, which has functions only. Source: gcc, `gcc/ipa-icf.cc`.
 
+use memchr::memmem::Finder;
+
 /// Two functions that share one body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unified<'t> {
@@ -13,24 +15,48 @@ pub struct Unified<'t> {
     pub dropped: &'t str,
 }
 
+const HIT: &str = "Semantic equality hit:";
+const NAMES: &str = "Assembler symbol names:";
+
 /// The pairs of a dump that were unified. Text of other passes is passed over.
 pub fn unified(text: &str) -> Vec<Unified<'_>> {
     let mut found = Vec::new();
-    let mut pair = None;
-    for line in text.lines() {
-        if let Some((_, names)) = line.split_once("Semantic equality hit:") {
-            pair = names.split_once("->").map(|(a, b)| Unified { kept: bare(a), dropped: bare(b) });
-        } else if let Some((_, names)) = line.split_once("Assembler symbol names:") {
-            // The line before has the names of the source.
-            let assembler = names.split_once("->").map(|(a, b)| Unified { kept: bare(a), dropped: bare(b) });
-            pair = assembler.or(pair);
-        } else if line.starts_with("Unified;") {
-            found.extend(pair.take());
-        } else if line.starts_with("Not unifying") {
-            pair = None;
+    let hit = Finder::new(HIT);
+    let names = Finder::new(NAMES);
+    // Such dumps have megabytes of which only what follows a hit is wanted.
+    let mut rest = text;
+    while let Some(at) = hit.find(rest.as_bytes()) {
+        rest = rest.get(at..).unwrap_or_default();
+        let mut pair = None;
+        while let Some((line, behind)) = next_line(rest) {
+            rest = behind;
+            if let Some(at) = hit.find(line.as_bytes()) {
+                pair = pair_behind(line, at + HIT.len());
+            } else if let Some(at) = names.find(line.as_bytes()) {
+                // The line before has the names of the source.
+                pair = pair_behind(line, at + NAMES.len()).or(pair);
+            } else if line.starts_with("Unified;") {
+                found.extend(pair.take());
+                break;
+            } else if line.starts_with("Not unifying") {
+                break;
+            }
         }
     }
     found
+}
+
+fn next_line(text: &str) -> Option<(&str, &str)> {
+    let end = memchr::memchr(b'\n', text.as_bytes());
+    match end {
+        Some(end) => text.split_at_checked(end + 1),
+        None => (!text.is_empty()).then_some((text, "")),
+    }
+}
+
+fn pair_behind(line: &str, at: usize) -> Option<Unified<'_>> {
+    let (kept, dropped) = line.get(at..)?.split_once("->")?;
+    Some(Unified { kept: bare(kept), dropped: bare(dropped) })
 }
 
 /// A name without the number that gcc puts after it.

@@ -11,7 +11,7 @@
 //! kgraft-analysis-tool quotes `ovl_setxattr.part.3 … <- … ovl_setxattr … inlining to`, a part that went back into its
 //! function. Source: gcc, `gcc/cgraphclones.cc` and `gcc/ipa-inline-transform.cc`.
 
-use crate::graph::{Place, Reason};
+use crate::graph::Reason;
 
 /// A function as a dump names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,13 +22,6 @@ pub struct Named<'t> {
     pub file: &'t str,
     /// Line of its declaration.
     pub line: u32,
-}
-
-impl Named<'_> {
-    /// Its source place.
-    pub fn place(&self) -> Place {
-        Place { file: self.file.to_owned(), line: self.line }
-    }
 }
 
 /// A line of a dump.
@@ -47,13 +40,23 @@ pub enum Line<'t> {
     Removal(Named<'t>),
 }
 
+/// The longer form has 14.
+const FIELDS: usize = 15;
+
 /// Reads one line without its end.
 ///
 /// # Errors
 /// When it is neither form; the text says what was expected.
 pub fn line(text: &str) -> Result<Line<'_>, &'static str> {
-    let fields: Vec<&str> = text.split(';').collect();
-    match fields.as_slice() {
+    let mut fields = [""; FIELDS];
+    let mut count = 0;
+    for field in text.split(';') {
+        // What is too long is of neither form; one slot more than they need shows it.
+        let Some(slot) = fields.get_mut(count) else { break };
+        *slot = field;
+        count += 1;
+    }
+    match fields.get(..count).unwrap_or_default() {
         ["Callgraph clone", a, _, af, al, _, b, _, bf, bl, _, reason] => {
             Ok(Line::Clone { from: named(a, af, al)?, to: named(b, bf, bl)?, reason: self::reason(reason) })
         }

@@ -1,10 +1,11 @@
 //! Symbol table and debug information of an object file to what they say of functions.
 
-use crate::graph::{Place, Reason, Source};
-use crate::read::{End, Facts, Skipped};
+use crate::facts::{End, Facts};
+use crate::graph::{Reason, Source};
+use crate::read::Skipped;
 use crate::{Error, symbols};
 use image::debug::{DebugInfo, SourceFunction};
-use image::{DebugSearch, Image, ImageAddr};
+use image::{DebugSearch, Functions, Image};
 
 /// Adds what an object file says.
 pub(crate) fn read(image: &Image, facts: &mut Facts) -> Result<(), Error> {
@@ -12,9 +13,11 @@ pub(crate) fn read(image: &Image, facts: &mut Facts) -> Result<(), Error> {
     let comment = image.section(".comment");
     facts.is_clang = comment.is_some_and(|text| text.windows(5).any(|word| word == b"clang"));
     for function in functions.iter() {
-        facts.functions.push((function.name.to_owned(), function.weak));
+        let own = facts.named(function.name);
+        facts.functions.push((own.name, function.weak));
         if let Some((base, reason)) = symbols::origin(function.name) {
-            facts.ties.push((End::named(base), End::named(function.name), reason, Source::Symbols));
+            let base = facts.named(base);
+            facts.tie(base, own, reason, Source::Symbols);
         }
     }
     if !functions.is_empty() {
@@ -22,7 +25,8 @@ pub(crate) fn read(image: &Image, facts: &mut Facts) -> Result<(), Error> {
     }
     for group in symbols::same_bytes(functions) {
         for (a, b) in pairs(&group) {
-            facts.ties.push((End::named(a), End::named(b), Reason::SameAddress, Source::Symbols));
+            let (a, b) = (facts.named(a), facts.named(b));
+            facts.tie(a, b, Reason::SameAddress, Source::Symbols);
         }
     }
     let debug = DebugInfo::load(image, &DebugSearch::default())?;
@@ -34,53 +38,60 @@ pub(crate) fn read(image: &Image, facts: &mut Facts) -> Result<(), Error> {
         facts.skipped.push(Skipped { path: image.path().to_owned(), reason: first.clone() });
     }
     facts.sources.push(Source::Debug);
-    // Debug information calls a copy like its original; the symbol table knows its own name.
-    let own_name = |name: &str, address: Option<ImageAddr>| -> String {
-        let at = |address| functions.at(address).map(|function| function.name);
-        let names: Vec<&str> = address.into_iter().flat_map(at).collect();
-        if names.contains(&name) { name.to_owned() } else { names.first().unwrap_or(&name).to_string() }
-    };
     let mut names = Vec::with_capacity(sources.functions.len());
     for function in &sources.functions {
-        let name = own_name(&function.name, function.address);
+        let stated = facts.named(&function.name);
+        // Debug information calls a copy like its original; the symbol table knows its own name.
+        let symbol = own_symbol(functions, function);
+        let own = symbol.map_or(stated, |name| facts.named(name));
         if let Some(file) = &function.file {
-            let place = Place { file: file.clone(), line: function.line };
-            facts.places.push((function.name.clone(), place.clone()));
+            let place = (facts.files.number(file), function.line);
+            facts.places.push((stated.name, place));
             // clang writes `f.avx2` as the linkage name of a copy.
             if let Some((base, _)) = symbols::origin(&function.name) {
-                facts.places.push((base.to_owned(), place.clone()));
+                let base = facts.named(base);
+                facts.places.push((base.name, place));
             }
-            facts.places.push((name.clone(), place));
+            facts.places.push((own.name, place));
         }
-        if name != function.name
-            && let Some((_, reason)) = symbols::origin(&name)
-        {
-            facts.ties.push((End::named(&function.name), End::named(&name), reason, Source::Debug));
+        if let Some((_, reason)) = symbol.and_then(symbols::origin) {
+            facts.tie(stated, own, reason, Source::Debug);
         }
-        names.push(name);
+        names.push(own);
     }
     outlined_by_place(&sources.functions, &names, facts);
     for call in &sources.inlined {
         if let (Some(callee), Some(caller)) =
             (names.get(call.callee as usize), names.get(call.caller as usize))
         {
-            facts.ties.push((End::named(callee), End::named(caller), Reason::Inlined, Source::Debug));
+            facts.tie(*callee, *caller, Reason::Inlined, Source::Debug);
         }
     }
     Ok(())
 }
 
+/// The name that the symbol table has for a function's code, where it is another one than debug information states.
+fn own_symbol<'t>(functions: Functions<'t>, function: &SourceFunction) -> Option<&'t str> {
+    let mut names = functions.at(function.address?).map(|function| function.name);
+    let first = names.next()?;
+    (first != function.name && names.all(|name| name != function.name)).then_some(first)
+}
+
 /// clang names the tasks of OpenMP without a word of the function that they stand in (`.omp_task_entry.`): it is the
 /// one that begins last before them.
-fn outlined_by_place(functions: &[SourceFunction], names: &[String], facts: &mut Facts) {
+fn outlined_by_place(functions: &[SourceFunction], names: &[End], facts: &mut Facts) {
     let is_outlined = |name: &str| name.starts_with(".omp") || name.starts_with("__omp");
-    let all = || functions.iter().zip(names);
-    for (inner, name) in all().filter(|(function, name)| is_outlined(name) && function.address.is_some()) {
-        let around = all().filter(|(function, name)| {
-            function.file == inner.file && function.line <= inner.line && !is_outlined(name)
+    let named: Vec<bool> =
+        names.iter().map(|end| facts.names.get(end.name).is_some_and(|name| is_outlined(name))).collect();
+    let all = || functions.iter().zip(names).zip(&named);
+    for ((inner, end), _) in
+        all().filter(|((function, _), outlined)| **outlined && function.address.is_some())
+    {
+        let around = all().filter(|((function, _), outlined)| {
+            function.file == inner.file && function.line <= inner.line && !**outlined
         });
-        if let Some((_, around)) = around.max_by_key(|(function, _)| function.line) {
-            facts.ties.push((End::named(around), End::named(name), Reason::Outlined, Source::Debug));
+        if let Some(((_, around), _)) = around.max_by_key(|((function, _), _)| function.line) {
+            facts.tie(*around, *end, Reason::Outlined, Source::Debug);
         }
     }
 }

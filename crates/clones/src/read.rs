@@ -1,14 +1,14 @@
 //! All sources of a build to one graph.
 
-use crate::disagreements::{Disagreement, disagreements};
-use crate::files::SourceFiles;
+use crate::facts::{End, FactPlace, Facts, Tie};
+use crate::files::{KnownFiles, SourceFiles};
 use crate::graph::{Graph, NodeId, Place, Reason, Source, UnitId};
 use crate::scan::{Build, Unit};
-use crate::{Error, dumps, objects, symbols};
+use crate::{Error, dumps, jobs, objects, symbols};
 use image::Image;
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::Arc;
 
 /// A file that was not used.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +30,6 @@ pub struct Analysis {
     pub graph: Graph,
     /// How many units each of [`Source::ALL`] covers.
     pub covered: [usize; Source::ALL.len()],
-    /// Where sources disagree, sorted.
-    pub disagreements: Vec<Disagreement>,
     /// Files left out.
     pub skipped: Vec<Skipped>,
     /// Dumps that were used, but may be stale.
@@ -40,40 +38,13 @@ pub struct Analysis {
     pub is_clang: Vec<bool>,
 }
 
-/// An end of a tie as a source names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) name: String,
-    pub(crate) place: Option<Place>,
-}
-
-impl End {
-    /// A function whose place the source does not tell.
-    pub(crate) fn named(name: &str) -> End {
-        End { name: name.to_owned(), place: None }
-    }
-}
-
-/// What one unit's files say.
-#[derive(Debug, Default)]
-pub(crate) struct Facts {
-    pub(crate) ties: Vec<(End, End, Reason, Source)>,
-    /// Functions with code, and whether other units may hold them too.
-    pub(crate) functions: Vec<(String, bool)>,
-    /// Where functions are declared.
-    pub(crate) places: Vec<(String, Place)>,
-    pub(crate) sources: Vec<Source>,
-    pub(crate) skipped: Vec<Skipped>,
-    pub(crate) is_clang: bool,
-}
-
 /// Reads all files of a build on `threads` threads. The same files give the same result for any number of them.
 /// `done` is called with the size in bytes of each object file that was read.
 ///
 /// # Errors
 /// When a file cannot be read, or a dump has a line that is none of its kind.
 pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Result<Analysis, Error> {
-    let facts = in_parallel(build, threads, done)?;
+    let (linked, units) = read_all(build, threads, done);
     let mut analysis = Analysis {
         units: build.units.iter().map(|unit| unit.name.clone()).collect(),
         objects: build.units.iter().map(|unit| unit.object.clone()).collect(),
@@ -82,84 +53,61 @@ pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Re
     let skipped = |(path, reason): &(PathBuf, String)| Skipped { path: path.clone(), reason: reason.clone() };
     analysis.skipped = build.skipped.iter().map(skipped).collect();
     analysis.doubts = build.doubts.iter().map(skipped).collect();
-    let mut of_links = Vec::new();
-    let mut links = Vec::new();
-    let mut weak: FxHashMap<String, Vec<NodeId>> = FxHashMap::default();
-    for (index, (unit, facts)) in build.units.iter().zip(facts).enumerate() {
-        let id = UnitId(index as u32);
-        analysis.is_clang.push(facts.is_clang);
-        analysis.skipped.extend(facts.skipped);
-        for (covered, source) in analysis.covered.iter_mut().zip(Source::ALL) {
-            *covered += usize::from(facts.sources.contains(&source));
-        }
-        let graph = &mut analysis.graph;
-        for (name, is_weak) in &facts.functions {
-            let node = graph.node(id, name);
-            graph.set_code(node);
-            if *is_weak {
-                weak.entry(name.clone()).or_default().push(node);
-            }
-        }
-        if unit.is_link {
-            links.push(id);
-            of_links.extend(facts.ties.into_iter().map(|tie| (id, tie)));
-        } else {
-            for (from, to, reason, source) in facts.ties {
-                let from = end(graph, id, from);
-                let to = end(graph, id, to);
-                graph.tie(from, to, reason, source);
-            }
-        }
-        for (name, place) in facts.places {
-            // Debug information declares many functions of other objects.
-            if let Some(node) = graph.find(id, &name) {
-                graph.set_place(node, place);
-            }
-        }
+    let mut joining = Joining::default();
+    for (index, (unit, facts)) in build.units.iter().zip(units).enumerate() {
+        joining.add(&mut analysis, UnitId(index as u32), unit.is_link, facts?);
     }
-    join_links(&mut analysis.graph, &links, of_links);
-    // Of an inline function that several objects hold, the linker keeps one.
-    let mut shared: Vec<Vec<NodeId>> = weak.into_values().filter(|nodes| nodes.len() > 1).collect();
-    shared.sort();
-    for nodes in shared {
-        tie_all(&mut analysis.graph, &nodes);
-    }
-    folded_by_linker(&build.linked, &mut analysis)?;
-    analysis.disagreements = disagreements(&analysis.graph);
+    joining.finish(&mut analysis.graph);
+    folded_by_linker(linked, &mut analysis);
     analysis.skipped.sort();
     Ok(analysis)
 }
 
-fn in_parallel(build: &Build, threads: usize, told: &(dyn Fn(u64) + Sync)) -> Result<Vec<Facts>, Error> {
-    let units = &build.units;
-    let next = Mutex::new(units.iter().enumerate());
-    let done: Mutex<Vec<(usize, Result<Facts, Error>)>> = Mutex::new(Vec::with_capacity(units.len()));
-    let work = || {
-        loop {
-            let taken = next.lock().ok().and_then(|mut next| next.next());
-            let Some((index, unit)) = taken else { return };
-            let facts = read_unit(unit, &build.root);
-            told(unit.bytes);
-            if let Ok(mut done) = done.lock() {
-                done.push((index, facts));
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.max(1) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, facts)| facts).collect()
+/// What a thread keeps from file to file.
+#[derive(Default)]
+struct Reader {
+    buffer: Vec<u8>,
+    files: KnownFiles,
 }
 
-fn read_unit(unit: &Unit, root: &Path) -> Result<Facts, Error> {
+/// Groups of names that the linker gave one address, or why the file gives none.
+type Folded = Result<Vec<Vec<String>>, Skipped>;
+
+/// What the linked files say, and what the units say.
+fn read_all(
+    build: &Build,
+    threads: usize,
+    told: &(dyn Fn(u64) + Sync),
+) -> (Vec<Folded>, Vec<Result<Facts, Error>>) {
+    enum Read {
+        Linked(Folded),
+        Unit(Box<Result<Facts, Error>>),
+    }
+    // Linked files first: they may be large, and the last job should be a short one.
+    let before = build.linked.len();
+    let read = jobs::run(before + build.units.len(), threads, |reader: &mut Reader, job| {
+        if let Some(path) = build.linked.get(job) {
+            return Some(Read::Linked(read_linked(path)));
+        }
+        let unit = build.units.get(job - before)?;
+        let facts = read_unit(unit, &build.root, reader);
+        told(unit.bytes);
+        Some(Read::Unit(Box::new(facts)))
+    });
+    let (mut linked, mut units) = (Vec::new(), Vec::new());
+    for read in read.into_iter().flatten() {
+        match read {
+            Read::Linked(groups) => linked.push(groups),
+            Read::Unit(facts) => units.push(*facts),
+        }
+    }
+    (linked, units)
+}
+
+fn read_unit(unit: &Unit, root: &Path, reader: &mut Reader) -> Result<Facts, Error> {
     let mut facts = Facts::default();
     for dump in &unit.dumps {
-        dumps::read(dump, &mut facts)?;
+        dumps::read(dump, &mut facts, &mut reader.buffer)?;
     }
     if unit.is_bitcode {
         facts.is_clang = true;
@@ -171,76 +119,156 @@ fn read_unit(unit: &Unit, root: &Path) -> Result<Facts, Error> {
             }
         }
     }
-    let mut files = SourceFiles::new(root, &unit.object);
-    for (from, to, _, _) in &mut facts.ties {
-        for place in [&mut from.place, &mut to.place].into_iter().flatten() {
-            place.file = files.known_as(&place.file);
-        }
-    }
-    for (_, place) in &mut facts.places {
-        place.file = files.known_as(&place.file);
-    }
+    let mut files = SourceFiles::new(root, &unit.object, &mut reader.files);
+    facts.files.list.iter_mut().for_each(|file| *file = files.known_as(file));
     facts.sources.sort();
     facts.sources.dedup();
     Ok(facts)
 }
 
-fn end(graph: &mut Graph, unit: UnitId, end: End) -> NodeId {
-    let node = graph.node(unit, &end.name);
-    if let Some(place) = end.place {
-        graph.set_place(node, place);
+fn read_linked(path: &Path) -> Folded {
+    let image =
+        Image::open(path).map_err(|error| Skipped { path: path.to_owned(), reason: error.to_string() })?;
+    let groups = symbols::same_bytes(image.functions());
+    Ok(groups.into_iter().map(|names| names.into_iter().map(str::to_owned).collect()).collect())
+}
+
+/// The nodes of one unit's names, made when they are first needed.
+struct Own {
+    unit: UnitId,
+    nodes: Vec<Option<NodeId>>,
+}
+
+impl Own {
+    fn known(&self, name: u32) -> Option<NodeId> {
+        self.nodes.get(name as usize).copied().flatten()
     }
-    node
+
+    fn node(&mut self, graph: &mut Graph, facts: &Facts, name: u32) -> Option<NodeId> {
+        let slot = self.nodes.get_mut(name as usize)?;
+        if slot.is_none() {
+            *slot = Some(graph.add(self.unit, facts.names.get(name)?));
+        }
+        *slot
+    }
+
+    fn end(&mut self, graph: &mut Graph, facts: &Facts, end: End) -> Option<NodeId> {
+        let node = self.node(graph, facts, end.name)?;
+        if let Some(place) = end.place {
+            set_place(graph, facts, node, place);
+        }
+        Some(node)
+    }
+
+    fn tie(&mut self, graph: &mut Graph, facts: &Facts, tie: &Tie) {
+        let ends = (self.end(graph, facts, tie.from), self.end(graph, facts, tie.to));
+        if let (Some(from), Some(to)) = ends {
+            graph.tie(from, to, &tie.reason, tie.source);
+        }
+    }
+}
+
+fn set_place(graph: &mut Graph, facts: &Facts, node: NodeId, (file, line): FactPlace) {
+    if let Some(file) = facts.files.get(file) {
+        graph.set_place(node, Place { file: file.clone(), line });
+    }
+}
+
+/// What waits until all units are read.
+#[derive(Default)]
+struct Joining {
+    links: Vec<(Own, Facts)>,
+    weak: FxHashMap<Arc<str>, Vec<NodeId>>,
+}
+
+impl Joining {
+    fn add(&mut self, analysis: &mut Analysis, unit: UnitId, is_link: bool, mut facts: Facts) {
+        analysis.is_clang.push(facts.is_clang);
+        analysis.skipped.append(&mut facts.skipped);
+        for (covered, source) in analysis.covered.iter_mut().zip(Source::ALL) {
+            *covered += usize::from(facts.sources.contains(&source));
+        }
+        let graph = &mut analysis.graph;
+        let mut own = Own { unit, nodes: vec![None; facts.names.list.len()] };
+        for &(name, is_weak) in &facts.functions {
+            let Some(node) = own.node(graph, &facts, name) else { continue };
+            graph.set_code(node);
+            if let Some(text) = facts.names.get(name).filter(|_| is_weak) {
+                self.weak.entry(text.clone()).or_default().push(node);
+            }
+        }
+        if !is_link {
+            facts.ties.iter().for_each(|tie| own.tie(graph, &facts, tie));
+        }
+        for &(name, place) in &facts.places {
+            // Debug information declares many functions of other objects.
+            if let Some(node) = own.known(name) {
+                set_place(graph, &facts, node, place);
+            }
+        }
+        if is_link {
+            self.links.push((own, facts));
+        }
+    }
+
+    fn finish(mut self, graph: &mut Graph) {
+        join_links(graph, &mut self.links);
+        // Of an inline function that several objects hold, the linker keeps one.
+        let mut shared: Vec<Vec<NodeId>> = self.weak.into_values().filter(|nodes| nodes.len() > 1).collect();
+        shared.sort();
+        for nodes in shared {
+            tie_all(graph, &nodes);
+        }
+    }
 }
 
 /// Dumps of a link name functions of all units: the ends are found again by name and place. The functions of the linked
 /// program stand for those of the objects it was made of.
-fn join_links(graph: &mut Graph, links: &[UnitId], ties: Vec<(UnitId, (End, End, Reason, Source))>) {
-    for (unit, (from, to, reason, source)) in ties {
-        let (from, to) = (end(graph, unit, from), end(graph, unit, to));
-        graph.tie(from, to, reason, source);
+fn join_links(graph: &mut Graph, links: &mut [(Own, Facts)]) {
+    for (own, facts) in links.iter_mut() {
+        facts.ties.iter().for_each(|tie| own.tie(graph, facts, tie));
     }
+    let is_link = |unit: UnitId| links.iter().any(|(own, _)| own.unit == unit);
     let linked: Vec<NodeId> =
-        graph.nodes().filter(|(_, node)| links.contains(&node.unit)).map(|(id, _)| id).collect();
+        graph.nodes().filter(|(_, node)| is_link(node.unit)).map(|(id, _)| id).collect();
     for own in linked {
         let Some(node) = graph.get(own) else { continue };
         // Static functions of one name in several files: where the place is not known, it may be any.
         let same = |other: &NodeId| {
             graph.get(*other).is_some_and(|other| {
                 let apart = other.place.is_some() && node.place.is_some() && other.place != node.place;
-                !links.contains(&other.unit) && !apart
+                !is_link(other.unit) && !apart
             })
         };
         let others: Vec<NodeId> = graph.named(&node.name).iter().copied().filter(same).collect();
         for other in others {
-            graph.tie(other, own, Reason::LinkTime, Source::Symbols);
-            graph.tie(own, other, Reason::LinkTime, Source::Symbols);
+            graph.tie(other, own, &Reason::LinkTime, Source::Symbols);
+            graph.tie(own, other, &Reason::LinkTime, Source::Symbols);
         }
     }
 }
 
 fn tie_all(graph: &mut Graph, nodes: &[NodeId]) {
     for (a, b) in nodes.iter().zip(nodes.iter().skip(1)) {
-        graph.tie(*a, *b, Reason::SameAddress, Source::Symbols);
-        graph.tie(*b, *a, Reason::SameAddress, Source::Symbols);
+        graph.tie(*a, *b, &Reason::SameAddress, Source::Symbols);
+        graph.tie(*b, *a, &Reason::SameAddress, Source::Symbols);
     }
 }
 
 /// Linkers fold identical functions of different objects (`--icf`); the object files know nothing of it.
-fn folded_by_linker(linked: &[PathBuf], analysis: &mut Analysis) -> Result<(), Error> {
-    for path in linked {
-        let image = match Image::open(path) {
-            Ok(image) => image,
-            Err(error) => {
-                analysis.skipped.push(Skipped { path: path.clone(), reason: error.to_string() });
+fn folded_by_linker(linked: Vec<Folded>, analysis: &mut Analysis) {
+    for found in linked {
+        let groups = match found {
+            Ok(groups) => groups,
+            Err(skipped) => {
+                analysis.skipped.push(skipped);
                 continue;
             }
         };
-        for group in symbols::same_bytes(image.functions()) {
+        for group in groups {
             let nodes: Vec<NodeId> =
                 group.iter().flat_map(|name| analysis.graph.named(name)).copied().collect();
             tie_all(&mut analysis.graph, &nodes);
         }
     }
-    Ok(())
 }

@@ -99,7 +99,7 @@ impl Document {
 fn place(text: &str) -> Option<Place> {
     let (file, rest) = text.trim().strip_prefix("{ File: ")?.rsplit_once(", Line: ")?;
     let line = rest.split(',').next()?.trim().parse().ok().filter(|line| *line != 0)?;
-    Some(Place { file: unquoted(file.trim()), line })
+    Some(Place { file: unquoted(file.trim()).into(), line })
 }
 
 /// A YAML scalar in single or double quotes, or plain.

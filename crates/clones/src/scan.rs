@@ -3,8 +3,9 @@
 //! gcc names a dump after its output, not its source: `gcc -c a.c -o out.o` writes `out.c.000i.ipa-clones`, and a later
 //! `-o other.o` leaves it lying about. So a dump counts only where its object is there and of about the same age.
 
-use crate::Error;
+use crate::{Error, jobs};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -79,6 +80,7 @@ struct Seen {
     is_bitcode: bool,
 }
 
+#[derive(Default)]
 struct Found {
     objects: BTreeMap<PathBuf, Seen>,
     linked: BTreeMap<PathBuf, Seen>,
@@ -86,14 +88,19 @@ struct Found {
     skipped: Vec<(PathBuf, String)>,
 }
 
-/// Finds the units of a build directory.
+/// Finds the units of a build directory, on `threads` threads.
 ///
 /// # Errors
 /// When a directory cannot be read, or there is nothing to learn from.
-pub fn scan(root: &Path) -> Result<Build, Error> {
-    let mut found =
-        Found { objects: BTreeMap::new(), linked: BTreeMap::new(), dumps: Vec::new(), skipped: Vec::new() };
-    walk(root, 0, &mut found)?;
+pub fn scan(root: &Path, threads: usize) -> Result<Build, Error> {
+    let mut found = Found::default();
+    let mut candidates = Vec::new();
+    walk(root, 0, &mut candidates)?;
+    let kinds =
+        jobs::run(candidates.len(), threads, |(): &mut (), job| candidates.get(job).map(|path| look(path)));
+    for (path, kind) in candidates.iter().zip(kinds.into_iter().flatten()) {
+        found.add(path, kind?);
+    }
     let mut build = Build { root: root.to_owned(), skipped: found.skipped, ..Build::default() };
     let mut dumps: BTreeMap<PathBuf, Vec<Dump>> = BTreeMap::new();
     found.dumps.sort_by(|a, b| a.0.path.cmp(&b.0.path));
@@ -135,42 +142,101 @@ pub fn scan(root: &Path) -> Result<Build, Error> {
     Ok(build)
 }
 
-fn walk(directory: &Path, depth: usize, found: &mut Found) -> Result<(), Error> {
+/// Files that may be of use: their names say of most files of a source tree that they are not.
+fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Error> {
     let io = |source| Error::Io { path: directory.to_owned(), source };
     for entry in std::fs::read_dir(directory).map_err(io)? {
         let entry = entry.map_err(io)?;
-        let path = entry.path();
         // Links to directories are not followed: kernel trees have loops of them.
         let kind = entry.file_type().map_err(io)?;
         if kind.is_dir() {
             if depth < MAX_DEPTH && entry.file_name() != ".git" {
-                walk(&path, depth + 1, found)?;
+                walk(&entry.path(), depth + 1, found)?;
             }
-        } else if kind.is_file() {
-            let data = entry.metadata().map_err(io)?;
-            let written = data.modified().map_err(io)?;
-            file(path, Seen { written, bytes: data.len(), is_bitcode: false }, found);
+        } else if kind.is_file() && !is_source(&entry.file_name()) {
+            found.push(entry.path());
         }
     }
     Ok(())
 }
 
-fn file(path: PathBuf, seen: Seen, found: &mut Found) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+/// Endings of files that are never objects, programs or dumps.
+const SOURCES: [&str; 27] = [
+    "S",
+    "a",
+    "c",
+    "cc",
+    "cmd",
+    "cpp",
+    "css",
+    "cxx",
+    "d",
+    "dts",
+    "dtsi",
+    "gitignore",
+    "h",
+    "hh",
+    "hpp",
+    "html",
+    "inc",
+    "js",
+    "json",
+    "md",
+    "pl",
+    "py",
+    "rs",
+    "rst",
+    "sh",
+    "svg",
+    "txt",
+];
+
+fn is_source(name: &OsStr) -> bool {
+    let end = name.as_encoded_bytes().rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    // A file that is called `c` has no ending.
+    end.len() < name.len() && SOURCES.iter().any(|source| source.as_bytes() == end)
+}
+
+/// What a file is to this crate.
+enum Looked {
+    Dump(DumpKind, SystemTime),
+    Elf(Elf, Seen),
+    /// It could not be read, or holds others that are read themselves.
+    Skipped(String),
+    Other,
+}
+
+fn look(path: &Path) -> Result<Looked, Error> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let dump =
         [(".ipa-clones", DumpKind::IpaClones), (".icf", DumpKind::Icf), (".opt.yaml", DumpKind::Remarks)];
     let dump = dump.into_iter().find(|(end, _)| name.ends_with(end));
     let dump = dump.or_else(|| name.contains(LINK_REMARKS).then_some(("", DumpKind::Remarks)));
     if let Some((_, kind)) = dump {
-        found.dumps.push((Dump { path, kind }, seen.written));
-        return;
+        let written = path.metadata().and_then(|data| data.modified()).map_err(io)?;
+        return Ok(Looked::Dump(kind, written));
     }
-    match elf_kind(&path) {
-        Ok(None) => {}
-        Ok(Some(Elf::Object)) => drop(found.objects.insert(path, seen)),
-        Ok(Some(Elf::Bitcode)) => drop(found.objects.insert(path, Seen { is_bitcode: true, ..seen })),
-        Ok(Some(Elf::Linked)) => drop(found.linked.insert(path, seen)),
-        Err(reason) => found.skipped.push((path, reason)),
+    let kind = match elf_kind(path) {
+        Ok(None) => return Ok(Looked::Other),
+        Ok(Some(kind)) => kind,
+        Err(reason) => return Ok(Looked::Skipped(reason)),
+    };
+    let data = path.metadata().map_err(io)?;
+    let is_bitcode = matches!(kind, Elf::Bitcode);
+    Ok(Looked::Elf(kind, Seen { written: data.modified().map_err(io)?, bytes: data.len(), is_bitcode }))
+}
+
+impl Found {
+    fn add(&mut self, path: &Path, looked: Looked) {
+        let path = path.to_owned();
+        match looked {
+            Looked::Dump(kind, written) => self.dumps.push((Dump { path, kind }, written)),
+            Looked::Elf(Elf::Linked, seen) => drop(self.linked.insert(path, seen)),
+            Looked::Elf(Elf::Object | Elf::Bitcode, seen) => drop(self.objects.insert(path, seen)),
+            Looked::Skipped(reason) => self.skipped.push((path, reason)),
+            Looked::Other => {}
+        }
     }
 }
 

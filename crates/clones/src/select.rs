@@ -66,7 +66,7 @@ pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> 
     let any_place = nodes.iter().any(|node| place(*node).is_some());
     for &node in &nodes {
         match place(node) {
-            Some(place) => by_place.entry(place.file.clone()).or_default().push(node),
+            Some(place) => by_place.entry(place.file.to_string()).or_default().push(node),
             None if any_place => {}
             None => by_place.entry(unit(node).to_owned()).or_default().push(node),
         }

@@ -86,7 +86,7 @@ fn code(object: &Path) -> BTreeMap<String, String> {
 
 /// All aliases of a function that disassembly shows under one name.
 fn names_of(analysis: &Analysis, nodes: &[NodeId]) -> BTreeSet<String> {
-    nodes.iter().filter_map(|node| analysis.graph.get(*node)).map(|node| node.name.clone()).collect()
+    nodes.iter().filter_map(|node| analysis.graph.get(*node)).map(|node| node.name.to_string()).collect()
 }
 
 fn marks(text: &str) -> Vec<String> {
@@ -110,7 +110,7 @@ fn check(compiler: &Compiler, files: &[&str], more: &[&str], link: bool) {
         let each = || files.iter().map(|file| directory.join(file).with_extension("o")).collect();
         if link { linked } else { each() }
     };
-    let analysis = analyse(&scan(before.path()).unwrap(), 2, &|_| ()).unwrap();
+    let analysis = analyse(&scan(before.path(), 2).unwrap(), 2, &|_| ()).unwrap();
     let mut edits = 0;
     for (at, (file, text)) in sources.iter().enumerate() {
         for mark in marks(text) {
@@ -211,7 +211,7 @@ fn a_function_inside_another_belongs_to_both() {
     let text = "int ext(int);\nint outer(int x)\n{\n  __attribute__((noinline)) int nest(int y) {\n    return ext(x) * y;\n  }\n  \
         int s = nest(3) + nest(x);\n  return s * 17;\n}\nstruct later { int a; };\n#define K 3\nint last(void) { return K; }\n";
     let directory = build(&GCC, &[("nested.c", text.to_owned())], &[], false);
-    let analysis = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap();
+    let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
     let of = |line: u32| {
         let hunk = clones::Hunk { file: "nested.c".into(), removed: vec![line], ..Default::default() };
         let touched = clones::touched(&analysis.graph, &[hunk], &|_| Some(text.to_owned()));
@@ -241,7 +241,7 @@ fn files_of_one_name_in_two_directories_are_two() {
         std::fs::write(inside.join("a.c"), text).unwrap();
         run(&inside, "gcc", GCC.flags, &[], &["-c", "a.c", "-o", "a.o"]);
     }
-    let analysis = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap();
+    let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
     let several = clones::select(&analysis, "h").unwrap_err().to_string();
     assert!(several.contains("x/a.c:h, y/a.c:h"), "{several}");
     let one = clones::select(&analysis, "x/a.c:h").unwrap();
@@ -259,7 +259,7 @@ fn names_of_cxx_are_understood_as_people_write_them() {
         return;
     }
     let directory = build(&GCC, &[("classes.cc", corpus("classes.cc"))], &[], false);
-    let analysis = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap();
+    let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
     for name in ["Base::Base(int)", "Base::Base", "Base::get() const"] {
         assert!(!clones::select(&analysis, name).unwrap_or_default().is_empty(), "{name}");
     }
@@ -273,7 +273,7 @@ fn the_case_that_the_dump_of_clones_is_silent_on() {
     let directory = build(&GCC, &[("folded.c", corpus("folded.c"))], &[], false);
     let dump = std::fs::read_to_string(directory.path().join("folded.c.000i.ipa-clones")).unwrap();
     assert!(!dump.contains("two"), "gcc's dump of clones tells of folding now: {dump}");
-    let analysis = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap();
+    let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
     let one = analysis.graph.named("one");
     let members = closure(&analysis.graph, one);
     let two = analysis.graph.named("two")[0];
@@ -291,7 +291,7 @@ fn threads_do_not_change_the_result() {
     let files = ["inline.c", "copies.c", "folded.c", "targets.c"];
     let sources: Vec<(&str, String)> = files.iter().map(|file| (*file, corpus(file))).collect();
     let directory = build(&GCC, &sources, &[], false);
-    let build = scan(directory.path()).unwrap();
+    let build = scan(directory.path(), 2).unwrap();
     let [one, four] = [1, 4].map(|threads| analyse(&build, threads, &|_| ()).unwrap());
     assert!(one.graph.edges().len() > 10);
     assert_eq!(format!("{one:?}"), format!("{four:?}"));
@@ -308,7 +308,7 @@ fn a_stale_dump_is_left_out_with_its_reason() {
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(86400);
     let dump = std::fs::File::options().append(true).open(path.join("inline.c.000i.ipa-clones")).unwrap();
     dump.set_modified(old).unwrap();
-    let analysis = analyse(&scan(path).unwrap(), 1, &|_| ()).unwrap();
+    let analysis = analyse(&scan(path, 2).unwrap(), 1, &|_| ()).unwrap();
     let reasons: Vec<&str> = analysis.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
     assert!(
         reasons.iter().any(|reason| reason.contains("gone.o, which it was written with, is not there")),
@@ -331,13 +331,13 @@ fn cut_and_mixed_dumps_name_the_line() {
     let path = directory.path().join("inline.c.000i.ipa-clones");
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
-    let error = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap_err().to_string();
+    let error = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap_err().to_string();
     assert!(error.contains("inline.c.000i.ipa-clones, line "), "{error}");
     std::fs::write(&path, "--- !Passed\n").unwrap();
-    let error = analyse(&scan(directory.path()).unwrap(), 1, &|_| ()).unwrap_err().to_string();
+    let error = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap_err().to_string();
     assert!(error.contains("line 1: expected `Callgraph clone;"), "{error}");
     std::fs::remove_file(&path).unwrap();
     let empty = tempfile::tempdir().unwrap();
-    let error = scan(empty.path()).unwrap_err().to_string();
+    let error = scan(empty.path(), 2).unwrap_err().to_string();
     assert!(error.contains("-fdump-ipa-clones"), "{error}");
 }

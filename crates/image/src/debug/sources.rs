@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::DebugInfo;
+use super::form::Slice;
 use super::functions::Calls;
 use super::jobs;
 use super::names::{DeclaredIn, Describer, Space};
@@ -67,10 +68,15 @@ impl DebugInfo<'_> {
     }
 }
 
+/// Name, file, line and address as an entry states them.
+type Stated<'a> = (&'a [u8], Option<DeclaredIn>, u32, Option<ImageAddr>);
+
 /// The functions of one unit as they are met.
 struct Collected<'d, 'w, 'a> {
     found: SourceFunctions,
     numbers: FxHashMap<SourceFunction, u32>,
+    /// What entries said, so that most of them need no texts: name, file, line and address to the number.
+    by_entry: FxHashMap<Stated<'a>, u32>,
     describer: &'d mut Describer<'w, 'a>,
     files: FileNames<'d, 'a>,
 }
@@ -91,9 +97,16 @@ impl Sight<'_> {
             supplement: self.supplement.as_ref(),
             address_size,
             known: FxHashMap::default(),
+            programs: FxHashMap::default(),
         };
         self.describing(&open, |describer| {
-            let mut all = Collected { found, numbers: FxHashMap::default(), describer, files };
+            let mut all = Collected {
+                found,
+                numbers: FxHashMap::default(),
+                by_entry: FxHashMap::default(),
+                describer,
+                files,
+            };
             let mut callers: FxHashMap<usize, u32> = FxHashMap::default();
             for entry in &table.entries {
                 let address = table.spans(entry).first().map(|span| ImageAddr(span.0));
@@ -117,8 +130,13 @@ impl Collected<'_, '_, '_> {
     /// The position of the function that an entry describes; `None` where it has no name.
     fn number(&mut self, entry: usize, address: Option<ImageAddr>) -> Option<u32> {
         let described = self.describer.describe(entry);
+        let name = described.name?;
+        let stated = (name, described.file, described.start_line, address);
+        if let Some(number) = self.by_entry.get(&stated) {
+            return Some(*number);
+        }
         let function = SourceFunction {
-            name: String::from_utf8_lossy(described.name?).into_owned(),
+            name: String::from_utf8_lossy(name).into_owned(),
             file: described.file.and_then(|file| self.files.get(file)),
             line: described.start_line,
             address,
@@ -128,6 +146,7 @@ impl Collected<'_, '_, '_> {
         if number == next {
             self.found.functions.push(function);
         }
+        self.by_entry.insert(stated, number);
         Some(number)
     }
 }
@@ -138,7 +157,11 @@ struct FileNames<'d, 'a> {
     supplement: Option<&'d Dwarf<'a>>,
     address_size: u8,
     known: FxHashMap<DeclaredIn, Option<String>>,
+    /// Headers of line tables by space and offset: they list all files, and there are many.
+    programs: FxHashMap<(Space, u64), Option<Program<'a>>>,
 }
+
+type Program<'a> = gimli::IncompleteLineProgram<Slice<'a>>;
 
 impl FileNames<'_, '_> {
     fn get(&mut self, file: DeclaredIn) -> Option<String> {
@@ -149,15 +172,19 @@ impl FileNames<'_, '_> {
             Space::Own => Some(self.own),
             Space::Supplement => self.supplement,
         };
-        let name = dwarf.and_then(|dwarf| file_name(dwarf, file, self.address_size));
+        let address_size = self.address_size;
+        let program = self.programs.entry((file.space, file.lines)).or_insert_with(|| {
+            let offset = gimli::DebugLineOffset(usize::try_from(file.lines).ok()?);
+            dwarf?.debug_line.program(offset, address_size, None, None).ok()
+        });
+        let name =
+            dwarf.zip(program.as_ref()).and_then(|(dwarf, program)| file_name(dwarf, program, file.file));
         self.known.insert(file, name.clone());
         name
     }
 }
 
-fn file_name(dwarf: &Dwarf<'_>, file: DeclaredIn, address_size: u8) -> Option<String> {
-    let offset = gimli::DebugLineOffset(usize::try_from(file.lines).ok()?);
-    let program = dwarf.debug_line.program(offset, address_size, None, None).ok()?;
+fn file_name<'a>(dwarf: &Dwarf<'a>, program: &Program<'a>, file: u64) -> Option<String> {
     let header = program.header();
     let text = |value| match value {
         gimli::AttributeValue::String(bytes) => Some(bytes),
@@ -165,7 +192,7 @@ fn file_name(dwarf: &Dwarf<'_>, file: DeclaredIn, address_size: u8) -> Option<St
         gimli::AttributeValue::DebugLineStrRef(offset) => dwarf.debug_line_str.get_str(offset).ok(),
         _ => None,
     };
-    let entry = header.file(file.file)?;
+    let entry = header.file(file)?;
     let name = text(entry.path_name())?;
     let name = String::from_utf8_lossy(name.slice());
     // Directory 0 is the one of the compilation.

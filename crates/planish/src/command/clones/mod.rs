@@ -139,7 +139,7 @@ fn possible(analysis: &Analysis, found: &Closure) -> Vec<clones::possible::Possi
 }
 
 fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {
-    let build = scan(directory)?;
+    let build = scan(directory, global.threads())?;
     let total = build.units.iter().map(|unit| unit.bytes).sum();
     let bar = Bytes::new("reading object files", total, global.quiet);
     Ok(analyse(&build, global.threads(), &|bytes| bar.add(bytes))?)

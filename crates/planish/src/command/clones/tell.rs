@@ -222,6 +222,7 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
     let covered: BTreeMap<&str, usize> =
         Source::ALL.iter().zip(analysis.covered).map(|(source, units)| (source.word(), units)).collect();
     let sizes = clones::sizes(&analysis.graph, LARGEST);
+    let disagreements = analysis.disagreements();
     if shape == Shape::Json {
         let largest = |&(node, size): &(NodeId, usize)| {
             let mut value = function_json(analysis, node);
@@ -244,7 +245,7 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
             "schema": "planish-clones-summary", "version": VERSION, "object_files": analysis.units.len(),
             "functions": analysis.graph.nodes().len(), "ties": reasons, "object_files_by_source": covered,
             "closures": closures,
-            "disagreements": analysis.disagreements.iter().map(disagreement).collect::<Vec<_>>(),
+            "disagreements": disagreements.iter().map(disagreement).collect::<Vec<_>>(),
             "skipped": skipped_json(analysis),
         });
         println!("{told:#}");
@@ -260,8 +261,8 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
         sizes.mean, sizes.median, sizes.p95
     );
     sizes.largest.iter().for_each(|&(node, size)| println!("  {size:>6}  {}", label(analysis, node)));
-    println!("disagreements between sources: {}", analysis.disagreements.len());
-    for it in analysis.disagreements.iter().take(20) {
+    println!("disagreements between sources: {}", disagreements.len());
+    for it in disagreements.iter().take(20) {
         println!(
             "  {} inlined into {}: {} says so, {} does not",
             name(analysis, it.callee),
@@ -270,7 +271,7 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
             it.silent.word()
         );
     }
-    if analysis.disagreements.len() > 20 {
+    if disagreements.len() > 20 {
         println!("  … all with --format json");
     }
     notes(analysis, &Touched::default());
