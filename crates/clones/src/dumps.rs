@@ -9,9 +9,7 @@ use std::io::Read as _;
 
 /// Adds what a dump says. `buffer` is kept between dumps, to spare allocations.
 pub(crate) fn read(dump: &Dump, facts: &mut Facts, buffer: &mut Vec<u8>) -> Result<(), Error> {
-    let io = |source| Error::Io { path: dump.path.clone(), source };
-    buffer.clear();
-    std::fs::File::open(&dump.path).and_then(|mut file| file.read_to_end(buffer)).map_err(io)?;
+    load(dump, buffer)?;
     // The check for whole UTF-8 is many times faster than the conversion.
     let text = match std::str::from_utf8(buffer) {
         Ok(text) => Cow::Borrowed(text),
@@ -21,7 +19,7 @@ pub(crate) fn read(dump: &Dump, facts: &mut Facts, buffer: &mut Vec<u8>) -> Resu
         path: dump.path.clone(),
         line,
         expected,
-        found: text.lines().nth(line.saturating_sub(1)).unwrap_or_default().chars().take(80).collect(),
+        found: shown(text.lines().nth(line.saturating_sub(1)).unwrap_or_default()),
     };
     let source = match dump.kind {
         DumpKind::IpaClones => {
@@ -64,6 +62,41 @@ pub(crate) fn read(dump: &Dump, facts: &mut Facts, buffer: &mut Vec<u8>) -> Resu
     };
     facts.sources.push(source);
     Ok(())
+}
+
+/// Bytes that are read at once.
+const CHUNK: u64 = 1 << 20;
+
+/// Reads a whole dump. No text holds a NUL byte, but files that a full disk or a crash left do: reading ends there, so
+/// that a file of holes fills no memory.
+fn load(dump: &Dump, buffer: &mut Vec<u8>) -> Result<(), Error> {
+    let io = |source| Error::Io { path: dump.path.clone(), source };
+    let mut file = std::fs::File::open(&dump.path).map_err(io)?;
+    buffer.clear();
+    loop {
+        let before = buffer.len();
+        if file.by_ref().take(CHUNK).read_to_end(buffer).map_err(io)? == 0 {
+            return Ok(());
+        }
+        let new = buffer.get(before..).unwrap_or_default();
+        if let Some(at) = memchr::memchr(0, new) {
+            let read = buffer.get(..before + at).unwrap_or_default();
+            let start = memchr::memrchr(b'\n', read).map_or(0, |end| end + 1);
+            let cut = String::from_utf8_lossy(read.get(start..).unwrap_or_default());
+            return Err(Error::Dump {
+                path: dump.path.clone(),
+                line: memchr::memchr_iter(b'\n', read).count() + 1,
+                expected: "text without NUL bytes",
+                found: shown(&cut),
+            });
+        }
+    }
+}
+
+/// The begin of a line for people.
+fn shown(line: &str) -> String {
+    let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    line.chars().take(80).map(plain).collect()
 }
 
 fn end(facts: &mut Facts, name: &str, place: Option<Place>) -> End {

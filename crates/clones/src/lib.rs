@@ -25,6 +25,7 @@ mod graph;
 pub mod icf;
 pub mod ipa_clones;
 mod jobs;
+mod linked_files;
 mod objects;
 mod patch;
 pub mod possible;

@@ -3,8 +3,9 @@
 use crate::facts::{End, FactPlace, Facts, Tie};
 use crate::files::{KnownFiles, SourceFiles};
 use crate::graph::{Graph, NodeId, Place, Reason, Source, UnitId};
+use crate::linked_files::{self, Linked, tie_all};
 use crate::scan::{Build, Unit};
-use crate::{Error, dumps, jobs, objects, symbols};
+use crate::{Error, dumps, jobs, objects};
 use image::Image;
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Re
         joining.add(&mut analysis, UnitId(index as u32), unit.is_link, facts?);
     }
     joining.finish(&mut analysis.graph);
-    folded_by_linker(linked, &mut analysis);
+    linked_files::join(linked, &mut analysis);
     analysis.skipped.sort();
     Ok(analysis)
 }
@@ -70,24 +71,21 @@ struct Reader {
     files: KnownFiles,
 }
 
-/// Groups of names that the linker gave one address, or why the file gives none.
-type Folded = Result<Vec<Vec<String>>, Skipped>;
-
 /// What the linked files say, and what the units say.
 fn read_all(
     build: &Build,
     threads: usize,
     told: &(dyn Fn(u64) + Sync),
-) -> (Vec<Folded>, Vec<Result<Facts, Error>>) {
+) -> (Vec<Result<Linked, Skipped>>, Vec<Result<Facts, Error>>) {
     enum Read {
-        Linked(Folded),
+        Linked(Result<Linked, Skipped>),
         Unit(Box<Result<Facts, Error>>),
     }
     // Linked files first: they may be large, and the last job should be a short one.
     let before = build.linked.len();
     let read = jobs::run(before + build.units.len(), threads, |reader: &mut Reader, job| {
         if let Some(path) = build.linked.get(job) {
-            return Some(Read::Linked(read_linked(path)));
+            return Some(Read::Linked(linked_files::read(path)));
         }
         let unit = build.units.get(job - before)?;
         let facts = read_unit(unit, &build.root, reader);
@@ -124,13 +122,6 @@ fn read_unit(unit: &Unit, root: &Path, reader: &mut Reader) -> Result<Facts, Err
     facts.sources.sort();
     facts.sources.dedup();
     Ok(facts)
-}
-
-fn read_linked(path: &Path) -> Folded {
-    let image =
-        Image::open(path).map_err(|error| Skipped { path: path.to_owned(), reason: error.to_string() })?;
-    let groups = symbols::same_bytes(image.functions());
-    Ok(groups.into_iter().map(|names| names.into_iter().map(str::to_owned).collect()).collect())
 }
 
 /// The nodes of one unit's names, made when they are first needed.
@@ -244,31 +235,6 @@ fn join_links(graph: &mut Graph, links: &mut [(Own, Facts)]) {
         for other in others {
             graph.tie(other, own, &Reason::LinkTime, Source::Symbols);
             graph.tie(own, other, &Reason::LinkTime, Source::Symbols);
-        }
-    }
-}
-
-fn tie_all(graph: &mut Graph, nodes: &[NodeId]) {
-    for (a, b) in nodes.iter().zip(nodes.iter().skip(1)) {
-        graph.tie(*a, *b, &Reason::SameAddress, Source::Symbols);
-        graph.tie(*b, *a, &Reason::SameAddress, Source::Symbols);
-    }
-}
-
-/// Linkers fold identical functions of different objects (`--icf`); the object files know nothing of it.
-fn folded_by_linker(linked: Vec<Folded>, analysis: &mut Analysis) {
-    for found in linked {
-        let groups = match found {
-            Ok(groups) => groups,
-            Err(skipped) => {
-                analysis.skipped.push(skipped);
-                continue;
-            }
-        };
-        for group in groups {
-            let nodes: Vec<NodeId> =
-                group.iter().flat_map(|name| analysis.graph.named(name)).copied().collect();
-            tie_all(&mut analysis.graph, &nodes);
         }
     }
 }

@@ -39,11 +39,7 @@ fn near(names: &[String]) -> String {
 /// When there is none, or there are several in the source.
 pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> {
     let graph = &analysis.graph;
-    let (file, name) = match asked.rsplit_once(':') {
-        // `a::b` is a name of C++ or Rust.
-        Some((file, name)) if !file.ends_with(':') && !file.is_empty() => (Some(file), name),
-        _ => (None, asked),
-    };
+    let (file, name) = parts(asked);
     let unit = |node: NodeId| {
         let unit = graph.get(node).map_or(0, |node| node.unit.0);
         analysis.units.get(unit as usize).map_or("", String::as_str)
@@ -84,6 +80,17 @@ pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> 
     }
 }
 
+/// File and name of `FILE:NAME`. In `a::b`, a name of C++ or Rust, no colon stands alone.
+fn parts(asked: &str) -> (Option<&str>, &str) {
+    let is_colon = |at: Option<usize>| at.and_then(|at| asked.as_bytes().get(at)) == Some(&b':');
+    let alone = |at: &usize| !is_colon(at.checked_sub(1)) && !is_colon(at.checked_add(1));
+    let at = asked.match_indices(':').map(|(at, _)| at).find(alone);
+    match at.and_then(|at| asked.split_at_checked(at)) {
+        Some((file, name)) if !file.is_empty() => (Some(file), name.get(1..).unwrap_or_default()),
+        _ => (None, asked),
+    }
+}
+
 /// How people write a mangled name of C++: with and without parameters.
 fn demangled(name: &str) -> Option<[String; 2]> {
     let symbol = cpp_demangle::Symbol::new(name.strip_prefix("_Z").map(|_| name)?).ok()?;
@@ -109,4 +116,18 @@ fn nearest(analysis: &Analysis, name: &str) -> Vec<String> {
     found.sort_unstable();
     found.dedup();
     found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_stands_before_a_colon_that_is_alone() {
+        assert_eq!(parts("fs/open.c:f"), (Some("fs/open.c"), "f"));
+        assert_eq!(parts("a.cc:ns::f"), (Some("a.cc"), "ns::f"));
+        for name in ["f", "ns::f", "a::b::c", ":f", ""] {
+            assert_eq!(parts(name), (None, name));
+        }
+    }
 }

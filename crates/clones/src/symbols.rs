@@ -1,7 +1,7 @@
 //! What the names and addresses of a symbol table say: suffixes of copies and parts, and names for the same bytes.
 
 use crate::graph::Reason;
-use image::{Function, Functions};
+use image::{Function, Functions, Image, Label};
 
 /// What gcc and clang put after a name (before a number, where one follows) when they make a function from another.
 const SUFFIXES: [(&str, Reason); 13] = [
@@ -58,6 +58,19 @@ pub fn same_bytes(functions: Functions<'_>) -> Vec<Vec<&str>> {
         .filter(|group| group.len() > 1)
         .map(|group| group.iter().map(|f| f.name).collect())
         .collect()
+}
+
+/// Names that stand at one address more than once: functions of several objects of one name (static ones) that the
+/// linker folded; sorted.
+pub fn repeated(image: &Image) -> Vec<&str> {
+    let mut all: Vec<_> = image.labels().into_iter().filter(|label| label.size != 0).collect();
+    all.sort_unstable_by_key(|label| (label.address, label.size, label.name));
+    let same = |a: &Label<'_>, b: &Label<'_>| (a.address, a.size, a.name) == (b.address, b.size, b.name);
+    let groups = all.chunk_by(same).filter(|group| group.len() > 1);
+    let mut names: Vec<&str> = groups.filter_map(|group| group.first()).map(|label| label.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]

@@ -121,15 +121,22 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return tell::summary(&analysis, args.format).map(|()| FINE);
     }
     let found = closure(&analysis.graph, &asked);
-    let possible = if args.possible { possible(&analysis, &found) } else { Vec::new() };
+    let possible = args.possible.then(|| possible(&analysis, &found));
     tell::closure(
-        &tell::Told { analysis: &analysis, closure: &found, touched: &touches, possible: &possible },
+        &tell::Told {
+            analysis: &analysis,
+            closure: &found,
+            touched: &touches,
+            possible: possible.as_deref(),
+        },
         args.format,
     )?;
     if !global.quiet {
         tell::notes(&analysis, &touches);
         tell::no_code(&analysis, &found);
     }
+    // The process ends: to take a large build apart piece by piece takes a tenth of the time.
+    std::mem::forget(analysis);
     Ok(FINE)
 }
 

@@ -20,7 +20,8 @@ pub struct Told<'a> {
     pub analysis: &'a Analysis,
     pub closure: &'a Closure,
     pub touched: &'a Touched,
-    pub possible: &'a [Possible],
+    /// `None` where nobody asked.
+    pub possible: Option<&'a [Possible]>,
 }
 
 fn name(analysis: &Analysis, node: NodeId) -> &str {
@@ -106,11 +107,19 @@ fn tree(told: &Told<'_>) -> String {
 }
 
 fn possible_lines(told: &Told<'_>, text: &mut String) {
-    if told.possible.is_empty() {
+    let Some(possible) = told.possible else {
+        let _ = writeln!(
+            text,
+            "callers and callees that may rely on one of them without holding its code: --possible"
+        );
+        return;
+    };
+    if possible.is_empty() {
+        let _ = writeln!(text, "\nno caller or callee outside that may rely on one of them");
         return;
     }
     let _ = writeln!(text, "\npossible, without proof; what rules them out:");
-    for found in told.possible {
+    for found in possible {
         let clang = is_clang(told.analysis, found.other);
         let flags: Vec<&str> = match clang {
             true => vec![CLANG_REMEDY],
@@ -179,7 +188,7 @@ fn to_json(told: &Told<'_>) -> Value {
     json!({
         "schema": "planish-clones", "version": VERSION,
         "members": told.closure.members.iter().map(member).collect::<Vec<_>>(),
-        "possible": told.possible.iter().map(possible).collect::<Vec<_>>(),
+        "possible": told.possible.unwrap_or_default().iter().map(possible).collect::<Vec<_>>(),
         "patch_outside_functions": elsewhere,
         "skipped": skipped_json(analysis), "may_be_stale": files_json(&analysis.doubts),
         "patch_files_unread": told.touched.unread,
