@@ -4,7 +4,7 @@
 #
 # The variants are those that `planish clones flags --matrix` prints. BENCH_ROUNDS (default 20) runs of each, in turns.
 # BENCH_KERNEL names a kernel tree built by gcc with KCFLAGS="-fdump-ipa-clones -fdump-ipa-icf-details", to time
-# the reading of a large build.
+# the reading of a large build. BENCH_DRIFT=1 also builds SQLite with the profiles of its two workloads and compares closures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -35,6 +35,23 @@ for at in "${!flags[@]}"; do
 done
 "$planish" compare "${binaries[@]}" --rounds "$rounds" --metric cpu --format json -- {bin} eval 60 >"$work/compare.json" || [ $? = 1 ]
 
+# A build with the profile of one workload: the object's name leads gcc to the profile beside it.
+drift() { # WORKLOAD
+  local dir=$work/drift-$1 flags
+  [ -f "$dir/done" ] && return
+  rm -rf "$dir"
+  for flags in "-fprofile-generate" "-fprofile-use -fprofile-partial-training -fdump-ipa-clones -fdump-ipa-icf-details"; do
+    PATH=$(dirname "$CARGO"):$PATH PLANISH_OUT=$dir PLANISH_CC=gcc PLANISH_CFLAGS="-O2 -g $flags" PLANISH_LDFLAGS=${flags%% *} \
+      demo/sqlite/build.sh
+    [ "$flags" != -fprofile-generate ] || (cd "$dir" && ./shop "$1" 30)
+  done
+  touch "$dir/done"
+}
+if [ -n "${BENCH_DRIFT:-}" ]; then
+  drift train
+  drift eval
+fi
+
 out=measurements/$(date +%F)-$name.md
 {
   echo "# What live patching costs SQLite, $(date +%F)"
@@ -60,6 +77,14 @@ most = sizes["largest"][0]
 print(f"| `{flags}` | {text} | {sizes['mean']:.2f} | {sizes['p95']} | {most['with_code']} ({most['name']}) | {cpu} |")
 P
   done
+  if [ -n "${BENCH_DRIFT:-}" ]; then
+    echo
+    echo "## Two profiles"
+    echo
+    echo "\`planish clones diff\` of SQLite by gcc -O2 -fprofile-use, with the profile of \`shop train\` and of \`shop eval\`:"
+    echo
+    "$planish" clones diff "$work/drift-train" "$work/drift-eval" | tail -n 1 || [ $? = 1 ]
+  fi
   if [ -n "${BENCH_KERNEL:-}" ]; then
     echo
     echo "## Reading a kernel build"

@@ -16,12 +16,22 @@ pub struct Difference {
     pub gained: BTreeSet<(String, String)>,
 }
 
-/// The functions of both builds whose closures differ, by unit and name.
-pub fn diff(old: &Analysis, new: &Analysis) -> Vec<Difference> {
+/// How the closures of two builds differ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// How many functions both builds have.
+    pub compared: usize,
+    /// Those whose closures differ, by unit and name.
+    pub functions: Vec<Difference>,
+}
+
+/// The functions of both builds whose closures differ.
+pub fn diff(old: &Analysis, new: &Analysis) -> Differences {
     let (old_names, new_names) = (names(old), names(new));
-    let mut found = Vec::new();
+    let (mut found, mut compared) = (Vec::new(), 0);
     for (name, &node) in &old_names {
         let Some(&other) = new_names.get(name) else { continue };
+        compared += 1;
         let (before, after) = (members(old, node), members(new, other));
         if before != after {
             found.push(Difference {
@@ -31,7 +41,7 @@ pub fn diff(old: &Analysis, new: &Analysis) -> Vec<Difference> {
             });
         }
     }
-    found
+    Differences { compared, functions: found }
 }
 
 fn names(analysis: &Analysis) -> BTreeMap<(String, String), NodeId> {

@@ -36,7 +36,7 @@ mod select;
 pub mod symbols;
 
 pub use closure::{Closure, Member, Sizes, Step, closure, sizes};
-pub use diff::{Difference, diff};
+pub use diff::{Difference, Differences, diff};
 pub use disagreements::Disagreement;
 pub use error::Error;
 pub use graph::{Edge, Graph, Node, NodeId, Place, Reason, Source, UnitId};

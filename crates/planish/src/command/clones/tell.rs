@@ -3,7 +3,7 @@
 use super::Shape;
 use crate::cli::Format;
 use clones::possible::{CLANG_REMEDY, Possible, RELIANCES, Relation};
-use clones::{Analysis, Closure, Difference, Edge, Member, NodeId, Reason, Source, Touched};
+use clones::{Analysis, Closure, Difference, Differences, Edge, Member, NodeId, Reason, Source, Touched};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -331,7 +331,7 @@ pub fn notes(analysis: &Analysis, touched: &Touched) {
 }
 
 /// Prints how closures differ.
-pub fn differences(found: &[Difference], format: Format) -> anyhow::Result<()> {
+pub fn differences(found: &Differences, format: Format) -> anyhow::Result<()> {
     let pair = |(object, name): &(String, String)| json!({ "object": object, "name": name });
     if format == Format::Json {
         let row = |it: &Difference| {
@@ -341,15 +341,18 @@ pub fn differences(found: &[Difference], format: Format) -> anyhow::Result<()> {
                 "gained": it.gained.iter().map(pair).collect::<Vec<_>>(),
             })
         };
-        let rows: Vec<Value> = found.iter().map(row).collect();
-        println!("{:#}", json!({ "schema": "planish-clones-diff", "version": VERSION, "functions": rows }));
+        let rows: Vec<Value> = found.functions.iter().map(row).collect();
+        let told = json!({
+            "schema": "planish-clones-diff", "version": VERSION, "compared": found.compared, "functions": rows,
+        });
+        println!("{told:#}");
         return Ok(());
     }
-    for it in found {
+    for it in &found.functions {
         println!("{} [{}]", it.function.1, it.function.0);
         it.lost.iter().for_each(|(object, name)| println!("  - {name} [{object}]"));
         it.gained.iter().for_each(|(object, name)| println!("  + {name} [{object}]"));
     }
-    println!("{} functions have another closure", found.len());
+    println!("{} of {} functions have another closure", found.functions.len(), found.compared);
     Ok(())
 }
