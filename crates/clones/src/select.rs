@@ -91,11 +91,16 @@ fn parts(asked: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// How people write a mangled name of C++: with and without parameters.
+/// How people write a mangled name of C++, with and without parameters, or one that clang made unique
+/// (`-funique-internal-linkage-names`: `_ZL4freePv.__uniq.123` is a function of C, too).
 fn demangled(name: &str) -> Option<[String; 2]> {
-    let symbol = cpp_demangle::Symbol::new(name.strip_prefix("_Z").map(|_| name)?).ok()?;
-    let bare = cpp_demangle::DemangleOptions::new().no_params();
-    Some([symbol.demangle().ok()?, symbol.demangle_with_options(&bare).ok()?])
+    let bare = name.split_once(".__uniq.").map_or(name, |(bare, _)| bare);
+    if !bare.starts_with("_Z") {
+        return (bare.len() < name.len()).then(|| [bare.to_owned(), bare.to_owned()]);
+    }
+    let symbol = cpp_demangle::Symbol::new(bare).ok()?;
+    let options = cpp_demangle::DemangleOptions::new().no_params();
+    Some([symbol.demangle().ok()?, symbol.demangle_with_options(&options).ok()?])
 }
 
 fn nearest(analysis: &Analysis, name: &str) -> Vec<String> {
@@ -121,6 +126,15 @@ fn nearest(analysis: &Analysis, name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_clang_made_unique_are_read() {
+        let reads =
+            |name: &str, wanted: &str| demangled(name).is_some_and(|names| names.contains(&wanted.into()));
+        assert!(reads("_ZL17sqlite3StatusDownii.__uniq.1640", "sqlite3StatusDown"));
+        assert!(reads("free.__uniq.12", "free") && reads("_ZN2ns1fEi", "ns::f(int)"));
+        assert_eq!(demangled("free"), None);
+    }
 
     #[test]
     fn a_file_stands_before_a_colon_that_is_alone() {
