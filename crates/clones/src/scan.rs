@@ -370,4 +370,14 @@ mod tests {
             assert_eq!(of(name), None, "{name}");
         }
     }
+
+    #[test]
+    fn sources_are_known_by_their_endings() {
+        let is_source = |name: &str| is_source(OsStr::new(name));
+        assert!(is_source("a.c") && is_source("entry_64.S") && is_source(".a.o.cmd"));
+        for name in ["c", "h", "a.o", "vmlinux", "a.c.000i.ipa-clones", "a.opt.yaml", "lib.so.1", "prog.c.o"]
+        {
+            assert!(!is_source(name), "{name}");
+        }
+    }
 }
