@@ -30,7 +30,7 @@ impl<'p> SourceFiles<'p> {
     /// object's directory; else as the compiler has it, without `.` and `..`.
     pub(crate) fn known_as(&mut self, file: &Arc<str>) -> Arc<str> {
         let path = Path::new(&**file);
-        let (above, is_there) = self.from_root(file);
+        let (above, is_there) = self.seen_from_root(file);
         // A bare name is more likely one beside its object; a path starts where the build was started.
         let is_bare = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
         if path.is_absolute() || (is_there && !is_bare) {
@@ -40,7 +40,7 @@ impl<'p> SourceFiles<'p> {
         if self.root.join(&beside).is_file() { text(&beside) } else { above }
     }
 
-    fn from_root(&mut self, file: &Arc<str>) -> (Arc<str>, bool) {
+    fn seen_from_root(&mut self, file: &Arc<str>) -> (Arc<str>, bool) {
         if let Some(known) = self.known.from_root.get(file) {
             return known.clone();
         }

@@ -71,14 +71,17 @@ struct Reader {
     files: KnownFiles,
 }
 
+/// What a linked file says, or why it says nothing.
+type LinkedRead = Result<Linked, Skipped>;
+
 /// What the linked files say, and what the units say.
 fn read_all(
     build: &Build,
     threads: usize,
     told: &(dyn Fn(u64) + Sync),
-) -> (Vec<Result<Linked, Skipped>>, Vec<Result<Facts, Error>>) {
+) -> (Vec<LinkedRead>, Vec<Result<Facts, Error>>) {
     enum Read {
-        Linked(Result<Linked, Skipped>),
+        Linked(LinkedRead),
         Unit(Box<Result<Facts, Error>>),
     }
     // Linked files first: they may be large, and the last job should be a short one.
