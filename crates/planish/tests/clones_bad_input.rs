@@ -118,7 +118,7 @@ fn a_directory_that_may_not_be_read_is_an_error() {
     }
     let closed = dir.join("closed");
     std::fs::create_dir(&closed).unwrap();
-    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
     let may_read_all = std::fs::read_dir(&closed).is_ok();
     if may_read_all {
         eprintln!("skipped: this user may read every directory");
