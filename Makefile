@@ -11,7 +11,7 @@ help: ## list the targets
 setup: ## install from Debian or Ubuntu what is missing; says what; nothing the second time
 	@scripts/setup.sh
 
-build: setup ## the release binary and the emulation plugin, in target/release
+build: setup ## the release binary and the libraries it loads elsewhere, in target/release
 	@scripts/build.sh
 
 demo: setup ## record, profile, rebuild, measure and report SQLite (15 minutes the first time)

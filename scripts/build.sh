@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the release binary and the emulation plugin:  scripts/build.sh   (prints nothing when nothing changed)
+# Builds the release binary, the emulation plugin and the library that copies text:  scripts/build.sh   (prints nothing when nothing changed)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh

@@ -16,8 +16,8 @@ mkdir -p "$target"
 log=$target/test.log
 echo "test: cargo test --workspace (full output in $log)"
 
-# The recorder's tests load the emulation plugin, which cargo test alone does not link.
-"$CARGO" build --locked -p qemu-branches
+# Tests load the emulation plugin and the library that copies text, which cargo test alone does not link.
+"$CARGO" build --locked -p qemu-branches -p hugetext
 
 # --show-output makes passing tests hand over what they printed; the filter keeps it off the terminal. sed -u and not
 # awk, since some awks hold lines back until a block is full.
@@ -32,10 +32,14 @@ passed=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")
 failed=$(awk '/^test result:/ { n += $6 } END { print n + 0 }' "$log")
 ignored=$(awk '/^test result:/ { n += $8 } END { print n + 0 }' "$log")
 skipped=$(grep -ho 'skipped: .*' "$log" | sort | uniq -c | sed 's/^ *\([0-9]*\) /  \1 × /' || true)
+# Said last, so that whoever looks at the end sees it.
+summary() {
+  [ -z "$skipped" ] || printf 'test: skipped because this machine lacks something:\n%s\n' "$skipped"
+  echo "test: $passed passed, $failed failed, $ignored ignored"
+}
 echo
-[ -z "$skipped" ] || printf 'test: skipped because this machine lacks something:\n%s\n' "$skipped"
-echo "test: $passed passed, $failed failed, $ignored ignored"
 if [ "$status" -ne 0 ] || [ "$failed" -ne 0 ]; then
+  summary
   echo "test: FAILED; see $log" >&2
   exit 1
 fi
@@ -44,5 +48,7 @@ if [ "$passed" -eq 0 ]; then
   exit 1
 fi
 
-scripts/fuzz.sh --seconds "${FUZZ_SECONDS:-5}"
+scripts/fuzz.sh --seconds "${FUZZ_SECONDS:-5}" | tee "$target/fuzz.log" || { summary; exit 1; }
+skipped=$(printf '%s\n%s' "$skipped" "$(grep '^skipped: ' "$target/fuzz.log" | sed 's/^/  /' || true)" | sed '/^$/d')
+summary
 echo "test: all good"

@@ -1,6 +1,7 @@
 //! What does planish.toml say? How the program is built, what it is recorded and measured on.
 
 use crate::optimization::Optimize;
+use crate::pages::Pages;
 use crate::{Error, split_words};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,9 @@ pub struct Build {
     /// Whether both builds use ThinLTO (clang only).
     #[serde(default)]
     pub thinlto: bool,
+    /// What is done so that the text of all builds can lie on superpages.
+    #[serde(default)]
+    pub pages: Pages,
     /// Files and directories whose change makes a new build necessary, relative to planish.toml.
     #[serde(default = "default_sources")]
     pub sources: Vec<String>,
@@ -329,6 +333,7 @@ mod tests {
         assert_eq!(example.optimize, small.optimize);
         assert_eq!(example.evaluate.rounds, small.evaluate.rounds);
         assert_eq!(example.build.sources, small.build.sources);
+        assert_eq!(example.build.pages, small.build.pages);
         // Every key the file may have is in the example, commented out or not.
         for table in toml::Value::try_from(&small).unwrap().as_table().unwrap().values() {
             for key in table.as_table().unwrap().keys() {

@@ -81,6 +81,9 @@ pub enum Error {
         /// ` (pid N)` where known.
         pid: String,
     },
+    /// A program cannot be written to where it is kept.
+    #[error(transparent)]
+    Pages(superpages::Error),
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),

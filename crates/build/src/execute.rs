@@ -138,7 +138,7 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut dyn FnMut(&
     if !status.success() && !status.code().is_some_and(|code| step.also_fine.contains(&code)) {
         return Err(failure(step, &status, log, &place.directory.join(STATE_DIRECTORY).join("log")));
     }
-    put_in_place(step, place)
+    put_in_place(step, place, &mut log_file, said)
 }
 
 fn create(path: &Path) -> Result<File, Error> {
@@ -308,7 +308,13 @@ fn failure(step: &Step, status: &ExitStatus, log: PathBuf, logs: &Path) -> Error
     }
 }
 
-fn put_in_place(step: &Step, place: Place) -> Result<(), Error> {
+fn put_in_place(step: &Step, place: Place, log: &mut File, said: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let mut told = |sentence: Option<String>| {
+        if let Some(line) = sentence {
+            let _ = writeln!(log, "{line}");
+            said(&line);
+        }
+    };
     for (made, kept) in &step.collect {
         let from = place.directory.join(made);
         if !from.is_file() {
@@ -326,7 +332,20 @@ fn put_in_place(step: &Step, place: Place) -> Result<(), Error> {
             return Err(Error::NoOutput { step: step.name.clone(), path: made.clone(), next });
         }
         let to = place.directory.join(staged(kept));
-        std::fs::copy(&from, &to).map_err(|source| file_error(&to, "cannot copy to", source))?;
+        match &step.kept_program {
+            Some((program, pages)) if program == kept => told(pages.write(&from, &to)?),
+            _ => {
+                std::fs::copy(&from, &to).map_err(|source| file_error(&to, "cannot copy to", source))?;
+            }
+        }
+    }
+    if let Some((program, pages)) = &step.kept_program {
+        let made = place.directory.join(staged(program));
+        let collected = step.collect.iter().any(|(_, kept)| kept == program);
+        // What the step's program has not made is told below.
+        if !collected && made.is_file() {
+            told(pages.write(&made, &made)?);
+        }
     }
     for output in &step.outputs {
         let from = place.directory.join(staged(output));

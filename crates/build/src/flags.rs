@@ -64,6 +64,8 @@ pub fn variables(
     if build.thinlto {
         flags.both("-flto=thin");
     }
+    // Before the user's own, of which the last one counts.
+    flags.link(build.pages.link_flags(build));
     flags.both(build.flags.trim());
     add_profile(&mut flags, build, phase);
     if phase.has_profile() {
@@ -193,6 +195,7 @@ fn rust_flags(tools: &Toolchain, phase: Phase) -> String {
 mod tests {
     use super::*;
     use crate::config::{Command, Compiler};
+    use crate::pages::Pages;
 
     fn build(compiler: Compiler, thinlto: bool) -> Build {
         Build {
@@ -205,6 +208,7 @@ mod tests {
             flags: "-DX=1".into(),
             profiled_flags: "-Dfast".into(),
             thinlto,
+            pages: Pages::Auto,
             sources: vec![],
         }
     }

@@ -12,6 +12,7 @@ pub mod execute;
 pub mod flags;
 pub mod lock;
 pub mod optimization;
+pub mod pages;
 pub mod plan;
 pub mod reuse;
 mod sources;

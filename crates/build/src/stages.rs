@@ -234,6 +234,7 @@ impl Stages<'_> {
                 .map(str::to_owned),
         );
         bolt.inputs = vec![recorded, text_counts];
+        bolt.kept_program = self.config.build.pages.kept(&kept);
         bolt.outputs = vec![kept];
         [counts, bolt].into_iter().map(optional).collect()
     }

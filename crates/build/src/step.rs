@@ -1,9 +1,10 @@
 //! What is a build step? A value that says everything about a process before there is one.
 
+use crate::pages::Pages;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which program a step runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +40,9 @@ pub struct Step {
     pub fresh_directories: Vec<PathBuf>,
     /// Files copied to outputs when the program has ended well: (made, output).
     pub collect: Vec<(PathBuf, PathBuf)>,
+    /// The output that is a program, and how it is written so that its text can lie on superpages; absent where it is
+    /// copied as it is.
+    pub kept_program: Option<(PathBuf, Pages)>,
     /// Exit codes besides 0 that are no failure (1 is a negative finding).
     pub also_fine: Vec<i32>,
     /// True when the step draws its own progress on the terminal.
@@ -74,12 +78,19 @@ impl Step {
             stdout: None,
             fresh_directories: Vec::new(),
             collect: Vec::new(),
+            kept_program: None,
             also_fine: Vec::new(),
             interactive: false,
             optional: false,
             not_there: Vec::new(),
             wrappers: Vec::new(),
         }
+    }
+
+    /// How an output is written.
+    pub(crate) fn pages_of(&self, output: &Path) -> Pages {
+        let program = self.kept_program.as_ref().filter(|(kept, _)| kept == output);
+        program.map_or(Pages::Off, |(_, pages)| *pages)
     }
 
     /// The command as a shell would take it, without the environment.
@@ -172,8 +183,15 @@ impl Plan {
                 writeln!(f, "export {name}={}", quoted(value))?;
             }
             writeln!(f, "{}", step.command_line())?;
-            for (made, kept) in &step.collect {
-                writeln!(f, "cp {} {}", quoted(&made.to_string_lossy()), quoted(&kept.to_string_lossy()))?;
+            for (made, output) in &step.collect {
+                let (made, kept) = (quoted(&made.to_string_lossy()), quoted(&output.to_string_lossy()));
+                writeln!(f, "{}", step.pages_of(output).command(&made, &kept))?;
+            }
+            let written =
+                |(kept, _): &&(PathBuf, Pages)| !step.collect.iter().any(|(_, output)| output == kept);
+            if let Some((kept, pages)) = step.kept_program.as_ref().filter(written) {
+                let kept = quoted(&kept.to_string_lossy());
+                writeln!(f, "{}", pages.command(&kept, &kept))?;
             }
             let list = |paths: &[PathBuf]| {
                 paths.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

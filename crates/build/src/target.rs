@@ -123,6 +123,7 @@ pub fn build_step_of(
         let objects = Path::new(STATE_DIRECTORY).join(OBJECTS_LOG);
         step.collect.push((folder.join(crate::reuse::LOG), objects));
     }
+    step.kept_program = build.pages.kept(target.kept);
     step.outputs = step.collect.iter().map(|(_, kept)| kept.clone()).collect();
     step.fresh_directories.push(folder);
     Ok(step)

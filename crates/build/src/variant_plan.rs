@@ -2,6 +2,7 @@
 
 use crate::config::{Build, Compiler};
 use crate::optimization::Optimize;
+use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
 use crate::target::{Knowledge, Target, build_step_of};
 use crate::toolchain::Toolchain;
@@ -39,6 +40,10 @@ pub fn variant_step(
     }
     if let Some(command) = &variant.command {
         own.command = command.clone();
+    }
+    if relinkable {
+        // lld writes the other layouts, in small pages; the program as built shall lie like them.
+        own.pages = Pages::Off;
     }
     own.flags = format!("{} {}", own.flags, variant.flags).trim().to_owned();
     if let Some(align) = align {

@@ -246,6 +246,22 @@ fn a_unit_names_absolute_files_and_the_limit_it_needs() {
     let unit = text(&done.stdout);
     assert!(unit.contains("LimitMEMLOCK=infinity") && unit.contains(" pages keep --alone /"), "{unit}");
     assert_eq!(planish(&["keep", "--unit", "/no/such/file"]).status.code(), Some(2));
+    // What is no program would be tried for ever.
+    assert_eq!(planish(&["keep", "--unit", "/etc/passwd"]).status.code(), Some(2));
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("it's 100 % $odd");
+    fs::copy("/bin/sh", &odd).unwrap();
+    let done = planish(&["keep", "--unit", "--alone", odd.to_str().unwrap()]);
+    let unit = folder.path().join("held.service");
+    fs::write(&unit, &done.stdout).unwrap();
+    match Command::new("systemd-analyze").arg("verify").arg(&unit).output() {
+        Ok(found) => {
+            let said = text(&found.stdout) + &text(&found.stderr);
+            let own: Vec<&str> = said.lines().filter(|line| line.contains("held.service")).collect();
+            assert!(own.is_empty(), "{said}{}", text(&done.stdout));
+        }
+        Err(_) => eprintln!("skipped: systemd-analyze is not installed"),
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ struct Text {
 }
 
 fn text(path: &Path) -> Result<Text, Error> {
-    let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let file = crate::elf::open(path)?;
     let headers = Headers::read(path, &file)?;
     let size = Size::of(headers.arch).first().copied();
     let span = |text: &crate::elf::Program| {

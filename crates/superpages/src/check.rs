@@ -185,7 +185,7 @@ pub struct Assessment {
 /// When the file cannot be read, is no program or library of 64 bits with the least significant byte first, or its
 /// tables or segments do not fit into the file or into each other.
 pub fn check(path: &Path) -> Result<Assessment, Error> {
-    let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let file = crate::elf::open(path)?;
     let headers = Headers::read(path, &file)?;
     let segments: Vec<Segment> = headers.texts().map(|text| segment(&headers, &file, text)).collect();
     let total = total(&headers, &file);

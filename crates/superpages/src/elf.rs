@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde::Serialize;
@@ -140,6 +140,14 @@ impl Headers {
     }
 }
 
+/// Opens a file to be read, without waiting where it is a pipe with a name that nobody writes to.
+pub(crate) fn open(path: &Path) -> Result<File, Error> {
+    let read = |source| Error::Read { path: path.to_owned(), source };
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(read)?;
+    length(path, &file).map(|_| file)
+}
+
+/// Its length in bytes, when it is a regular file.
 fn length(path: &Path, file: &File) -> Result<u64, Error> {
     let read = |source| Error::Read { path: path.to_owned(), source };
     let about = file.metadata().map_err(read)?;

@@ -64,6 +64,25 @@ pub enum Error {
         /// What is wrong and what to do.
         what: String,
     },
+    /// The text of a program cannot be copied into memory of its process.
+    #[error("{}: its text is not copied: {reason}", path.display())]
+    NotCopied {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do instead.
+        reason: String,
+    },
+    /// The library that copies text is not there.
+    #[error(
+        "{name} is not there (looked at {}); build it with `cargo build --release -p hugetext`, or name it in \
+         PLANISH_HUGETEXT", looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    NoLibrary {
+        /// Its file name.
+        name: &'static str,
+        /// The places looked at.
+        looked: Vec<PathBuf>,
+    },
     /// The libraries of a program cannot be listed.
     #[error("{}: its libraries cannot be listed: {what}", path.display())]
     Libraries {

@@ -4,7 +4,6 @@
 //! cache count as they will when it runs. Libraries that a program opens later by itself are not known before.
 
 use std::env;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -40,7 +39,7 @@ pub fn elf_program(path: &Path) -> Result<PathBuf, Error> {
     let mut path = path.to_owned();
     for _ in 0..MAX_SCRIPTS {
         let mut start = Vec::new();
-        let file = File::open(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+        let file = crate::elf::open(&path)?;
         file.take(256)
             .read_to_end(&mut start)
             .map_err(|source| Error::Read { path: path.clone(), source })?;
@@ -69,7 +68,7 @@ pub fn elf_program(path: &Path) -> Result<PathBuf, Error> {
 /// When the program cannot be read, or its dynamic linker does not answer.
 pub fn files_of(program: &Path, library_path: Option<&Path>) -> Result<Vec<PathBuf>, Error> {
     let failed = |what: String| Error::Libraries { path: program.to_owned(), what };
-    let file = File::open(program).map_err(|source| Error::Read { path: program.to_owned(), source })?;
+    let file = crate::elf::open(program)?;
     let headers = Headers::read(program, &file)?;
     let mut files = vec![program.to_owned()];
     let Some(linker) = headers.interpreter() else { return Ok(files) };

@@ -187,17 +187,30 @@ pub struct Backing {
     pub small_pages_ns: f64,
     /// Each superpage tried.
     pub superpages_ns: Vec<f64>,
-    /// How many of them are nearer to the first than to the second; absent where the two differ by less than a tenth,
-    /// so that latency cannot tell.
-    pub whole: Option<usize>,
+    /// How the superpages are backed; absent where latency cannot tell, since the two chains above differ too little or
+    /// did not take the same before and after.
+    pub found: Option<Backed>,
+}
+
+/// How many superpages are backed by which pages of the machine below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Backed {
+    /// As fast as within few pages: superpages.
+    pub whole: usize,
+    /// As slow as through small pages: small pages.
+    pub splintered: usize,
+    /// In the middle third between the two: it cannot be said.
+    pub undecided: usize,
 }
 
 /// Places in a chain: one cache line in every small page of a superpage.
 const CHAIN: usize = 512;
-/// Steps of one measurement, about 0.1 ms.
-const STEPS: usize = 64 * CHAIN;
+/// Rounds of one measurement, about 0.1 ms.
+const ROUNDS: usize = 64;
 /// The fastest of so many measurements counts, so that other programs do not.
 const TRIES: usize = 7;
+/// The chains that others are held against are measured so often, before and after.
+const CONTROLS: usize = 3;
 
 /// Measures whether `count` superpages of anonymous memory are backed by superpages of the machine below.
 ///
@@ -217,9 +230,6 @@ pub fn host_backing(count: usize) -> Result<Backing, Error> {
         Ok(map)
     };
     let small = map(Advice::Small)?;
-    let few_pages_ns = chain(&small, BASE_PAGE as usize / 64, 64);
-    let small_pages_ns = chain(&small, 1, BASE_PAGE as usize);
-    drop(small);
     let mut maps = Vec::new();
     for _ in 0..count {
         let one = map(Advice::Huge)?;
@@ -233,30 +243,101 @@ pub fn host_backing(count: usize) -> Result<Backing, Error> {
             "the kernel gave no anonymous superpage (transparent_hugepage/enabled is never, or memory is fragmented)",
         )(source));
     }
-    let superpages_ns: Vec<f64> = maps.iter().map(|map| chain(map, 1, BASE_PAGE as usize)).collect();
-    let middle = (few_pages_ns + small_pages_ns) / 2.0;
-    let tells = small_pages_ns > few_pages_ns * 1.1;
-    let whole = tells.then(|| superpages_ns.iter().filter(|&&ns| ns < middle).count());
-    Ok(Backing { few_pages_ns, small_pages_ns, superpages_ns, whole })
+    let controls =
+        || -> Vec<[f64; 2]> { (0..CONTROLS).map(|_| [few_pages(&small), pages_each(&small)]).collect() };
+    let mut held = controls();
+    let superpages_ns: Vec<f64> = maps.iter().map(pages_each).collect();
+    held.extend(controls());
+    let few: Vec<f64> = held.iter().map(|pair| pair[0]).collect();
+    let through: Vec<f64> = held.iter().map(|pair| pair[1]).collect();
+    let found = judged(&few, &through, &superpages_ns);
+    let least = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
+    Ok(Backing { few_pages_ns: least(&few), small_pages_ns: least(&through), superpages_ns, found })
 }
 
-/// Nanoseconds a step of a chain with one line after `step` bytes; with one line a page, each page uses another line,
-/// so that the chain fits the data cache as well as one within few pages.
-fn chain(map: &Map, per_page: usize, step: usize) -> f64 {
-    let line = |index: usize| if per_page == 1 { index % 64 * 64 } else { 0 };
-    let place = |index: usize| (index * step + line(index)) % map.bytes();
+/// Which superpages are as fast as the one kind of control and which as slow as the other. Each control's fastest
+/// measurement before and after must agree to a third of what lies between the two kinds.
+fn judged(few: &[f64], through: &[f64], superpages: &[f64]) -> Option<Backed> {
+    let range = |of: &[f64]| {
+        let halves = of.split_at(of.len() / 2);
+        let least = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
+        let (a, b) = (least(halves.0), least(halves.1));
+        (a.min(b), a.max(b))
+    };
+    let ((low, low_again), (high, high_again)) = (range(few), range(through));
+    let third = (high - low) / 3.0;
+    // A difference of a quarter is some three cycles; less may come from elsewhere than from the TLB.
+    if !(third.is_finite() && high > low * 1.25 && low_again - low < third && high_again - high < third) {
+        return None;
+    }
+    let mut found = Backed::default();
+    for &ns in superpages {
+        let class = match ns {
+            ns if ns < low + third => &mut found.whole,
+            ns if ns > low + 2.0 * third => &mut found.splintered,
+            _ => &mut found.undecided,
+        };
+        *class += 1;
+    }
+    Some(found)
+}
+
+/// Nanoseconds a step with all lines in eight pages.
+fn few_pages(map: &Map) -> f64 {
+    chain(map, |index| index * 64)
+}
+
+/// Nanoseconds a step with a line in every page. Each page uses another line, so that the chain fits the data cache as
+/// well as one within few pages.
+fn pages_each(map: &Map) -> f64 {
+    chain(map, |index| index * BASE_PAGE as usize + index % 64 * 64)
+}
+
+fn chain(map: &Map, place: impl Fn(usize) -> usize) -> f64 {
     // An odd multiplier visits every place once, in an order that no prefetcher follows.
     let order = |index: usize| index.wrapping_mul(165).wrapping_add(1) % CHAIN;
     for index in 0..CHAIN {
         map.link(place(order(index)), place(order((index + 1) % CHAIN)));
     }
     let start = place(order(0));
-    map.chase(start, CHAIN);
     let mut best = f64::INFINITY;
     for _ in 0..TRIES {
         let begin = Instant::now();
-        std::hint::black_box(map.chase(start, STEPS));
-        best = best.min(begin.elapsed().as_nanos() as f64 / STEPS as f64);
+        let end = std::hint::black_box(map.chase(start, CHAIN, ROUNDS));
+        let nanoseconds = begin.elapsed().as_nanos() as f64;
+        // The walk that looks at the ring first is one more round.
+        if end.is_some() {
+            best = best.min(nanoseconds / (CHAIN * (ROUNDS + 1)) as f64);
+        }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_the_middle_is_not_guessed() {
+        let found = judged(&[1.2, 1.3], &[3.1, 3.2], &[1.2, 1.5, 2.2, 2.9, 3.2, 9.0]);
+        assert_eq!(found, Some(Backed { whole: 2, splintered: 3, undecided: 1 }));
+        // Controls that differ too little, or that took something else afterwards, tell nothing.
+        assert_eq!(judged(&[2.6, 2.6], &[3.1, 3.1], &[3.1]), None);
+        assert_eq!(judged(&[1.2, 2.4], &[3.1, 3.1], &[3.1]), None);
+        assert_eq!(judged(&[1.2, 1.2], &[3.1, 4.0], &[3.1]), None);
+        assert_eq!(judged(&[1.2, f64::INFINITY], &[3.1, 3.1], &[3.1]), None);
+    }
+
+    #[test]
+    fn small_pages_are_not_taken_for_superpages() {
+        let map = Map::new(From::Anonymous, SUPERPAGE as usize, SUPERPAGE as usize, true).unwrap();
+        map.touch_to_write(BASE_PAGE as usize);
+        // Whatever the machine, a chain ends in a number, and one that is no ring does not.
+        assert!(few_pages(&map).is_finite() && pages_each(&map).is_finite());
+        map.link(64, 128);
+        map.link(128, 64);
+        assert_eq!(map.chase(64, 2, 10).map(|end| end as u64), Some(map.address() + 64));
+        assert_eq!(map.chase(64, 3, 10), None);
+        assert_eq!(map.chase(SUPERPAGE as usize, 1, 1), None);
+    }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::align::{self, Plan};
 use crate::check::SUPERPAGE;
-use crate::elf::{Headers, PROGRAM_BYTES, SECTION_BYTES};
+use crate::elf::{self, Headers, PROGRAM_BYTES, SECTION_BYTES};
 use crate::{Error, check, sys};
 
 /// How the bytes of a new file go to the kernel.
@@ -73,37 +73,45 @@ pub fn align(input: &Path, output: &Path, fill: bool, writes: Writes) -> Result<
     })
 }
 
-/// Copies a file as it is, for comparisons.
+/// Copies a file as it is.
 ///
 /// # Errors
-/// When it cannot be read or written.
+/// When it is no regular file, cannot be read or cannot be written.
 pub fn copy(input: &Path, output: &Path, writes: Writes) -> Result<(), Error> {
-    let (file, headers) = opened(input)?;
-    write(&file, output, headers.file_bytes, writes, |buffer, at| {
+    let file = elf::open(input)?;
+    let about = file.metadata().map_err(|source| Error::Read { path: input.to_owned(), source })?;
+    write(&file, output, about.len(), writes, |buffer, at| {
         file.read_exact_at(buffer, at).map_err(|source| Error::Read { path: input.to_owned(), source })
     })
 }
 
 fn opened(path: &Path) -> Result<(File, Headers), Error> {
-    let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let file = elf::open(path)?;
     let headers = Headers::read(path, &file)?;
     Ok((file, headers))
 }
 
 fn refuse_privileged(path: &Path, file: &File) -> Result<(), Error> {
-    let refuse = |reason: &str| Err(Error::Refused { path: path.to_owned(), reason: reason.to_owned() });
+    match privileges(path, file)? {
+        Some(reason) => Err(Error::Refused { path: path.to_owned(), reason: reason.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// What a file's programs may more than those who start them, and what to do before it is rewritten.
+pub(crate) fn privileges(path: &Path, file: &File) -> Result<Option<&'static str>, Error> {
     let about = file.metadata().map_err(|source| Error::Read { path: path.to_owned(), source })?;
     if about.mode() & 0o6000 != 0 {
-        return refuse(
+        return Ok(Some(
             "it is set-user-id or set-group-id; take the bits away and set them again on the output",
-        );
+        ));
     }
     if sys::has_capabilities(file) {
-        return refuse(
+        return Ok(Some(
             "it has file capabilities, which a copy loses; rewrite a copy and use setcap on the output",
-        );
+        ));
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Bytes that replace others at an offset of the output.

@@ -145,19 +145,28 @@ impl Map {
         }
     }
 
-    /// Follows the pointers from `from` on for `steps` steps and returns where it ended.
-    pub(crate) fn chase(&self, from: usize, steps: usize) -> usize {
+    /// Follows a ring of `length` pointers from `from` on, `rounds` times; returns where it ended, or `None` when the
+    /// pointers are no such ring. What a step costs is the load alone: nothing is checked while it goes round.
+    pub(crate) fn chase(&self, from: usize, length: usize, rounds: usize) -> Option<usize> {
         let first = self.start as usize;
-        let mut at = first.wrapping_add(from);
-        for _ in 0..steps {
-            let inside = at.wrapping_sub(first) <= self.bytes.saturating_sub(8);
-            if !inside {
-                break;
+        let start = first.wrapping_add(from);
+        let mut at = start;
+        for _ in 0..length {
+            if !at.is_multiple_of(8) || at.wrapping_sub(first) > self.bytes.checked_sub(8)? {
+                return None;
             }
-            // SAFETY: eight bytes inside the mapping, checked just above; `link` writes aligned places only.
+            // SAFETY: eight aligned bytes inside the mapping, checked just above.
             at = unsafe { ptr::read_volatile(at as *const usize) };
         }
-        at
+        if at != start {
+            return None;
+        }
+        for _ in 0..length.saturating_mul(rounds) {
+            // SAFETY: the walk above has found all of these places inside the mapping, aligned and leading back to the
+            // first; only this thread has the map, and nothing writes to it meanwhile.
+            at = unsafe { ptr::read_volatile(at as *const usize) };
+        }
+        Some(at)
     }
 }
 
@@ -195,6 +204,15 @@ pub(crate) fn memory_file() -> io::Result<File> {
 pub(crate) fn has_capabilities(file: &File) -> bool {
     // SAFETY: with size 0 the kernel writes nothing and returns the size of the value.
     unsafe { libc::fgetxattr(file.as_raw_fd(), c"security.capability".as_ptr(), ptr::null_mut(), 0) > 0 }
+}
+
+/// Whether memory that could be written may never be executed in this process and those it starts (PR_SET_MDWE, Linux 6.3).
+pub(crate) fn refuses_new_code() -> bool {
+    const PR_GET_MDWE: libc::c_int = 66;
+    const PR_MDWE_REFUSE_EXEC_GAIN: libc::c_int = 1;
+    // SAFETY: takes and returns numbers; kernels that do not know it return an error.
+    let got = unsafe { libc::prctl(PR_GET_MDWE, 0, 0, 0, 0) };
+    got > 0 && got & PR_MDWE_REFUSE_EXEC_GAIN != 0
 }
 
 /// The magic number of the file system that holds a file (statfs(2)).

@@ -167,8 +167,11 @@ fn cells(start: u64, end: u64, regions: &[sys::Region]) -> Vec<Cell> {
     cells
 }
 
-/// Bytes on superpages in a range of this process, by PAGEMAP_SCAN, else by smaps.
-pub(crate) fn own_superpage_bytes(start: u64, bytes: u64) -> Result<u64, Error> {
+/// Bytes on superpages in a range of this process, by PAGEMAP_SCAN, else by smaps (then of the mapping that begins there).
+///
+/// # Errors
+/// When this process's page map cannot be read.
+pub fn own_superpage_bytes(start: u64, bytes: u64) -> Result<u64, Error> {
     let failed =
         |source| Error::System { action: "this process's own page map cannot be read".into(), source };
     let pagemap = File::open("/proc/self/pagemap").map_err(failed)?;

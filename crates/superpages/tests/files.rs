@@ -285,6 +285,11 @@ fn bad_files_are_refused_with_the_reason() {
     fs::write(&script, "").unwrap();
     refused(&script, "no ELF file");
     refused(folder.path(), "no regular file");
+    // Nobody ever writes to it.
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    refused(&pipe, "no regular file");
+    refused(Path::new("/proc/self/maps"), "no ELF file");
     refused(&folder.path().join("absent"), "cannot be read");
 }
 

@@ -6,7 +6,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use superpages::{SUPERPAGE, Writes, align, check};
+use superpages::{Assessment, SUPERPAGE, Writes, align, check};
 
 /// Two segments, of which the second has skewed text of 5 MiB, and two section headers.
 fn program() -> Vec<u8> {
@@ -59,6 +59,7 @@ proptest! {
     fn no_change_of_the_headers_makes_anything_panic_or_an_output_that_is_refused(
         changes in prop::collection::vec((0usize..304, any::<u8>(), 0u8..4), 1..6),
         cut in prop::option::of(0usize..5_248_000),
+        fill in any::<bool>(),
     ) {
         let folder = tempfile::tempdir().unwrap();
         let (input, output) = (folder.path().join("in"), folder.path().join("out"));
@@ -70,13 +71,23 @@ proptest! {
         }
         bytes.truncate(cut.unwrap_or(bytes.len()).min(bytes.len()));
         fs::write(&input, &bytes).unwrap();
-        if let Ok(found) = check(&input) {
-            prop_assert_eq!(found.eligible_bytes + found.losses.values().sum::<u64>(), found.text_bytes);
-        }
-        if let Ok(done) = align(&input, &output, false, Writes::Large) {
+        let Ok(before) = check(&input) else {
+            prop_assert!(align(&input, &output, fill, Writes::Large).is_err());
+            return Ok(());
+        };
+        prop_assert_eq!(before.eligible_bytes + before.losses.values().sum::<u64>(), before.text_bytes);
+        if let Ok(done) = align(&input, &output, fill, Writes::Large) {
+            let after = check(&output).unwrap();
+            prop_assert!(after.eligible_bytes >= before.eligible_bytes, "{:?} {:?}", before, after);
+            prop_assert!(done.eligible_bytes >= before.eligible_bytes, "{:?} {:?}", before, done);
+            // Filler is text afterwards; what was text before is counted apart from it.
+            prop_assert_eq!(after.eligible_bytes, done.eligible_bytes + done.filled_bytes);
+            let places = |found: &Assessment| found.segments.iter().map(|s| s.address).collect::<Vec<_>>();
+            prop_assert_eq!(places(&before), places(&after));
+            prop_assert_eq!(before.kind, after.kind);
             let again = folder.path().join("again");
-            let second = align(&output, &again, false, Writes::Large).unwrap();
-            prop_assert_eq!((second.eligible_bytes, second.growth_bytes), (done.eligible_bytes, 0));
+            let second = align(&output, &again, fill, Writes::Large).unwrap();
+            prop_assert_eq!((second.eligible_bytes, second.growth_bytes), (after.eligible_bytes, 0));
             prop_assert!(fs::read(&output).unwrap() == fs::read(&again).unwrap());
         }
     }

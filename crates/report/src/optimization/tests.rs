@@ -104,6 +104,7 @@ fn a_layout_is_told_with_its_scores_pages_and_objects() {
     report.variants.push(Variant { name: "layout".into(), program, flags: "-O2".into() });
     let mut laid_out = LaidOut::default();
     laid_out.summary.after.pages_4k = (7, 3);
+    laid_out.summary.after.pages_2m = (2, 1);
     (laid_out.verified.asked, laid_out.verified.in_order) = (40, 39);
     laid_out.objects = Some(Objects { reused: 9, laid_out: 1, compiled: 0 });
     report.layout = Some(laid_out);
@@ -113,6 +114,8 @@ fn a_layout_is_told_with_its_scores_pages_and_objects() {
     let text = report.markdown();
     assert!(text.starts_with("# app, rebuilt with its profile and a layout: CPU time"), "{text}");
     assert!(text.contains("| pages of 4 KiB touched | 0 | 7 |"), "{text}");
+    assert!(text.contains("| superpages (2 MiB) touched | 0 | 2 |"), "{text}");
+    assert!(text.contains("| superpages with 90 % of the executions | 0 | 1 |"), "{text}");
     assert!(
         text.contains("39 of 40 sections in order; 1 object compiled for it, 9 objects reused"),
         "{text}"

@@ -71,7 +71,8 @@ impl LaidOut {
             counts("fall-throughs within functions", s.before.fall_throughs, s.after.fall_throughs),
             counts("pages of 4 KiB touched", s.before.pages_4k.0, s.after.pages_4k.0),
             counts("pages of 4 KiB with 90 % of the executions", s.before.pages_4k.1, s.after.pages_4k.1),
-            counts("pages of 2 MiB touched", s.before.pages_2m.0, s.after.pages_2m.0),
+            counts("superpages (2 MiB) touched", s.before.pages_2m.0, s.after.pages_2m.0),
+            counts("superpages with 90 % of the executions", s.before.pages_2m.1, s.after.pages_2m.1),
         ] {
             let _ = writeln!(text, "{row}");
         }

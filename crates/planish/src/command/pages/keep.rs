@@ -78,19 +78,49 @@ fn unit(args: &Args) -> anyhow::Result<u8> {
     for what in &args.what {
         let path = std::fs::canonicalize(what)
             .with_context(|| format!("{what}: a unit holds files, so give a file that exists"))?;
+        // What is no program would be tried again every few seconds for ever.
+        superpages::check(&path)?;
         words.push(path.display().to_string());
     }
-    // systemd expands % and splits at spaces outside of quotes.
-    let quoted = |word: &String| match word.replace('%', "%%") {
-        word if word.contains([' ', '"', '\\', '$']) => {
-            format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "$$"))
-        }
-        word => word,
-    };
-    let command = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
+    let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     print(&format!(
         "[Unit]\nDescription=Program text held on superpages\n\n[Service]\nExecStart={command}\nRestart=always\n\
          RestartSec=5\nLimitMEMLOCK=infinity\nNice=10\n\n[Install]\nWantedBy=multi-user.target\n"
     ))?;
     Ok(FINE)
+}
+
+/// A word as systemd takes it literally: it expands % and $, and splits at blanks outside of quotes (systemd.service(5),
+/// "Command lines"; systemd.syntax(7), "Quoting").
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,=:@".contains(c);
+    if word.chars().all(plain) {
+        return word.to_owned();
+    }
+    let mut text = String::from('"');
+    for c in word.chars() {
+        match c {
+            '%' | '$' => text.extend([c, c]),
+            '"' | '\\' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            '\r' => text.push_str("\\r"),
+            _ => text.push(c),
+        }
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_with_signs_that_mean_something_to_systemd_are_quoted() {
+        assert_eq!(quoted("/usr/lib/a-1.so"), "/usr/lib/a-1.so");
+        assert_eq!(quoted("/a b/it's"), "\"/a b/it's\"");
+        assert_eq!(quoted("/100%/$HOME"), "\"/100%%/$$HOME\"");
+        assert_eq!(quoted("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
+    }
 }

@@ -73,14 +73,15 @@ fn text(args: &Args, report: &Report) -> String {
                 backing.few_pages_ns, backing.small_pages_ns
             );
             let tried = backing.superpages_ns.len();
-            let _ = match backing.whole {
-                Some(whole) => writeln!(
+            let _ = match backing.found {
+                Some(found) => writeln!(
                     text,
-                    "  {whole} of {tried} superpages are backed by superpages of the machine below"
+                    "  of {tried} superpages {} are backed by superpages of the machine below, {} are not, {} undecided",
+                    found.whole, found.splintered, found.undecided
                 ),
                 None => writeln!(
                     text,
-                    "  the two differ too little on this CPU to tell how superpages are backed"
+                    "  undecided: the two differ too little, or not the same before and after, to tell how they are backed"
                 ),
             };
         }
