@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 /// text begins. With an argument it runs until there is something to read.
 const PROGRAM: &str = r#"
 #include <stdio.h>
-#include <unistd.h>
+#include <sys/select.h>
 #define PAD(name) __attribute__((noinline)) int name(int x) { __asm__ volatile(".fill 0x150000, 1, 0x90"); return x + 1; }
 PAD(f1) PAD(f2)
 __attribute__((noinline)) unsigned busy(unsigned n) { unsigned s = 1; while (n--) s = s * 31 + n; return s; }
@@ -44,9 +44,12 @@ impl Place {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("app.c"), PROGRAM.replace("<unistd.h>", "<sys/select.h>")).unwrap();
+        fs::write(folder.path().join("app.c"), PROGRAM).unwrap();
         let mut command = Command::new("gcc");
-        command.args(["-O1", "-g", "-fno-toplevel-reorder", "-o", "app", "app.c"]).args(flags).current_dir(folder.path());
+        command
+            .args(["-O1", "-g", "-fno-toplevel-reorder", "-o", "app", "app.c"])
+            .args(flags)
+            .current_dir(folder.path());
         let done = command.output();
         let Ok(done) = done else {
             eprintln!("skipped: gcc is not installed");
