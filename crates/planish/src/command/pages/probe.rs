@@ -68,7 +68,7 @@ fn text(args: &Args, report: &Report) -> String {
             let [low, middle, high] = [10, 50, 90].map(|share| at(share).copied().unwrap_or(0.0));
             let _ = writeln!(
                 text,
-                "host backing: a step through 512 pages of a superpage takes {middle:.2} ns ({low:.2} to {high:.2}); \
+                "host backing: a step through 448 pages of a superpage takes {middle:.2} ns ({low:.2} to {high:.2}); \
                  {:.2} ns where the TLB holds all, {:.2} ns through small pages",
                 backing.few_pages_ns, backing.small_pages_ns
             );
