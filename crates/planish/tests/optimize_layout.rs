@@ -128,7 +128,9 @@ fn check_layout(report: &Value) {
     let verified = &layout["verified"];
     assert_eq!(verified["applied"], true, "{verified:#}");
     assert!(verified["asked"].as_u64().unwrap() >= 3, "{verified:#}");
-    assert!(layout["summary"]["after"]["pages_4k"][0].as_u64().unwrap() >= 1, "{layout:#}");
+    for pages in ["pages_4k", "pages_2m"] {
+        assert!(layout["summary"]["after"][pages][0].as_u64().unwrap() >= 1, "{pages}: {layout:#}");
+    }
     let names = report["variants"].as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap());
     assert!(names.clone().any(|name| name == "layout"), "{:?}", names.collect::<Vec<_>>());
 }
@@ -166,6 +168,7 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     }
     let markdown = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
     assert!(markdown.starts_with("# app, rebuilt with its profile and a layout: "), "{markdown}");
+    assert!(markdown.contains("| superpages (2 MiB) touched | "), "{markdown}");
 
     let again = text(&project.planish(&["optimize"]).stderr);
     assert_eq!(again.matches("up to date").count(), again.matches('[').count(), "{again}");

@@ -66,9 +66,6 @@ pub(crate) fn named_extents(headers: &Headers) -> Vec<Range<u64>> {
 pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> Result<Plan, Error> {
     let planner = Planner { path, file };
     let mut wanted = headers.clone();
-    if headers.loads().any(|load| load.address >= 1 << 63) {
-        return Err(planner.refuse("its addresses are those of a kernel, which maps itself"));
-    }
     let filled_bytes = if fill { planner.fill(&mut wanted) } else { 0 };
     if !wanted.texts().any(|text| has_superpage(&wanted, text)) {
         return Err(planner.refuse(format!(

@@ -279,7 +279,9 @@ impl Reader<'_> {
         }
         if entry != PROGRAM_BYTES || count == 0xffff {
             return Err(self
-                .damaged(format!("{count} program headers of {entry} bytes were announced, 56 are usual")));
+                .damaged(format!(
+                "{count} program headers of {entry} bytes are announced; fewer than 65535, of 56 bytes each, are expected"
+            )));
         }
         let bytes = self.bytes(table, count * entry, "the program header table")?;
         let read = |entry: &[u8]| Program {
@@ -367,6 +369,11 @@ impl Reader<'_> {
         let mut loads: Vec<&Program> = headers.loads().filter(|load| load.memory_bytes > 0).collect();
         if loads.is_empty() {
             return Err(self.no_program("has no segment that is loaded; give a linked program or library"));
+        }
+        // Addresses of the upper half belong to kernels.
+        if loads.iter().any(|load| load.address >= 1 << 63) {
+            return Err(self
+                .no_program("has the addresses of a kernel, which maps itself; give a program or library"));
         }
         loads.sort_by_key(|load| load.address);
         for pair in loads.windows(2) {

@@ -275,6 +275,7 @@ fn bad_files_are_refused_with_the_reason() {
     };
     refused(&file(folder.path(), 2, &[[0, 0x40_0000, 4096], [4096, 0x40_0800, 4096]], 8192), "overlap");
     refused(&file(folder.path(), 3, &[], 4096), "no program headers");
+    refused(&file(folder.path(), 2, &[[0, 0xffff_ffff_8100_0000, 4096]], 4096), "addresses of a kernel");
     refused(&file(folder.path(), 4, &[[0, 0, 4096]], 4096), "core file");
     refused(&file(folder.path(), 1, &[[0, 0, 4096]], 4096), "object file");
     refused(&file(folder.path(), 3, &[[0, 0, 1 << 40]], 4096), "the file has 4096 bytes");
