@@ -44,28 +44,35 @@ pub(crate) struct Plan {
     pub(crate) filled_bytes: u64,
 }
 
-/// The runs of bytes that the tables name, sorted and not joined; empty ones left out.
-pub(crate) fn named_extents(headers: &Headers) -> Vec<Range<u64>> {
+/// The runs of bytes that the tables name, in no order and not joined; empty ones left out.
+pub(crate) fn named_extents(headers: &Headers) -> impl Iterator<Item = Range<u64>> {
     let table = |start: u64, count: usize, entry: u64| start..start.saturating_add(count as u64 * entry);
-    let mut all = vec![
+    let tables = [
         0..HEADER_BYTES,
         table(headers.program_table, headers.programs.len(), PROGRAM_BYTES),
         table(headers.section_table, headers.sections.len(), SECTION_BYTES),
     ];
-    all.extend(headers.programs.iter().map(|program| program.offset..program.file_end()));
-    let section = |offset: u64, bytes: u64| offset..offset.saturating_add(bytes);
-    all.extend(headers.sections.iter().map(|s| section(s.offset, s.file_bytes)));
+    let programs = headers.programs.iter().map(|program| program.offset..program.file_end());
+    let sections = headers.sections.iter().map(|s| s.offset..s.offset.saturating_add(s.file_bytes));
     // What reaches behind the end of the file is cut; the reader has refused segments that do.
-    all.iter_mut().for_each(|extent| extent.end = extent.end.min(headers.file_bytes));
-    all.retain(|extent| extent.start < extent.end);
-    all.sort_by_key(|extent| (extent.start, extent.end));
-    all
+    let file_bytes = headers.file_bytes;
+    let all = tables.into_iter().chain(programs).chain(sections);
+    all.map(move |extent| extent.start..extent.end.min(file_bytes)).filter(|extent| extent.start < extent.end)
 }
+
+/// Files with more sections are not rewritten: each is looked at for each part, and linked programs have some forty.
+const MOST_SECTIONS: usize = 16_384;
 
 /// Plans the rewrite.
 pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> Result<Plan, Error> {
     let planner = Planner { path, file };
     let mut wanted = headers.clone();
+    if headers.sections.len() > MOST_SECTIONS {
+        let count = headers.sections.len();
+        return Err(
+            planner.refuse(format!("it has {count} sections, more than {MOST_SECTIONS}; strip it first"))
+        );
+    }
     let filled_bytes = if fill { planner.fill(&mut wanted) } else { 0 };
     if !wanted.texts().any(|text| has_superpage(&wanted, text)) {
         return Err(planner.refuse(format!(
@@ -178,7 +185,9 @@ impl Planner<'_> {
     /// The parts of the file in order; filler is left out.
     fn parts(&self, headers: &Headers) -> Result<Vec<Part>, Error> {
         let mut named: Vec<Range<u64>> = Vec::new();
-        for extent in named_extents(headers) {
+        let mut extents: Vec<Range<u64>> = named_extents(headers).collect();
+        extents.sort_by_key(|extent| (extent.start, extent.end));
+        for extent in extents {
             match named.last_mut() {
                 Some(last) if extent.start < last.end => last.end = last.end.max(extent.end),
                 _ => named.push(extent),

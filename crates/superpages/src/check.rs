@@ -318,7 +318,7 @@ fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
 pub(crate) fn filler_behind(headers: &Headers, file: &File, text: &Program) -> u64 {
     let end = text.file_end();
     let limit = end.saturating_add(SUPERPAGE).min(headers.file_bytes);
-    let named = align::named_extents(headers).into_iter().filter(|named| named.end > end);
+    let named = align::named_extents(headers).filter(|named| named.end > end);
     let next = named.map(|named| named.start.max(end)).min().unwrap_or(limit).min(limit);
     let mut counted = 0;
     let mut buffer = vec![0; 1 << 16];

@@ -277,10 +277,11 @@ impl Reader<'_> {
                 "has no program headers, so nothing of it is loaded; give a linked program or library",
             ));
         }
-        if entry != PROGRAM_BYTES || count == 0xffff {
+        // Linux loads no file with more (fs/binfmt_elf.c, load_elf_phdrs).
+        if entry != PROGRAM_BYTES || count * entry > 65_536 {
             return Err(self
                 .damaged(format!(
-                "{count} program headers of {entry} bytes are announced; fewer than 65535, of 56 bytes each, are expected"
+                "{count} program headers of {entry} bytes are announced; Linux loads at most 65536 bytes of 56 bytes each"
             )));
         }
         let bytes = self.bytes(table, count * entry, "the program header table")?;

@@ -295,6 +295,23 @@ fn bad_files_are_refused_with_the_reason() {
 }
 
 #[test]
+fn more_program_headers_than_linux_loads_and_more_sections_than_any_program_has_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 3, &[[0, 0, 4 << 20]], 4 << 20);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[56..58].copy_from_slice(&1171u16.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    assert!(check(&path).unwrap_err().to_string().contains("1171 program headers of 56 bytes"));
+    bytes[56..58].copy_from_slice(&1u16.to_le_bytes());
+    bytes[40..48].copy_from_slice(&4096u64.to_le_bytes());
+    bytes[60..62].copy_from_slice(&20_000u16.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let found = check(&path).unwrap();
+    assert_eq!(found.eligible_bytes, 4 << 20);
+    assert!(found.refused.unwrap().contains("20000 sections"));
+}
+
+#[test]
 fn small_text_is_no_error_to_check_and_refused_to_align() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 3, &[[0, 0, 4096]], 4096);
