@@ -13,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 /// text begins. With an argument it runs until there is something to read.
 const PROGRAM: &str = r#"
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/select.h>
 #define PAD(name) __attribute__((noinline)) int name(int x) { __asm__ volatile(".fill 0x150000, 1, 0x90"); return x + 1; }
 PAD(f1) PAD(f2)
@@ -21,6 +22,7 @@ PAD(f3) PAD(f4)
 int main(int count, char **words) {
   printf("%u %d\n", busy(100000), f1(f2(f3(f4(0)))));
   fflush(stdout);
+  if (count > 1 && words[1][0] == 'c') return system("echo \"[$LD_PRELOAD] [$PLANISH_HUGETEXT_REQUEST]\"");
   if (count > 1) for (unsigned i = 0; i < 100000 && busy(1000000 + i); i++) {
     fd_set none;
     struct timeval now = {0, 0};
@@ -203,6 +205,24 @@ fn programs_that_the_command_starts_are_left_alone_and_a_script_is_run_by_its_in
         assert_eq!(text(&done.stdout), EXPECTED, "{}", text(&done.stderr));
         assert_eq!(text(&done.stderr), "", "nothing is said with -q");
         assert_eq!(done.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn the_environment_of_what_the_program_starts_is_as_it_was() {
+    let Some(place) = Place::new(&[]) else { return };
+    let mut command = planish();
+    // Something that is preloaded by the user stays so.
+    let own = library().unwrap();
+    command.args(["run", "--copy", "-q", "--"]).arg(place.app()).arg("child").env("LD_PRELOAD", &own);
+    let done = command.output().unwrap();
+    if copied(&done) {
+        assert_eq!(
+            text(&done.stdout),
+            format!("{EXPECTED}[{}] []\n", own.display()),
+            "{}",
+            text(&done.stderr)
+        );
     }
 }
 

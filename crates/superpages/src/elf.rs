@@ -281,7 +281,7 @@ impl Reader<'_> {
         if entry != PROGRAM_BYTES || count * entry > 65_536 {
             return Err(self
                 .damaged(format!(
-                "{count} program headers of {entry} bytes are announced; Linux loads at most 65536 bytes of 56 bytes each"
+                "{count} program headers of {entry} bytes are announced; Linux loads at most 65536 bytes of them, each of 56"
             )));
         }
         let bytes = self.bytes(table, count * entry, "the program header table")?;
