@@ -66,7 +66,9 @@ impl Place {
     }
 
     fn run(&self, words: &[&str], command: &[&str]) -> Output {
-        planish().arg("run").args(words).arg("--").args(command).stdin(Stdio::null()).output().unwrap()
+        let mut all = planish();
+        all.arg("run").args(words).arg("--").args(command).stdin(Stdio::null());
+        finished(all)
     }
 
     /// Starts the program so that it runs until it is given input or dropped, and waits until it has printed.
@@ -106,6 +108,15 @@ fn planish() -> Command {
     command
 }
 
+/// Runs a command to its end, without leaving the names for perf behind.
+fn finished(mut command: Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let names = format!("/tmp/perf-{}.map", child.id());
+    let done = child.wait_with_output().unwrap();
+    let _ = fs::remove_file(names);
+    done
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -140,8 +151,6 @@ fn the_text_lies_on_anonymous_superpages_and_perf_knows_its_functions() {
     for warning in ["uprobes", "PR_SET_MDWE", "perf attached", "MiB of text copied to anonymous superpages"] {
         assert!(said.contains(warning), "{warning}: {said}");
     }
-    let map = said.split("functions in ").nth(1).unwrap().trim().to_owned();
-    fs::remove_file(&map).unwrap();
 
     let running = place.started(&["--copy", "--strict"]);
     let pid = running.0.id();
@@ -215,7 +224,7 @@ fn the_environment_of_what_the_program_starts_is_as_it_was() {
     // Something that is preloaded by the user stays so.
     let own = library().unwrap();
     command.args(["run", "--copy", "-q", "--"]).arg(place.app()).arg("child").env("LD_PRELOAD", &own);
-    let done = command.output().unwrap();
+    let done = finished(command);
     if copied(&done) {
         assert_eq!(
             text(&done.stdout),
@@ -250,7 +259,7 @@ fn what_cannot_be_copied_is_refused_by_name_with_exit_code_1() {
     let mut named = planish();
     named.args(["run", "--copy", "--"]).arg(&app).env("PLANISH_HUGETEXT", "/no/such/library.so");
     fs::set_permissions(&app, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let done = named.output().unwrap();
+    let done = finished(named);
     if copied(&done) {
         assert_eq!(done.status.code(), Some(2));
         assert!(text(&done.stderr).contains("/no/such/library.so"), "{}", text(&done.stderr));
