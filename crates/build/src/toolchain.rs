@@ -113,6 +113,7 @@ mod tests {
             flags: String::new(),
             profiled_flags: String::new(),
             thinlto: false,
+            pages: crate::pages::Pages::Auto,
             sources: vec![],
         };
         let found = |compiler| Toolchain::find(&build(compiler), &path).unwrap().profdata;
