@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SymbolKind};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SegmentFlags, SymbolKind};
 
 use crate::maps::Mapping;
 
@@ -41,7 +41,11 @@ type Function = (Range<u64>, String);
 fn functions(mapping: &Mapping) -> Option<Vec<Function>> {
     let cache = ReadCache::new(File::open(&mapping.path).ok()?);
     let file = object::File::parse(&cache).ok()?;
-    let bias = file.segments().find_map(|segment| {
+    // Only text: the page in front of it may hold the end of another segment, too.
+    let is_text =
+        |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
+    let mut texts = file.segments().filter(|segment| is_text(segment.flags()));
+    let bias = texts.find_map(|segment| {
         let (offset, size) = segment.file_range();
         let inside = mapping.offset.checked_sub(offset - offset % 4096)?;
         let first = segment.address().checked_sub(offset % 4096)?;
