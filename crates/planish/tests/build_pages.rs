@@ -22,7 +22,8 @@ struct Made {
     /// As the linker made it.
     linked: u64,
     pct: f64,
-    said: String,
+    /// What the build and the step said.
+    log: String,
 }
 
 fn planish(folder: &Path, words: &[&str]) -> (Value, String) {
@@ -50,7 +51,7 @@ fn made(folder: &Path, compiler: &str, pages: &str) -> Made {
         bytes: length("app"),
         linked: length(".planish/build/app"),
         pct: found["eligible_pct"].as_f64().unwrap(),
-        said,
+        log: std::fs::read_to_string(folder.join(".planish/log/build.log")).unwrap(),
     }
 }
 
@@ -95,7 +96,7 @@ fn what_gnu_ld_makes_is_rewritten_where_it_has_a_superpage() {
         auto.pct,
         auto.bytes
     );
-    assert!(auto.said.contains("of its text can lie on superpages (as linked: 0.0 %)"), "{}", auto.said);
+    assert!(auto.log.contains("of its text can lie on superpages (as linked: 0.0 %)"), "{}", auto.log);
     // Written 2 MiB at a time it lies so at once, where the file system can.
     let (probe, _) = planish(folder.path(), &["pages", "probe", "--superpages", "1", "--format", "json"]);
     let (warmed, said) = planish(folder.path(), &["pages", "warm", "--alone", "--format", "json", "app"]);
