@@ -1,0 +1,211 @@
+//! What can be wrong with a tree, a configuration or a build.
+
+use std::path::PathBuf;
+
+/// Why a tree was not prepared, taken back or checked. Nothing was written when one is returned, unless it says so.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The directory is no kernel tree.
+    #[error(
+        "{tree}: not a kernel tree: {missing} is missing there; give the top directory of the Linux sources"
+    )]
+    NotATree {
+        /// The directory.
+        tree: PathBuf,
+        /// What a tree would have.
+        missing: &'static str,
+    },
+    /// The top Makefile does not state a version.
+    #[error("{path}: expected `VERSION = …` and `PATCHLEVEL = …` in its first lines, found {found}")]
+    NoVersion {
+        /// The Makefile.
+        path: PathBuf,
+        /// What stood there.
+        found: String,
+    },
+    /// The edits are made for other versions.
+    #[error(
+        "{tree}: Linux {version} is not known here: edits exist for 6.1, 6.6 and 6.12; from 6.13 on Linux has the options itself"
+    )]
+    UnknownVersion {
+        /// The tree.
+        tree: PathBuf,
+        /// Its version.
+        version: String,
+    },
+    /// One of the two options is there, the other is not.
+    #[error(
+        "{tree}: arch/Kconfig has {there} but not {missing}, from somebody else's patch; take that patch back, then prepare the tree"
+    )]
+    HalfAFeature {
+        /// The tree.
+        tree: PathBuf,
+        /// The option it has.
+        there: &'static str,
+        /// The option it lacks.
+        missing: &'static str,
+    },
+    /// The options of this tree are not ours to take back.
+    #[error("{tree}: nothing to take back: {reason}")]
+    NothingToRevert {
+        /// The tree.
+        tree: PathBuf,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// An anchor does not match exactly once.
+    #[error(
+        "{path}: {construct}: expected `{expected}` exactly once, found it {found} times; nothing was written. The file differs \
+         from a plain 6.1, 6.6 or 6.12: restore it, or say what it is patched with"
+    )]
+    Anchor {
+        /// The file.
+        path: PathBuf,
+        /// What was to be edited.
+        construct: &'static str,
+        /// The text that is looked for.
+        expected: String,
+        /// How often it was found.
+        found: usize,
+    },
+    /// A macro does not consist of the lines that are known.
+    #[error(
+        "{path}: {construct}: expected one line about {expected}, found {found}; nothing was written. The file differs from a \
+         plain 6.1, 6.6 or 6.12: restore it, or say what it is patched with"
+    )]
+    TextOrder {
+        /// The file.
+        path: PathBuf,
+        /// The macro.
+        construct: &'static str,
+        /// What should stand there once.
+        expected: &'static str,
+        /// How often it was found.
+        found: usize,
+    },
+    /// Something that must not be in the file is.
+    #[error("{path}: {construct}: found `{found}`; nothing was written. {reason}")]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// What was looked at.
+        construct: &'static str,
+        /// What stands there.
+        found: &'static str,
+        /// Why that is a hindrance, and what to do.
+        reason: &'static str,
+    },
+    /// The file is in the middle of a merge or a patch.
+    #[error(
+        "{path}: {what}; nothing was written. Finish or take back the patch or merge, then run this again"
+    )]
+    Dirty {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        what: &'static str,
+    },
+    /// Some files hold the edits, others do not.
+    #[error(
+        "{tree}: half prepared: {done} hold the edits, {open} do not; nothing was written. Take all back with \
+         `planish kernel prepare --revert {tree}`, or restore these files from their source"
+    )]
+    HalfPrepared {
+        /// The tree.
+        tree: PathBuf,
+        /// Files with the edits, comma separated.
+        done: String,
+        /// Files without.
+        open: String,
+    },
+    /// A file holds a part of our edits, or changed ones.
+    #[error(
+        "{path}: holds only part of the edits ({there}; not {missing}) or changed ones; nothing was written. Restore the file from \
+         its source (git checkout, or the tarball), then run this again"
+    )]
+    HalfEdited {
+        /// The file.
+        path: PathBuf,
+        /// Which are there.
+        there: String,
+        /// Which are not.
+        missing: String,
+    },
+    /// A new file would overwrite another.
+    #[error("{path}: exists and is not the file of planish; nothing was written. Move it away first")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of the tree is not text.
+    #[error("{path}: expected UTF-8 text; is this the file that came with the kernel?")]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The tree cannot be written to.
+    #[error(
+        "{path}: cannot be written: {source}; nothing was changed. Copy the tree to where you may write, or make it writable"
+    )]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Renaming failed in the middle, and going back failed too.
+    #[error(
+        "{path}: {source}, in the middle of writing, and what was written could not be put back; run `planish kernel prepare \
+         --revert` on the tree"
+    )]
+    Torn {
+        /// The file at which it happened.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A configuration has a line that Kconfig does not write.
+    #[error(
+        "{path}, line {line}: expected `CONFIG_NAME=value` or `# CONFIG_NAME is not set`, found `{found}`"
+    )]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// The line, shortened.
+        found: String,
+    },
+    /// A kernel could not be read.
+    #[error("{path}: {reason}")]
+    Vmlinux {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A build directory has nothing to check.
+    #[error(
+        "{path}: no commands of a kernel build there (.*.o.cmd); build something first, such as \
+         `make LLVM=-22 kernel/sched/core.o`, and give the directory of the build (O=)"
+    )]
+    NoBuild {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { path, source }
+    }
+}

@@ -1,0 +1,168 @@
+//! What has to change in a tree so that it has the options, or so that it no longer has ours?
+//!
+//! Reads every file that is concerned, decides what each one's state is, and only then says what to write: one file that
+//! does not fit means that none is written.
+
+use crate::anchor::{self, Misfit, State};
+use crate::edits::{EDITED_FILES, EditedFile, NEW_FILES};
+use crate::error::Error;
+use crate::tree::{self, AUTOFDO, Known, PROPELLER, Tree};
+use std::path::Path;
+
+/// One file before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// Its path in the tree.
+    pub path: &'static str,
+    /// What it holds; `None` where it does not exist.
+    pub before: Option<String>,
+    /// What it shall hold; `None` where it shall not exist.
+    pub after: Option<String>,
+}
+
+/// How a tree stands to the edits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has the options from elsewhere: from Linux itself, or from a backport.
+    HasTheOptions,
+    /// It was prepared by planish.
+    Prepared {
+        /// What takes the edits back.
+        revert: Vec<FileChange>,
+    },
+    /// It can be prepared.
+    Plain {
+        /// What prepares it.
+        prepare: Vec<FileChange>,
+        /// Whether such a tree was tried.
+        known: Known,
+    },
+    /// Some files hold the edits, others do not; each is whole.
+    Half {
+        /// What takes back those that are there.
+        revert: Vec<FileChange>,
+        /// The files with the edits.
+        done: Vec<&'static str>,
+        /// The files without.
+        open: Vec<&'static str>,
+    },
+}
+
+/// One file that is looked at.
+enum Found {
+    Plain(FileChange),
+    Edited(FileChange),
+    Unchanged,
+}
+
+/// How this tree stands to the edits.
+pub fn standing(tree: &Tree) -> Result<Standing, Error> {
+    let ours = NEW_FILES.iter().any(|file| holds(tree, file.path, file.text)) || any_edited(tree);
+    if !ours {
+        match (tree.offers(AUTOFDO), tree.offers(PROPELLER)) {
+            (true, true) => return Ok(Standing::HasTheOptions),
+            (true, false) => return Err(half_a_feature(tree, AUTOFDO, PROPELLER)),
+            (false, true) => return Err(half_a_feature(tree, PROPELLER, AUTOFDO)),
+            (false, false) => {}
+        }
+    }
+    let known = tree.version.known().ok_or_else(|| Error::UnknownVersion {
+        tree: tree.root.clone(),
+        version: tree.version.to_string(),
+    })?;
+    let (mut plain, mut edited) = (Vec::new(), Vec::new());
+    for file in NEW_FILES {
+        sort(new_file(tree, file.path, file.text)?, &mut plain, &mut edited);
+    }
+    for file in EDITED_FILES {
+        sort(edited_file(tree, file)?, &mut plain, &mut edited);
+    }
+    let names = |changes: &[FileChange]| changes.iter().map(|change| change.path).collect();
+    Ok(match (plain.is_empty(), edited.is_empty()) {
+        (_, true) => Standing::Plain { prepare: plain, known },
+        (true, false) => Standing::Prepared { revert: edited },
+        (false, false) => Standing::Half { done: names(&edited), open: names(&plain), revert: edited },
+    })
+}
+
+fn sort(found: Found, plain: &mut Vec<FileChange>, edited: &mut Vec<FileChange>) {
+    match found {
+        Found::Plain(change) => plain.push(change),
+        Found::Edited(change) => edited.push(change),
+        Found::Unchanged => {}
+    }
+}
+
+fn half_a_feature(tree: &Tree, there: &'static str, missing: &'static str) -> Error {
+    Error::HalfAFeature { tree: tree.root.clone(), there, missing }
+}
+
+fn holds(tree: &Tree, path: &str, text: &str) -> bool {
+    std::fs::read(tree.root.join(path)).is_ok_and(|bytes| bytes == text.as_bytes())
+}
+
+/// Whether a file holds any of our edits; what cannot be read holds none here, and is an error later.
+fn any_edited(tree: &Tree) -> bool {
+    EDITED_FILES.iter().any(|file| {
+        let text = tree::read(&tree.root.join(file.path));
+        text.is_ok_and(
+            |text| matches!(anchor::state(&text, file.edits), State::Edited { ref plain } if *plain != text),
+        )
+    })
+}
+
+fn new_file(tree: &Tree, path: &'static str, ours: &str) -> Result<Found, Error> {
+    let full = tree.root.join(path);
+    clean(&full, None)?;
+    if !full.exists() && !full.is_symlink() {
+        return Ok(Found::Plain(FileChange { path, before: None, after: Some(ours.to_owned()) }));
+    }
+    match tree::read(&full)? {
+        text if text == ours => Ok(Found::Edited(FileChange { path, before: Some(text), after: None })),
+        _ => Err(Error::Foreign { path: full }),
+    }
+}
+
+fn edited_file(tree: &Tree, file: &EditedFile) -> Result<Found, Error> {
+    let path = tree.root.join(file.path);
+    let text = tree::read(&path)?;
+    clean(&path, Some(&text))?;
+    let change =
+        |after: String| FileChange { path: file.path, before: Some(text.clone()), after: Some(after) };
+    let joined = |names: Vec<&str>| names.join(", ");
+    match anchor::state(&text, file.edits) {
+        // A file that is only looked at.
+        State::Plain { edited } if edited == text => Ok(Found::Unchanged),
+        State::Plain { edited } => Ok(Found::Plain(change(edited))),
+        State::Edited { plain } => Ok(Found::Edited(change(plain))),
+        State::Unfit { construct, misfit } => Err(unfit(path, construct, misfit)),
+        State::Half { there, missing } => Err(Error::HalfEdited {
+            path,
+            there: joined(there),
+            missing: if missing.is_empty() { "none, but".to_owned() } else { joined(missing) },
+        }),
+    }
+}
+
+fn unfit(path: std::path::PathBuf, construct: &'static str, misfit: Misfit) -> Error {
+    match misfit {
+        Misfit::Anchor { expected, found } => Error::Anchor { path, construct, expected, found },
+        Misfit::TextOrder { expected, found } => Error::TextOrder { path, construct, expected, found },
+        Misfit::Present { text, reason } => Error::Unfit { path, construct, found: text, reason },
+    }
+}
+
+/// Refuses a file that a patch or a merge has left open.
+fn clean(path: &Path, text: Option<&str>) -> Result<(), Error> {
+    let dirty = |what| Err(Error::Dirty { path: path.to_owned(), what });
+    let mut rejected = path.as_os_str().to_owned();
+    rejected.push(".rej");
+    if Path::new(&rejected).exists() {
+        return dirty("a patch did not apply to it (there is a .rej file beside it)");
+    }
+    let conflict = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+    match text {
+        Some(text) if text.lines().any(conflict) => dirty("it holds the marks of a merge conflict"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,219 @@
+//! What does a configuration need so that a profile can be taken and used, and what collides with it?
+//!
+//! A table and two uses of it: a fragment for `scripts/kconfig/merge_config.sh`, and a check of a `.config`.
+
+use crate::config::Config;
+use std::fmt::Write;
+
+/// What the kernel is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Sample profiles.
+    Autofdo,
+    /// Layouts of basic blocks.
+    Propeller,
+    /// Both, one on top of the other.
+    Both,
+}
+
+/// What an option should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// On.
+    On,
+    /// Off.
+    Off,
+    /// A number, this or more.
+    AtLeast(u64),
+}
+
+/// How much depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// It does not work otherwise, or the profile is of another program.
+    Must,
+    /// It works, but less well, or nobody has tried.
+    Should,
+}
+
+/// Who sets an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetBy {
+    /// A line of the configuration.
+    Fragment,
+    /// The compiler and linker that make finds.
+    Tools,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Requirement {
+    /// The option, without `CONFIG_`.
+    pub option: &'static str,
+    /// What it should be.
+    pub wanted: Wanted,
+    /// How much depends on it.
+    pub weight: Weight,
+    /// Why.
+    pub why: &'static str,
+    purpose: Purpose,
+    set_by: SetBy,
+}
+
+const fn must(option: &'static str, wanted: Wanted, why: &'static str) -> Requirement {
+    Requirement { option, wanted, weight: Weight::Must, why, purpose: Purpose::Both, set_by: SetBy::Fragment }
+}
+
+const fn should(option: &'static str, wanted: Wanted, why: &'static str) -> Requirement {
+    Requirement { weight: Weight::Should, ..must(option, wanted, why) }
+}
+
+impl Requirement {
+    const fn only(self, purpose: Purpose) -> Requirement {
+        Requirement { purpose, ..self }
+    }
+
+    const fn by_tools(self) -> Requirement {
+        Requirement { set_by: SetBy::Tools, ..self }
+    }
+
+    fn concerns(&self, purpose: Purpose) -> bool {
+        self.purpose == Purpose::Both || purpose == Purpose::Both || self.purpose == purpose
+    }
+
+    /// Whether a configuration has it so.
+    pub fn is_met(&self, config: &Config) -> bool {
+        match self.wanted {
+            Wanted::On => config.is_on(self.option),
+            Wanted::Off => !config.is_on(self.option),
+            Wanted::AtLeast(least) => config.number(self.option).is_some_and(|number| number >= least),
+        }
+    }
+
+    /// The line of a fragment, or what should be there.
+    pub fn line(&self) -> String {
+        match self.wanted {
+            Wanted::On => format!("CONFIG_{}=y", self.option),
+            Wanted::Off => format!("# CONFIG_{} is not set", self.option),
+            Wanted::AtLeast(least) => format!("CONFIG_{} at least {least}", self.option),
+        }
+    }
+}
+
+const INSTRUMENTED: &str =
+    "it puts its own code into every function: a profile of such a kernel is of another kernel";
+
+/// All of it. Versions are as Kconfig writes them: 190000 is 19.0.0.
+const TABLE: &[Requirement] = &[
+    must("X86_64", Wanted::On, "other machines are not supported yet").by_tools(),
+    must("CC_IS_CLANG", Wanted::On, "gcc has neither option; configure with make LLVM=1 or LLVM=-22")
+        .by_tools(),
+    must(
+        "CLANG_VERSION",
+        Wanted::AtLeast(170_000),
+        "older ones lack the discriminators that the flags ask for",
+    )
+    .by_tools()
+    .only(Purpose::Autofdo),
+    must("CLANG_VERSION", Wanted::AtLeast(190_000), "older ones write block maps of another version")
+        .by_tools()
+        .only(Purpose::Propeller),
+    must(
+        "LD_IS_LLD",
+        Wanted::On,
+        "the order of functions is lld's option; configure with make LLVM=1 or LLVM=-22",
+    )
+    .by_tools()
+    .only(Purpose::Propeller),
+    must("AUTOFDO_CLANG", Wanted::On, "sample profiles").only(Purpose::Autofdo),
+    must("PROPELLER_CLANG", Wanted::On, "layouts of basic blocks").only(Purpose::Propeller),
+    must("KASAN", Wanted::Off, INSTRUMENTED),
+    must("KCSAN", Wanted::Off, INSTRUMENTED),
+    must("KMSAN", Wanted::Off, INSTRUMENTED),
+    must("KCOV", Wanted::Off, INSTRUMENTED),
+    must("GCOV_KERNEL", Wanted::Off, INSTRUMENTED),
+    should("PERF_EVENTS", Wanted::On, "without it the kernel cannot record itself"),
+    should("KALLSYMS", Wanted::On, "recorders learn from /proc/kallsyms where the kernel lies"),
+    should(
+        "CC_OPTIMIZE_FOR_SIZE",
+        Wanted::Off,
+        "it holds back the inlining and the copies that a profile asks for",
+    ),
+    should("PROVE_LOCKING", Wanted::Off, "its checks take much of the time, and the samples with it"),
+    should("LTO_CLANG_FULL", Wanted::Off, "the flags go through the linker then, which is not tried"),
+    should("LTO_CLANG_THIN", Wanted::Off, "the flags go through the linker then, which is not tried"),
+];
+
+/// What concerns this purpose.
+pub fn requirements(purpose: Purpose) -> impl Iterator<Item = &'static Requirement> {
+    TABLE.iter().filter(move |requirement| requirement.concerns(purpose))
+}
+
+/// What a fragment sets for this purpose; what the tools decide is not among it.
+pub fn settings(purpose: Purpose) -> impl Iterator<Item = &'static Requirement> {
+    let settable =
+        |requirement: &&Requirement| requirement.set_by == SetBy::Fragment && !is_choice(requirement.option);
+    requirements(purpose).filter(settable)
+}
+
+/// Members of a choice are switched by choosing another, which a fragment should not do unasked.
+fn is_choice(option: &str) -> bool {
+    matches!(option, "CC_OPTIMIZE_FOR_SIZE" | "LTO_CLANG_FULL" | "LTO_CLANG_THIN")
+}
+
+/// A fragment for `scripts/kconfig/merge_config.sh`, with the reasons as comments.
+pub fn fragment(purpose: Purpose) -> String {
+    let mut text = String::new();
+    let mut last = "";
+    for setting in settings(purpose) {
+        if setting.why != last {
+            let _ = writeln!(text, "# {}", setting.why);
+            last = setting.why;
+        }
+        let _ = writeln!(text, "{}", setting.line());
+    }
+    text
+}
+
+/// What a configuration does not meet, in the order of the table.
+pub fn unmet(config: &Config, purpose: Purpose) -> Vec<&'static Requirement> {
+    requirements(purpose).filter(|requirement| !requirement.is_met(config)).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    const GOOD: &str =
+        "CONFIG_X86_64=y\nCONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=220108\nCONFIG_LD_IS_LLD=y\n";
+
+    fn options(config: &str, purpose: Purpose) -> Vec<&'static str> {
+        unmet(&parse(config).unwrap(), purpose).iter().map(|requirement| requirement.option).collect()
+    }
+
+    #[test]
+    fn a_configuration_with_the_fragment_meets_all_of_it() {
+        for purpose in [Purpose::Autofdo, Purpose::Propeller, Purpose::Both] {
+            let config = GOOD.to_owned() + &fragment(purpose);
+            assert_eq!(options(&config, purpose), Vec::<&str>::new(), "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn each_purpose_asks_for_its_own_option_and_compiler() {
+        let config = GOOD.replace("220108", "180000") + &fragment(Purpose::Autofdo);
+        assert_eq!(options(&config, Purpose::Autofdo), Vec::<&str>::new());
+        assert_eq!(options(&config, Purpose::Propeller), ["CLANG_VERSION", "PROPELLER_CLANG"]);
+        assert!(!fragment(Purpose::Autofdo).contains("PROPELLER"));
+    }
+
+    #[test]
+    fn what_collides_is_named() {
+        let config = GOOD.to_owned() + &fragment(Purpose::Both) + "CONFIG_KASAN=y\nCONFIG_LTO_CLANG_THIN=y\n";
+        assert_eq!(options(&config, Purpose::Both), ["KASAN", "LTO_CLANG_THIN"]);
+        let gcc = config.replace("CONFIG_CC_IS_CLANG=y", "CONFIG_CC_IS_GCC=y");
+        assert!(options(&gcc, Purpose::Both).contains(&"CC_IS_CLANG"));
+    }
+}
