@@ -171,6 +171,8 @@ enum Verb {
     Optimize(command::optimize::Args),
     /// Say which functions change when some functions do, for live patches
     Clones(command::clones::Args),
+    /// Give an older Linux tree the options for profiles, check configuration and build
+    Kernel(command::kernel::Args),
     /// Print the report of a finished run again
     Report(command::report::Args),
     /// Print a completion script for a shell
@@ -206,6 +208,7 @@ impl Cli {
             Verb::Pages(args) => command::pages::run(args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
             Verb::Clones(args) => command::clones::run(&args, global),
+            Verb::Kernel(args) => command::kernel::run(&args, global),
             Verb::Report(args) => command::report::run(args, global),
             Verb::Completions { shell } => {
                 clap_complete::generate(shell, &mut Cli::command(), "planish", &mut std::io::stdout());

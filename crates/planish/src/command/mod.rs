@@ -8,6 +8,7 @@ pub mod compiler;
 pub mod doctor;
 pub mod init;
 pub mod inputs;
+pub mod kernel;
 pub mod layout;
 pub mod merge;
 pub mod optimize;

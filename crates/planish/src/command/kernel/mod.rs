@@ -1,0 +1,51 @@
+//! `planish kernel`: Linux trees that are built after a profile.
+
+mod check;
+mod config;
+mod prepare;
+
+use crate::cli::Global;
+
+/// Give an older Linux tree the options for AutoFDO and Propeller, and check what they do.
+///
+/// Linux has CONFIG_AUTOFDO_CLANG and CONFIG_PROPELLER_CLANG since 6.13. `prepare` gives them to 6.1, 6.6 and 6.12, with the same
+/// options and the same variables of make, so what is written about the newer kernels holds there too. Building and booting
+/// stay with you: make, your configuration, your boot loader.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+const EXAMPLES: &str = "\
+The way, for x86-64, with clang and lld 19 or newer:
+  planish kernel prepare linux-6.12                   # once; a second run does nothing
+  cd linux-6.12
+  make LLVM=-22 defconfig
+  planish kernel config . > profile.config
+  scripts/kconfig/merge_config.sh -m .config profile.config && make LLVM=-22 olddefconfig
+  planish kernel config . --check                     # says what is missing and what collides
+  make LLVM=-22 -j$(nproc) && planish kernel check .  # install and boot it, then record while it works:
+  planish record -a -b -e cycles:k -o perf.data -- sleep 60
+  planish profile perf.data --binary vmlinux -o kernel.afdo
+  make LLVM=-22 CLANG_AUTOFDO_PROFILE=$PWD/kernel.afdo -j$(nproc)";
+
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Give a tree the options, or take them back
+    Prepare(prepare::Args),
+    /// Print what a configuration needs, or check one
+    Config(config::Args),
+    /// Check in a build that the flags are where they belong
+    Check(check::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    match &args.tool {
+        Tool::Prepare(args) => prepare::run(args, global),
+        Tool::Config(args) => config::run(args, global),
+        Tool::Check(args) => check::run(args, global),
+    }
+}
