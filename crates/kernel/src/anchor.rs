@@ -247,19 +247,25 @@ pub fn state(text: &str, edits: &[Edit]) -> State {
     let with_trace = || edits.iter().filter(|edit| edit.change.leaves_a_trace());
     let (there, missing): (Vec<&Edit>, Vec<&Edit>) =
         with_trace().partition(|edit| edit.change.undo(text).is_some());
+    let names = |edits: &[&Edit]| edits.iter().map(|edit| edit.construct).collect::<Vec<_>>();
     if there.is_empty() {
         return match apply(text, edits) {
+            // A text that holds what an edit writes, twice or elsewhere, would not come back.
+            Ok(edited) if edited != text && undo(&edited, edits).as_deref() != Some(text) => {
+                State::Half { there: names(&missing), missing: Vec::new() }
+            }
             Ok(edited) => State::Plain { edited },
             Err((construct, misfit)) => State::Unfit { construct, misfit },
         };
     }
-    let undone = edits.iter().rev().try_fold(text.to_owned(), |undone, edit| edit.change.undo(&undone));
-    match undone {
+    match undo(text, edits) {
         // Taken back is only what would come out again in the same way.
         Some(plain) if apply(&plain, edits).is_ok_and(|again| again == text) => State::Edited { plain },
-        _ => State::Half {
-            there: there.iter().map(|edit| edit.construct).collect(),
-            missing: missing.iter().map(|edit| edit.construct).collect(),
-        },
+        _ => State::Half { there: names(&there), missing: names(&missing) },
     }
+}
+
+/// The text without any of the edits; `None` where one is not in it exactly once.
+fn undo(text: &str, edits: &[Edit]) -> Option<String> {
+    edits.iter().rev().try_fold(text.to_owned(), |undone, edit| edit.change.undo(&undone))
 }

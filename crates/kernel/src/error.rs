@@ -126,10 +126,10 @@ pub enum Error {
         /// Files without.
         open: String,
     },
-    /// A file holds a part of our edits, or changed ones.
+    /// A file holds a part of our edits, changed ones, or one twice.
     #[error(
-        "{path}: holds only part of the edits ({there}; not {missing}) or changed ones; nothing was written. Restore the file from \
-         its source (git checkout, or the tarball), then run this again"
+        "{path}: the edits are in it in part, changed or more than once (there: {there}; missing: {missing}); nothing was \
+         written. Restore the file from its source (git checkout, or the tarball), then run this again"
     )]
     HalfEdited {
         /// The file.

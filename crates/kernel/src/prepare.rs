@@ -139,7 +139,7 @@ fn edited_file(tree: &Tree, file: &EditedFile) -> Result<Found, Error> {
         State::Half { there, missing } => Err(Error::HalfEdited {
             path,
             there: joined(there),
-            missing: if missing.is_empty() { "none, but".to_owned() } else { joined(missing) },
+            missing: if missing.is_empty() { "none".to_owned() } else { joined(missing) },
         }),
     }
 }

@@ -137,8 +137,12 @@ fn half_edited_and_dirty_trees_are_refused_with_what_to_do() {
     fine(&planish(dir.path(), &["prepare", "linux"]));
     edit(&root, "tools/objtool/elf.c", |text| text.replace("size_t length = strlen", "size_t size = strlen"));
     for words in [&["prepare", "linux"][..], &["prepare", "linux", "--revert"]] {
-        let parts =
-            ["tools/objtool/elf.c", "only part of the edits", "the type of cold parts", "Restore the file"];
+        let parts = [
+            "tools/objtool/elf.c",
+            "in part, changed or more than once",
+            "the type of cold parts",
+            "Restore the file",
+        ];
         refuses(&planish(dir.path(), words), &parts);
     }
 
