@@ -16,7 +16,7 @@ const NOT_KERNEL: &[&str] = &["tools", "scripts", "source", ".git", "Documentati
 const DEEPEST: usize = 24;
 /// Objects that are looked for first as an example of their area.
 const EXAMPLES: &[&str] =
-    &["kernel/sched/core.o", "arch/x86/entry/vdso/vclock_gettime.o", "arch/x86/boot/compressed/misc.o"];
+    &["kernel/sched/core.o", "arch/x86/entry/vdso/vclock_gettime.o", "arch/x86/boot/compressed/string.o"];
 
 /// What the objects of one area were compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]

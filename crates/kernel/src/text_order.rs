@@ -12,12 +12,14 @@
 /// What `TEXT_TEXT` is called in messages.
 pub const CONSTRUCT: &str = "the order of text (TEXT_TEXT)";
 
-const BEGIN: &str = "#if defined(CONFIG_AUTOFDO_CLANG) || defined(CONFIG_PROPELLER_CLANG)\n\
-/*\n\
- * With profiles the compiler sorts functions, and parts of them, into sections\n\
- * by how often they run. Those that run most lie together, from a page on; the\n\
- * symbols tell where. .text..* is placed elsewhere, so it is not matched here.\n\
- */\n";
+const BEGIN: &str = "\
+#if defined(CONFIG_AUTOFDO_CLANG) || defined(CONFIG_PROPELLER_CLANG)
+/*
+ * With profiles the compiler sorts functions, and parts of them, into sections
+ * by how often they run. Those that run most lie together, from a page on; the
+ * symbols tell where. .text..* is placed elsewhere, so it is not matched here.
+ */
+";
 const ELSE: &str = "#else /* text is not ordered by a profile */\n";
 const END: &str = "#endif /* order of text */\n";
 

@@ -103,8 +103,8 @@ fn one_construct_that_is_missing_or_double_leaves_the_tree_alone() {
         ),
         (
             "include/asm-generic/vmlinux.lds.h",
-            "*(.text.unknown",
-            "*(.text.unheard",
+            "*(.text.unknown .text.unknown.*)",
+            "*(.text.unheard)",
             &["TEXT_TEXT", ".text.unknown"],
         ),
         ("arch/x86/lib/retpoline.S", ".text..__x86", ".text.__x86", &["the sections of thunks", "swallow"]),
