@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The parts of a tree that objtool is built from.
-const PARTS: &[&str] = &["objtool", "lib", "include", "arch", "scripts", "build"];
+const PARTS: &[&str] = &["Makefile", "objtool", "lib", "include", "arch", "scripts", "build"];
 
 const FLAGS: &[&str] = &[
     "-O2",
@@ -87,11 +87,11 @@ fn objects(dir: &Path) {
 /// Builds objtool of a directory with `tools`.
 fn objtool(tree: &Path) -> PathBuf {
     let output = tree.join("built");
-    std::fs::create_dir_all(&output).unwrap();
-    let to = format!("OUTPUT={}/", output.display());
-    let words = ["-C", "tools/objtool", &to, "LLVM=-22", "HOSTCC=clang-22", "SRCARCH=x86"];
+    std::fs::create_dir_all(output.join("tools")).unwrap();
+    let to = format!("O={}", output.display());
+    let words = ["-C", "tools", &to, "subdir=tools", "LLVM=-22", "HOSTCC=clang-22", "SRCARCH=x86", "objtool"];
     done(&run(tree, "make", &words));
-    output.join("objtool")
+    output.join("tools/objtool/objtool")
 }
 
 /// How many warnings there are for an object.

@@ -84,7 +84,7 @@ fn text(found: &Checked, global: &Global) -> String {
             area.autofdo,
             area.propeller
         ));
-        let without = area.area.is_profiled().then_some(area.odd.as_slice()).unwrap_or_default();
+        let without = if area.area.is_profiled() { area.odd.as_slice() } else { &[] };
         if !without.is_empty() {
             let shown = if global.verbose { without.len() } else { 8.min(without.len()) };
             let more = without.len() - shown;
