@@ -13,8 +13,8 @@ use std::path::PathBuf;
 /// Give a tree the options AUTOFDO_CLANG and PROPELLER_CLANG, or take them back.
 ///
 /// Every edit is placed by a construct of the kernel that must be there exactly once. All are worked out in memory first: if one
-/// does not fit, nothing is written, and the message names the file and the construct. With both options off a prepared tree
-/// builds the kernel it built before.
+/// does not fit, nothing is written, and the message names the file and the construct. With both options off the
+/// flags and the linker script are those of the tree.
 ///
 /// A tree that has the options, from planish or from Linux itself, is left as it is; that is no error (exit code 0).
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         (Standing::Plain { prepare, known }, false) => {
             if *known == Known::Untried && !global.quiet {
                 eprintln!(
-                    "planish: warning: the edits fit Linux {}, but no tree of 6.6 has been built with them yet",
+                    "planish: warning: the edits fit Linux {}, but were not tried on any tree of 6.6",
                     tree.version
                 );
             }
