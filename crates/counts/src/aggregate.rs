@@ -151,7 +151,7 @@ fn several_events(input: &Input) -> Option<String> {
     (list.len() > 1).then(|| format!("samples of {} events are added up: {}", list.len(), list.join(", ")))
 }
 
-fn clock_of(input: &Input) -> Clock {
+pub(crate) fn clock_of(input: &Input) -> Clock {
     let timed =
         |a: &perfdata::EventAttr| a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all();
     if input.attrs().iter().all(timed) { Clock::Time } else { Clock::Position }
@@ -173,7 +173,7 @@ fn unrecorded(input: &Input) -> Unrecorded {
     out
 }
 
-fn listed_build_ids(input: &Input, in_stream: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn listed_build_ids(input: &Input, in_stream: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
     let listed = input.features().build_ids.iter();
     listed.map(|b| (b.path.clone(), b.build_id.clone())).chain(in_stream.iter().cloned()).collect()
 }

@@ -47,6 +47,22 @@ pub enum Error {
         /// Why, in numbers, and what to do.
         cause: String,
     },
+    /// The samples lack the call chain or the branch stack that calling contexts are made of.
+    #[error(
+        "{path}: calling contexts need samples with a call chain and a branch stack; of {samples} samples \
+         {without_chain} have no call chain and {without_branches} no branch stack; record with \
+         planish record -b --call-graph fp, or --branches=emulated --call-graph fp"
+    )]
+    NoContexts {
+        /// The recording.
+        path: PathBuf,
+        /// Samples read.
+        samples: u64,
+        /// Of which without a call chain.
+        without_chain: u64,
+        /// Of which without a branch stack.
+        without_branches: u64,
+    },
     /// An artefact or text input is not what it should be.
     #[error("{path}: {place}: expected {expected}, found {found}")]
     Malformed {

@@ -8,6 +8,7 @@
 pub mod aggregate;
 pub mod artefact;
 pub mod binding;
+pub mod contexts;
 mod error;
 mod ledger;
 mod merge;

@@ -336,7 +336,7 @@ impl<'t> Spaces<'t> {
 }
 
 /// Where the procedure linkage tables lie.
-fn linkage_tables(image: &Image) -> Vec<std::ops::Range<ImageAddr>> {
+pub(crate) fn linkage_tables(image: &Image) -> Vec<std::ops::Range<ImageAddr>> {
     let tables = image.sections().iter().filter(|s| image.section_name(s).starts_with(".plt"));
     tables.map(|s| s.address..ImageAddr(s.address.0.saturating_add(s.size))).collect()
 }

@@ -36,7 +36,7 @@ struct Stretch {
 }
 
 /// Pid of samples and mappings in a listing that shows no pids.
-const ANY_PID: i32 = 0;
+pub(crate) const ANY_PID: i32 = 0;
 
 /// Counts the branch stacks of `text` in `images`.
 ///
@@ -146,14 +146,15 @@ impl Reader {
     }
 }
 
-struct Entry {
-    from: u64,
-    to: u64,
+/// One entry of a branch stack as printed.
+pub(crate) struct Entry {
+    pub from: u64,
+    pub to: u64,
     mispredicted: bool,
-    wrong_path: bool,
+    pub wrong_path: bool,
 }
 
-fn parse_entry(token: &str) -> Option<Entry> {
+pub(crate) fn parse_entry(token: &str) -> Option<Entry> {
     let mut parts = token.split('/');
     let from = u64::from_str_radix(parts.next()?.strip_prefix("0x")?, 16).ok()?;
     let to = u64::from_str_radix(parts.next()?.strip_prefix("0x")?, 16).ok()?;
@@ -162,7 +163,7 @@ fn parse_entry(token: &str) -> Option<Entry> {
 }
 
 /// The line without what stands in parentheses: perf puts file names there, behind each address where it shows them.
-fn without_file_names(line: &str) -> String {
+pub(crate) fn without_file_names(line: &str) -> String {
     let mut depth = 0usize;
     line.chars()
         .filter(|&c| {
@@ -179,7 +180,7 @@ fn without_file_names(line: &str) -> String {
 
 /// The pid and the instruction pointer that stand before the first entry. With a time (`12.345678:`) the pid stands
 /// before it; without one it is the last decimal number before the instruction pointer.
-fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
+pub(crate) fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
     let before: Vec<&str> = line.split_whitespace().take_while(|t| parse_entry(t).is_none()).collect();
     let ip_at = before.iter().rposition(|t| u64::from_str_radix(t, 16).is_ok());
     let ip = ip_at.and_then(|at| u64::from_str_radix(before.get(at)?, 16).ok());
@@ -190,7 +191,7 @@ fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
 
 /// `PERF_RECORD_MMAP2 12/12: [0x55e0(0x1000) @ 0x40 08:01 7 0]: r-xp /usr/bin/x`. Also gives the same change for a
 /// listing that shows no pids.
-fn parse_mapping(text: &str) -> Option<(i32, Change, Option<Change>)> {
+pub(crate) fn parse_mapping(text: &str) -> Option<(i32, Change, Option<Change>)> {
     let mut words = text.split_whitespace();
     words.next()?;
     let pid: i32 = words.next()?.split('/').next()?.parse().ok()?;
@@ -223,7 +224,7 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Mappings that put each image where its headers ask for.
-fn preferred_addresses(pid: i32, images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
+pub(crate) fn preferred_addresses(pid: i32, images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
     let mut out = Vec::new();
     for image in images {
         let file = MappedFile { path: image.path().display().to_string(), build_id: None, kernel: false };

@@ -1,0 +1,84 @@
+//! Contexts from what `perf script` prints of samples with call chains and branch stacks.
+//!
+//! Lines understood: those of `perf script --show-mmap-events -F [comm,pid,]ip,brstack` of such a recording. A sample is
+//! an optional line with names and numbers (the pid among them), one line for each frame, innermost first, that begins with
+//! a blank or tab and a hex number, and one line of `0xFROM/0xTO/…` tokens. The text is read twice, since mappings
+//! may follow the samples they explain.
+
+use super::ContextCounts;
+use super::line::Line;
+use super::recording::{Unwinder, checked};
+use crate::aggregate::Options;
+use crate::binding::Bindings;
+use crate::error::Error;
+use crate::script::{ANY_PID, preferred_addresses};
+use crate::timeline::Timeline;
+use image::Image;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Counts what `image` did in each of its calling contexts, from the text in the file `path`; of the options only the
+/// process matters.
+///
+/// # Errors
+/// Where the text cannot be read, or has no sample that has both stacks and touches the image.
+pub fn of_text(path: &Path, image: &Arc<Image>, options: Options) -> Result<ContextCounts, Error> {
+    let mut changes = Vec::new();
+    let (mut pids_shown, mut malformed) = (false, 0);
+    each_line(path, |position, line| match Line::parse(line) {
+        Line::Mapping(Some((_, change, any))) => {
+            changes.push((position, change, false));
+            changes.extend(any.map(|change| (position, change, true)));
+        }
+        Line::Mapping(None) => malformed += 1,
+        Line::Header(pid) => pids_shown |= pid.is_some(),
+        Line::Branches(entries) => pids_shown |= entries.pid.is_some(),
+        Line::Frame(_) | Line::Blank => {}
+    })?;
+    if changes.is_empty() {
+        // The addresses are those of the image, in whichever process.
+        changes = preferred_addresses(ANY_PID, std::slice::from_ref(image));
+        pids_shown = false;
+    }
+    changes.retain(|(_, _, replica)| !(*replica && pids_shown));
+    let timeline = Timeline::build(changes.into_iter().map(|(time, change, _)| (time, change)).collect());
+    let bindings = Bindings::new(timeline.files(), std::slice::from_ref(image), Vec::new());
+    let mut unwinder = Unwinder::new(&timeline, &bindings, image, options.pid);
+    let (mut chain, mut pid) = (Vec::new(), ANY_PID);
+    each_line(path, |position, line| match Line::parse(line) {
+        Line::Mapping(_) | Line::Blank => chain.clear(),
+        Line::Header(shown) => {
+            chain.clear();
+            pid = shown.filter(|_| pids_shown).unwrap_or(ANY_PID);
+        }
+        Line::Frame(address) => {
+            // The deepest chain that the kernel can record; what is beyond is no chain.
+            if chain.len() < MOST_FRAMES {
+                chain.push(address);
+            }
+        }
+        Line::Branches(entries) => {
+            let pid = entries.pid.filter(|_| pids_shown).unwrap_or(pid);
+            let branches = entries.branches.iter().map(|e| (e.from, e.to, e.wrong_path));
+            unwinder.sample(pid, position, chain.drain(..), branches);
+        }
+    })?;
+    for _ in 0..malformed {
+        unwinder.malformed();
+    }
+    checked(path, image, unwinder.counts)
+}
+
+/// A record has at most 64 KiB.
+const MOST_FRAMES: usize = 1 << 13;
+
+fn each_line(path: &Path, mut see: impl FnMut(u64, &str)) -> Result<(), Error> {
+    let fault = |source| Error::Io { path: path.to_owned(), source };
+    let text = BufReader::with_capacity(1 << 18, File::open(path).map_err(fault)?);
+    for (line, position) in text.split(b'\n').zip(0u64..) {
+        see(position, &String::from_utf8_lossy(&line.map_err(fault)?));
+    }
+    Ok(())
+}
