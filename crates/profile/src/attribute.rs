@@ -22,11 +22,13 @@
 
 mod build;
 mod code;
+mod contexts;
 mod error;
 mod names;
 mod probes;
 mod report;
 
+pub use contexts::attribute_contexts;
 pub use error::AttributeError;
 pub use names::canonical_name;
 pub use probes::attribute_probes;

@@ -6,11 +6,13 @@
 //! compiler had inlined. [`mod@format`] reads and writes it, [`operations`] merges, compares and trims it.
 
 pub mod attribute;
+mod context;
 mod error;
 pub mod format;
 mod model;
 pub mod operations;
 
+pub use context::{Context, Frame};
 pub use error::Error;
 pub use format::{Format, WriteOptions};
 pub use model::{BodySample, FunctionProfile, Location, Name, SampleProfile, name_hash};

@@ -1,8 +1,11 @@
 //! The sample profile itself: functions, lines, call targets and inlined calls with their counts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+use crate::Context;
 
 /// Name of a function: its linkage name, or only the hash of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +42,14 @@ impl Name {
         }
     }
 
+    /// The name with nothing but hashes in it; a calling context stays one.
+    fn hashed(&self) -> Name {
+        match self.is_context() {
+            true => Context::of(self).with_hashes().name(),
+            false => Name::Hash(self.hash()),
+        }
+    }
+
     /// The text, unless only the hash is known.
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -49,7 +60,7 @@ impl Name {
 
     /// Whether this is a calling context of a context-sensitive profile.
     pub fn is_context(&self) -> bool {
-        matches!(self, Name::Text(name) if name.starts_with('['))
+        matches!(self, Name::Text(name) if name.starts_with('[') && name.ends_with(']') && name.contains(" @ "))
     }
 }
 
@@ -158,7 +169,7 @@ impl FunctionProfile {
     }
 
     fn with_hashes(&self) -> FunctionProfile {
-        let hashed = |name: &Name| Name::Hash(name.hash());
+        let hashed = Name::hashed;
         let mut copy = self.clone();
         copy.name = hashed(&self.name);
         for sample in copy.body.values_mut() {
@@ -198,6 +209,9 @@ impl FunctionProfile {
 pub struct SampleProfile {
     /// The functions that exist on their own, by name.
     pub functions: BTreeMap<Name, FunctionProfile>,
+    /// The profile tells calling contexts apart: functions are named by their context, as [`Context`] spells it, and a
+    /// function without brackets is one whose callers are unknown or were merged.
+    pub context_sensitive: bool,
     /// Discriminators are flow-sensitive ones (32 bits, all passes).
     pub fs_discriminators: bool,
     /// The profile covers only a part of the program (LLVM's partial flag): a function that is absent is
@@ -213,9 +227,13 @@ impl SampleProfile {
         self.functions.entry(name.clone()).or_insert_with(|| FunctionProfile::new(name.clone()))
     }
 
-    /// The functions in the order in which LLVM writes them: total descending, then name.
+    /// The functions in the order in which LLVM writes them: total descending, then name or context.
     pub fn by_total(&self) -> Vec<&FunctionProfile> {
         let mut functions: Vec<&FunctionProfile> = self.functions.values().collect();
+        if self.context_sensitive {
+            functions.sort_by_cached_key(|function| (Reverse(function.total), Context::of(&function.name)));
+            return functions;
+        }
         functions.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.name.cmp(&b.name)));
         functions
     }

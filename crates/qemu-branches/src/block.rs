@@ -1,5 +1,6 @@
 //! What a translation block's last instruction can do: where it may go, and what counts as a taken branch.
 
+use crate::chain::Flow;
 use crate::lru::Hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,6 +63,8 @@ pub struct Block {
     pub branches: u8,
     /// 1 when it ends in a conditional branch.
     pub conditionals: u8,
+    /// Whether it ends in a call or a return.
+    pub flow: Flow,
     /// The block is where a signal handler begins.
     pub handler: AtomicBool,
     /// Where its first two lines and its page were in the caches that hold them (see [`crate::metrics`]).
@@ -79,6 +82,7 @@ pub static NO_BLOCK: Block = Block {
     instructions: 0,
     branches: 0,
     conditionals: 0,
+    flow: Flow::Neither,
     handler: AtomicBool::new(false),
     line_hints: [const { Hint::none() }; 2],
     page_hint: Hint::none(),
@@ -107,6 +111,10 @@ impl Block {
             instructions,
             branches: u8::from(ending != Ending::Sequential),
             conditionals: u8::from(matches!(ending, Ending::Conditional(_))),
+            flow: match guest {
+                Guest::X86_64 => x86_flow(bytes),
+                Guest::Aarch64 => aarch64_flow(bytes),
+            },
             handler: AtomicBool::new(false),
             line_hints: [const { Hint::none() }; 2],
             page_hint: Hint::none(),
@@ -149,16 +157,39 @@ fn relative(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Classifies an x86-64 instruction that ends at `end` (Intel SDM volume 2, appendix A).
-pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
+fn x86_without_prefixes(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
-    while let [prefix, tail @ ..] = rest {
-        match prefix {
-            0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 => {}
-            _ => break,
-        }
+    while let [0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3, tail @ ..] = rest {
         rest = tail;
     }
+    rest
+}
+
+/// Whether an x86-64 instruction calls or returns.
+fn x86_flow(bytes: &[u8]) -> Flow {
+    match x86_without_prefixes(bytes) {
+        [0xe8, ..] => Flow::Call,
+        [0xff, modrm, ..] if matches!((modrm >> 3) & 7, 2 | 3) => Flow::Call,
+        [0xc2 | 0xc3 | 0xca | 0xcb, ..] => Flow::Return,
+        _ => Flow::Neither,
+    }
+}
+
+/// Whether an AArch64 instruction calls or returns (BL, BLR, RET and those that authenticate).
+fn aarch64_flow(bytes: &[u8]) -> Flow {
+    let [a, b, c, d] = *bytes else { return Flow::Neither };
+    let word = u32::from_le_bytes([a, b, c, d]);
+    match (word & 0xfe00_0000, (word >> 21) & 7) {
+        _ if word & 0xfc00_0000 == 0x9400_0000 => Flow::Call,
+        (0xd600_0000, 1) => Flow::Call,
+        (0xd600_0000, 2) => Flow::Return,
+        _ => Flow::Neither,
+    }
+}
+
+/// Classifies an x86-64 instruction that ends at `end` (Intel SDM volume 2, appendix A).
+pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
+    let rest = x86_without_prefixes(bytes);
     let to = |operand: &[u8], make: fn(u64) -> Ending| match relative(operand) {
         Some(distance) => make(end.wrapping_add(distance)),
         // An operand of 16 bits (prefix 66) means different things to different CPUs; no compiler emits it.
@@ -230,6 +261,19 @@ mod tests {
         assert_eq!(ending(0xd63f_0000), Ending::Indirect);
         assert_eq!(ending(0xd400_0001), Ending::Sequential);
         assert_eq!(ending(0xd503_201f), Ending::Sequential);
+    }
+
+    #[test]
+    fn calls_and_returns_are_told_from_other_branches() {
+        assert_eq!(x86_flow(&[0xe8, 0, 0, 0, 0]), Flow::Call);
+        assert_eq!(x86_flow(&[0x41, 0xff, 0xd3]), Flow::Call);
+        assert_eq!(x86_flow(&[0x41, 0xff, 0xe3]), Flow::Neither, "an indirect jump");
+        assert_eq!(x86_flow(&[0xf3, 0xc3]), Flow::Return);
+        assert_eq!(x86_flow(&[0xe9, 0, 0, 0, 0]), Flow::Neither);
+        let arm = |word: u32| aarch64_flow(&word.to_le_bytes());
+        assert_eq!([arm(0x97ff_ffff), arm(0xd63f_0000), arm(0xd73f_0b3f)], [Flow::Call; 3]);
+        assert_eq!([arm(0xd65f_03c0), arm(0xd65f_0bff)], [Flow::Return; 2]);
+        assert_eq!([arm(0x1400_0001), arm(0xd61f_0000)], [Flow::Neither; 2]);
     }
 
     #[test]

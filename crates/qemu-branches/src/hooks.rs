@@ -13,6 +13,7 @@ struct Hooks {
     api: Api,
     guest: Guest,
     count_only: bool,
+    call_chains: bool,
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
@@ -63,11 +64,11 @@ fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u
         return system::install(id, guest, max_vcpus, settings);
     }
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
-    let count_only = settings.count_only;
+    let (count_only, call_chains) = (settings.count_only, settings.call_chains);
     let spool = settings.spool.clone();
     process::begin(settings)
         .map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
-    let hooks = HOOKS.get_or_init(|| Hooks { api, guest, count_only });
+    let hooks = HOOKS.get_or_init(|| Hooks { api, guest, count_only, call_chains });
     // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever.
     unsafe {
         (hooks.api.on_translate)(id, translated);
@@ -97,6 +98,7 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
             }
             b"comm" => settings.comm = value.to_vec(),
             b"count" => settings.count_only = value == b"on",
+            b"chains" => settings.call_chains = value == b"on",
             b"period" => {
                 let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                 settings.period = number.filter(|period| (1..1 << 40).contains(period)).ok_or_else(|| {
@@ -131,7 +133,11 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
         watch::translating(block.start, host);
     }
     let block: *const Block = watch::intern(block);
-    let callback = if hooks.count_only { vcpu::count_block } else { vcpu::before_block };
+    let callback = match (hooks.count_only, hooks.call_chains) {
+        (true, _) => vcpu::count_block,
+        (false, true) => vcpu::before_block_in_chain,
+        (false, false) => vcpu::before_block,
+    };
     // SAFETY: as above; the callback gets the pointer to a description that lives forever.
     unsafe { (api.on_block)(tb, callback, NO_REGISTERS, block.cast_mut().cast::<c_void>()) };
 }
@@ -242,9 +248,9 @@ mod tests {
 
     #[test]
     fn arguments_are_read_and_wrong_ones_refused() {
-        let settings = parse(&[b"spool=/a=b", b"period=50", b"comm=x", b"count=on"]).unwrap();
+        let settings = parse(&[b"spool=/a=b", b"period=50", b"comm=x", b"count=on", b"chains=on"]).unwrap();
         assert_eq!((settings.spool.to_str(), settings.period), (Some("/a=b"), 50));
-        assert!(settings.count_only);
+        assert!(settings.count_only && settings.call_chains);
         assert!(parse(&[b"spool=relative"]).is_err());
         assert!(parse(&[b"spool=/a", b"period=0"]).is_err());
         assert!(parse(&[b"spool=/a", b"other=1"]).is_err());

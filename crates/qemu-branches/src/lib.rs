@@ -14,6 +14,7 @@
 
 mod api;
 mod block;
+mod chain;
 pub mod elf;
 pub mod geometry;
 mod hooks;

@@ -22,6 +22,8 @@ pub struct Settings {
     pub comm: Vec<u8>,
     /// Count branches and instructions, record nothing.
     pub count_only: bool,
+    /// Write a call chain with each sample.
+    pub call_chains: bool,
     /// A machine is emulated: there is no process to tell of.
     pub machine: bool,
     /// Compute layout metrics, record nothing.
@@ -33,6 +35,7 @@ pub struct Settings {
 struct Global {
     spool: SpoolFile,
     period: u64,
+    call_chains: bool,
     comm: Vec<u8>,
 }
 
@@ -72,6 +75,11 @@ pub fn period() -> u64 {
     GLOBAL.get().map_or(1, |global| global.period)
 }
 
+/// Whether samples carry a call chain.
+pub fn call_chains() -> bool {
+    GLOBAL.get().is_some_and(|global| global.call_chains)
+}
+
 /// The spool file.
 pub fn spool() -> Option<SpoolFile> {
     GLOBAL.get().map(|global| global.spool)
@@ -81,7 +89,12 @@ pub fn spool() -> Option<SpoolFile> {
 pub fn begin(settings: Settings) -> std::io::Result<()> {
     let path: &'static PathBuf = Box::leak(Box::new(settings.spool));
     let spool = SpoolFile { path, header: spool::open(path)? };
-    let global = Global { spool, period: settings.period.max(1), comm: settings.comm };
+    let global = Global {
+        spool,
+        period: settings.period.max(1),
+        call_chains: settings.call_chains,
+        comm: settings.comm,
+    };
     GLOBAL.set(global).map_err(|_| std::io::Error::other("installed twice"))?;
     // SAFETY: plain system calls without arguments.
     let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };

@@ -27,6 +27,8 @@ pub const CHUNK_HEADER_BYTES: usize = size_of::<ChunkHeader>();
 
 /// `perf_event_attr.sample_type` of the samples: IP, TID, TIME, PERIOD, BRANCH_STACK, IDENTIFIER.
 pub const SAMPLE_TYPE: u64 = 1 | (1 << 1) | (1 << 2) | (1 << 8) | (1 << 11) | (1 << 16);
+/// The bit that samples with a call chain have besides: CALLCHAIN, between PERIOD and BRANCH_STACK.
+pub const CALL_CHAIN: u64 = 1 << 5;
 /// The event's id in every record.
 pub const EVENT_ID: u64 = 1;
 /// Entries of a full branch stack.

@@ -1,6 +1,7 @@
 //! The hot path: what happens before every translation block, and how a branch stack becomes a sample.
 
 use crate::block::{Block, NO_BLOCK, NOWHERE, Transfer};
+use crate::chain::{Chain, Flow};
 use crate::process::{self, Thread};
 use crate::spool::{EVENT_ID, STACK_ENTRIES, Stream};
 use std::cell::UnsafeCell;
@@ -40,6 +41,8 @@ pub struct Vcpu {
     thread: Thread,
     /// What of `taken` and `instructions` the spool's counters already hold.
     published: (u64, u64),
+    /// The calls the thread is in; empty where chains are not asked for.
+    chain: Chain,
 }
 
 /// All virtual CPUs. Zeroed memory that is never touched costs nothing.
@@ -62,6 +65,7 @@ const EMPTY: Vcpu = Vcpu {
     stream: Stream::new(),
     thread: Thread::unknown(),
     published: (0, 0),
+    chain: Chain::EMPTY,
 };
 
 static TABLE: Table = Table([const { UnsafeCell::new(EMPTY) }; MAX_VCPUS]);
@@ -89,6 +93,7 @@ pub fn start(index: c_uint) {
     // A thread that ended leaves the rest of its chunk unused: the records of two threads would not be in order.
     vcpu.stream.close();
     vcpu.thread = Thread::unknown();
+    vcpu.chain.clear();
     // Each virtual CPU has its own fixed sequence, so a single-threaded program gives the same samples each time.
     vcpu.random = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     vcpu.begin_interval();
@@ -98,7 +103,14 @@ pub fn start(index: c_uint) {
 pub extern "C" fn before_block(index: c_uint, block: *mut c_void) {
     // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
     let (Some(vcpu), block) = (unsafe { (vcpu(index), &*block.cast::<Block>()) }) else { return };
-    vcpu.enter(block, sample);
+    vcpu.enter::<false>(block, sample);
+}
+
+/// Before every block, in sampling mode with call chains.
+pub extern "C" fn before_block_in_chain(index: c_uint, block: *mut c_void) {
+    // SAFETY: as in `before_block`.
+    let (Some(vcpu), block) = (unsafe { (vcpu(index), &*block.cast::<Block>()) }) else { return };
+    vcpu.enter::<true>(block, sample);
 }
 
 /// Before every block, in counting mode.
@@ -106,23 +118,23 @@ pub extern "C" fn count_block(index: c_uint, block: *mut c_void) {
     // SAFETY: as in `before_block`.
     let (Some(vcpu), block) = (unsafe { (vcpu(index), &*block.cast::<Block>()) }) else { return };
     vcpu.instructions = vcpu.instructions.wrapping_add(u64::from(block.instructions));
-    vcpu.enter(block, publish);
+    vcpu.enter::<false>(block, publish);
 }
 
 impl Vcpu {
     #[inline(always)]
-    fn enter(&mut self, block: &'static Block, interval_over: IntervalOver) {
+    fn enter<const CHAIN: bool>(&mut self, block: &'static Block, interval_over: IntervalOver) {
         let expected = std::mem::replace(&mut self.next, block.next);
         let before = std::mem::replace(&mut self.block, block);
         if expected != block.start {
             // SAFETY: `block` is only ever set to descriptions that live as long as the process.
-            self.leave(unsafe { &*before }, block, interval_over);
+            self.leave::<CHAIN>(unsafe { &*before }, block, interval_over);
         }
     }
 
     /// The block does not follow the one before: a taken branch, or something that is none.
     #[inline(always)]
-    fn leave(&mut self, before: &Block, block: &Block, interval_over: IntervalOver) {
+    fn leave<const CHAIN: bool>(&mut self, before: &Block, block: &Block, interval_over: IntervalOver) {
         match before.transfer_to(block) {
             Transfer::Taken => {}
             Transfer::Straight => {
@@ -132,6 +144,13 @@ impl Vcpu {
             Transfer::Interrupted => {
                 self.emptied_at = self.taken;
                 return;
+            }
+        }
+        if CHAIN {
+            match before.flow {
+                Flow::Call => self.chain.call(before.last_byte.wrapping_add(1)),
+                Flow::Return => self.chain.return_to(block.start),
+                Flow::Neither => {}
             }
         }
         // The mask keeps the place inside the ring.
@@ -173,13 +192,18 @@ extern "C" fn publish(vcpu: &mut Vcpu) {
 extern "C" fn sample(vcpu: &mut Vcpu) {
     const SAMPLE: u64 = 9;
     const MISC_USER: u64 = 2;
+    /// What follows in a chain are frames of the program (`enum perf_callchain_context`).
+    const CONTEXT_USER: u64 = -512i64 as u64;
     let interval = vcpu.interval;
     let Some(spool) = process::spool() else { return };
     publish(vcpu);
     let (pid, tid) = process::announce(&mut vcpu.thread);
     let entries = (vcpu.taken - vcpu.emptied_at).min(STACK_ENTRIES as u64);
     let newest = vcpu.ring[(vcpu.taken.wrapping_sub(1) & RING_MASK) as usize];
-    let bytes = (7 + 3 * entries as usize) * 8;
+    // The number of frames, whose they are, the newest target, and where the calls return to.
+    let frames = if process::call_chains() { vcpu.chain.len() + 2 } else { 0 };
+    let chain_words = if process::call_chains() { frames + 1 } else { 0 };
+    let bytes = (7 + chain_words + 3 * entries as usize) * 8;
     let Some(room) = vcpu.stream.reserve(&spool, bytes) else {
         spool.header.lost_samples.fetch_add(1, Ordering::Relaxed);
         return;
@@ -191,14 +215,21 @@ extern "C" fn sample(vcpu: &mut Vcpu) {
         u64::from(pid as u32) | u64::from(tid as u32) << 32,
         process::now(),
         interval,
-        entries,
     ];
     let mut to = room.cast::<u64>();
-    // SAFETY: `reserve` gave `bytes`, which is what the seven fields and three words an entry take; records are
+    // SAFETY: `reserve` gave `bytes`, which is what seven fields, the chain and three words an entry take; records are
     // multiples of eight bytes, so every word is aligned.
     unsafe {
         to.copy_from_nonoverlapping(fixed.as_ptr(), fixed.len());
         to = to.add(fixed.len());
+        if chain_words > 0 {
+            for word in [frames as u64, CONTEXT_USER, newest[1]].into_iter().chain(vcpu.chain.iter()) {
+                to.write(word);
+                to = to.add(1);
+            }
+        }
+        to.write(entries);
+        to = to.add(1);
         for age in 1..=entries {
             let [from, target] = vcpu.ring[(vcpu.taken.wrapping_sub(age) & RING_MASK) as usize];
             to.copy_from_nonoverlapping([from, target, 0].as_ptr(), 3);
@@ -256,9 +287,27 @@ mod tests {
         let (first, second) = (leak(0x10, 0x14, &[0x74, 0x0a]), leak(0x16, 0x18, &[0xc3]));
         let third = leak(0x20, 0x22, &[0xeb, 0xec]);
         for block in [first, second, third, first, third] {
-            vcpu.enter(block, nothing);
+            vcpu.enter::<false>(block, nothing);
         }
         assert_eq!(stack(&vcpu), [[0x14, 0x20], [0x22, 0x10], [0x18, 0x20]]);
+    }
+
+    #[test]
+    fn calls_enter_the_chain_and_returns_leave_it() {
+        let mut vcpu = fresh();
+        let (call, callee) = (leak(0x10, 0x11, &[0xe8, 0xea, 0, 0, 0]), leak(0x100, 0x104, &[0xc3]));
+        let (again, jump) =
+            (leak(0x100, 0x103, &[0xe8, 0xf8, 0xff, 0xff, 0xff]), leak(0x16, 0x18, &[0xeb, 0xf6]));
+        for block in [call, again] {
+            vcpu.enter::<true>(block, nothing);
+        }
+        assert_eq!(vcpu.chain.iter().collect::<Vec<_>>(), [0x16]);
+        vcpu.enter::<true>(callee, nothing);
+        assert_eq!(vcpu.chain.iter().collect::<Vec<_>>(), [0x108, 0x16]);
+        vcpu.enter::<true>(leak(0x108, 0x108, &[0xc3]), nothing);
+        vcpu.enter::<true>(jump, nothing);
+        assert_eq!(vcpu.chain.len(), 0);
+        assert_eq!(stack(&vcpu)[0], [0x108, 0x16]);
     }
 
     #[test]
@@ -267,17 +316,17 @@ mod tests {
         let (jump, target) = (leak(0x10, 0x10, &[0xeb, 0x0e]), leak(0x20, 0x24, &[0xf3, 0xaa]));
         let again = leak(0x24, 0x24, &[0xf3, 0xaa]);
         for block in [jump, target, again, again] {
-            vcpu.enter(block, nothing);
+            vcpu.enter::<false>(block, nothing);
         }
         assert_eq!(stack(&vcpu), [[0x10, 0x20]]);
-        vcpu.enter(jump, nothing);
+        vcpu.enter::<false>(jump, nothing);
         assert_eq!(stack(&vcpu), [[0u64; 2]; 0], "from a string instruction there is no branch");
         let handler = leak(0x80, 0x84, &[0xc3]);
         handler.handler.store(true, Ordering::Relaxed);
-        vcpu.enter(target, nothing);
-        vcpu.enter(leak(0x26, 0x28, &[0xc3]), nothing);
+        vcpu.enter::<false>(target, nothing);
+        vcpu.enter::<false>(leak(0x26, 0x28, &[0xc3]), nothing);
         assert_eq!(stack(&vcpu).len(), 1);
-        vcpu.enter(handler, nothing);
+        vcpu.enter::<false>(handler, nothing);
         assert_eq!(stack(&vcpu).len(), 0, "a return is not what entered the signal handler");
     }
 }

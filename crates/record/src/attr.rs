@@ -31,14 +31,16 @@ pub(crate) mod bit {
 pub(crate) const SAMPLE_FIELDS: u64 =
     sample_type::IP | sample_type::TID | sample_type::TIME | sample_type::PERIOD | sample_type::IDENTIFIER;
 
-/// The attribute of emulated recordings: every so many taken branches, with the branch stack.
-pub(crate) fn emulated(period: u64, name: &str) -> EventAttr {
+/// The attribute of emulated recordings: every so many taken branches, with the branch stack and, asked
+/// for, the call chain.
+pub(crate) fn emulated(period: u64, name: &str, call_chains: bool) -> EventAttr {
+    use planish_qemu_branches::spool::{CALL_CHAIN, SAMPLE_TYPE};
     EventAttr {
         kind: TYPE_HARDWARE,
         size_bytes: EventAttr::WRITTEN_BYTES,
         config: BRANCH_INSTRUCTIONS,
         period_or_freq: period,
-        sample_type: planish_qemu_branches::spool::SAMPLE_TYPE,
+        sample_type: SAMPLE_TYPE | if call_chains { CALL_CHAIN } else { 0 },
         flags: flag::INHERIT
             | flag::EXCLUDE_KERNEL
             | flag::EXCLUDE_HV
@@ -85,7 +87,7 @@ pub(crate) fn looked_ahead(id: u64, name: &str, trigger: stops::Trigger) -> Even
 
 /// The attribute of emulated kernel recordings.
 pub(crate) fn emulated_kernel(period: u64, name: &str) -> EventAttr {
-    let program = emulated(period, name);
+    let program = emulated(period, name, false);
     EventAttr {
         flags: program.flags & !flag::EXCLUDE_KERNEL | flag::EXCLUDE_USER,
         branch_sample_type: branch_sample::KERNEL | branch_sample::ANY,
@@ -99,8 +101,10 @@ mod tests {
 
     #[test]
     fn the_emulated_event_asks_for_what_the_plugin_writes() {
-        let attr = emulated(1000, "taken-branches:u");
+        let attr = emulated(1000, "taken-branches:u", false);
         assert_eq!(attr.sample_type, SAMPLE_FIELDS | sample_type::BRANCH_STACK);
+        let with_chain = emulated(1000, "taken-branches:u", true).sample_type;
+        assert_eq!(with_chain, attr.sample_type | sample_type::CALLCHAIN);
         let bytes = attr.to_kernel_bytes();
         assert_eq!(bytes.len(), EventAttr::WRITTEN_BYTES as usize);
         assert_eq!(&bytes[72..80], &9u64.to_ne_bytes(), "branch_sample_type is at offset 72");

@@ -22,13 +22,15 @@ pub struct Options {
     /// Taken branches between two samples. The real intervals vary by a quarter around it, in a fixed sequence, lest
     /// they fall into step with a loop; each sample states its own.
     pub period: u64,
+    /// Whether each sample carries its call chain, followed call by call.
+    pub call_chains: bool,
     /// The plugin, when it is not where it is looked for.
     pub plugin: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { period: 1000, plugin: None }
+        Options { period: 1000, call_chains: false, plugin: None }
     }
 }
 
@@ -87,7 +89,8 @@ fn run(
     setting.extend_from_slice(b",comm=");
     setting.extend(escaped(name.as_bytes()));
     let count = if count { ",count=on" } else { "" };
-    setting.extend_from_slice(format!(",period={}{count}", options.period).as_bytes());
+    let chains = if options.call_chains { ",chains=on" } else { "" };
+    setting.extend_from_slice(format!(",period={}{count}{chains}", options.period).as_bytes());
     let mut command = workload.command(&emulator);
     command.arg("-0").arg(program.argv.first().ok_or(Error::NoCommand)?);
     command.arg("-plugin").arg(OsString::from_vec(setting));
@@ -117,7 +120,7 @@ pub fn escaped(text: &[u8]) -> Vec<u8> {
 /// Records a workload into `output`, with branch stacks, at 10 to 15 times its own run time.
 pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<Summary, Error> {
     let start = Instant::now();
-    let attr = attr::emulated(options.period, EVENT);
+    let attr = attr::emulated(options.period, EVENT, options.call_chains);
     // To the very end: a second Ctrl-C must not lose the file.
     let forward = ForwardSignals::to(0);
     let mut file = Output::create(output, std::slice::from_ref(&attr))?;
@@ -126,7 +129,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
     let ran = run(workload, options, &spool, &forward, false)?;
     let read = Error::io(&spool.path, "read");
     let map = File::open(&spool.path).and_then(|file| Map::of(&file)).map_err(read)?;
-    let merged = merge::merge(&spool.path, &map, &mut file)?;
+    let merged = merge::merge(&spool.path, &map, &mut file, options.call_chains)?;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
     let (taken, lost) = (count(&spool.header.taken_branches), count(&spool.header.lost_samples));
     if merged.samples == 0 {

@@ -96,7 +96,7 @@ pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Sum
     file.records(&records::kernel_mmap(stamp, text, end - text, MAP_NAME))?;
     file.records(&records::comm(Stamp { pid: 0, ..stamp }, b"swapper", false))?;
     let map = File::open(&spool.path).and_then(|file| Map::of(&file));
-    let merged = merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file)?;
+    let merged = merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file, false)?;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
     let taken = count(&spool.header.taken_branches);
     if merged.samples == 0 {

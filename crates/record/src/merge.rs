@@ -113,7 +113,9 @@ fn streams<'s>(path: &Path, spool: &'s [u8]) -> Result<BTreeMap<u64, Stream<'s>>
 
 /// Copies all records, oldest first. Equal times keep the order of the streams' numbers, which puts a process's own
 /// records (its mappings) before its threads' samples.
-pub(crate) fn merge(path: &Path, spool: &Map, output: &mut Output) -> Result<Merged, Error> {
+///
+/// `chains` says whether the samples carry call chains.
+pub(crate) fn merge(path: &Path, spool: &Map, output: &mut Output, chains: bool) -> Result<Merged, Error> {
     let mut streams = streams(path, spool)?;
     let mut queue = BinaryHeap::new();
     for (id, stream) in &mut streams {
@@ -130,7 +132,7 @@ pub(crate) fn merge(path: &Path, spool: &Map, output: &mut Output) -> Result<Mer
                 queue.push(Reverse((record.time, id)));
                 break;
             }
-            merged.note(&record);
+            merged.note(&record, chains);
             output.records(record.bytes)?;
             stream.at += record.bytes.len();
             if output.data_bytes() - round_at >= ROUND_BYTES {
@@ -144,10 +146,10 @@ pub(crate) fn merge(path: &Path, spool: &Map, output: &mut Output) -> Result<Mer
 }
 
 impl Merged {
-    fn note(&mut self, record: &Record<'_>) {
+    fn note(&mut self, record: &Record<'_>, chains: bool) {
         if record.kind == SAMPLE {
             self.samples += 1;
-            self.branch_entries += u64_at(record.bytes, 48).unwrap_or(0);
+            self.branch_entries += branch_entries(record.bytes, chains).unwrap_or(0);
             if self.samples == 1 {
                 self.first_time = record.time;
             }
@@ -156,6 +158,15 @@ impl Merged {
             self.build_ids.extend(mmap_build_id(record.bytes));
         }
     }
+}
+
+/// Entries of a sample's branch stack: the number stands behind the period, or behind the call chain there.
+fn branch_entries(sample: &[u8], chains: bool) -> Option<u64> {
+    let at = match chains {
+        true => usize::try_from(u64_at(sample, 48)?).ok()?.checked_mul(8)?.checked_add(56)?,
+        false => 48,
+    };
+    u64_at(sample, at)
 }
 
 /// The path and build ID of a record, when it is an MMAP2 that has one.

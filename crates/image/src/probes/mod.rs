@@ -170,6 +170,11 @@ impl Probes {
         &self.copies
     }
 
+    /// The numbers of all functions and inlined copies, in the order of [`Probes::copies`].
+    pub fn copy_ids(&self) -> impl Iterator<Item = CopyId> + use<> {
+        (0..self.copies.len() as u32).map(CopyId)
+    }
+
     /// The function or inlined copy that a probe belongs to.
     pub fn copy(&self, id: CopyId) -> Option<&InlinedCopy> {
         self.copies.get(id.index())

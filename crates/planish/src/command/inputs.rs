@@ -188,6 +188,36 @@ fn is_text(head: &[u8]) -> bool {
     !cut && !head.iter().take(1 << 10).any(|&b| b < 0x20 && !b.is_ascii_whitespace() && b != 0x1b)
 }
 
+/// What a file holds, as far as its first bytes tell.
+pub enum Kind {
+    /// perf.data.
+    Recording,
+    /// What perf script prints.
+    Script,
+    /// Counts, in an artefact or as text.
+    Counts,
+}
+
+/// What the file at `path` holds.
+pub fn kind_of(path: &Path) -> anyhow::Result<Kind> {
+    let head = first_bytes(&mut open(path)?, path)?;
+    ensure!(
+        !head.is_empty(),
+        "empty input, expected a recording; did the program that should write it fail?"
+    );
+    if head.starts_with(artefact::MAGIC) {
+        return Ok(Kind::Counts);
+    }
+    match text_kind(&head) {
+        Some(TextKind::Script) => Ok(Kind::Script),
+        Some(TextKind::Preaggregated) => Ok(Kind::Counts),
+        None => {
+            ensure!(!is_text(&head), "{NO_COUNTS_IN_TEXT}");
+            Ok(Kind::Recording)
+        }
+    }
+}
+
 enum TextKind {
     Script,
     Preaggregated,

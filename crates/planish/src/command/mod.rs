@@ -15,6 +15,7 @@ pub mod optimize;
 pub mod pages;
 mod percent;
 pub mod profile;
+mod profile_contexts;
 mod profile_probes;
 pub mod profile_tools;
 pub mod record;

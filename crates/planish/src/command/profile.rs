@@ -1,6 +1,7 @@
 //! `planish profile`: a recording or its counts, and the binary, to a profile that a compiler reads.
 
 use super::inputs::{self, Selection};
+use super::profile_contexts::{self, ContextUse};
 use super::profile_probes::{Binary, ProbeUse};
 use super::{aggregate, profile_tools};
 use crate::cli::{FINE, Global};
@@ -11,6 +12,7 @@ use counts::aggregate::Aggregated;
 use image::Image;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
+use profile::SampleProfile;
 use profile::attribute::{AttributeOptions, AttributeReport, attribute, attribute_probes};
 use profile::format::gcov::GcovVersion;
 use profile::format::{self, NameStorage, WriteOptions};
@@ -80,6 +82,12 @@ pub struct MakeArgs {
     /// Whether to count pseudo probes (clang -fpseudo-probe-for-profiling) in place of lines
     #[arg(long, value_enum, default_value_t = ProbeUse::Auto)]
     pub probes: ProbeUse,
+    /// Whether to tell calling contexts apart, from recordings with branch stacks and call chains (pseudo probes only)
+    #[arg(long, value_enum, default_value_t = ContextUse::Off)]
+    pub contexts: ContextUse,
+    /// Merge contexts with a smaller total into their functions [default: the smallest hot count; 0 keeps all]
+    #[arg(long, value_name = "COUNT")]
+    pub cold_context: Option<u64>,
     /// Major version of the gcc that will read a gcov profile
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub gcc_version: u32,
@@ -114,6 +122,12 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let search =
         DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
     let recorded = Binary::find(Image::open(binary)?, &search)?;
+    if args.contexts != ContextUse::Off {
+        return profile_contexts::make(args, &recorded, output, global);
+    }
+    if args.cold_context.is_some() {
+        bail!("--cold-context is for --contexts nested and full");
+    }
     let image = Arc::clone(&recorded.image);
     let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
     let counts = counts_of(&found, &image, &args.inputs)?;
@@ -127,17 +141,22 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         Some(probes) => attribute_probes(&image, &probes, counts, &options)?,
         None => attribute(&image, &DebugInfo::load(&image, &search)?, counts, &options)?,
     };
-    let storage = if args.md5 { NameStorage::FixedHash } else { NameStorage::Plain };
-    let gcov = GcovVersion::for_gcc(args.gcc_version);
-    let options = WriteOptions { names: storage, compress: args.compress, gcov };
-    let bytes = format::write(&profile, args.format.into(), &options)?;
-    output::write_file(output, |out| out.write_all(&bytes).context("profile"))?;
+    write(args, &profile, output)?;
     if !global.quiet {
         aggregate::print_ledger(&found, global);
         warn_of_little(&found, counts, &report, binary);
         print_report(&report, profile.functions.len(), output, args.format);
     }
     Ok(FINE)
+}
+
+/// Writes the profile in the format asked for.
+pub fn write(args: &MakeArgs, profile: &SampleProfile, output: &Path) -> anyhow::Result<()> {
+    let storage = if args.md5 { NameStorage::FixedHash } else { NameStorage::Plain };
+    let gcov = GcovVersion::for_gcc(args.gcc_version);
+    let options = WriteOptions { names: storage, compress: args.compress, gcov };
+    let bytes = format::write(profile, args.format.into(), &options)?;
+    output::write_file(output, |out| out.write_all(&bytes).context("profile"))
 }
 
 /// The counts of `image` among those found.
@@ -195,7 +214,8 @@ fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeRe
     }
 }
 
-fn print_report(report: &AttributeReport, functions: usize, output: &Path, format: ProfileFormat) {
+/// What attribution made of the counts, and what to do next.
+pub fn print_report(report: &AttributeReport, functions: usize, output: &Path, format: ProfileFormat) {
     let what = if report.from_probes { "pseudo probes" } else { "lines" };
     eprintln!("{:>20}: {functions} functions, by {what}", "profile");
     for line in report.lines() {

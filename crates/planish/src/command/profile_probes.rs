@@ -51,6 +51,11 @@ impl Binary {
         Ok(Binary { image, probes })
     }
 
+    /// The probes, of the binary or of its debug file.
+    pub fn read_probes(&self) -> anyhow::Result<Probes> {
+        Ok(Probes::read(self.probes.as_ref().unwrap_or(&self.image))?)
+    }
+
     /// The probes to count; `None` where lines are to be counted.
     pub fn probes(
         &self,

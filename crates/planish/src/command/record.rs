@@ -10,6 +10,7 @@ pub use args::Args;
 use args::Branches;
 use indicatif::ProgressBar;
 use record::live;
+use record::settings::CallGraph;
 use record::{Ending, Stdout, Summary, Workload, emulate, software};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -38,7 +39,9 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         let command = (!args.command.is_empty()).then_some(&workload);
         software::record(&args.target(), command, &output, &args.software_options())?
     } else if branches == Branches::Emulated {
-        let options = emulate::Options { period: args.period.unwrap_or(1000), ..Default::default() };
+        let (period, call_chains) =
+            (args.period.unwrap_or(1000), args.call_chain() == Some(CallGraph::FramePointers));
+        let options = emulate::Options { period, call_chains, ..Default::default() };
         emulate::record(&workload, &output, &options)?
     } else {
         let command = (!args.command.is_empty()).then_some(&workload);
@@ -142,10 +145,11 @@ fn check(args: &Args) -> anyhow::Result<()> {
                 "--branches=emulated starts the program itself: give it after `--`, without -p, -t, -u, -C and -a"
             )
         }
-        Branches::Emulated if kernels.is_some() => {
+        Branches::Emulated if args.beyond_emulation().is_some() => {
             bail!(
-                "{} is for recordings by the kernel; the emulator samples taken branches and nothing else",
-                kernels.unwrap_or_default()
+                "{} is for recordings by the kernel; the emulator samples taken branches, with who called (-g, \
+                 --call-graph fp), and nothing else",
+                args.beyond_emulation().unwrap_or_default()
             )
         }
         Branches::Emulated if args.frequency.is_some() => {

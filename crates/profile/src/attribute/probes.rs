@@ -118,7 +118,7 @@ impl KnownFunctions for Functions<'_> {
 }
 
 /// The name of the function that begins at an address, also of one without probes.
-fn entered<'p>(image: &'p Image, probes: &'p Probes, at: ImageAddr) -> Option<&'p str> {
+pub(super) fn entered<'p>(image: &'p Image, probes: &'p Probes, at: ImageAddr) -> Option<&'p str> {
     if let Some(code) = probes.code_at(at)
         && code.range.start == at
     {
@@ -304,12 +304,12 @@ impl<'p> Builder<'p> {
 }
 
 /// The number of a function's entry probe.
-const ENTRY: u32 = 1;
+pub(super) const ENTRY: u32 = 1;
 
 /// Stands for the call probe of a call that has none: calls while an exception is passed on.
-const NO_PROBE: u32 = 0;
+pub(super) const NO_PROBE: u32 = 0;
 
 /// A probe's place in a profile: its number stands where otherwise the line does.
-fn location(probe: &Probe) -> Location {
+pub(super) fn location(probe: &Probe) -> Location {
     Location::new(probe.index, probe.discriminator)
 }

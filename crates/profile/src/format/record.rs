@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bytes::{Reader, put_uleb};
 use super::{MAX_DEPTH, NameStorage};
-use crate::{BodySample, Error, FunctionProfile, Location, Name, SampleProfile};
+use crate::{BodySample, Context, Error, FunctionProfile, Location, Name, SampleProfile};
 
 /// Names in the order in which records refer to them.
 #[derive(Debug, Default)]
@@ -58,7 +58,11 @@ fn collect(function: &FunctionProfile, vtables: bool, names: &mut BTreeSet<Name>
             names.insert(name.clone());
         }
     };
-    add(&function.name);
+    if function.name.is_context() {
+        Context::of(&function.name).frames().iter().for_each(|frame| add(&frame.function));
+    } else {
+        add(&function.name);
+    }
     function.body.values().flat_map(|sample| sample.targets.keys()).for_each(&mut add);
     if vtables {
         function.vtables.values().flat_map(|types| types.keys()).for_each(&mut add);
@@ -128,7 +132,18 @@ pub(crate) fn targets_by_count(sample: &BodySample) -> Vec<(&Name, u64)> {
 
 /// Appends a function record without its head count.
 pub(crate) fn put_record(out: &mut Vec<u8>, function: &FunctionProfile, index: &NameIndex, vtables: bool) {
-    put_uleb(out, index.number(&function.name));
+    put_named_record(out, function, index.number(&function.name), index, vtables);
+}
+
+/// Appends a function record that is known by `number`, of its name or of its context.
+pub(crate) fn put_named_record(
+    out: &mut Vec<u8>,
+    function: &FunctionProfile,
+    number: u64,
+    index: &NameIndex,
+    vtables: bool,
+) {
+    put_uleb(out, number);
     put_uleb(out, function.total);
     put_uleb(out, function.body.len() as u64);
     for (at, sample) in &function.body {

@@ -1,7 +1,7 @@
 //! Whether a format can spell the names of a profile so that a reader gets the same names back.
 
 use super::{Format, NameStorage, WriteOptions};
-use crate::{Error, FunctionProfile, Name, SampleProfile};
+use crate::{Context, Error, Frame, FunctionProfile, Name, SampleProfile};
 
 /// Refuses a profile with a name that the format cannot spell. Compilers make no such names; corrupt files do.
 pub(super) fn check(profile: &SampleProfile, format: Format, options: &WriteOptions) -> Result<(), Error> {
@@ -23,7 +23,16 @@ pub(super) fn check(profile: &SampleProfile, format: Format, options: &WriteOpti
 fn unspellable(function: &FunctionProfile, spells: fn(&str) -> bool) -> Option<&str> {
     let targets = function.body.values().flat_map(|sample| sample.targets.keys());
     let vtables = function.vtables.values().flat_map(|types| types.keys());
-    let mut names = std::iter::once(&function.name).chain(targets).chain(vtables).filter_map(Name::as_text);
+    // A calling context is spelled frame by frame.
+    let own = if function.name.is_context() { None } else { Some(&function.name) };
+    let mut names = own.into_iter().chain(targets).chain(vtables).filter_map(Name::as_text);
+    if own.is_none() {
+        let context = Context::of(&function.name);
+        let spelled = |frame: &Frame| frame.function.as_text().is_none_or(spells);
+        if !context.frames().iter().all(spelled) {
+            return function.name.as_text();
+        }
+    }
     names
         .find(|name| !spells(name))
         .or_else(|| function.inlined_calls().find_map(|(_, callee)| unspellable(callee, spells)))

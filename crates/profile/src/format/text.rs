@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::MAX_DEPTH;
 use super::record::targets_by_count;
-use crate::{Error, FunctionProfile, Location, Name, SampleProfile};
+use crate::{Context, Error, FunctionProfile, Location, Name, SampleProfile};
 
 /// Whether `bytes` look like a text profile: the first line that says anything is `name:total:head`.
 pub fn detect(bytes: &[u8]) -> bool {
@@ -37,7 +37,8 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
             Error::Text { line: number + 1, problem, found }
         };
         if !line.starts_with(' ') {
-            let (name, total, head) = header(line).ok_or_else(|| fail("expected `name:total:head`"))?;
+            let (name, total, head) = header(line).ok_or_else(|| fail(EXPECTED_HEADER))?;
+            profile.context_sensitive |= line.starts_with('[');
             let function = profile.function(&name);
             function.total = function.total.saturating_add(total);
             function.head = function.head.saturating_add(head);
@@ -66,19 +67,19 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
     Ok(profile)
 }
 
+const EXPECTED_HEADER: &str = "expected `name:total:head` or `[caller:3 @ name]:total:head`";
+
 /// Splits `name:total:head`; the name may hold colons.
 fn header(line: &str) -> Option<(Name, u64, u64)> {
     let (rest, head) = line.rsplit_once(':')?;
     let (name, total) = rest.rsplit_once(':')?;
-    let name = if name.starts_with('[') { bare_context(name) } else { name };
-    (!name.is_empty()).then_some(())?;
-    Some((Name::parse(name), number(total)?, number(head)?))
-}
-
-/// A context of one frame is the plain function; keeping the brackets would make a second name for it.
-fn bare_context(name: &str) -> &str {
-    let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    inner.filter(|inner| !inner.contains(" @ ")).unwrap_or(name)
+    let name = match name.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')) {
+        // A context of one frame is the plain function; keeping the brackets would make a second name for it.
+        Some(inner) => Some(Context::parse(inner)).filter(|c| !c.is_base() || !inner.contains(" @ "))?.name(),
+        None => Name::parse(name),
+    };
+    (name.as_text() != Some("")).then_some(())?;
+    Some((name, number(total)?, number(head)?))
 }
 
 /// Decimal digits only; `u64::from_str` would take a plus sign too.
@@ -170,7 +171,11 @@ pub fn write(profile: &SampleProfile) -> Vec<u8> {
     let mut out = Vec::new();
     let probe_based = profile.is_probe_based();
     for function in profile.by_total() {
-        put(&mut out, format_args!("{}:{}:{}\n", function.name, function.total, function.head));
+        match profile.context_sensitive {
+            true => put(&mut out, format_args!("[{}]", Context::of(&function.name))),
+            false => put(&mut out, format_args!("{}", function.name)),
+        }
+        put(&mut out, format_args!(":{}:{}\n", function.total, function.head));
         write_body(&mut out, function, 1, probe_based);
     }
     out

@@ -30,6 +30,7 @@ pub fn add_profile(into: &mut SampleProfile, from: &SampleProfile, weight: u64, 
     }
     into.fs_discriminators |= from.fs_discriminators;
     into.partial |= from.partial;
+    into.context_sensitive |= from.context_sensitive;
     into.symbol_list.extend(from.symbol_list.iter().cloned());
     into.symbol_list.sort_unstable();
     into.symbol_list.dedup();

@@ -1,11 +1,13 @@
 //! What can be done with profiles besides reading and writing them: merge, compare, trim, summarise.
 
+mod contexts;
 mod diff;
 mod merge;
 mod overlap;
 mod summary;
 mod trim;
 
+pub use contexts::{ColdContexts, flatten_contexts, merge_cold_contexts, nest_contexts};
 pub use diff::{Difference, FunctionDifference, diff};
 pub use merge::{MergeReport, add_function, add_profile, merge};
 pub use overlap::{FunctionOverlap, Overlap, Shared, overlap};

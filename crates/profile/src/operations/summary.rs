@@ -49,7 +49,12 @@ pub struct Summary {
 
 impl Summary {
     /// Computes the summary of a profile.
+    ///
+    /// Contexts are put aside first, as LLVM does it: what is hot and what is cold are counts of the program.
     pub fn of(profile: &SampleProfile) -> Summary {
+        if profile.context_sensitive {
+            return Summary::of(&super::flatten_contexts(profile));
+        }
         let mut frequencies = BTreeMap::new();
         let mut summary = Summary {
             functions: profile.functions.len() as u64,

@@ -107,7 +107,7 @@ pub struct Args {
     /// Record who called, by frame pointers; beside --call-graph, that one holds
     #[arg(short = 'g')]
     pub frame_pointers: bool,
-    /// Record who called: `fp` by frame pointers, `dwarf[,SIZE]` with a copy of the stack to unwind later (8192
+    /// Record who called: `fp` by frame pointers (under emulation: by following each call), `dwarf[,SIZE]` with a copy of the stack to unwind later (8192
     /// bytes), `lbr` by the CPU's branch records
     #[arg(long, value_name = "HOW")]
     pub call_graph: Option<CallGraph>,
@@ -217,8 +217,23 @@ impl Args {
             || self.uid.is_some()
     }
 
+    /// How callers are to be found.
+    pub fn call_chain(&self) -> Option<CallGraph> {
+        self.call_graph.or(self.frame_pointers.then_some(CallGraph::FramePointers))
+    }
+
     /// The first option given that only recordings by the kernel have.
     pub fn kernel_option(&self) -> Option<&'static str> {
+        self.kernel_options().next()
+    }
+
+    /// The first option given that recordings by the kernel have and emulated ones do not.
+    pub fn beyond_emulation(&self) -> Option<&'static str> {
+        let chains = self.call_chain() == Some(CallGraph::FramePointers);
+        self.kernel_options().find(|option| !(chains && matches!(*option, "-g" | "--call-graph")))
+    }
+
+    fn kernel_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             (!self.events.is_empty(), "-e"),
             (!self.cgroups.is_empty(), "-G"),
@@ -235,7 +250,7 @@ impl Args {
             (self.namespaces, "--namespaces"),
             (self.switch_events, "--switch-events"),
         ];
-        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option).or_else(|| self.streams.given())
+        given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).chain(self.streams.given())
     }
 
     /// The first option given that only software branch stacks have.
@@ -293,7 +308,7 @@ impl Args {
             Branches::Auto | Branches::Software | Branches::Emulated => live::Branches::Auto,
         };
         let sampling = Sampling {
-            call_graph: self.call_graph.or(self.frame_pointers.then_some(CallGraph::FramePointers)),
+            call_graph: self.call_chain(),
             user_registers: self.user_regs.unwrap_or_default(),
             branch_filter: self.branch_filter.or(self.branch_any.then_some(BranchFilter::ANY)),
             addresses: self.data,

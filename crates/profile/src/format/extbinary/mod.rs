@@ -10,7 +10,7 @@ use super::bytes::Reader;
 use super::record::{self, Tables};
 use super::summary_section::skip_summary;
 use super::{MAX_DEPTH, NameStorage, binary};
-use crate::{Error, FunctionProfile, Location, Name, SampleProfile};
+use crate::{Context, Error, FunctionProfile, Location, Name, SampleProfile};
 
 const MAGIC: u64 = 0x5350_524f_4634_3204;
 const FORMAT: &str = "extbinary";
@@ -40,6 +40,7 @@ mod flag {
     pub const SUMMARY_FS: u64 = 4 << OWN;
     pub const SUMMARY_PREINLINED: u64 = 16 << OWN;
     pub const SUMMARY_VTABLES: u64 = 32 << OWN;
+    pub const OFFSETS_ORDERED: u64 = 1 << OWN;
     pub const METADATA_PROBES: u64 = 1 << OWN;
     pub const METADATA_ATTRIBUTES: u64 = 2 << OWN;
 }
@@ -76,6 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
                 vtables = section.flags & flag::SUMMARY_VTABLES != 0;
                 if section.flags & flag::SUMMARY_CONTEXTS != 0 {
                     contexts = Some(Vec::new());
+                    profile.context_sensitive = true;
                 }
             }
             section::NAMES if !data.is_empty() => {
@@ -163,7 +165,7 @@ fn read_contexts(reader: &mut Reader<'_>, names: &[Name]) -> Result<Vec<Name>, E
     // A frame may name a long function with three bytes; the texts together stay within the cap.
     let mut text_bytes = 0u64;
     for _ in 0..reader.uleb()? {
-        let mut text = String::from("[");
+        let mut text = String::new();
         let frames = reader.uleb()?;
         for frame in 0..frames {
             let name = record::name(reader, names)?;
@@ -177,9 +179,7 @@ fn read_contexts(reader: &mut Reader<'_>, names: &[Name]) -> Result<Vec<Name>, E
             }
         }
         text_bytes = text_bytes.saturating_add(text.len() as u64);
-        text.push(']');
-        let inner = text.get(1..text.len() - 1).unwrap_or("");
-        contexts.push(if frames > 1 { Name::text(&text) } else { Name::parse(inner) });
+        contexts.push(Context::parse(&text).name());
     }
     Ok(contexts)
 }
@@ -259,13 +259,13 @@ fn read_metadata(
     Ok(())
 }
 
-/// Refuses a profile with calling contexts, which only the text format carries.
+/// Refuses a profile with calling contexts, which only text and extbinary carry.
 pub(crate) fn refuse_contexts(profile: &SampleProfile, format: &'static str) -> Result<(), Error> {
     match profile.functions.keys().find(|name| name.is_context()) {
         None => Ok(()),
         Some(name) => Err(Error::Unwritable {
             format,
-            problem: format!("it has calling contexts such as {name}; write text instead"),
+            problem: format!("it has calling contexts such as {name}; write text or extbinary instead"),
         }),
     }
 }

@@ -1,13 +1,14 @@
 //! Writing the extensible binary format.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::super::bytes::{put_u64, put_uleb};
 use super::super::record::{self, NameIndex};
 use super::super::summary_section::put_summary;
 use super::super::{NameStorage, WriteOptions, binary};
-use super::{FORMAT, MAGIC, flag, refuse_contexts, section};
-use crate::{Error, FunctionProfile, Name, SampleProfile};
+use super::{FORMAT, MAGIC, flag, section};
+use crate::{Context, Error, FunctionProfile, Name, SampleProfile};
 
 /// LLVM's "should be inlined", which makes a profile a pre-inlined one.
 const SHOULD_BE_INLINED: u32 = 2;
@@ -36,9 +37,8 @@ impl Contents {
 /// When some names are only known as hashes, all are written as hashes.
 ///
 /// # Errors
-/// A profile with calling contexts.
+/// Where compression fails.
 pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>, Error> {
-    refuse_contexts(profile, FORMAT)?;
     let mut holds = Contents::default();
     profile.functions.values().for_each(|function| holds.look(function));
     let index = NameIndex::of(profile, false, holds.vtables);
@@ -50,7 +50,10 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
     let hashed = names != NameStorage::Plain;
     let index = if hashed { NameIndex::of(profile, true, holds.vtables) } else { index };
 
-    let (functions, offsets) = function_sections(profile, &index, holds.vtables);
+    let contexts = ContextIndex::of(profile);
+    let own = OwnNumbers { names: &index, contexts: contexts.as_ref() };
+    holds.attributes |= contexts.is_some();
+    let (functions, offsets) = function_sections(profile, own, holds.vtables);
     let mut summary = Vec::new();
     put_summary(&mut summary, profile);
     let mut name_table = Vec::new();
@@ -64,12 +67,13 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
     let mut metadata = Vec::new();
     if holds.checksums || holds.attributes {
         for function in profile.by_total() {
-            put_metadata(&mut metadata, function, &index, &holds);
+            put_metadata(&mut metadata, function, own.of(&function.name), own, &holds);
         }
     }
     let any = |test: bool, bit: u64| if test { bit } else { 0 };
     let unique = index.names().iter().filter_map(Name::as_text).any(|name| name.contains(".__uniq."));
     let summary_flags = any(profile.partial, flag::SUMMARY_PARTIAL)
+        | any(contexts.is_some(), flag::SUMMARY_CONTEXTS)
         | any(profile.fs_discriminators, flag::SUMMARY_FS)
         | any(holds.preinlined, flag::SUMMARY_PREINLINED)
         | any(holds.vtables, flag::SUMMARY_VTABLES);
@@ -83,39 +87,103 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
     let bodies = [
         (section::SUMMARY, summary_flags, summary),
         (section::NAMES, name_flags, name_table),
-        (section::CONTEXTS, 0, vec![0]),
+        (section::CONTEXTS, 0, contexts.as_ref().map_or_else(|| vec![0], |contexts| contexts.table(&index))),
         (section::FUNCTIONS, 0, functions),
         (section::SYMBOLS, 0, symbols),
-        (section::OFFSETS, 0, offsets),
+        (section::OFFSETS, any(contexts.is_some(), flag::OFFSETS_ORDERED), offsets),
         (section::METADATA, metadata_flags, metadata),
     ];
     assemble(bodies, options.compress)
 }
 
-fn function_sections(profile: &SampleProfile, index: &NameIndex, vtables: bool) -> (Vec<u8>, Vec<u8>) {
+/// The contexts of a context-sensitive profile, sorted, by number.
+struct ContextIndex {
+    numbers: BTreeMap<Context, u64>,
+}
+
+impl ContextIndex {
+    /// `None` for a profile without contexts.
+    fn of(profile: &SampleProfile) -> Option<ContextIndex> {
+        let has_contexts = profile.context_sensitive || profile.functions.keys().any(Name::is_context);
+        let contexts = profile.functions.keys().map(|name| (Context::of(name), 0));
+        let mut numbers: BTreeMap<Context, u64> = has_contexts.then(|| contexts.collect())?;
+        numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
+        Some(ContextIndex { numbers })
+    }
+
+    /// The section: the number of contexts, then for each its frames with their places.
+    fn table(&self, names: &NameIndex) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_uleb(&mut out, self.numbers.len() as u64);
+        for context in self.numbers.keys() {
+            put_uleb(&mut out, context.frames().len() as u64);
+            for frame in context.frames() {
+                put_uleb(&mut out, names.number(&frame.function));
+                record::put_location(&mut out, frame.location);
+            }
+        }
+        out
+    }
+}
+
+/// By which numbers functions are known that exist on their own: those of their contexts, where there are any.
+#[derive(Clone, Copy)]
+struct OwnNumbers<'w> {
+    names: &'w NameIndex,
+    contexts: Option<&'w ContextIndex>,
+}
+
+impl OwnNumbers<'_> {
+    fn of(&self, name: &Name) -> u64 {
+        match self.contexts {
+            Some(contexts) => contexts.numbers.get(&Context::of(name)).copied().unwrap_or_default(),
+            None => self.names.number(name),
+        }
+    }
+}
+
+fn function_sections(profile: &SampleProfile, own: OwnNumbers<'_>, vtables: bool) -> (Vec<u8>, Vec<u8>) {
     let (mut functions, mut offsets) = (Vec::new(), Vec::new());
-    put_uleb(&mut offsets, profile.functions.len() as u64);
+    let mut places = Vec::with_capacity(profile.functions.len());
     for function in profile.by_total() {
-        put_uleb(&mut offsets, index.number(&function.name));
-        put_uleb(&mut offsets, functions.len() as u64);
+        let number = own.of(&function.name);
+        places.push((number, functions.len() as u64));
         put_uleb(&mut functions, function.head);
-        record::put_record(&mut functions, function, index, vtables);
+        record::put_named_record(&mut functions, function, number, own.names, vtables);
+    }
+    if own.contexts.is_some() {
+        // So that a reader finds all contexts of a function's callers together.
+        places.sort_unstable();
+    }
+    put_uleb(&mut offsets, places.len() as u64);
+    for (number, place) in places {
+        put_uleb(&mut offsets, number);
+        put_uleb(&mut offsets, place);
     }
     (functions, offsets)
 }
 
-fn put_metadata(out: &mut Vec<u8>, function: &FunctionProfile, index: &NameIndex, holds: &Contents) {
-    put_uleb(out, index.number(&function.name));
+fn put_metadata(
+    out: &mut Vec<u8>,
+    function: &FunctionProfile,
+    number: u64,
+    own: OwnNumbers<'_>,
+    holds: &Contents,
+) {
+    put_uleb(out, number);
     if holds.checksums {
         put_uleb(out, function.checksum.unwrap_or_default());
     }
     if holds.attributes {
         put_uleb(out, u64::from(function.attributes));
     }
+    if own.contexts.is_some() {
+        return;
+    }
     put_uleb(out, function.inlined_calls().count() as u64);
     for (at, callee) in function.inlined_calls() {
         record::put_location(out, at);
-        put_metadata(out, callee, index, holds);
+        put_metadata(out, callee, own.names.number(&callee.name), own, holds);
     }
 }
 

@@ -1,0 +1,94 @@
+//! `planish profile --contexts`: recordings with call chains to a profile that tells calling contexts apart.
+
+use super::inputs;
+use super::profile::{MakeArgs, ProfileFormat, write};
+use super::profile_probes::{Binary, ProbeUse};
+use crate::cli::{FINE, Global};
+use anyhow::{Context, bail, ensure};
+use counts::aggregate::Options;
+use counts::contexts::{self, ContextCounts};
+use image::Image;
+use profile::attribute::{AttributeOptions, attribute_contexts};
+use profile::operations::{ColdContexts, merge_cold_contexts, nest_contexts};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What becomes of the calling contexts of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ContextUse {
+    /// Nothing: each function has one count at a place, whoever called it
+    #[default]
+    Off,
+    /// Each becomes a call inlined into its caller, and adds to its function alone: what llvm-profgen writes
+    Nested,
+    /// They are kept as they are: `[main:3 @ foo]`
+    Full,
+}
+
+/// Makes and writes the profile.
+pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) -> anyhow::Result<u8> {
+    let has_place = matches!(args.format, ProfileFormat::Text | ProfileFormat::Extbinary);
+    ensure!(
+        has_place && args.probes != ProbeUse::Ignore,
+        "--contexts is for pseudo probes, and these for --format extbinary and text"
+    );
+    let image = &recorded.image;
+    let mut counts = ContextCounts::default();
+    for path in &args.inputs {
+        counts.add(read(path, image, args, global)?);
+    }
+    let probes = recorded.read_probes()?;
+    let options = AttributeOptions { threads: global.threads(), ..AttributeOptions::default() };
+    let (mut profile, report) = attribute_contexts(image, &probes, &counts, &options)?;
+    let cold = merge_cold_contexts(&mut profile, args.cold_context);
+    if args.contexts == ContextUse::Nested {
+        profile = nest_contexts(&profile);
+    }
+    write(args, &profile, output)?;
+    if !global.quiet {
+        for (at, line) in counts.ledger.lines().iter().enumerate() {
+            eprintln!(
+                "{:>20}{} {line}",
+                if at == 0 { "samples" } else { "" },
+                if at == 0 { ":" } else { " " }
+            );
+        }
+        eprintln!("{:>20}: {}", "contexts", in_words(&cold));
+        super::profile::print_report(&report, profile.functions.len(), output, args.format);
+    }
+    Ok(FINE)
+}
+
+fn in_words(cold: &ColdContexts) -> String {
+    format!(
+        "{} kept; {} with a total below {} merged into their functions ({} counts)",
+        cold.kept, cold.merged, cold.threshold, cold.merged_total
+    )
+}
+
+/// Counts of one recording by context.
+fn read(path: &Path, image: &Arc<Image>, args: &MakeArgs, global: &Global) -> anyhow::Result<ContextCounts> {
+    let selection = args.selection;
+    if selection.dedup.is_some() {
+        bail!("--dedup is not for --contexts, which always takes ranges as llvm-profgen does");
+    }
+    let rules = counts::resolve::Rules::Profgen;
+    let options = Options { rules, threads: global.threads(), pid: selection.pid, paths: false };
+    if path.is_dir() {
+        return Ok(contexts::of_recording(path, &perfdata::Input::open(path)?, image, options)?);
+    }
+    ensure!(
+        path.is_file(),
+        "{}: --contexts reads recordings twice and needs a file: a perf.data, or the text that perf script prints of it",
+        path.display()
+    );
+    match inputs::kind_of(path).with_context(|| path.display().to_string())? {
+        inputs::Kind::Recording => {
+            Ok(contexts::of_recording(path, &perfdata::Input::open(path)?, image, options)?)
+        }
+        inputs::Kind::Script => Ok(contexts::of_text(path, image, options)?),
+        inputs::Kind::Counts => {
+            bail!("{}: counts hold no calling contexts; give --contexts the recording itself", path.display())
+        }
+    }
+}
