@@ -36,8 +36,10 @@ impl Context {
         let callers: Option<Vec<Frame>> =
             callers.map_or(Some(Vec::new()), |callers| callers.split(" @ ").map(frame).collect());
         match callers {
-            Some(callers) => Context::new(callers, Name::parse(function)),
-            None => Context::new(Vec::new(), Name::text(text)),
+            Some(callers) if !function.is_empty() || callers.is_empty() => {
+                Context::new(callers, Name::parse(function))
+            }
+            _ => Context::new(Vec::new(), Name::text(text)),
         }
     }
 

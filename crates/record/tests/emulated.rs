@@ -11,7 +11,7 @@ use support::{check, compile, has, run};
 
 fn record(program: &Path, output: &Path, period: u64) -> Option<Summary> {
     let workload = Workload { stdout: Stdout::Discard, ..Workload::new([program]) };
-    match emulate::record(&workload, output, &Options { period, plugin: None }) {
+    match emulate::record(&workload, output, &Options { period, ..Options::default() }) {
         Ok(summary) => Some(summary),
         Err(Error::NoEmulator { name }) => support::skipped(&format!("{name} is not installed")),
         Err(error) => panic!("{error}"),
@@ -110,7 +110,7 @@ fn what_cannot_be_recorded_is_said_plainly() {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("perf.data");
     let fails = |argv: &[&str], period| {
-        let options = Options { period, plugin: None };
+        let options = Options { period, ..Options::default() };
         emulate::record(&Workload::new(argv), &output, &options).unwrap_err().to_string()
     };
     assert!(fails(&[], 1).contains("no command"));

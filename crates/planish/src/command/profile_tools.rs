@@ -207,7 +207,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
     if args.format == Format::Json {
         let value = json!({
             "file": args.input, "format": format.word(), "summary": summary, "partial": profile.partial,
-            "pseudo_probes": profile.is_probe_based(),
+            "pseudo_probes": profile.is_probe_based(), "calling_contexts": profile.context_sensitive,
             "flow_sensitive_discriminators": profile.fs_discriminators, "listed_symbols": profile.symbol_list.len(),
             "hot_functions": hot.len(), "hottest": shown,
         });
@@ -218,8 +218,9 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
     writeln!(text, "{}: {format}", args.input.display())?;
     writeln!(
         text,
-        "counted by           {}",
-        if profile.is_probe_based() { "pseudo probes" } else { "lines" }
+        "counted by           {}{}",
+        if profile.is_probe_based() { "pseudo probes" } else { "lines" },
+        if profile.context_sensitive { ", by calling context" } else { "" }
     )?;
     writeln!(text, "functions            {}", summary.functions)?;
     writeln!(text, "counts               {}", summary.counts)?;

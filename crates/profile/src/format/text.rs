@@ -38,7 +38,7 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
         };
         if !line.starts_with(' ') {
             let (name, total, head) = header(line).ok_or_else(|| fail(EXPECTED_HEADER))?;
-            profile.context_sensitive |= line.starts_with('[');
+            profile.context_sensitive |= line.starts_with('[') && line.contains("]:");
             let function = profile.function(&name);
             function.total = function.total.saturating_add(total);
             function.head = function.head.saturating_add(head);

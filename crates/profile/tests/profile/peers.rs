@@ -112,7 +112,59 @@ fn context_profiles_are_read_and_kept_as_names() {
     std::fs::write(file.path(), text).expect("written");
     for flags in [&["--extbinary"][..], &["--extbinary", "--compress-all-sections"]] {
         let Some(bytes) = profdata(file.path(), flags) else { return };
-        assert_eq!(format::read(&bytes).expect("readable").functions, profile.functions);
+        assert_eq!(format::read(&bytes).expect("readable"), profile);
+        assert_eq!(
+            Some(String::from_utf8(format::text::write(&profile)).expect("text")),
+            profdata_text(&bytes)
+        );
+    }
+}
+
+#[test]
+fn contexts_are_written_so_that_llvm_profdata_reads_them() {
+    // Alone, deep, with the same text order as frame order and with another one, and one with a checksum.
+    let texts = [
+        "[main]:50:4\n 1: 5\n",
+        "[main:10 @ foo]:50:4\n 1: 5 baz:3 foo:2\n[main:3 @ foo]:50:4\n 1: 5\n[main:3.1 @ foo:4 @ bar]:40:4\n 1: 5 baz:5\n\
+         [bar]:7:1\n 2: 7\n[bar:2 @ foo]:7:0\n 2.5: 0\n",
+        "[a:1 @ b]:9:9\n 1: 9\n !CFGChecksum: 12345\n !Attributes: 3\n[b]:1:1\n 1: 1\n !CFGChecksum: 12345\n",
+    ];
+    for text in texts {
+        let profile = format::text::read(text.as_bytes()).expect("text");
+        assert!(profile.context_sensitive);
+        let own = String::from_utf8(format::text::write(&profile)).expect("text");
+        assert_eq!(format::text::read(own.as_bytes()).expect("text"), profile);
+        for compress in [false, true] {
+            let options = WriteOptions { compress, ..WriteOptions::default() };
+            let bytes = format::write(&profile, Format::ExtBinary, &options).expect("writable");
+            assert_eq!(format::read(&bytes).expect("readable"), profile);
+            let Some(theirs) = profdata_text(&bytes) else { return };
+            assert_eq!(theirs, own);
+            let file = tempfile::NamedTempFile::new().expect("temporary file");
+            std::fs::write(file.path(), &bytes).expect("written");
+            let Some(again) = profdata(file.path(), &["--extbinary"]) else { return };
+            assert_eq!(format::read(&again).expect("readable"), profile);
+            if !compress {
+                assert_eq!(again.len(), bytes.len(), "the sections are those of llvm-profdata");
+            }
+        }
+        let options = WriteOptions { names: NameStorage::FixedHash, ..WriteOptions::default() };
+        let bytes = format::write(&profile, Format::ExtBinary, &options).expect("writable");
+        assert_eq!(format::read(&bytes).expect("readable"), profile.with_hashes());
+        assert!(profdata_text(&bytes).is_some());
+        for form in [Format::Binary, Format::Gcov] {
+            let refused = format::write(&profile, form, &WriteOptions::default());
+            assert_eq!(refused.is_err(), text.contains('@'), "{form}");
+        }
+    }
+}
+
+#[test]
+fn what_looks_like_a_context_and_is_none_is_an_error() {
+    for text in
+        ["[main @ foo]:1:1\n", "[main:x @ foo]:1:1\n", "[]:1:1\n", "[:3 @ foo]:1:1\n", "[a:3 @ ]:1:1\n"]
+    {
+        assert!(format::text::read(text.as_bytes()).is_err(), "{text}");
     }
 }
 

@@ -1,0 +1,220 @@
+//! Profiles by calling context: emulated recordings with call chains give what llvm-profgen makes of them, and clang uses it.
+
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/callers.c");
+const FLAGS: [&str; 5] =
+    ["-O2", "-g1", "-fno-omit-frame-pointer", "-fdebug-info-for-profiling", "-fpseudo-probe-for-profiling"];
+
+fn planish(directory: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+    command.current_dir(directory).args(words).stdin(Stdio::null()).output().expect("planish runs")
+}
+
+#[track_caller]
+fn says(directory: &Path, words: &[&str], code: i32) -> String {
+    let output = planish(directory, words);
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    said.into_owned()
+}
+
+/// What a tool prints on both streams; `None`, with a note, where it is not installed.
+#[track_caller]
+fn tool(directory: &Path, words: &[&str]) -> Option<String> {
+    let (program, arguments) = words.split_first().unwrap();
+    let Ok(output) = Command::new(program).args(arguments).current_dir(directory).output() else {
+        eprintln!("skipped: {program} is not installed");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {said}");
+    Some(said.into_owned())
+}
+
+/// Builds `app` and records it to `perf.data`; false, with a note, where something is missing.
+fn prepare(directory: &Path) -> bool {
+    let clang = [&["clang-22", SOURCE, "-o", "app", "-Wl,--build-id"], &FLAGS[..]].concat();
+    if tool(directory, &clang).is_none() {
+        return false;
+    }
+    let record = [
+        "record",
+        "--branches=emulated",
+        "--call-graph",
+        "fp",
+        "-c",
+        "200",
+        "-o",
+        "perf.data",
+        "--",
+        "./app",
+    ];
+    let done = planish(directory, &record);
+    let said = String::from_utf8_lossy(&done.stderr);
+    if done.status.code() != Some(0) {
+        assert!(said.contains("qemu"), "{said}");
+        eprintln!("skipped: no emulated recording: {said}");
+        return false;
+    }
+    true
+}
+
+fn read(directory: &Path, name: &str) -> String {
+    std::fs::read_to_string(directory.join(name)).unwrap()
+}
+
+fn make(directory: &Path, input: &str, output: &str, more: &[&str]) -> String {
+    let words = ["profile", input, "--binary", "app", "-o", output, "--format", "text"];
+    says(directory, &[&words[..], more].concat(), 0)
+}
+
+/// Functions or contexts with the lines below them.
+fn parts(profile: &str) -> BTreeMap<String, Vec<String>> {
+    let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut last = String::new();
+    for line in profile.lines() {
+        if line.starts_with(' ') {
+            parts.get_mut(&last).unwrap().push(line.to_owned());
+        } else {
+            last = line.to_owned();
+            parts.insert(last.clone(), Vec::new());
+        }
+    }
+    parts
+}
+
+#[track_caller]
+fn same(ours: &str, theirs: &str) {
+    let (ours, theirs) = (parts(ours), parts(theirs));
+    let differing = ours.iter().find(|(name, lines)| theirs.get(*name) != Some(lines));
+    let missing = theirs.keys().find(|name| !ours.contains_key(*name));
+    if let Some((name, lines)) = differing {
+        panic!("{name}: ours {lines:#?}, theirs {:#?}", theirs.get(name));
+    }
+    assert_eq!(missing, None, "theirs alone");
+}
+
+#[test]
+fn contexts_are_those_of_llvm_profgen() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    if !prepare(here) {
+        return;
+    }
+    let Some(script) =
+        tool(here, &["perf", "script", "--show-mmap-events", "-F", "ip,brstack", "-i", "perf.data"])
+    else {
+        return;
+    };
+    std::fs::write(here.join("script.txt"), script).unwrap();
+    let profgen = |output: &str, more: &[&str]| {
+        let words = [
+            "llvm-profgen-22",
+            "--binary=app",
+            "--perfscript=script.txt",
+            "--format=text",
+            "--csspgo-preinliner=0",
+            "--infer-missing-frames=0",
+        ];
+        tool(here, &[&words[..], &["-o", output], more].concat()).is_some()
+    };
+    // With every context, then with cold ones merged, then as inlined calls.
+    if !profgen("all.theirs", &["--gen-cs-nested-profile=0", "--csprof-merge-cold-context=0"]) {
+        return;
+    }
+    make(here, "perf.data", "all.ours", &["--contexts", "full", "--cold-context", "0"]);
+    let all = read(here, "all.ours");
+    for part in [":", "tree:", "[main:", " @ often:", "!CFGChecksum: ", "!Attributes: 1"] {
+        assert!(all.contains(part), "no `{part}` in: {all}");
+    }
+    assert!(parts(&all).len() > 20, "{all}");
+    same(&all, &read(here, "all.theirs"));
+    make(here, "script.txt", "text.ours", &["--contexts", "full", "--cold-context", "0"]);
+    assert_eq!(read(here, "text.ours"), all, "perf script text and perf.data say the same");
+
+    assert!(profgen("merged.theirs", &["--gen-cs-nested-profile=0"]));
+    let said = make(here, "perf.data", "merged.ours", &["--contexts", "full"]);
+    assert!(said.contains("merged into their functions") && said.contains("of them in a context"), "{said}");
+    assert!(read(here, "merged.ours") != all);
+    same(&without_attributes(&read(here, "merged.ours")), &without_attributes(&read(here, "merged.theirs")));
+
+    assert!(profgen("nested.theirs", &[]));
+    make(here, "perf.data", "nested.ours", &["--contexts", "nested"]);
+    // Which attributes a sum of contexts has depends on the order in which llvm-profgen comes by them.
+    same(&without_attributes(&read(here, "nested.ours")), &without_attributes(&read(here, "nested.theirs")));
+}
+
+fn without_attributes(profile: &str) -> String {
+    let lines = profile.lines().filter(|line| !line.trim_start().starts_with("!Attributes: "));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn clang_uses_contexts_in_every_form_and_llvm_profdata_reads_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    if !prepare(here) {
+        return;
+    }
+    for (contexts, form) in
+        [("nested", "text"), ("nested", "extbinary"), ("full", "text"), ("full", "extbinary")]
+    {
+        let words = ["profile", "perf.data", "--binary", "app", "-o", "p.afdo", "--quiet"];
+        says(here, &[&words[..], &["--contexts", contexts, "--format", form]].concat(), 0);
+        let remarks = ["-Rpass-analysis=sample-profile", "-mllvm", "-report-profile-staleness"];
+        let words = ["clang-22", SOURCE, "-o", "again", "-Werror", "-fprofile-sample-use=p.afdo"];
+        let said = tool(here, &[&words[..], &FLAGS, &remarks].concat()).unwrap();
+        assert!(said.contains("Applied"), "{contexts} {form}: clang must say what it applied: {said}");
+        assert!(said.contains("(0/"), "{contexts} {form}: nothing may be stale: {said}");
+
+        // What is written is read back the same, by us and by llvm-profdata.
+        says(here, &["profile", "merge", "p.afdo", "-o", "ours.text", "--format", "text"], 0);
+        if tool(here, &["llvm-profdata-22", "merge", "--sample", "--text", "p.afdo", "-o", "theirs.text"])
+            .is_some()
+        {
+            same(&read(here, "ours.text"), &read(here, "theirs.text"));
+            let shown = tool(here, &["llvm-profdata-22", "show", "--sample", "p.afdo"]).unwrap();
+            assert_eq!(shown.contains("main:"), contexts == "full", "{shown}");
+        }
+        let shown = says(here, &["profile", "show", "p.afdo"], 0);
+        assert!(shown.contains("pseudo probes"), "{shown}");
+    }
+}
+
+#[test]
+fn what_has_no_contexts_is_an_error_with_the_next_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    if !prepare(here) {
+        return;
+    }
+    let plain = ["record", "--branches=emulated", "-o", "plain.data", "--", "./app"];
+    says(here, &plain, 0);
+    let words = |input: &'static str| ["profile", input, "--binary", "app", "-o", "x", "--contexts", "full"];
+    let said = says(here, &words("plain.data"), 2);
+    assert!(said.contains("no call chain") && said.contains("--call-graph fp"), "{said}");
+    says(here, &["aggregate", "perf.data", "--binary", "app", "-o", "run.counts"], 0);
+    let said = says(here, &words("run.counts"), 2);
+    assert!(said.contains("give --contexts the recording itself"), "{said}");
+    let said = says(here, &[&words("perf.data")[..], &["--format", "gcov"]].concat(), 2);
+    assert!(said.contains("extbinary and text"), "{said}");
+    let said = says(here, &["profile", "perf.data", "--binary", "app", "-o", "x", "--cold-context", "7"], 2);
+    assert!(said.contains("--contexts"), "{said}");
+    // Cut and garbled recordings are no reason to panic.
+    let bytes = std::fs::read(here.join("perf.data")).unwrap();
+    for at in [200, bytes.len() / 3, bytes.len() - 100] {
+        std::fs::write(here.join("cut.data"), &bytes[..at]).unwrap();
+        let code = planish(here, &words("cut.data")).status.code();
+        assert!(matches!(code, Some(0 | 2)), "cut at {at}: {code:?}");
+        let mut wrong = bytes.clone();
+        wrong[at..at + 64].fill(0xee);
+        std::fs::write(here.join("wrong.data"), &wrong).unwrap();
+        let code = planish(here, &words("wrong.data")).status.code();
+        assert!(matches!(code, Some(0 | 2)), "garbled at {at}: {code:?}");
+    }
+}
