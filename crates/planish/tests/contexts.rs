@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
 
+use perfdata::{Input, OrderOptions, Record};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -62,6 +64,37 @@ fn prepare(directory: &Path) -> bool {
         return false;
     }
     true
+}
+
+/// What `perf script --show-mmap-events -F ip,brstack` prints, with frames as they were recorded: newer perf prints them as
+/// offsets in their files, in which llvm-profgen finds no callers.
+fn script(recording: &Path) -> String {
+    let mut text = String::new();
+    let input = Input::open(recording).unwrap();
+    let mut records = input.ordered(OrderOptions::default()).unwrap();
+    while let Some(record) = records.next() {
+        let record = record.unwrap();
+        match record.parse().unwrap().0 {
+            Record::Mmap(map) if map.executable => {
+                let (pid, path) = (map.pid, String::from_utf8_lossy(map.path).into_owned());
+                let (start, len, offset) = (map.start.0, map.len, map.pgoff);
+                let place = format!("[{start:#x}({len:#x}) @ {offset:#x} 00:00 0 0]");
+                writeln!(text, "PERF_RECORD_MMAP2 {pid}/{pid}: {place}: r-xp {path}").unwrap();
+            }
+            Record::Sample(sample) => {
+                // Above the addresses are marks that say whose frames follow.
+                for frame in sample.callchain.unwrap().iter().filter(|frame| *frame < 1 << 63) {
+                    writeln!(text, "\t{frame:16x}").unwrap();
+                }
+                for entry in sample.branches.unwrap().iter() {
+                    write!(text, " {:#x}/{:#x}/-/-/-/0 ", entry.from.0, entry.to.0).unwrap();
+                }
+                text.push_str("\n\n");
+            }
+            _ => {}
+        }
+    }
+    text
 }
 
 fn read(directory: &Path, name: &str) -> String {

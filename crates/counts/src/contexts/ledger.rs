@@ -24,6 +24,8 @@ pub struct ContextLedger {
     pub malformed: u64,
     /// Call chains that stop at an address that no call returns to; the frames before it were used.
     pub broken_chains: u64,
+    /// Call chains none of whose frames lies in the image.
+    pub foreign_chains: u64,
     /// Frames beyond the deepest context kept; the innermost ones were used.
     pub cut_frames: u64,
     /// Branches of all unwound samples that touch the image.
@@ -49,7 +51,7 @@ pub struct ContextLedger {
 }
 
 impl ContextLedger {
-    fn pairs(&mut self) -> [(&mut u64, &'static str); 19] {
+    fn pairs(&mut self) -> [(&mut u64, &'static str); 20] {
         [
             (&mut self.samples, ""),
             (&mut self.unwound, "unwound"),
@@ -63,6 +65,7 @@ impl ContextLedger {
             ),
             (&mut self.malformed, "damaged"),
             (&mut self.broken_chains, "call chains cut where no call returns to"),
+            (&mut self.foreign_chains, "call chains without a frame in the image"),
             (&mut self.cut_frames, "frames beyond the deepest context kept"),
             (&mut self.branches, ""),
             (&mut self.wrong_path, "branches on a wrong path left out"),

@@ -68,6 +68,16 @@ pub fn of_text(path: &Path, image: &Arc<Image>, options: Options) -> Result<Cont
     for _ in 0..malformed {
         unwinder.malformed();
     }
+    let ledger = &unwinder.counts.ledger;
+    if ledger.unwound > 0 && ledger.foreign_chains == ledger.unwound {
+        return Err(Error::Malformed {
+            path: path.to_owned(),
+            place: format!("call chains of {} samples", ledger.unwound),
+            expected: format!("frames that lie in {}", image.path().display()),
+            found: "none; perf prints them as offsets in their files where it can: give the perf.data itself"
+                .to_owned(),
+        });
+    }
     checked(path, image, unwinder.counts)
 }
 

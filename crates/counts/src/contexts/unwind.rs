@@ -66,6 +66,7 @@ pub(super) fn sample(
         return;
     }
     counts.ledger.unwound += 1;
+    counts.ledger.foreign_chains += u64::from(chain.iter().all(Option::is_none));
     counts.ledger.branches += entries.len() as u64;
     let callers = callers(code, counts, chain);
     let mut state = State { callers, valid: true, context: None };

@@ -19,7 +19,7 @@ pub enum ContextUse {
     /// Nothing: each function has one count at a place, whoever called it
     #[default]
     Off,
-    /// Each becomes a call inlined into its caller, and adds to its function alone: what llvm-profgen writes
+    /// Each becomes a call inlined into its caller, as llvm-profgen writes them
     Nested,
     /// They are kept as they are: `[main:3 @ foo]`
     Full,

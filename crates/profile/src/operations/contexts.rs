@@ -2,7 +2,8 @@
 //!
 //! The rules are those of llvm-profgen with `--csspgo-preinliner=0`: a context whose total is below the smallest hot count
 //! of the profile (contexts put aside) goes into its function without context; then, for clang, each context becomes a
-//! call inlined into its caller's context where there is one, and adds to its function alone in any case.
+//! call inlined into its caller's context where that has counts, and adds to its function alone where it has none. A copy
+//! that clang then does not inline it adds to the function itself.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,6 @@ use serde::Serialize;
 use super::{HOT_SHARE, Summary, add_function};
 use crate::context::Context;
 use crate::{FunctionProfile, Name, SampleProfile};
-
-/// LLVM's mark for a copy whose counts its function alone contains, too.
-const DUPLICATED_INTO_BASE: u32 = 4;
 
 /// What merging cold contexts did.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -77,7 +75,7 @@ struct Node {
 }
 
 /// Turns contexts into inlined calls, for compilers that know no contexts and for clang's inliner, which follows such calls
-/// first. Each context adds to its function alone as well, so that copies that are not inlined have their counts.
+/// first. A context whose caller's context has no counts adds to its function alone.
 pub fn nest_contexts(profile: &SampleProfile) -> SampleProfile {
     let mut root = Node::default();
     for function in profile.functions.values() {
@@ -100,9 +98,11 @@ pub fn nest_contexts(profile: &SampleProfile) -> SampleProfile {
 fn nest(node: Node, nested: &mut SampleProfile) -> Option<FunctionProfile> {
     let mut profile = node.profile;
     for ((at, name), called) in node.called {
-        let Some(mut callee) = nest(called, nested) else { continue };
-        add_alone(nested, &callee);
-        let Some(profile) = &mut profile else { continue };
+        let Some(callee) = nest(called, nested) else { continue };
+        let Some(profile) = &mut profile else {
+            add_alone(nested, &callee);
+            continue;
+        };
         profile.total = profile.total.saturating_add(callee.total);
         // The call is the inlined copy's business from now on.
         if let Some(sample) = profile.body.get_mut(&at) {
@@ -113,7 +113,6 @@ fn nest(node: Node, nested: &mut SampleProfile) -> Option<FunctionProfile> {
                 profile.body.remove(&at);
             }
         }
-        callee.attributes |= DUPLICATED_INTO_BASE;
         profile.callsites.entry(at).or_default().insert(name, callee);
     }
     profile
@@ -131,29 +130,30 @@ mod tests {
     const PROFILE: &str = "[main:2 @ foo]:90:10\n 1: 10\n 2: 80 bar:30\n\
                            [main]:20:1\n 1: 1\n 2: 10 foo:10\n 3: 9 foo:9\n\
                            [main:2 @ foo:2 @ bar]:31:30\n 1: 31\n\
-                           [main:3 @ foo]:9:9\n 1: 9\n";
+                           [main:3 @ foo]:9:9\n 1: 9\n\
+                           [other:7 @ lone]:5:5\n 1: 5\n";
 
     #[test]
     fn cold_contexts_go_into_their_function() {
         let mut profile = read(PROFILE);
         let report = merge_cold_contexts(&mut profile, Some(10));
-        assert_eq!((report.merged, report.merged_total, report.kept), (1, 9, 4));
+        assert_eq!((report.merged, report.merged_total, report.kept), (2, 14, 5));
         assert_eq!(profile.functions.get(&Name::text("foo")).map(|f| (f.total, f.head)), Some((9, 9)));
         let flat = flatten_contexts(&profile);
-        assert_eq!(flat.functions.len(), 3);
+        assert_eq!(flat.functions.len(), 4);
         assert_eq!(flat.functions.get(&Name::text("foo")).map(|f| f.total), Some(99));
         assert!(!flat.context_sensitive);
     }
 
     #[test]
-    fn contexts_become_inlined_calls_that_count_alone_too() {
+    fn contexts_become_inlined_calls_of_their_callers() {
         let nested = nest_contexts(&read(PROFILE));
         let names: Vec<String> = nested.functions.keys().map(Name::to_string).collect();
-        assert_eq!(names, ["bar", "foo", "main"]);
+        assert_eq!(names, ["lone", "main"]);
         let total = |name: &str| nested.functions.get(&Name::text(name)).map(|f| f.total);
         // foo: 90 + 31 of bar - 30 of the call, and 9 in the other context.
-        assert_eq!((total("bar"), total("foo")), (Some(31), Some(91 + 9)));
         assert_eq!(total("main"), Some(20 + 91 - 10 + 9 - 9));
+        assert_eq!(total("lone"), Some(5), "nothing is known of its caller");
         let text = String::from_utf8_lossy(&text::write(&nested)).into_owned();
         assert!(text.contains("\n 2: foo:91\n  1: 10\n  2: 50\n  2: bar:31\n   1: 31\n"), "{text}");
     }
