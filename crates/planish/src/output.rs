@@ -86,7 +86,7 @@ pub fn remove_temporaries_on_interrupt() {
             if crate::command::handles_interrupts() {
                 continue;
             }
-            for path in temporaries().iter() {
+            for path in temporaries().iter().cloned().chain(superpages::unfinished()) {
                 let _ = std::fs::remove_file(path);
             }
             let _ = signal_hook::low_level::emulate_default_handler(signal);

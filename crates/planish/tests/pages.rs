@@ -294,3 +294,38 @@ fn an_experiment_compares_three_ways_of_one_program() {
     assert_eq!(report["comparisons"].as_array().unwrap().len(), 2, "{report}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "the copies are removed");
 }
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    let own = env!("CARGO_BIN_EXE_planish");
+    let done = planish(&["check", own, empty.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(done.status.code(), Some(2));
+    let found = json(&done);
+    assert_eq!((found["files"].as_array().unwrap().len(), &found["unreadable"]), (1, &1.into()));
+    assert!(text(&done.stderr).contains("empty"), "{}", text(&done.stderr));
+}
+
+#[test]
+fn an_interrupted_rewrite_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out");
+    let mut interrupted = 0;
+    for wait in 1..40 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_planish"))
+            .args(["pages", "align", env!("CARGO_BIN_EXE_planish"), "-o"])
+            .arg(&output)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(wait * 3));
+        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status();
+        interrupted += usize::from(!child.wait().unwrap().success());
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.iter().all(|path| *path == output), "{left:?}");
+    }
+    assert!(interrupted > 0, "no signal came in time");
+}

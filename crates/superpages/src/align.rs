@@ -120,6 +120,13 @@ pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> R
     let plan =
         Plan { headers: wanted, moves, eligible_bytes: eligible.saturating_sub(filled_bytes), filled_bytes };
     planner.verify(headers, &plan)?;
+    if plan.eligible_bytes == 0 && plan.filled_bytes == 0 {
+        return Err(planner.refuse(
+            "its text lies in one piece with the start of the file, which cannot move; link it again with \
+             -Wl,-z,separate-code or the flags of `planish pages check`"
+                .to_owned(),
+        ));
+    }
     Ok(plan)
 }
 

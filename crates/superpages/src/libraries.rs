@@ -72,7 +72,8 @@ pub fn files_of(program: &Path, library_path: Option<&Path>) -> Result<Vec<PathB
     let headers = Headers::read(program, &file)?;
     let mut files = vec![program.to_owned()];
     let Some(linker) = headers.interpreter() else { return Ok(files) };
-    let absolute = std::path::absolute(program).map_err(|error| failed(error.to_string()))?;
+    // `$ORIGIN` is the folder of the file itself, not of a link to it.
+    let absolute = program.canonicalize().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(linker);
     command.arg("--list").arg(&absolute).stdin(Stdio::null());
     if let Some(folder) = library_path {

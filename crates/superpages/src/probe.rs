@@ -55,18 +55,21 @@ pub fn probe(folder: &Path) -> Result<Probe, Error> {
             Error::Write { path: folder.to_owned(), what: "the probe makes a file there", source }
         })
     };
-    let (small, large) = (make()?, make()?);
+    let (small, large, dropped) = (make()?, make()?, make()?);
     let failed =
         |source| Error::Write { path: folder.to_owned(), what: "the probe writes a file there", source };
     fill(small.as_file(), 64 << 10).map_err(failed)?;
     fill(large.as_file(), SUPERPAGE as usize).map_err(failed)?;
+    // Apart, since the trials before it may leave superpages that a drop does not take away (tmpfs).
+    fill(dropped.as_file(), 64 << 10).map_err(failed)?;
+    let dropped = dropped.as_file();
     let (small, large) = (small.as_file(), large.as_file());
     let mut tried = vec![
         tell(LARGE_WRITES, file_backed(large, false)),
         tell("MADV_HUGEPAGE on text cached in small pages", file_backed(small, true)),
         tell("MADV_COLLAPSE of text cached in small pages", collapse(small)),
-        tell("dropped and read again through MADV_HUGEPAGE", refault(small)),
-        tell(PLAIN_AFTERWARDS, file_backed(small, false)),
+        tell("dropped and read again through MADV_HUGEPAGE", refault(dropped)),
+        tell(PLAIN_AFTERWARDS, file_backed(dropped, false)),
     ];
     let file_backed =
         tried.iter().any(|one| one.works && matches!(one.mechanism, LARGE_WRITES | PLAIN_AFTERWARDS));

@@ -5,10 +5,12 @@
 //! small pages. It is written beside its place, synced (only clean pages can be dropped and read again) and renamed,
 //! so that a program that runs from the old file keeps it.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -210,6 +212,30 @@ fn put(bytes: &mut [u8], at: usize, value: u64) {
     }
 }
 
+/// Files that are being written beside their place.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// The files that are being written now: who ends the process by a signal removes them.
+pub fn unfinished() -> Vec<PathBuf> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+}
+
+/// Keeps a file in the list while it lives.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn new(path: &Path) -> Unfinished {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        Unfinished(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
 /// Writes `bytes` bytes beside `output`, syncs and renames.
 fn write(
     input: &File,
@@ -223,13 +249,20 @@ fn write(
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(fail("something that is no file has this name")(source));
     }
-    // A link stays a link; the file it leads to is replaced.
+    // A link stays a link; the file it leads to is replaced. /dev/stdout leads to no file that has a name.
     let place = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
+    if fs::symlink_metadata(output).is_ok_and(|about| about.is_symlink())
+        && !fs::metadata(&place).is_ok_and(|about| about.is_file())
+    {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        return Err(fail("it is a link that leads to no file; name the file itself")(source));
+    }
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = tempfile::Builder::new()
         .prefix(".planish-")
         .tempfile_in(folder)
         .map_err(fail("no file can be made in its folder"))?;
+    let _listed = Unfinished::new(beside.path());
     let size = match writes {
         Writes::Large => SUPERPAGE,
         Writes::Small => 64 << 10,

@@ -363,3 +363,35 @@ fn set_user_id_programs_and_places_that_cannot_be_written_are_refused() {
     let said = align(&path, &folder.path().join("out"), false, Writes::Large).unwrap_err().to_string();
     assert!(said.contains("set-user-id"), "{said}");
 }
+
+#[test]
+fn a_link_as_output_leads_to_a_file_or_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "cc", &[]) else { return };
+    let (kept, link) = (folder.path().join("kept"), folder.path().join("link"));
+    fs::write(&kept, "old").unwrap();
+    std::os::unix::fs::symlink(&kept, &link).unwrap();
+    align(&program, &link, false, Writes::Large).unwrap();
+    assert!(
+        fs::symlink_metadata(&link).unwrap().is_symlink() && fs::metadata(&kept).unwrap().len() > SUPERPAGE
+    );
+    // To nothing, and to what is no file, as /dev/stdout does.
+    for target in [folder.path().join("nothing"), folder.path().to_owned()] {
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let refused = align(&program, &link, false, Writes::Large).unwrap_err().to_string();
+        assert!(refused.contains("a link that leads to no file"), "{refused}");
+        assert_eq!(fs::read_link(&link).unwrap(), target);
+    }
+}
+
+#[test]
+fn text_that_cannot_move_is_refused_where_nothing_would_be_gained() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags =
+        ["-no-pie", "-static", "-Wl,-z,noseparate-code", "-Wl,-Ttext-segment=0x401000", "-fuse-ld=bfd"];
+    let Some(program) = compiled(folder.path(), "gcc", &flags) else { return };
+    let refused = align(&program, &folder.path().join("out"), false, Writes::Large).unwrap_err().to_string();
+    assert!(refused.contains("separate-code"), "{refused}");
+    assert_eq!(check(&program).unwrap().aligned_pct, None);
+}

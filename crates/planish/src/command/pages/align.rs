@@ -1,6 +1,6 @@
 //! `planish pages align`: rewrites the offsets of a program or library.
 
-use super::{print_json, size};
+use super::{and_more, print_json, size};
 use crate::cli::{FINE, Format, Global};
 use crate::output::print;
 use std::path::PathBuf;
@@ -46,9 +46,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             ))?;
             let users = superpages::users(&args.output);
             if let Some(first) = users.first() {
-                let more = users.len() - 1;
+                let more = and_more(users.len() - 1);
                 eprintln!(
-                    "planish: in use by {} ({}) and {more} more, which keep the old file until they start again",
+                    "planish: in use by {} ({}){more}, which keep the old file until they start again",
                     first.name, first.pid
                 );
             }

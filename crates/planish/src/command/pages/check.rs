@@ -1,7 +1,7 @@
 //! `planish pages check`: which bytes of text can lie on superpages, and why the others cannot.
 
 use super::{print_json, size};
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE};
 use crate::command::percent::percent_of_all;
 use crate::output::print;
 use std::fmt::Write as _;
@@ -57,7 +57,19 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         other_elf = Some(found.other_elf);
         files
     } else {
-        args.files.iter().map(|path| superpages::check(path)).collect::<Result<_, _>>()?
+        let mut files = Vec::new();
+        for path in &args.files {
+            match superpages::check(path) {
+                Ok(file) => files.push(file),
+                Err(error) if args.files.len() == 1 => return Err(error.into()),
+                // The others are told all the same.
+                Err(error) => {
+                    eprintln!("planish: {error}");
+                    unreadable = Some(unreadable.unwrap_or(0) + 1);
+                }
+            }
+        }
+        files
     };
     let sum = |of: fn(&Assessment) -> u64| files.iter().map(of).sum::<u64>();
     let (text_bytes, eligible_bytes) = (sum(|f| f.text_bytes), sum(|f| f.eligible_bytes));
@@ -82,6 +94,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         true => report.eligible_pct < min,
         false => report.files.iter().any(|file| file.eligible_pct < min),
     };
+    if !args.system && report.unreadable.is_some() {
+        return Ok(BAD_INPUT);
+    }
     Ok(if args.min.is_some_and(below) { NEGATIVE } else { FINE })
 }
 

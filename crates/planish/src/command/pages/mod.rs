@@ -80,6 +80,11 @@ fn print_json(kind: &'static str, content: &impl serde::Serialize) -> anyhow::Re
     print(&(text + "\n"))
 }
 
+/// How the others of a list are told, where there are any.
+fn and_more(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(" and {others} more") }
+}
+
 /// Bytes as people read them.
 fn size(bytes: u64) -> String {
     report::bytes(bytes as f64)

@@ -1,6 +1,6 @@
 //! `planish pages warm`: reads text into superpages of the page cache.
 
-use super::{print_json, size};
+use super::{and_more, print_json, size};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::print;
 use anyhow::bail;
@@ -109,14 +109,14 @@ pub fn line(file: &Warmed) -> String {
     if !file.is_whole() {
         let advice = match file.busy.first() {
             Some(first) => format!(
-                "  it is in use by {} ({}) and {} more, so its pages cannot be dropped. Write it anew, \
+                "  it is in use by {} ({}){}, so its pages cannot be dropped. Write it anew, \
                  planish pages align {path} -o {path}, and start them again\n",
                 first.name,
                 first.pid,
-                file.busy.len() - 1
+                and_more(file.busy.len() - 1)
             ),
-            None => "  planish pages probe says whether this kernel and file system can; short memory can be the cause \
-                     too (try again after: echo 1 > /proc/sys/vm/compact_memory)\n"
+            None => "  planish pages probe says whether this kernel and file system can; what was just written must reach the \
+                     disk first (sync -f), and short memory can be the cause too (echo 1 > /proc/sys/vm/compact_memory)\n"
                 .to_owned(),
         };
         text.push_str(&advice);
