@@ -27,6 +27,9 @@ const TARGETS: [&str; 10] =
 /// The function that a name's last suffix says it was made from, and how: `f.constprop.0.isra.0` was made from
 /// `f.constprop.0`. `None` for a name of the source.
 pub fn origin(name: &str) -> Option<(&str, Reason)> {
+    if let Some(base) = vector_version_of(name) {
+        return Some((base, Reason::Copy("vector version".to_owned())));
+    }
     // clang hangs further names behind: `f.omp_outlined.omp.reduction.reduction_func`.
     if let Some((base, _)) = name.split_once(".omp_outlined").filter(|(base, _)| !base.is_empty()) {
         return Some((base, Reason::Outlined));
@@ -47,6 +50,19 @@ pub fn origin(name: &str) -> Option<(&str, Reason)> {
     // `f.sse4.2` ends in a number that belongs to the target.
     let is_target = |suffix: &str| TARGETS.iter().any(|target| suffix.starts_with(target));
     is_target(suffix).then_some((base, Reason::TargetClone))
+}
+
+/// The function of which `#pragma omp declare simd` made this one: `_ZGVbN4v_f` is `f` for SSE, unmasked, four lanes
+/// of one vector. Source: the vector function ABIs of x86-64 (2.2) and AArch64 (3.5). Guard variables of C++ begin alike
+/// and go on with no lower-case letter.
+fn vector_version_of(name: &str) -> Option<&str> {
+    let rest =
+        name.strip_prefix("_ZGV")?.strip_prefix(['b', 'c', 'd', 'e', 'n', 's'])?.strip_prefix(['M', 'N'])?;
+    let (lanes, base) = rest.split_once('_')?;
+    let lanes =
+        lanes.strip_prefix('x').unwrap_or_else(|| lanes.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let known = lanes.bytes().all(|byte| byte.is_ascii_digit() || b"vlRLUusan".contains(&byte));
+    (known && !base.is_empty()).then_some(base)
 }
 
 /// Groups of functions that have several names for the same bytes; the names of a group are sorted.
@@ -89,6 +105,12 @@ mod tests {
         assert_eq!(of("f.sse4.2"), expect("f", "target clone"));
         assert_eq!(of("f.arch_haswell"), expect("f", "target clone"));
         assert_eq!(of("f.llvm.123456789"), expect("f", "link-time"));
+        assert_eq!(of("_ZGVbN4v_f"), expect("f", "vector version"));
+        assert_eq!(of("_ZGVeM16vl8u__Z3addii"), expect("_Z3addii", "vector version"));
+        assert_eq!(of("_ZGVsMxv_f"), expect("f", "vector version"));
+        for guard in ["_ZGVZ3foovE1x", "_ZGVN1a1bE", "_ZGV1x", "_ZGVb_f", "_ZGVbN4v_"] {
+            assert_eq!(origin(guard), None, "{guard}");
+        }
         for name in ["main", "f.123", "a.b", ".cold", "", ".", "f.__uniq.12345"] {
             assert_eq!(origin(name), None, "{name}");
         }

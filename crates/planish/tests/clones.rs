@@ -91,6 +91,7 @@ fn a_patch_stands_for_the_functions_it_touches() {
     std::fs::write(dir.join("fix.diff"), &diff).unwrap();
     // The sources are looked for below the directory that is given.
     let done = planish(dir, &[".", "--patch", "fix.diff", "--format", "json"]);
+    assert_eq!(done.status.code(), Some(1));
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(told["members"][0]["name"], "tiny", "{told}");
     assert_eq!(told["patch_outside_functions"][0]["line"], 1);

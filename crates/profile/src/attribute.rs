@@ -28,9 +28,11 @@ mod names;
 mod probes;
 mod report;
 
+pub(crate) use build::location;
 pub use contexts::attribute_contexts;
 pub use error::AttributeError;
 pub use names::canonical_name;
+pub(crate) use names::entered;
 pub use probes::attribute_probes;
 pub use report::AttributeReport;
 

@@ -72,14 +72,31 @@ impl DebugInfo<'_> {
         self.functions_at(&[address], 1).functions.into_iter().next()
     }
 
+    /// All functions with code, in the order of the debug information: one that stands in several units is there
+    /// several times. Reads every unit.
+    pub fn all_functions(&self, threads: usize) -> (Vec<DwarfFunction>, DebugProblems) {
+        let mut problems = DebugProblems::default();
+        if self.is_empty() {
+            return (Vec::new(), problems);
+        }
+        let sight = self.sight();
+        let mut functions = Vec::new();
+        for (mut unit, more) in jobs::run(sight.index.units.len(), threads, |unit| sight.all_of(unit)) {
+            functions.append(&mut unit);
+            problems.add(more);
+        }
+        (functions, problems)
+    }
+
     /// Names of all functions with code. Reads every unit.
     pub fn all_function_names(&self, threads: usize) -> BTreeSet<String> {
         if self.is_empty() {
             return BTreeSet::new();
         }
         let sight = self.sight();
-        let names = jobs::run(sight.index.units.len(), threads, |unit| sight.names_of(unit));
-        names.into_iter().flatten().filter(|name| !name.is_empty()).collect()
+        let found = jobs::run(sight.index.units.len(), threads, |unit| sight.all_of(unit).0);
+        let names = found.into_iter().flatten().map(|function| function.name);
+        names.filter(|name| !name.is_empty()).collect()
     }
 
     /// The names of all functions that the compiler inlined somewhere. One that it inlined everywhere has no code and no
@@ -153,11 +170,11 @@ impl Sight<'_> {
         })
     }
 
-    fn names_of(&self, unit: usize) -> Vec<String> {
+    fn all_of(&self, unit: usize) -> (Vec<DwarfFunction>, DebugProblems) {
         let mut problems = DebugProblems::default();
-        let Some(open) = self.open(unit, &mut problems) else { return Vec::new() };
+        let Some(open) = self.open(unit, &mut problems) else { return (Vec::new(), problems) };
         let count = self.functions(&open, &mut problems).entries.len();
-        self.describe_all(&open, 0..count).into_iter().map(|function| function.name).collect()
+        (self.describe_all(&open, 0..count), problems)
     }
 
     fn inlined_names_of(&self, unit: usize) -> Vec<String> {

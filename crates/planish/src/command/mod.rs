@@ -16,6 +16,7 @@ pub mod pages;
 mod percent;
 pub mod profile;
 mod profile_contexts;
+mod profile_match;
 mod profile_probes;
 pub mod profile_tools;
 pub mod record;

@@ -1,6 +1,7 @@
-//! `planish profile show|merge|diff|trim`: what can be done with sample profiles that exist already.
+//! `planish profile show|merge|diff|trim|match`: what can be done with sample profiles that exist already.
 
 use super::profile::ProfileFormat;
+use super::profile_match::{self, MatchArgs};
 use super::profile_probes::refuse_mixture;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
@@ -24,6 +25,12 @@ pub enum Tool {
     Diff(DiffArgs),
     /// Remove cold or named functions
     Trim(TrimArgs),
+    /// Carry the profile of an older source over to a newer program, and say how much of it fits
+    ///
+    /// Lines move when a source is edited; calls keep their names and their order. The calls that the profile knows are
+    /// aligned with those of the program, and everything else moves with the nearest call. Names may differ in
+    /// `.__uniq.N` and `.llvm.N`. What has no place any more is dropped and told.
+    Match(MatchArgs),
 }
 
 /// Arguments of `planish profile show`.
@@ -154,11 +161,12 @@ pub fn run(tool: Tool, global: &Global) -> anyhow::Result<u8> {
         Tool::Merge(args) => merge(&args, global),
         Tool::Diff(args) => diff(&args),
         Tool::Trim(args) => trim(&args, global),
+        Tool::Match(args) => profile_match::run(&args, global),
     }
 }
 
 /// Reads a profile and says in which format it was.
-fn read(path: &Path) -> anyhow::Result<(SampleProfile, format::Format)> {
+pub(super) fn read(path: &Path) -> anyhow::Result<(SampleProfile, format::Format)> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).context("standard input")?;
@@ -174,7 +182,7 @@ fn read(path: &Path) -> anyhow::Result<(SampleProfile, format::Format)> {
     Ok((profile, format))
 }
 
-fn print(output: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn print(output: &Path, text: &str) -> anyhow::Result<()> {
     output::write_file(output, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
@@ -182,7 +190,11 @@ fn print_json(output: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
     print(output, &format!("{value:#}\n"))
 }
 
-fn write(profile: &SampleProfile, args: &WriteArgs, input_format: format::Format) -> anyhow::Result<()> {
+pub(super) fn write(
+    profile: &SampleProfile,
+    args: &WriteArgs,
+    input_format: format::Format,
+) -> anyhow::Result<()> {
     if profile.functions.is_empty() {
         bail!("{}: not written, no function is left; loosen what is removed", args.output.display());
     }

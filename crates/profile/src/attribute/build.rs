@@ -161,13 +161,8 @@ impl<'r> Builder<'r> {
         number
     }
 
-    /// Lines are relative to the function's first line and kept in 16 bits, as the compiler does it.
     fn location(&self, frame: &Frame) -> Location {
-        let discriminator = match self.fs_discriminators {
-            true => frame.discriminator,
-            false => discriminator::parts(frame.discriminator).base,
-        };
-        Location::new(frame.line.wrapping_sub(frame.start_line) & 0xffff, discriminator)
+        location(frame, self.fs_discriminators)
     }
 
     fn duplication(&self, discriminator: u32) -> u64 {
@@ -209,6 +204,16 @@ impl<'r> Builder<'r> {
         }
         (profile, left_out)
     }
+}
+
+/// Where a frame stands in its function. Lines are relative to the function's first line and kept in 16 bits, as the
+/// compiler does it.
+pub(crate) fn location(frame: &Frame, fs_discriminators: bool) -> Location {
+    let discriminator = match fs_discriminators {
+        true => frame.discriminator,
+        false => discriminator::parts(frame.discriminator).base,
+    };
+    Location::new(frame.line.wrapping_sub(frame.start_line) & 0xffff, discriminator)
 }
 
 /// Some calls may be seen in branch stacks whose ranges were lost: a location ran at least as often as it called.

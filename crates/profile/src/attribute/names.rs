@@ -22,7 +22,7 @@ pub fn canonical_name(name: &str) -> &str {
 ///
 /// A function with one range begins there. Of a function in several ranges only the one begins it whose symbol has
 /// its name; the others have names like `foo.cold`.
-pub(super) fn entered<'f>(image: &Image, function: &'f DwarfFunction, at: ImageAddr) -> Option<&'f str> {
+pub(crate) fn entered<'f>(image: &Image, function: &'f DwarfFunction, at: ImageAddr) -> Option<&'f str> {
     if function.name.is_empty() || !function.ranges.iter().any(|range| range.start == at) {
         return None;
     }

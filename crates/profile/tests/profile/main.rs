@@ -2,6 +2,7 @@
 
 mod compilers;
 mod damage;
+mod matching;
 mod operations;
 mod peers;
 mod properties;

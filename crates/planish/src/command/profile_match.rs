@@ -1,0 +1,124 @@
+//! `planish profile match`: the profile of an older source, carried over to a newer program, with a measure of the fit.
+
+use super::profile::ProfileFormat;
+use super::profile_tools::{WriteArgs, print, read, write};
+use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output;
+use anyhow::{Context, bail};
+use image::Image;
+use image::debug::DebugInfo;
+use image::debug_files::DebugSearch;
+use profile::matching::{MatchReport, ProgramShape, match_profile};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Under this share the rebuild of `planish build` refuses a profile, too.
+const LEAST_PCT: f64 = 50.0;
+
+/// Arguments of `planish profile match`.
+#[derive(Debug, clap::Args)]
+pub struct MatchArgs {
+    /// The profile of an older source
+    #[arg(value_name = "OLD")]
+    pub input: PathBuf,
+    /// The program built from the newer source, with debug information
+    #[arg(long, value_name = "NEW")]
+    pub binary: PathBuf,
+    /// The ELF file with the debug information, where it cannot be found by itself
+    #[arg(long, value_name = "FILE")]
+    pub debug_file: Option<PathBuf>,
+    /// The DWARF package of a build with split debug information
+    #[arg(long, value_name = "FILE.dwp")]
+    pub dwp: Option<PathBuf>,
+    /// Exit with 1 when less than this many percent of the samples can be carried over
+    #[arg(long, value_name = "PERCENT", default_value_t = LEAST_PCT, value_parser = super::percent::percent_of_all)]
+    pub min_match: f64,
+    /// How to print the measure, to standard output (standard error where the profile goes there)
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Format of the profile that is written [default: that of OLD]
+    #[arg(long, value_enum)]
+    pub profile_format: Option<ProfileFormat>,
+    /// Store hashes in place of names (extbinary)
+    #[arg(long)]
+    pub md5: bool,
+    /// Compress every section (extbinary)
+    #[arg(long)]
+    pub compress: bool,
+    /// Major version of the gcc that will read a gcov profile
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub gcc_version: u32,
+    /// Where to write the profile that fits NEW; without it, only the measure is printed
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+}
+
+/// Runs the tool.
+pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
+    let (profile, format) = read(&args.input)?;
+    let image = Image::open(&args.binary)?;
+    let search =
+        DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
+    let shape = ProgramShape::read(&image, &DebugInfo::load(&image, &search)?, global.threads())?;
+    let (matched, report) = match_profile(&profile, &shape)
+        .with_context(|| format!("{}, {}", args.input.display(), args.binary.display()))?;
+    if let Some(problem) = shape.problems.first.as_ref().filter(|_| !global.quiet) {
+        eprintln!("warning: {}: {problem}", args.binary.display());
+    }
+    if let Some(output) = &args.output {
+        if matched.functions.is_empty() {
+            tell(args, &report)?;
+            bail!("{}: not written, no function is left: it is of another program", output.display());
+        }
+        let as_it_is = args.profile_format.is_none() && !args.md5 && !args.compress;
+        if report.unchanged && as_it_is && args.input != Path::new("-") {
+            let bytes = std::fs::read(&args.input).with_context(|| args.input.display().to_string())?;
+            output::write_file(output, |out| Ok(out.write_all(&bytes)?))?;
+        } else {
+            let how = WriteArgs {
+                format: args.profile_format,
+                md5: args.md5,
+                compress: args.compress,
+                gcc_version: args.gcc_version,
+                output: output.clone(),
+            };
+            write(&matched, &how, format)?;
+        }
+    }
+    tell(args, &report)?;
+    Ok(if report.carried_pct() < args.min_match { NEGATIVE } else { FINE })
+}
+
+/// Prints the measure.
+fn tell(args: &MatchArgs, report: &MatchReport) -> anyhow::Result<()> {
+    let text = match args.format {
+        Format::Json => json(args, report),
+        _ => words(args, report),
+    };
+    if args.output.as_deref() == Some(Path::new("-")) {
+        eprint!("{text}");
+        return Ok(());
+    }
+    print(Path::new("-"), &text)
+}
+
+fn json(args: &MatchArgs, report: &MatchReport) -> String {
+    let (before, after) = report.with_code_pct();
+    let value = json!({
+        "profile": args.input, "binary": args.binary, "carried_pct": report.carried_pct(),
+        "calls_matched_pct": report.calls_pct(), "with_code_before_pct": before, "with_code_after_pct": after,
+        "min_match_pct": args.min_match, "report": report,
+    });
+    format!("{value:#}\n")
+}
+
+fn words(args: &MatchArgs, report: &MatchReport) -> String {
+    let mut lines = report.lines();
+    if report.unchanged {
+        lines.push("the profile fits already: nothing was changed".to_owned());
+    }
+    if report.carried_pct() < args.min_match {
+        lines.push(format!("less than {} % carried over: record the newer program", args.min_match));
+    }
+    lines.join("\n") + "\n"
+}
