@@ -194,7 +194,7 @@ fn cpus_threads_and_users_are_recorded() {
 #[test]
 fn what_cannot_be_recorded_is_one_clear_line() {
     let dir = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 25] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["-e", "cylces"], "did you mean cycles?"),
         (&["-e", "{cpu-clock"], "expected a comma or `}`"),
         (&["-e", "cpu-clock:z"], "'z' is none"),
@@ -213,7 +213,8 @@ fn what_cannot_be_recorded_is_one_clear_line() {
         (&["--branches=none", "-j", "any"], "--branches=none and -j contradict each other"),
         (&["-e", "cpu-clock:u", "--call-graph", "lbr"], "with --call-graph lbr: lbr needs"),
         (&["--no-such-option"], "unexpected argument"),
-        (&["--branches=emulated", "-g"], "-g is for recordings by the kernel"),
+        (&["--branches=emulated", "--call-graph", "dwarf"], "--call-graph is for recordings by the kernel"),
+        (&["--branches=software", "-g"], "-g is for recordings by the kernel"),
         (&["-u", "nobody-of-this-name"], "/etc/passwd"),
         (&["--call-graph", "dwarf,7"], "dwarf,SIZE"),
         (&["-j", "any,sideways"], "any_call"),

@@ -48,6 +48,8 @@ pub struct ContextLedger {
     pub ranges_in_context: u64,
     /// Samples that the kernel could not deliver.
     pub lost: u64,
+    /// Bytes of recordings that are missing at their end or form no whole record.
+    pub truncated_bytes: u64,
 }
 
 impl ContextLedger {
@@ -86,6 +88,7 @@ impl ContextLedger {
     pub fn add(&mut self, other: &ContextLedger) {
         let mut other = other.clone();
         self.lost = self.lost.saturating_add(other.lost);
+        self.truncated_bytes = self.truncated_bytes.saturating_add(other.truncated_bytes);
         for ((sum, _), (count, _)) in self.pairs().into_iter().zip(other.pairs()) {
             *sum = sum.saturating_add(*count);
         }

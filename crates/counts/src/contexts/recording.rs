@@ -55,6 +55,7 @@ pub fn of_recording(
             chunks.recycle(chunk.bytes);
         }
     }
+    unwinder.counts.ledger.truncated_bytes = sideband.truncated_bytes;
     unwinder.counts.ledger.lost = sideband.lost_records.max(sideband.lost_samples);
     checked(path, image, unwinder.counts)
 }

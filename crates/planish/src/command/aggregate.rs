@@ -85,13 +85,7 @@ pub fn print_ledger(found: &Aggregated, global: &Global) {
     if ledger.lost > 0 {
         eprintln!("{:>20}: {} that the kernel could not deliver", "lost", ledger.lost);
     }
-    if ledger.truncated_bytes > 0 {
-        eprintln!(
-            "warning: the recording is truncated: {} bytes of it are missing or form no whole record; what stands \
-             before them was used",
-            ledger.truncated_bytes
-        );
-    }
+    warn_of_cut(ledger.truncated_bytes);
     if ledger.unknown_records > 0 {
         eprintln!("{:>20}: {} records of unknown or damaged kinds", "skipped", ledger.unknown_records);
     }
@@ -99,6 +93,16 @@ pub fn print_ledger(found: &Aggregated, global: &Global) {
         for (path, count) in found.elsewhere.iter().take(10) {
             eprintln!("{:>20}: {count} samples in {path}", "elsewhere");
         }
+    }
+}
+
+/// Says that a recording ends too early.
+pub fn warn_of_cut(truncated_bytes: u64) {
+    if truncated_bytes > 0 {
+        eprintln!(
+            "warning: the recording is truncated: {truncated_bytes} bytes of it are missing or form no whole record; what \
+             stands before them was used"
+        );
     }
 }
 

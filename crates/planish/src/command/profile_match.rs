@@ -30,7 +30,7 @@ pub struct MatchArgs {
     /// The DWARF package of a build with split debug information
     #[arg(long, value_name = "FILE.dwp")]
     pub dwp: Option<PathBuf>,
-    /// Exit with 1 when less than this many percent of the samples can be carried over
+    /// Exit with 1 when less than this many percent of the samples can be carried over, or of these have code where they are
     #[arg(long, value_name = "PERCENT", default_value_t = LEAST_PCT, value_parser = super::percent::percent_of_all)]
     pub min_match: f64,
     /// How to print the measure, to standard output (standard error where the profile goes there)
@@ -86,8 +86,12 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
         }
     }
     tell(args, &report)?;
-    Ok(if report.carried_pct() < args.min_match { NEGATIVE } else { FINE })
+    let enough = report.carried_pct().min(report.with_code_pct().1) >= args.min_match;
+    Ok(if enough { FINE } else { NEGATIVE })
 }
+
+/// Below this share of samples on lines with code a match is called doubtful. Two versions of SQLite reach 95 %.
+const DOUBTFUL_PCT: f64 = 90.0;
 
 /// Prints the measure.
 fn tell(args: &MatchArgs, report: &MatchReport) -> anyhow::Result<()> {
@@ -119,6 +123,13 @@ fn words(args: &MatchArgs, report: &MatchReport) -> String {
     }
     if report.carried_pct() < args.min_match {
         lines.push(format!("less than {} % carried over: record the newer program", args.min_match));
+    }
+    let with_code = report.with_code_pct().1;
+    if report.samples.carried() > 0 && with_code < DOUBTFUL_PCT {
+        lines.push(format!(
+            "only {with_code:.1} % of what was carried over is on lines with code: counts may be at the wrong place; record \
+             the newer program"
+        ));
     }
     lines.join("\n") + "\n"
 }

@@ -1,6 +1,6 @@
 //! Where each location of a function went, told from its calls.
 //!
-//! 1. Where every call that the profile knows is where it was, nothing has moved.
+//! 1. Where every call that the profile knows is where it was, and nine tenths of the lines find code, nothing has moved.
 //! 2. Else the calls of both sources are aligned in source order. Calls of the same function fit; between several of
 //!    them decides how many of the locations around would find code when moved alike. An indirect call fits a call of
 //!    anything, but less well.
@@ -116,7 +116,8 @@ fn verdict(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, Can
     }
     let in_place =
         |at: &Location, called: &Called| can_call.get(at).is_some_and(|can| fit(called, can) != Fit::Not);
-    if old.iter().all(|(at, called)| in_place(at, called)) {
+    // A new call of the same function may stand just where the old one was; then the lines around find little code.
+    if old.iter().all(|(at, called)| in_place(at, called)) && most_lines_find_code(seen, shape) {
         return (Verdict::InPlace, 0);
     }
     let score = |o: usize, n: usize| match (old.get(o), new.get(n)) {
@@ -160,6 +161,12 @@ fn fit(old: &Called, new: &CanCall) -> Fit {
     } else {
         Fit::Not
     }
+}
+
+/// Whether nine tenths of a function's locations find code where they are.
+fn most_lines_find_code(seen: &Seen, shape: &FunctionShape) -> bool {
+    let lines = || seen.lines.iter().filter(|at| at.line_offset < ABOVE);
+    lines().filter(|at| has_code(shape, **at)).count() * 10 >= lines().count() * 9
 }
 
 /// Whether the program has code at a location, or a call that was inlined.

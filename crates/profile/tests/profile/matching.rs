@@ -109,10 +109,21 @@ fn without_a_hint_from_the_code_a_gap_is_cut_in_the_middle() {
 
 #[test]
 fn calls_in_place_leave_a_function_as_it_is() {
-    let shape = program(&[("work", &[(2, "f"), (7, "?"), (30, "h")], &[1, 2])]);
+    let shape = program(&[("work", &[(2, "f"), (7, "?"), (30, "h")], &[1, 2, 3, 5, 7, 8])]);
     let (matched, report) = match_profile(&text(OLD), &shape).unwrap();
     assert_eq!(matched, text(OLD));
     assert!(report.unchanged && report.verdicts.in_place == 1, "{report:?}");
+}
+
+#[test]
+fn a_new_call_where_an_equal_one_was_is_told_by_the_lines_around() {
+    // A block of four lines with a call of its own was inserted above line 2.
+    let old = text("work:1000:10\n 2: 10 p:10\n 3: 20\n 5: 30\n 6: 40 p:40\n 7: 50\n");
+    let shape = program(&[("work", &[(2, "p"), (6, "p"), (10, "p")], &[2, 4, 6, 7, 9, 10, 11])]);
+    let (matched, report) = match_profile(&old, &shape).unwrap();
+    let expected = [(6, 10), (7, 20), (9, 30), (10, 40), (11, 50)];
+    assert_eq!(lines(&matched.functions[&"work".into()]), expected);
+    assert_eq!((report.calls.matched, report.verdicts.moved), (2, 1));
 }
 
 #[test]
