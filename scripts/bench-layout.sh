@@ -27,22 +27,23 @@ mkdir -p "$work" measurements
 say() { echo "bench: $*" >&2; }
 
 common="-O2 -gmlt -fdebug-info-for-profiling -funique-internal-linkage-names -ffunction-sections"
-# build NAME COMPILER-FLAGS LINKER-FLAGS: SQLite in $work/NAME/shop, once.
+# build NAME COMPILER-FLAGS LINKER-FLAGS: SQLite in $work/NAME/shop, once for these flags and the files they name.
 build() {
-  local dir=$work/$1
-  [ ! -x "$dir/shop" ] || [ "$(cat "$dir/flags" 2>/dev/null)" != "$2 $3" ] || return 0
+  local dir=$work/$1 key
+  key=$2$3$({ grep -oh "$work/[^ ]*" <<<"$2 $3" || true; } | xargs -r sha256sum)
+  [ ! -x "$dir/shop" ] || [ "$(cat "$dir/key" 2>/dev/null)" != "$key" ] || return 0
   say "building $1"
   rm -rf "$dir"
   PATH=$(dirname "$CARGO"):$PATH PLANISH_OUT=$dir PLANISH_CC=clang-22 \
     PLANISH_CFLAGS="$common $2" PLANISH_LDFLAGS="-fuse-ld=lld -Wl,--emit-relocs $3" demo/sqlite/build.sh
-  printf %s "$2 $3" >"$dir/flags"
+  printf %s "$key" >"$dir/key"
 }
 # record DATA PERIOD SHOP
-record() { [ -e "$1" ] || (cd "$work" && "$planish" -q record --branches=emulated -c "$2" -o "$1" -- "$3" $train >/dev/null); }
+record() { [ "$1" -nt "$3" ] || (cd "$work" && "$planish" -q record --branches=emulated -c "$2" -o "$1" -- "$3" $train >/dev/null); }
 
 build o2 "" ""
 record "$work/o2.data" 1000 "$work/o2/shop"
-[ -e "$work/o2.afdo" ] || "$planish" -q profile "$work/o2.data" --binary "$work/o2/shop" -o "$work/o2.afdo"
+"$planish" -q profile "$work/o2.data" --binary "$work/o2/shop" -o "$work/o2.afdo"
 afdo="-fprofile-sample-use=$work/o2.afdo -fbasic-block-address-map"
 build afdo "$afdo" ""
 shop=$work/afdo/shop
@@ -54,12 +55,15 @@ periods=(1000 997 1009 1013 991 1019 983 1021 977 1031)
 for at in $(seq 0 $((orders - 1))); do
   data=$work/afdo-$at.data
   record "$data" "${periods[$at]:?at most ${#periods[@]} orders}" "$shop"
-  [ -e "$work/lay-$at.done" ] || {
+  # Another planish may lay out otherwise.
+  made=$(sha256sum <"$planish")
+  [ "$(cat "$work/lay-$at.done" 2>/dev/null)" = "$made" ] || {
+    rm -rf "$work"/bolt-*-"$at"
     "$planish" -q layout "$data" --binary "$shop" -o "$work/layout-$at"
     "$planish" -q layout "$data" --binary "$shop" -o "$work/clones-$at" --clone
     "$planish" -q layout "$data" --binary "$shop" -o "$work/pa-$at" --emit preaggregated
     perf2bolt-22 "$shop" -strict=0 -pa -p "$work/pa-${at}_preaggregated.txt" -o "$work/$at.fdata" >"$work/perf2bolt-$at.log" 2>&1
-    touch "$work/lay-$at.done"
+    printf %s "$made" >"$work/lay-$at.done"
   }
   for kind in layout clones; do
     build "$kind-$at" "$afdo -fbasic-block-sections=list=$work/$kind-${at}_cc_profile.txt" \

@@ -44,11 +44,12 @@ record "$input/eval.data" eval 130
 "$plain" optimize "$here/planish.toml"
 
 made=$here/.planish
-words=(--rounds "$rounds" --metric cpu --metric wall --code-metrics --format json)
-"$plain" compare "plain=$plain" "base=$made/planish.base" "autofdo=$made/planish.opt" "layout=$made/planish.layout" "${words[@]}" -- \
-  {bin} --quiet aggregate "$input/eval.data" --binary "$input/shop" -o "$input/eval.counts" >"$made/plain.json" || [ $? = 1 ]
-"$plain" compare "autofdo=$made/planish.opt" "layout=$made/planish.layout" "${words[@]}" -- \
-  {bin} --quiet aggregate "$input/eval.data" --binary "$input/shop" -o "$input/eval.counts" >"$made/on-top.json" || [ $? = 1 ]
+command=({bin} --quiet aggregate "$input/eval.data" --binary "$input/shop" -o "$input/eval.counts")
+words=(--rounds "$rounds" --metric cpu --metric wall --format json)
+"$plain" compare "plain=$plain" "base=$made/planish.base" "autofdo=$made/planish.opt" "layout=$made/planish.layout" "${words[@]}" --code-metrics -- \
+  "${command[@]}" >"$made/plain.json" || [ $? = 1 ]
+"$plain" compare "autofdo=$made/planish.opt" "layout=$made/planish.layout" "${words[@]}" -- "${command[@]}" \
+  >"$made/on-top.json" || [ $? = 1 ]
 
 out=measurements/$(date +%F)-$name.md
 python3 - "$made" "$rounds" >"$out" <<'P'

@@ -1,9 +1,9 @@
 //! Files that are either whole or not there: written beside their place, then renamed; removed on Ctrl-C. And what goes
 //! to the standard streams.
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use std::collections::BTreeSet;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +31,7 @@ pub fn write_file(
         fill(&mut out)?;
         return out.flush().with_context(|| shown(path));
     }
+    refuse_input(path)?;
     let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = tempfile::Builder::new()
         .prefix(".planish-")
@@ -47,6 +48,23 @@ pub fn write_file(
     let done = fill_and_rename(beside, path, fill);
     temporaries().remove(&name);
     done
+}
+
+/// Programs and recordings are what planish reads, never what is written here: one that has the output's name was named
+/// by mistake.
+fn refuse_input(path: &Path) -> anyhow::Result<()> {
+    let mut start = [0; 8];
+    let known = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+    let what = match &start {
+        _ if !known => return Ok(()),
+        [0x7f, b'E', b'L', b'F', ..] => "a program",
+        b"PERFILE2" | b"2ELIFREP" => "a recording",
+        _ => return Ok(()),
+    };
+    bail!(
+        "{}: it is {what}, which would be replaced; name another output, or remove it first",
+        path.display()
+    )
 }
 
 fn fill_and_rename(
@@ -101,4 +119,29 @@ pub fn restore_broken_pipe() {
         signal_hook::consts::SIGPIPE,
         std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_or_a_recording_is_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let write = || write_file(&path, |out| Ok(out.write_all(b"text")?));
+        for (content, what) in
+            [(&b"\x7fELF\x02\x01\x01\0"[..], "a program"), (b"PERFILE2rest", "a recording")]
+        {
+            std::fs::write(&path, content).unwrap();
+            let refused = write().unwrap_err().to_string();
+            assert!(refused.contains(what) && refused.contains("another output"), "{refused}");
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+        for content in [&b""[..], b"short", b"an older text"] {
+            std::fs::write(&path, content).unwrap();
+            write().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"text");
+        }
+    }
 }
