@@ -132,7 +132,9 @@ def median(found, kind, key):
     return statistics.median(found[name][key] for name in members(kind))
 for kind in ["o2", "afdo", *kinds]:
     row = cpu.get(members(kind)[0])
-    time = "1 | base" if row is None else "{:.3f} ({:.3f} to {:.3f}) | {}".format(row["effect"], *row["interval"], row["verdict"])
+    # Few rounds give no interval.
+    low, high = (row or {}).get("interval") or (float("nan"), float("nan"))
+    time = "1 | base" if row is None else f"{row['effect']:.3f} ({low:.3f} to {high:.3f}) | {row['verdict']}"
     cells = [cell([metrics[name][key] for name in members(kind)], base[key]) for key in keys]
     print(f"| {names[kind]} | {cells[0]} | {cells[1]} | {time} |")
 print("\n| beside BOLT | input | taken branches, its own functions | everything | L1i misses, its own functions | everything |")

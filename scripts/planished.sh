@@ -65,7 +65,9 @@ print("|---|---|---|---|---|---|---|")
 def row(document, variant):
     return next((row for row in document["comparisons"] if row["variant"] == variant), None)
 def told(effect, interval):
-    return f"{effect:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
+    # Few rounds give no interval.
+    low, high = interval or (float("nan"), float("nan"))
+    return f"{effect:.3f} ({low:.3f} to {high:.3f})"
 def wall(row):
     effect = next(other["effect"] for other in row["others"] if other["name"] == "wall")
     return told(effect["ratio"], effect["interval"])
