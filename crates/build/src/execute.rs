@@ -1,5 +1,6 @@
 //! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or none.
 
+use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
 use crate::step::{Wrapper, quoted};
@@ -332,11 +333,11 @@ fn put_in_place(step: &Step, place: Place, log: &mut File, said: &mut dyn FnMut(
             return Err(Error::NoOutput { step: step.name.clone(), path: made.clone(), next });
         }
         let to = place.directory.join(staged(kept));
-        match &step.kept_program {
-            Some((program, pages)) if program == kept => told(pages.write(&from, &to)?),
-            _ => {
+        match step.pages_of(kept) {
+            Pages::Off => {
                 std::fs::copy(&from, &to).map_err(|source| file_error(&to, "cannot copy to", source))?;
             }
+            pages => told(pages.write(&from, &to)?),
         }
     }
     if let Some((program, pages)) = &step.kept_program {

@@ -179,10 +179,10 @@ fn add_extras(flags: &mut Flags, build: &Build, extras: Extras) {
     }
 }
 
-/// rustc takes sample profiles with `-Z` flags only, so only nightly builds get them.
+/// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these.
 fn rust_flags(tools: &Toolchain, phase: Phase) -> String {
     let mut flags = "-Copt-level=3 -Cdebuginfo=line-tables-only".to_owned();
-    if tools.nightly_rust {
+    if tools.rust_takes_z {
         flags.push_str(" -Zdebug-info-for-profiling");
         if let Phase::Profiled(path) = phase {
             flags.push_str(&format!(" -Zprofile-sample-use={path}"));
@@ -218,7 +218,7 @@ mod tests {
             cc: "clang-22".into(),
             cxx: "clang++-22".into(),
             ld: "ld.lld-22".into(),
-            nightly_rust: true,
+            rust_takes_z: true,
             ..Toolchain::default()
         }
     }

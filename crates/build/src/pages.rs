@@ -11,7 +11,7 @@ use crate::Error;
 use crate::config::{Build, Compiler};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use superpages::Writes;
+use superpages::{Writes, Written};
 
 /// What is done so that text can lie on superpages. It holds for all programs of a plan alike, so it decides no
 /// comparison between them.
@@ -80,35 +80,25 @@ impl Pages {
     }
 
     /// Writes the program that was made to where it is kept, which may be the same place, 2 MiB at a time. Returns a
-    /// sentence when its offsets were rewritten.
+    /// sentence when its offsets were rewritten, or could not be although it has text of 2 MiB.
     ///
     /// # Errors
     /// When the one cannot be read or the other not written. A program that cannot be rewritten is copied.
     pub(crate) fn write(self, made: &Path, kept: &Path) -> Result<Option<String>, Error> {
-        let fill = self == Pages::Always;
-        let gains = self != Pages::Off
-            && superpages::check(made).is_ok_and(|found| {
-                let reached = if fill { found.filled_pct } else { found.aligned_pct };
-                reached.is_some_and(|pct| pct > found.eligible_pct)
-            });
-        if gains {
-            match superpages::align(made, kept, fill, Writes::Large) {
-                Ok(done) => {
-                    return Ok(Some(format!(
-                        "{:.1} % of its text can lie on superpages (as linked: {:.1} %), file {:+} bytes",
-                        done.eligible_pct,
-                        superpages::percent(done.eligible_before, done.text_bytes),
-                        done.growth_bytes
-                    )));
-                }
-                Err(error @ (superpages::Error::Read { .. } | superpages::Error::Write { .. })) => {
-                    return Err(Error::Pages(error));
-                }
-                // A set-user-id program, for example: it stays as it was linked.
-                Err(_) => {}
-            }
+        if self == Pages::Off {
+            return superpages::copy(made, kept, Writes::Large).map(|()| None).map_err(Error::Pages);
         }
-        superpages::copy(made, kept, Writes::Large).map(|()| None).map_err(Error::Pages)
+        let fill = self == Pages::Always;
+        Ok(match superpages::align_or_copy(made, kept, fill, Writes::Large).map_err(Error::Pages)? {
+            Written::Aligned(done) => Some(format!(
+                "{:.1} % of its text can lie on superpages (as linked: {:.1} %), file {:+} bytes",
+                done.eligible_pct,
+                superpages::percent(done.eligible_before, done.text_bytes),
+                done.growth_bytes
+            )),
+            Written::Copied => None,
+            Written::Refused(error) => Some(error.to_string()),
+        })
     }
 }
 

@@ -224,7 +224,7 @@ mod tests {
         let tool = |name: &str| name.to_owned();
         let (cc, cxx, ld) = (tool("clang"), tool("clang++"), tool("ld.lld"));
         let (profdata, bolt) = (Some(tool("llvm-profdata")), Some(tool("llvm-bolt")));
-        let tools = Toolchain { cc, cxx, ld, nightly_rust: false, profdata, no_counters: None, bolt };
+        let tools = Toolchain { cc, cxx, ld, rust_takes_z: false, profdata, no_counters: None, bolt };
         optimize(&config, &tools, Path::new("/src/app"), "planish.toml").unwrap()
     }
 

@@ -14,7 +14,7 @@ pub struct Toolchain {
     /// Linker.
     pub ld: String,
     /// True when rustc is there and takes `-Z` flags.
-    pub nightly_rust: bool,
+    pub rust_takes_z: bool,
     /// Merges what instrumented programs counted (llvm-profdata), where there is one of the compiler's release.
     pub profdata: Option<String>,
     /// The library that instrumented programs are linked with (compiler-rt's), where the compiler does not find it.
@@ -69,7 +69,7 @@ impl Toolchain {
         let profdata = profdata.filter(|_| build.compiler == Compiler::Clang);
         let bolt = of_release("llvm-bolt").or_else(|| newest("llvm-bolt"));
         let cxx = build.cxx.clone().unwrap_or(cxx);
-        Ok(Toolchain { cc, cxx, ld, nightly_rust: false, profdata, no_counters: None, bolt })
+        Ok(Toolchain { cc, cxx, ld, rust_takes_z: false, profdata, no_counters: None, bolt })
     }
 }
 

@@ -34,6 +34,7 @@ pub mod remarks;
 mod scan;
 mod select;
 pub mod symbols;
+mod walk;
 
 pub use closure::{Closure, Member, Sizes, Step, closure, sizes};
 pub use diff::{Difference, Differences, diff};

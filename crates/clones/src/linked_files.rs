@@ -52,11 +52,10 @@ pub(crate) fn join(files: Vec<Result<Linked, Skipped>>, analysis: &mut Analysis)
     }
 }
 
-/// Ties functions both ways, each with the next: enough for a closure, and few.
+/// Ties functions that share their bytes.
 pub(crate) fn tie_all(graph: &mut Graph, nodes: &[NodeId]) {
-    for (a, b) in nodes.iter().zip(nodes.iter().skip(1)) {
-        graph.tie(*a, *b, &Reason::SameAddress, Source::Symbols);
-        graph.tie(*b, *a, &Reason::SameAddress, Source::Symbols);
+    for (from, to) in symbols::both_ways(nodes) {
+        graph.tie(from, to, &Reason::SameAddress, Source::Symbols);
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn read(image: &Image, facts: &mut Facts) -> Result<(), Error> {
         facts.sources.push(Source::Symbols);
     }
     for group in symbols::same_bytes(functions) {
-        for (a, b) in pairs(&group) {
+        for (a, b) in symbols::both_ways(&group) {
             let (a, b) = (facts.named(a), facts.named(b));
             facts.tie(a, b, Reason::SameAddress, Source::Symbols);
         }
@@ -94,10 +94,4 @@ fn outlined_by_place(functions: &[SourceFunction], names: &[End], facts: &mut Fa
             facts.tie(*around, *end, Reason::Outlined, Source::Debug);
         }
     }
-}
-
-/// All ordered pairs next to each other, both ways: enough for a closure, and few.
-fn pairs<'t>(group: &[&'t str]) -> Vec<(&'t str, &'t str)> {
-    let next = group.iter().zip(group.iter().skip(1));
-    next.flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect()
 }

@@ -3,9 +3,8 @@
 //! gcc names a dump after its output, not its source: `gcc -c a.c -o out.o` writes `out.c.000i.ipa-clones`, and a later
 //! `-o other.o` leaves it lying about. So a dump counts only where its object is there and of about the same age.
 
-use crate::{Error, jobs};
+use crate::{Error, jobs, walk};
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,12 +12,14 @@ use std::time::{Duration, SystemTime};
 const ONE_COMPILATION: Duration = Duration::from_secs(15 * 60);
 /// Few files take longer from their dumps to their object.
 const ONE_FILE: Duration = Duration::from_secs(30);
-/// No tree of a build is deeper.
-const MAX_DEPTH: usize = 64;
 
 /// What clang puts behind the name of a program that it optimised at link time: `prog-opt.ld.yaml`, and with thin
 /// link-time optimisation `prog-opt.ld.yaml.thin.1.yaml` and so on.
 const LINK_REMARKS: &str = "-opt.ld.yaml";
+
+/// Why a link was left out.
+const LINK: &str =
+    "a link to a file outside, which may be of another build; give the directory that holds the file";
 
 /// What a dump is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,12 +95,17 @@ struct Found {
 /// When a directory cannot be read, or there is nothing to learn from.
 pub fn scan(root: &Path, threads: usize) -> Result<Build, Error> {
     let mut found = Found::default();
-    let mut candidates = Vec::new();
-    walk(root, 0, &mut candidates)?;
+    let walk::Files { files: mut candidates, links } = walk::files(root)?;
+    let in_place = candidates.len();
+    candidates.extend(links);
     let kinds =
         jobs::run(candidates.len(), threads, |(): &mut (), job| candidates.get(job).map(|path| look(path)));
-    for (path, kind) in candidates.iter().zip(kinds.into_iter().flatten()) {
-        found.add(path, kind?);
+    for (number, (path, kind)) in candidates.iter().zip(kinds.into_iter().flatten()).enumerate() {
+        match kind? {
+            Looked::Other => {}
+            _ if number >= in_place => found.skipped.push((path.clone(), LINK.to_owned())),
+            looked => found.add(path, looked),
+        }
     }
     let mut build = Build { root: root.to_owned(), skipped: found.skipped, ..Build::default() };
     let mut dumps: BTreeMap<PathBuf, Vec<Dump>> = BTreeMap::new();
@@ -142,61 +148,6 @@ pub fn scan(root: &Path, threads: usize) -> Result<Build, Error> {
     Ok(build)
 }
 
-/// Files that may be of use: their names say of most files of a source tree that they are not.
-fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Error> {
-    let io = |source| Error::Io { path: directory.to_owned(), source };
-    for entry in std::fs::read_dir(directory).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        // Links to directories are not followed: kernel trees have loops of them.
-        let kind = entry.file_type().map_err(io)?;
-        if kind.is_dir() {
-            if depth < MAX_DEPTH && entry.file_name() != ".git" {
-                walk(&entry.path(), depth + 1, found)?;
-            }
-        } else if kind.is_file() && !is_source(&entry.file_name()) {
-            found.push(entry.path());
-        }
-    }
-    Ok(())
-}
-
-/// Endings of files that are never objects, programs or dumps.
-const SOURCES: [&str; 27] = [
-    "S",
-    "a",
-    "c",
-    "cc",
-    "cmd",
-    "cpp",
-    "css",
-    "cxx",
-    "d",
-    "dts",
-    "dtsi",
-    "gitignore",
-    "h",
-    "hh",
-    "hpp",
-    "html",
-    "inc",
-    "js",
-    "json",
-    "md",
-    "pl",
-    "py",
-    "rs",
-    "rst",
-    "sh",
-    "svg",
-    "txt",
-];
-
-fn is_source(name: &OsStr) -> bool {
-    let end = name.as_encoded_bytes().rsplit(|byte| *byte == b'.').next().unwrap_or_default();
-    // A file that is called `c` has no ending.
-    end.len() < name.len() && SOURCES.iter().any(|source| source.as_bytes() == end)
-}
-
 /// What a file is to this crate.
 enum Looked {
     Dump(DumpKind, SystemTime),
@@ -217,12 +168,16 @@ fn look(path: &Path) -> Result<Looked, Error> {
         let written = path.metadata().and_then(|data| data.modified()).map_err(io)?;
         return Ok(Looked::Dump(kind, written));
     }
-    let kind = match elf_kind(path) {
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) => return Ok(Looked::Skipped(error.to_string())),
+    };
+    let kind = match elf_kind(&mut file) {
         Ok(None) => return Ok(Looked::Other),
         Ok(Some(kind)) => kind,
         Err(reason) => return Ok(Looked::Skipped(reason)),
     };
-    let data = path.metadata().map_err(io)?;
+    let data = file.metadata().map_err(io)?;
     let is_bitcode = matches!(kind, Elf::Bitcode);
     Ok(Looked::Elf(kind, Seen { written: data.modified().map_err(io)?, bytes: data.len(), is_bitcode }))
 }
@@ -247,11 +202,10 @@ enum Elf {
 }
 
 /// What an object file or program is; `None` for other files.
-fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
+fn elf_kind(file: &mut std::fs::File) -> Result<Option<Elf>, String> {
     use std::io::Read as _;
     let mut head = [0u8; 18];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
-    if read.map_err(|error| error.to_string())? < head.len() {
+    if file.read(&mut head).map_err(|error| error.to_string())? < head.len() {
         return Ok(None);
     }
     // As it is, and in the wrapper that some targets need.
@@ -268,17 +222,16 @@ fn elf_kind(path: &Path) -> Result<Option<Elf>, String> {
         u16::from_le_bytes([low, high])
     };
     match kind {
-        1 => composite(path),
+        1 => composite(file),
         2 | 3 => Ok(Some(Elf::Linked)),
         _ => Ok(None),
     }
 }
 
 /// An object file that `ld -r` made of others would state every function twice.
-fn composite(path: &Path) -> Result<Option<Elf>, String> {
+fn composite(file: &mut std::fs::File) -> Result<Option<Elf>, String> {
     use object::{Object as _, ObjectSymbol as _};
     // Only headers and symbols are read: such files may hold a whole kernel.
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let bytes = object::ReadCache::new(file);
     let file = object::File::parse(&bytes).map_err(|error| format!("no readable object file: {error}"))?;
     // gcc's own partial links of link-time optimisation have slim objects: no code, no file symbols.
@@ -368,16 +321,6 @@ mod tests {
         assert_eq!(output_name("a-b-opt.ld.yaml.thin.1.yaml", DumpKind::Remarks), Some("a-b"));
         for name in [".ipa-clones", "a.ipa-clones", "a.c.ipa-clones", "a.c.xi.ipa-clones"] {
             assert_eq!(of(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn sources_are_known_by_their_endings() {
-        let is_source = |name: &str| is_source(OsStr::new(name));
-        assert!(is_source("a.c") && is_source("entry_64.S") && is_source(".a.o.cmd"));
-        for name in ["c", "h", "a.o", "vmlinux", "a.c.000i.ipa-clones", "a.opt.yaml", "lib.so.1", "prog.c.o"]
-        {
-            assert!(!is_source(name), "{name}");
         }
     }
 }

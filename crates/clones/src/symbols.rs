@@ -76,6 +76,11 @@ pub fn same_bytes(functions: Functions<'_>) -> Vec<Vec<&str>> {
         .collect()
 }
 
+/// Each with the next, both ways: enough to tie a group for a closure, and few.
+pub(crate) fn both_ways<T: Copy>(group: &[T]) -> impl Iterator<Item = (T, T)> {
+    group.iter().zip(group.iter().skip(1)).flat_map(|(a, b)| [(*a, *b), (*b, *a)])
+}
+
 /// Names that stand at one address more than once: functions of several objects of one name (static ones) that the
 /// linker folded; sorted.
 pub fn repeated(image: &Image) -> Vec<&str> {

@@ -78,13 +78,6 @@ pub enum Misfit {
         /// How often it is there.
         found: usize,
     },
-    /// A line of the macro is not there exactly once.
-    TextOrder {
-        /// What the line is about.
-        expected: &'static str,
-        /// How often it is there.
-        found: usize,
-    },
     /// Something is there that must not be.
     Present {
         /// What.
@@ -134,8 +127,8 @@ impl Line {
 
 /// The only place of whole lines in a text; else how often they are there.
 fn only(text: &str, lines: &str) -> Result<usize, usize> {
-    let mut places = text.match_indices(lines).map(|(at, _)| at);
-    let places: Vec<usize> = places.by_ref().filter(|at| line_starts(text, *at)).collect();
+    let places = text.match_indices(lines).map(|(at, _)| at);
+    let places: Vec<usize> = places.filter(|at| line_starts(text, *at)).collect();
     match places.as_slice() {
         [at] => Ok(*at),
         others => Err(others.len()),
@@ -175,7 +168,7 @@ impl Change {
                 Ok(spliced(text, at, at + old.len(), new))
             }
             Change::TextOrder => text_order::apply(text)
-                .map_err(|wrong| Misfit::TextOrder { expected: wrong.expected, found: wrong.found }),
+                .map_err(|wrong| Misfit::Anchor { expected: wrong.expected.to_owned(), found: wrong.found }),
             Change::Holds { anchor } => anchor.find(text).map(|_| text.to_owned()),
             Change::Absent { text: unwanted, reason } => match text.contains(unwanted) {
                 true => Err(Misfit::Present { text: unwanted, reason }),

@@ -77,7 +77,11 @@ pub fn check(build: &Path) -> Result<Checked, Error> {
     let areas: Vec<AreaFound> = areas.collect();
     let vmlinux = build.join("vmlinux");
     let linked = if vmlinux.is_file() { Some(linked(&vmlinux)?) } else { None };
-    let wrong = wrong(&areas, linked.as_ref(), autofdo, propeller);
+    let mut wrong = of_flags(&areas, autofdo, propeller);
+    if let Some(linked) = &linked {
+        let maps = propeller && !compilations.iter().any(Compilation::has_layout);
+        wrong.extend(of_vmlinux(linked, autofdo || propeller, maps));
+    }
     Ok(Checked { autofdo, propeller, areas, linked, wrong })
 }
 
@@ -138,7 +142,8 @@ fn linked(vmlinux: &Path) -> Result<Linked, Error> {
     })
 }
 
-fn wrong(areas: &[AreaFound], linked: Option<&Linked>, autofdo: bool, propeller: bool) -> Vec<String> {
+/// What is wrong with the flags of objects.
+fn of_flags(areas: &[AreaFound], autofdo: bool, propeller: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for found in areas {
         let name = found.area.name();
@@ -155,17 +160,18 @@ fn wrong(areas: &[AreaFound], linked: Option<&Linked>, autofdo: bool, propeller:
             }
         }
     }
-    let Some(linked) = linked else { return wrong };
-    if (autofdo || propeller) && linked.hot_bytes.is_none() {
+    wrong
+}
+
+/// What is wrong with vmlinux, which has markers where `marked`, and a block map where `mapped`.
+fn of_vmlinux(linked: &Linked, marked: bool, mapped: bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if marked && linked.hot_bytes.is_none() {
         wrong.push(
             "vmlinux has no markers of hot text; it was linked before the tree was prepared".to_owned(),
         );
     }
-    // With a layout the map is no longer needed, and the compiler writes none.
-    let with_layout = areas
-        .iter()
-        .any(|found| found.example.1.iter().any(|flag| flag.starts_with("-fbasic-block-sections=list=")));
-    if propeller && !with_layout && linked.block_map_bytes.is_none_or(|bytes| bytes == 0) {
+    if mapped && linked.block_map_bytes.is_none_or(|bytes| bytes == 0) {
         wrong.push(format!("{PROPELLER} is on, but vmlinux has no block map"));
     }
     wrong

@@ -118,6 +118,11 @@ impl Compilation {
         self.words.iter().any(|word| starts_with_any(word, PROPELLER_FLAGS))
     }
 
+    /// Whether it was compiled in a layout; the compiler writes no map of its blocks then.
+    pub fn has_layout(&self) -> bool {
+        self.words.iter().any(|word| word.starts_with("-fbasic-block-sections=list="))
+    }
+
     /// The flags that the options bring, in the order of the command.
     pub fn flags(&self) -> Vec<&str> {
         let ours = |word: &&str| {
@@ -145,8 +150,10 @@ mod tests {
             let found =
                 parse(&format!("{prefix}kernel/fork.o"), "-fbasic-block-address-map -O2 -gmlt").unwrap();
             assert_eq!((found.object.as_str(), found.area()), ("kernel/fork.o", Area::Kernel));
-            assert!(found.has_propeller() && !found.has_autofdo());
+            assert!(found.has_propeller() && !found.has_autofdo() && !found.has_layout());
             assert_eq!(found.flags(), ["-fbasic-block-address-map", "-gmlt"]);
+            let laid_out = parse(&format!("{prefix}a.o"), "-fbasic-block-sections=list=l.txt").unwrap();
+            assert!(laid_out.has_layout() && laid_out.has_propeller());
         }
     }
 

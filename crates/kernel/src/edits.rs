@@ -44,63 +44,56 @@ const fn part(text: &'static str) -> &'static str {
     text
 }
 
-const fn insert(anchor: Line, place: Place, text: &'static str) -> Change {
-    Change::Insert { anchor, place, text }
+const fn insert(construct: &'static str, anchor: Line, place: Place, text: &'static str) -> Edit {
+    Edit { construct, change: Change::Insert { anchor, place, text } }
+}
+
+const fn holds(construct: &'static str, anchor: Line) -> Edit {
+    Edit { construct, change: Change::Holds { anchor } }
 }
 
 /// The files that are edited or that the edits rely on.
 pub const EDITED_FILES: &[EditedFile] = &[
     EditedFile {
         path: "Makefile",
-        edits: &[Edit {
-            construct: "the list of included Makefiles",
-            change: insert(
-                Line::Is("include-$(CONFIG_RANDSTRUCT) += scripts/Makefile.randstruct"),
-                Place::After,
-                "include-$(CONFIG_AUTOFDO_CLANG)\t+= scripts/Makefile.autofdo\n\
-                 include-$(CONFIG_PROPELLER_CLANG)\t+= scripts/Makefile.propeller\n",
-            ),
-        }],
+        edits: &[insert(
+            "the list of included Makefiles",
+            Line::Is("include-$(CONFIG_RANDSTRUCT) += scripts/Makefile.randstruct"),
+            Place::After,
+            "include-$(CONFIG_AUTOFDO_CLANG)\t+= scripts/Makefile.autofdo\n\
+             include-$(CONFIG_PROPELLER_CLANG)\t+= scripts/Makefile.propeller\n",
+        )],
     },
     EditedFile {
         path: "scripts/Makefile.lib",
         edits: &[
-            Edit {
-                construct: "the flags of C files",
-                change: insert(
-                    Line::Starts("c_flags = -Wp,-MMD,$(depfile)"),
-                    Place::Before,
-                    part(include_str!("../../../kernel/Makefile.lib.part")),
-                ),
-            },
-            Edit {
-                construct: "the flags of a directory",
-                change: Change::Holds { anchor: Line::Starts("_c_flags = $(filter-out") },
-            },
+            insert(
+                "the flags of C files",
+                Line::Starts("c_flags = -Wp,-MMD,$(depfile)"),
+                Place::Before,
+                part(include_str!("../../../kernel/Makefile.lib.part")),
+            ),
+            holds("the flags of a directory", Line::Starts("_c_flags = $(filter-out")),
         ],
     },
     EditedFile {
         path: "arch/Kconfig",
-        edits: &[Edit {
-            construct: "the options for link-time optimisation",
-            change: insert(
-                Line::Is("config LTO"),
-                Place::Before,
-                part(include_str!("../../../kernel/Kconfig.options")),
-            ),
-        }],
+        edits: &[insert(
+            "the options for link-time optimisation",
+            Line::Is("config LTO"),
+            Place::Before,
+            part(include_str!("../../../kernel/Kconfig.options")),
+        )],
     },
     EditedFile {
         path: "arch/x86/Kconfig",
-        edits: &[Edit {
-            construct: "what x86 supports",
-            change: insert(
-                Line::Is("select ARCH_SUPPORTS_LTO_CLANG"),
-                Place::After,
-                "\tselect ARCH_SUPPORTS_AUTOFDO_CLANG\t\tif X86_64\n\
-                 \tselect ARCH_SUPPORTS_PROPELLER_CLANG\tif X86_64\n",
-            ),
-        }],
+        edits: &[insert(
+            "what x86 supports",
+            Line::Is("select ARCH_SUPPORTS_LTO_CLANG"),
+            Place::After,
+            "\tselect ARCH_SUPPORTS_AUTOFDO_CLANG\t\tif X86_64\n\
+             \tselect ARCH_SUPPORTS_PROPELLER_CLANG\tif X86_64\n",
+        )],
     },
     EditedFile {
         path: "include/asm-generic/vmlinux.lds.h",
@@ -109,18 +102,13 @@ pub const EDITED_FILES: &[EditedFile] = &[
     EditedFile {
         path: "arch/x86/kernel/vmlinux.lds.S",
         edits: &[
-            Edit {
-                construct: "the sections that are not loaded",
-                change: insert(
-                    Line::Is("ELF_DETAILS"),
-                    Place::Before,
-                    part(include_str!("../../../kernel/vmlinux.lds.S.part")),
-                ),
-            },
-            Edit {
-                construct: "the place of ordered text",
-                change: Change::Holds { anchor: Line::Is("TEXT_TEXT") },
-            },
+            insert(
+                "the sections that are not loaded",
+                Line::Is("ELF_DETAILS"),
+                Place::Before,
+                part(include_str!("../../../kernel/vmlinux.lds.S.part")),
+            ),
+            holds("the place of ordered text", Line::Is("TEXT_TEXT")),
         ],
     },
     EditedFile {
@@ -136,14 +124,12 @@ pub const EDITED_FILES: &[EditedFile] = &[
     },
     EditedFile {
         path: "drivers/firmware/efi/libstub/Makefile",
-        edits: &[Edit {
-            construct: "the objects of the EFI stub",
-            change: insert(
-                Line::Starts("lib-y := efi-stub-helper.o"),
-                Place::Before,
-                part(include_str!("../../../kernel/Makefile.libstub.part")),
-            ),
-        }],
+        edits: &[insert(
+            "the objects of the EFI stub",
+            Line::Starts("lib-y := efi-stub-helper.o"),
+            Place::Before,
+            part(include_str!("../../../kernel/Makefile.libstub.part")),
+        )],
     },
     EditedFile {
         path: "tools/objtool/elf.c",
@@ -161,33 +147,29 @@ pub const EDITED_FILES: &[EditedFile] = &[
                           \tn = hole.sym ? rb_next(&hole.sym->node) : rb_first_cached(&sec->symbol_tree);\n",
                 },
             },
-            Edit {
-                construct: "the type of cold parts",
-                change: insert(
-                    Line::Is("sym->len = sym->sym.st_size;"),
-                    Place::After,
-                    part(include_str!("../../../kernel/objtool-cold.c.part")),
-                ),
-            },
+            insert(
+                "the type of cold parts",
+                Line::Is("sym->len = sym->sym.st_size;"),
+                Place::After,
+                part(include_str!("../../../kernel/objtool-cold.c.part")),
+            ),
         ],
     },
     EditedFile {
         path: "tools/objtool/check.c",
-        edits: &[Edit {
-            construct: "the sections that the IBT check leaves out",
-            change: insert(
-                Line::Is("!strcmp(sec->name, \".kcfi_traps\") ||"),
-                Place::After,
-                "\t\t    !strcmp(sec->name, \".llvm.call-graph-profile\")\t||\n\
-                 \t\t    !strcmp(sec->name, \".llvm_bb_addr_map\")\t\t||\n",
-            ),
-        }],
+        edits: &[insert(
+            "the sections that the IBT check leaves out",
+            Line::Is("!strcmp(sec->name, \".kcfi_traps\") ||"),
+            Place::After,
+            "\t\t    !strcmp(sec->name, \".llvm.call-graph-profile\")\t||\n\
+             \t\t    !strcmp(sec->name, \".llvm_bb_addr_map\")\t\t||\n",
+        )],
     },
     EditedFile {
         path: "scripts/mod/modpost.c",
-        edits: &[Edit {
-            construct: "the names of text sections",
-            change: Change::Holds { anchor: Line::Starts("#define TEXT_SECTIONS \".text\", \".text.*\",") },
-        }],
+        edits: &[holds(
+            "the names of text sections",
+            Line::Starts("#define TEXT_SECTIONS \".text\", \".text.*\","),
+        )],
     },
 ];

@@ -61,7 +61,7 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
-    /// An anchor does not match exactly once.
+    /// An anchor does not match exactly once, or a macro has not the lines that are known.
     #[error(
         "{path}: {construct}: expected `{expected}` exactly once, found it {found} times; nothing was written. The file differs \
          from a plain 6.1, 6.6 or 6.12: restore it, or say what it is patched with"
@@ -73,21 +73,6 @@ pub enum Error {
         construct: &'static str,
         /// The text that is looked for.
         expected: String,
-        /// How often it was found.
-        found: usize,
-    },
-    /// A macro does not consist of the lines that are known.
-    #[error(
-        "{path}: {construct}: expected one line about {expected}, found {found}; nothing was written. The file differs from a \
-         plain 6.1, 6.6 or 6.12: restore it, or say what it is patched with"
-    )]
-    TextOrder {
-        /// The file.
-        path: PathBuf,
-        /// The macro.
-        construct: &'static str,
-        /// What should stand there once.
-        expected: &'static str,
         /// How often it was found.
         found: usize,
     },

@@ -12,14 +12,14 @@ pub fn unified(changes: &[FileChange]) -> String {
 }
 
 fn of_file(change: &FileChange) -> String {
-    let text = |side: &Option<String>| side.clone().unwrap_or_default();
-    let (before, after) = (text(&change.before), text(&change.after));
+    let before = change.before.as_deref().unwrap_or_default();
+    let after = change.after.as_deref().unwrap_or_default();
     let name = |side: &Option<String>, letter: &str| match side {
         Some(_) => format!("{letter}/{}", change.path),
         None => "/dev/null".to_owned(),
     };
     // Without a deadline the diff depends on the texts alone.
-    let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_lines(&before, &after);
+    let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_lines(before, after);
     let kind = match (&change.before, &change.after) {
         (None, Some(_)) => "new file mode 100644\n",
         (Some(_), None) => "deleted file mode 100644\n",

@@ -6,7 +6,7 @@
 use crate::anchor::{self, Misfit, State};
 use crate::edits::{EDITED_FILES, EditedFile, NEW_FILES};
 use crate::error::Error;
-use crate::tree::{self, AUTOFDO, Known, PROPELLER, Tree};
+use crate::tree::{self, AUTOFDO, PROPELLER, Tree};
 use std::path::Path;
 
 /// One file before and after.
@@ -34,8 +34,6 @@ pub enum Standing {
     Plain {
         /// What prepares it.
         prepare: Vec<FileChange>,
-        /// Whether such a tree was tried.
-        known: Known,
     },
     /// Some files hold the edits, others do not; each is whole.
     Half {
@@ -57,19 +55,16 @@ enum Found {
 
 /// How this tree stands to the edits.
 pub fn standing(tree: &Tree) -> Result<Standing, Error> {
-    let ours = NEW_FILES.iter().any(|file| holds(tree, file.path, file.text)) || any_edited(tree);
-    if !ours {
-        match (tree.offers(AUTOFDO), tree.offers(PROPELLER)) {
-            (true, true) => return Ok(Standing::HasTheOptions),
-            (true, false) => return Err(half_a_feature(tree, AUTOFDO, PROPELLER)),
-            (false, true) => return Err(half_a_feature(tree, PROPELLER, AUTOFDO)),
-            (false, false) => {}
-        }
+    match (tree.offers(AUTOFDO), tree.offers(PROPELLER)) {
+        (false, false) => {}
+        _ if is_ours(tree) => {}
+        (true, true) => return Ok(Standing::HasTheOptions),
+        (true, false) => return Err(half_a_feature(tree, AUTOFDO, PROPELLER)),
+        (false, true) => return Err(half_a_feature(tree, PROPELLER, AUTOFDO)),
     }
-    let known = tree.version.known().ok_or_else(|| Error::UnknownVersion {
-        tree: tree.root.clone(),
-        version: tree.version.to_string(),
-    })?;
+    if tree.version.known().is_none() {
+        return Err(Error::UnknownVersion { tree: tree.root.clone(), version: tree.version.to_string() });
+    }
     let (mut plain, mut edited) = (Vec::new(), Vec::new());
     for file in NEW_FILES {
         sort(new_file(tree, file.path, file.text)?, &mut plain, &mut edited);
@@ -79,7 +74,7 @@ pub fn standing(tree: &Tree) -> Result<Standing, Error> {
     }
     let names = |changes: &[FileChange]| changes.iter().map(|change| change.path).collect();
     Ok(match (plain.is_empty(), edited.is_empty()) {
-        (_, true) => Standing::Plain { prepare: plain, known },
+        (_, true) => Standing::Plain { prepare: plain },
         (true, false) => Standing::Prepared { revert: edited },
         (false, false) => Standing::Half { done: names(&edited), open: names(&plain), revert: edited },
     })
@@ -101,9 +96,10 @@ fn holds(tree: &Tree, path: &str, text: &str) -> bool {
     std::fs::read(tree.root.join(path)).is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
-/// Whether a file holds any of our edits; what cannot be read holds none here, and is an error later.
-fn any_edited(tree: &Tree) -> bool {
-    EDITED_FILES.iter().any(|file| {
+/// Whether any file is or holds ours; what cannot be read holds nothing here, and is an error later.
+fn is_ours(tree: &Tree) -> bool {
+    let new = NEW_FILES.iter().any(|file| holds(tree, file.path, file.text));
+    new || EDITED_FILES.iter().any(|file| {
         let text = tree::read(&tree.root.join(file.path));
         text.is_ok_and(
             |text| matches!(anchor::state(&text, file.edits), State::Edited { ref plain } if *plain != text),
@@ -147,7 +143,6 @@ fn edited_file(tree: &Tree, file: &EditedFile) -> Result<Found, Error> {
 fn unfit(path: std::path::PathBuf, construct: &'static str, misfit: Misfit) -> Error {
     match misfit {
         Misfit::Anchor { expected, found } => Error::Anchor { path, construct, expected, found },
-        Misfit::TextOrder { expected, found } => Error::TextOrder { path, construct, expected, found },
         Misfit::Present { text, reason } => Error::Unfit { path, construct, found: text, reason },
     }
 }

@@ -115,14 +115,12 @@ fn the_order_of_text_keeps_every_line_of_the_tree() {
 fn an_order_of_text_with_lines_that_are_missing_or_double_does_not_fit() {
     let file = EDITED_FILES.iter().find(|file| file.path.ends_with("vmlinux.lds.h")).unwrap();
     let text = trees::files(12).into_iter().find(|(path, _)| *path == file.path).unwrap().1;
-    let misfit = |text: &str| match apply(text, file.edits).unwrap_err().1 {
-        Misfit::TextOrder { expected, found } => (expected, found),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(misfit(&text.replace("#define TEXT_TEXT", "#define OTHER")), ("#define TEXT_TEXT", 0));
-    assert_eq!(misfit(&text.repeat(2)), ("#define TEXT_TEXT", 2));
-    assert_eq!(misfit(&text.replace("*(.text.hot .text.hot.*)", "*(.text.warm)")), (".text.hot", 0));
-    assert_eq!(misfit(&text.replace("*(.ref.text)", "*(.text.unlikely.x)")), (".text.unlikely", 2));
+    let misfit = |text: &str| apply(text, file.edits).unwrap_err().1;
+    let anchor = |expected: &str, found| Misfit::Anchor { expected: expected.to_owned(), found };
+    assert_eq!(misfit(&text.replace("#define TEXT_TEXT", "#define OTHER")), anchor("#define TEXT_TEXT", 0));
+    assert_eq!(misfit(&text.repeat(2)), anchor("#define TEXT_TEXT", 2));
+    assert_eq!(misfit(&text.replace("*(.text.hot .text.hot.*)", "*(.text.warm)")), anchor(".text.hot", 0));
+    assert_eq!(misfit(&text.replace("*(.ref.text)", "*(.text.unlikely.x)")), anchor(".text.unlikely", 2));
 }
 
 /// Lines of which some are anchors and some are what the edits write.

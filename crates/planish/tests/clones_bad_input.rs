@@ -100,6 +100,16 @@ fn names_and_directories_that_are_not_there_are_told() {
     std::fs::write(dir.join("none/b.c.000i.ipa-clones"), DUMP).unwrap();
     let told = refused(dir, &["none"]);
     assert!(told.contains("-fdump-ipa-clones") && told.contains("none"), "{told}");
+    // A link to an object outside is told too; one to a file below the directory says nothing new.
+    std::fs::create_dir(dir.join("linked")).unwrap();
+    std::fs::copy(dir.join("a.o"), dir.join("linked/own.o")).unwrap();
+    std::os::unix::fs::symlink("own.o", dir.join("linked/same.o")).unwrap();
+    std::os::unix::fs::symlink("../a.o", dir.join("linked/far.o")).unwrap();
+    let done = planish(dir, &["linked", "-f", "big"]);
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{told}");
+    assert!(told.contains("far.o left out: a link to a file outside") && !told.contains("same.o"), "{told}");
+    std::fs::remove_dir_all(dir.join("linked")).unwrap();
     // A dump whose object is gone is told and not used.
     std::fs::write(dir.join("gone.c.000i.ipa-clones"), DUMP.replace("tiny", "stale")).unwrap();
     let done = planish(dir, &[".", "-f", "tiny"]);

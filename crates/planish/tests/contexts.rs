@@ -40,7 +40,11 @@ fn tool(directory: &Path, words: &[&str]) -> Option<String> {
 
 /// Builds `app` and records it to `perf.data`; false, with a note, where something is missing.
 fn prepare(directory: &Path) -> bool {
-    let clang = [&["clang-22", SOURCE, "-o", "app", "-Wl,--build-id"], &FLAGS[..]].concat();
+    prepare_with(directory, &FLAGS)
+}
+
+fn prepare_with(directory: &Path, flags: &[&str]) -> bool {
+    let clang = [&["clang-22", SOURCE, "-o", "app", "-Wl,--build-id"], flags].concat();
     if tool(directory, &clang).is_none() {
         return false;
     }
@@ -212,6 +216,35 @@ fn clang_uses_contexts_in_every_form_and_llvm_profdata_reads_them() {
         let shown = says(here, &["profile", "show", "p.afdo"], 0);
         assert!(shown.contains("pseudo probes"), "{shown}");
     }
+}
+
+#[test]
+fn profiles_with_and_without_contexts_are_not_added_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    if !prepare(here) {
+        return;
+    }
+    make(here, "perf.data", "full.text", &["--contexts", "full"]);
+    make(here, "perf.data", "nested.text", &["--contexts", "nested"]);
+    let merge = |inputs: [&'static str; 2]| [&["profile", "merge", "-o", "sum.text"], &inputs[..]].concat();
+    let said = says(here, &merge(["full.text", "nested.text"]), 2);
+    assert!(said.contains("full.text keeps calling contexts") && said.contains("same --contexts"), "{said}");
+    says(here, &["profile", "diff", "nested.text", "full.text"], 2);
+    says(here, &merge(["full.text", "full.text"]), 0);
+    says(here, &merge(["nested.text", "nested.text"]), 0);
+}
+
+#[test]
+fn a_program_whose_calls_have_no_probes_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    if !prepare_with(here, &["-O2", "-fpseudo-probe-for-profiling"]) {
+        return;
+    }
+    let said = make(here, "perf.data", "full.text", &["--contexts", "full"]);
+    assert!(said.contains("none of calls") && said.contains("-g1"), "{said}");
+    assert!(!read(here, "full.text").contains(" @ "), "contexts after all, so the warning is wrong");
 }
 
 #[test]

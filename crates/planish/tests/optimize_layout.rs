@@ -178,7 +178,8 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     let code = |name: &str| std::fs::read(project.at(name)).unwrap();
     assert!(code("by-hand") == code(".planish/app.layout"), "two relinks of one layout differ");
 
-    // A layout that says less about walk.c, without its static function (`_ZL4stepj.__uniq.N`): that object is compiled anew, main.c's is taken from the last relink.
+    // A layout that says less about walk.c, without its static function (`_ZL4stepj.__uniq.N`): that object is compiled
+    // anew, main.c's is taken from the last relink.
     let list = std::fs::read_to_string(project.at(".planish/app_cc_profile.txt")).unwrap();
     let kept = list.lines().take_while(|line| !(line.starts_with("f ") && line.contains("step")));
     let less: String = kept.map(|line| format!("{line}\n")).collect();

@@ -200,9 +200,8 @@ extern "C" fn sample(vcpu: &mut Vcpu) {
     let (pid, tid) = process::announce(&mut vcpu.thread);
     let entries = (vcpu.taken - vcpu.emptied_at).min(STACK_ENTRIES as u64);
     let newest = vcpu.ring[(vcpu.taken.wrapping_sub(1) & RING_MASK) as usize];
-    // The number of frames, whose they are, the newest target, and where the calls return to.
-    let frames = if process::call_chains() { vcpu.chain.len() + 2 } else { 0 };
-    let chain_words = if process::call_chains() { frames + 1 } else { 0 };
+    // The number of words that follow, whose frames they are, the newest target, and where the calls return to.
+    let chain_words = if process::call_chains() { vcpu.chain.len() + 3 } else { 0 };
     let bytes = (7 + chain_words + 3 * entries as usize) * 8;
     let Some(room) = vcpu.stream.reserve(&spool, bytes) else {
         spool.header.lost_samples.fetch_add(1, Ordering::Relaxed);
@@ -223,7 +222,8 @@ extern "C" fn sample(vcpu: &mut Vcpu) {
         to.copy_from_nonoverlapping(fixed.as_ptr(), fixed.len());
         to = to.add(fixed.len());
         if chain_words > 0 {
-            for word in [frames as u64, CONTEXT_USER, newest[1]].into_iter().chain(vcpu.chain.iter()) {
+            for word in [chain_words as u64 - 1, CONTEXT_USER, newest[1]].into_iter().chain(vcpu.chain.iter())
+            {
                 to.write(word);
                 to = to.add(1);
             }

@@ -211,6 +211,15 @@ pub fn check(path: &Path) -> Result<Assessment, Error> {
     })
 }
 
+/// Bytes of all executable segments of a file: what [`check()`] states, without its planning of rewrites.
+///
+/// # Errors
+/// As [`check()`].
+pub fn text_bytes(path: &Path) -> Result<u64, Error> {
+    let file = crate::elf::open(path)?;
+    Ok(Headers::read(path, &file)?.text_bytes())
+}
+
 /// A share of a whole in per cent; 0 of nothing.
 pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
@@ -280,10 +289,9 @@ fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
         return share;
     }
     let inside = inside(headers, text, size);
-    match (eligible(headers, text, size), hindrance(headers, text, size)) {
-        (Some(range), _) => share.eligible_bytes = range.end - range.start,
-        (None, Some(reason)) => share.lose(reason, inside.end - inside.start),
-        (None, None) => {}
+    match hindrance(headers, text, size) {
+        Some(reason) => share.lose(reason, inside.end - inside.start),
+        None => share.eligible_bytes = inside.end - inside.start,
     }
     let mixed = |range: Range<u64>| {
         let other = |load: &&Program| load.flags != text.flags && load.memory_bytes > 0;

@@ -25,7 +25,7 @@ mod system;
 mod verify;
 
 pub use cache::{Kept, Warmed, keep, warm};
-pub use check::{Assessment, Reason, SUPERPAGE, Segment, Share, Size, SizeShare, check, percent};
+pub use check::{Assessment, Reason, SUPERPAGE, Segment, Share, Size, SizeShare, check, percent, text_bytes};
 pub use copying::{Memory, Request, copying_library, copying_works};
 pub use elf::{Arch, Kind};
 pub use error::Error;
@@ -33,6 +33,6 @@ pub use libraries::{elf_program, files_of, find_program};
 pub use links::{Advice, link_flags};
 pub use probe::{Backed, Backing, Probe, Tried, host_backing, probe};
 pub use process::{User, text_files, users};
-pub use rewrite::{Aligned, Writes, align, copy, unfinished};
+pub use rewrite::{Aligned, Writes, Written, align, align_or_copy, copy, unfinished};
 pub use system::{Found, find};
 pub use verify::{Cell, Text, Verification, own_superpage_bytes, verify};

@@ -55,27 +55,80 @@ pub struct Aligned {
 /// # Errors
 /// When the input is no program or library, cannot be rewritten safely, or the output cannot be written.
 pub fn align(input: &Path, output: &Path, fill: bool, writes: Writes) -> Result<Aligned, Error> {
-    let (file, headers) = opened(input)?;
-    refuse_privileged(input, &file)?;
-    let plan = align::plan(input, &file, &headers, fill)?;
-    let before = check::total(&headers, &file).eligible_bytes;
-    let text_bytes = headers.text_bytes();
-    let source =
-        Source { path: input, file: &file, patches: patches(input, &file, (&headers, &plan))?, plan };
-    write(&file, output, source.plan.headers.file_bytes, writes, |buffer, at| source.window(buffer, at))?;
-    let plan = &source.plan;
-    Ok(Aligned {
-        path: output.to_owned(),
-        text_bytes,
-        eligible_before: before,
-        eligible_bytes: plan.eligible_bytes,
-        eligible_pct: check::percent(plan.eligible_bytes, text_bytes),
-        filled_bytes: plan.filled_bytes,
-        growth_bytes: (plan.headers.file_bytes as i64).wrapping_sub(headers.file_bytes as i64),
-    })
+    Rewrite::planned(input, fill)?.write(input, output, writes)
 }
 
-/// Copies a file as it is.
+/// What [`align_or_copy()`] wrote.
+#[derive(Debug)]
+pub enum Written {
+    /// The file with other offsets.
+    Aligned(Aligned),
+    /// A copy: no more text would be eligible, or there is no text of 2 MiB.
+    Copied,
+    /// A copy: there is text of 2 MiB, but rewriting it is refused.
+    Refused(Error),
+}
+
+/// Rewrites a file as [`align()`] does where that makes more text eligible, and copies it as [`copy()`] does elsewhere.
+///
+/// # Errors
+/// When the input cannot be read or the output cannot be written.
+pub fn align_or_copy(input: &Path, output: &Path, fill: bool, writes: Writes) -> Result<Written, Error> {
+    let written = match Rewrite::planned(input, fill) {
+        Ok(rewrite) if rewrite.plan.eligible_bytes > rewrite.eligible_before => {
+            return rewrite.write(input, output, writes).map(Written::Aligned);
+        }
+        Err(refused @ Error::Refused { .. }) if check::text_bytes(input)? >= SUPERPAGE => {
+            Written::Refused(refused)
+        }
+        Ok(_) | Err(Error::NotAProgram { .. } | Error::Damaged { .. } | Error::Refused { .. }) => {
+            Written::Copied
+        }
+        Err(error) => return Err(error),
+    };
+    copy(input, output, writes).map(|()| written)
+}
+
+/// A rewrite that is planned and not refused.
+struct Rewrite {
+    file: File,
+    headers: Headers,
+    plan: Plan,
+    eligible_before: u64,
+}
+
+impl Rewrite {
+    fn planned(input: &Path, fill: bool) -> Result<Rewrite, Error> {
+        let file = elf::open(input)?;
+        let headers = Headers::read(input, &file)?;
+        if let Some(reason) = privileges(input, &file)? {
+            return Err(Error::Refused { path: input.to_owned(), reason: reason.to_owned() });
+        }
+        let plan = align::plan(input, &file, &headers, fill)?;
+        let eligible_before = check::total(&headers, &file).eligible_bytes;
+        Ok(Rewrite { file, headers, plan, eligible_before })
+    }
+
+    fn write(self, input: &Path, output: &Path, writes: Writes) -> Result<Aligned, Error> {
+        let Rewrite { file, headers, plan, eligible_before } = self;
+        let text_bytes = headers.text_bytes();
+        let source =
+            Source { path: input, file: &file, patches: patches(input, &file, &headers, &plan)?, plan };
+        write(&file, output, source.plan.headers.file_bytes, writes, |buffer, at| source.window(buffer, at))?;
+        let plan = &source.plan;
+        Ok(Aligned {
+            path: output.to_owned(),
+            text_bytes,
+            eligible_before,
+            eligible_bytes: plan.eligible_bytes,
+            eligible_pct: check::percent(plan.eligible_bytes, text_bytes),
+            filled_bytes: plan.filled_bytes,
+            growth_bytes: (plan.headers.file_bytes as i64).wrapping_sub(headers.file_bytes as i64),
+        })
+    }
+}
+
+/// Copies the bytes of a file as they are, and its owner and mode as [`align()`] does: set-user-id bits go.
 ///
 /// # Errors
 /// When it is no regular file, cannot be read or cannot be written.
@@ -85,19 +138,6 @@ pub fn copy(input: &Path, output: &Path, writes: Writes) -> Result<(), Error> {
     write(&file, output, about.len(), writes, |buffer, at| {
         file.read_exact_at(buffer, at).map_err(|source| Error::Read { path: input.to_owned(), source })
     })
-}
-
-fn opened(path: &Path) -> Result<(File, Headers), Error> {
-    let file = elf::open(path)?;
-    let headers = Headers::read(path, &file)?;
-    Ok((file, headers))
-}
-
-fn refuse_privileged(path: &Path, file: &File) -> Result<(), Error> {
-    match privileges(path, file)? {
-        Some(reason) => Err(Error::Refused { path: path.to_owned(), reason: reason.to_owned() }),
-        None => Ok(()),
-    }
 }
 
 /// What a file's programs may more than those who start them, and what to do before it is rewritten.
@@ -178,7 +218,7 @@ fn slice(buffer: &mut [u8], range: std::ops::Range<u64>) -> &mut [u8] {
 }
 
 /// The tables of the output: as in the input but for offsets, sizes of filled segments, and alignments.
-fn patches(path: &Path, file: &File, (old, plan): (&Headers, &Plan)) -> Result<Vec<Patch>, Error> {
+fn patches(path: &Path, file: &File, old: &Headers, plan: &Plan) -> Result<Vec<Patch>, Error> {
     let new = &plan.headers;
     let read = |at: u64, count: usize| {
         let mut bytes = vec![0; count];

@@ -52,8 +52,12 @@ pub struct ContextLedger {
     pub truncated_bytes: u64,
 }
 
+/// Of [`ContextLedger::pairs`] the first ones: the samples, then what became of each of them.
+const OF_SAMPLES: usize = 8;
+
 impl ContextLedger {
-    fn pairs(&mut self) -> [(&mut u64, &'static str); 20] {
+    /// All counts with their words, which those lack that [`ContextLedger::lines`] does not list.
+    fn pairs(&mut self) -> [(&mut u64, &'static str); 22] {
         [
             (&mut self.samples, ""),
             (&mut self.unwound, "unwound"),
@@ -81,14 +85,14 @@ impl ContextLedger {
             (&mut self.folded_contexts, "contexts too many, counted without context"),
             (&mut self.ranges, ""),
             (&mut self.ranges_in_context, ""),
+            (&mut self.lost, "that the kernel could not deliver"),
+            (&mut self.truncated_bytes, ""),
         ]
     }
 
     /// Adds another ledger.
     pub fn add(&mut self, other: &ContextLedger) {
         let mut other = other.clone();
-        self.lost = self.lost.saturating_add(other.lost);
-        self.truncated_bytes = self.truncated_bytes.saturating_add(other.truncated_bytes);
         for ((sum, _), (count, _)) in self.pairs().into_iter().zip(other.pairs()) {
             *sum = sum.saturating_add(*count);
         }
@@ -96,15 +100,9 @@ impl ContextLedger {
 
     /// Whether every sample is accounted for.
     pub fn balances(&self) -> bool {
-        let unused = [
-            self.other_process,
-            self.without_chain,
-            self.without_branches,
-            self.outside,
-            self.incomplete_frame,
-            self.malformed,
-        ];
-        unused.iter().fold(self.unwound, |sum, count| sum.saturating_add(*count)) == self.samples
+        let mut own = self.clone();
+        let fates = own.pairs().into_iter().take(OF_SAMPLES).skip(1);
+        fates.fold(0u64, |sum, (count, _)| sum.saturating_add(*count)) == self.samples
     }
 
     /// The ledger in words, one fact a line; zeros are left out.
@@ -115,19 +113,16 @@ impl ContextLedger {
             if *count == 0 || words.is_empty() {
                 continue;
             }
-            if at < 8 {
+            if at < OF_SAMPLES {
                 let _ = write!(first, ", {count} {words}");
             } else {
                 rest.push(format!("{count} {words}"));
             }
         }
-        let mut lines = vec![first];
-        lines
-            .push(format!("{} ranges counted, {} of them in a context", self.ranges, self.ranges_in_context));
+        let ranges =
+            format!("{} ranges counted, {} of them in a context", self.ranges, self.ranges_in_context);
+        let mut lines = vec![first, ranges];
         lines.append(&mut rest);
-        if self.lost > 0 {
-            lines.push(format!("{} that the kernel could not deliver", self.lost));
-        }
         lines
     }
 }

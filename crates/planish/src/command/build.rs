@@ -139,7 +139,7 @@ impl Project {
             config.record.branches = if hardware { Branches::Hardware } else { Branches::Emulated };
         }
         let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
-        tools.nightly_rust = nightly_rust();
+        tools.rust_takes_z = rust_takes_z();
         if config.optimize.also.contains(&Alternative::Pgo) {
             tools.no_counters = missing_counters(&tools.cc);
         }
@@ -169,7 +169,7 @@ fn cpu_records_branches() -> bool {
 }
 
 /// Sample profiles are handed to rustc with `-Z`, which nightly builds take, and others with RUSTC_BOOTSTRAP=1.
-fn nightly_rust() -> bool {
+fn rust_takes_z() -> bool {
     std::process::Command::new("rustc").arg("-Zhelp").output().is_ok_and(|said| said.status.success())
 }
 

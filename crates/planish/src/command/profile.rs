@@ -61,6 +61,31 @@ pub struct Args {
     make: MakeArgs,
 }
 
+/// How a format stores a profile.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Storage {
+    /// Store hashes in place of names (extbinary)
+    #[arg(long)]
+    pub md5: bool,
+    /// Compress every section (extbinary)
+    #[arg(long)]
+    pub compress: bool,
+    /// Major version of the gcc that will read a gcov profile
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub gcc_version: u32,
+}
+
+impl Storage {
+    /// As the writer takes it.
+    pub fn options(self) -> WriteOptions {
+        WriteOptions {
+            names: if self.md5 { NameStorage::FixedHash } else { NameStorage::Plain },
+            compress: self.compress,
+            gcov: GcovVersion::for_gcc(self.gcc_version),
+        }
+    }
+}
+
 /// Arguments of making a profile.
 #[derive(Debug, clap::Args)]
 pub struct MakeArgs {
@@ -88,15 +113,8 @@ pub struct MakeArgs {
     /// Merge contexts with a smaller total into their functions [default: the smallest hot count; 0 keeps all]
     #[arg(long, value_name = "COUNT")]
     pub cold_context: Option<u64>,
-    /// Major version of the gcc that will read a gcov profile
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub gcc_version: u32,
-    /// Store hashes in place of names (extbinary)
-    #[arg(long)]
-    pub md5: bool,
-    /// Compress every section (extbinary)
-    #[arg(long)]
-    pub compress: bool,
+    #[command(flatten)]
+    pub storage: Storage,
     #[command(flatten)]
     pub selection: Selection,
     /// Where to write; `-` is standard output
@@ -116,7 +134,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let (Some(binary), Some(output)) = (&args.binary, &args.output) else {
         bail!("both --binary FILE and -o OUT are needed");
     };
-    if (args.md5 || args.compress) && args.format != ProfileFormat::Extbinary {
+    if (args.storage.md5 || args.storage.compress) && args.format != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --format extbinary; the other formats have neither");
     }
     let search =
@@ -152,10 +170,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
 
 /// Writes the profile in the format asked for.
 pub fn write(args: &MakeArgs, profile: &SampleProfile, output: &Path) -> anyhow::Result<()> {
-    let storage = if args.md5 { NameStorage::FixedHash } else { NameStorage::Plain };
-    let gcov = GcovVersion::for_gcc(args.gcc_version);
-    let options = WriteOptions { names: storage, compress: args.compress, gcov };
-    let bytes = format::write(profile, args.format.into(), &options)?;
+    let bytes = format::write(profile, args.format.into(), &args.storage.options())?;
     output::write_file(output, |out| out.write_all(&bytes).context("profile"))
 }
 

@@ -38,6 +38,13 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         counts.add(read(path, image, args, global)?);
     }
     let probes = recorded.read_probes()?;
+    if !global.quiet && !probes.is_empty() && !probes.iter().any(|probe| probe.kind.is_call()) {
+        eprintln!(
+            "warning: {}: has probes of blocks and none of calls, so each function stands without its callers; build it with -g1, \
+             since clang numbers only calls that have a line",
+            image.path().display()
+        );
+    }
     let options = AttributeOptions { threads: global.threads(), ..AttributeOptions::default() };
     let (mut profile, report) = attribute_contexts(image, &probes, &counts, &options)?;
     let cold = merge_cold_contexts(&mut profile, args.cold_context);
@@ -46,12 +53,10 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
     }
     write(args, &profile, output)?;
     if !global.quiet {
-        for (at, line) in counts.ledger.lines().iter().enumerate() {
-            eprintln!(
-                "{:>20}{} {line}",
-                if at == 0 { "samples" } else { "" },
-                if at == 0 { ":" } else { " " }
-            );
+        let mut heading = "samples:";
+        for line in counts.ledger.lines() {
+            eprintln!("{heading:>21} {line}");
+            heading = "";
         }
         eprintln!("{:>20}: {}", "contexts", in_words(&cold));
         super::aggregate::warn_of_cut(counts.ledger.truncated_bytes);
@@ -75,15 +80,17 @@ fn read(path: &Path, image: &Arc<Image>, args: &MakeArgs, global: &Global) -> an
     }
     let rules = counts::resolve::Rules::Profgen;
     let options = Options { rules, threads: global.threads(), pid: selection.pid, paths: false };
-    if path.is_dir() {
-        return Ok(contexts::of_recording(path, &perfdata::Input::open(path)?, image, options)?);
-    }
-    ensure!(
-        path.is_file(),
-        "{}: --contexts reads recordings twice and needs a file: a perf.data, or the text that perf script prints of it",
-        path.display()
-    );
-    match inputs::kind_of(path).with_context(|| path.display().to_string())? {
+    let kind = if path.is_dir() {
+        inputs::Kind::Recording
+    } else {
+        ensure!(
+            path.is_file(),
+            "{}: --contexts reads recordings twice and needs a file: a perf.data, or the text that perf script prints of it",
+            path.display()
+        );
+        inputs::kind_of(path).with_context(|| path.display().to_string())?
+    };
+    match kind {
         inputs::Kind::Recording => {
             Ok(contexts::of_recording(path, &perfdata::Input::open(path)?, image, options)?)
         }

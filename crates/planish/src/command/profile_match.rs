@@ -1,6 +1,6 @@
 //! `planish profile match`: the profile of an older source, carried over to a newer program, with a measure of the fit.
 
-use super::profile::ProfileFormat;
+use super::profile::{ProfileFormat, Storage};
 use super::profile_tools::{WriteArgs, print, read, write};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
@@ -39,15 +39,8 @@ pub struct MatchArgs {
     /// Format of the profile that is written [default: that of OLD]
     #[arg(long, value_enum)]
     pub profile_format: Option<ProfileFormat>,
-    /// Store hashes in place of names (extbinary)
-    #[arg(long)]
-    pub md5: bool,
-    /// Compress every section (extbinary)
-    #[arg(long)]
-    pub compress: bool,
-    /// Major version of the gcc that will read a gcov profile
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub gcc_version: u32,
+    #[command(flatten)]
+    pub storage: Storage,
     /// Where to write the profile that fits NEW; without it, only the measure is printed
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
@@ -70,18 +63,13 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
             tell(args, &report)?;
             bail!("{}: not written, no function is left: it is of another program", output.display());
         }
-        let as_it_is = args.profile_format.is_none() && !args.md5 && !args.compress;
+        let as_it_is = args.profile_format.is_none() && !args.storage.md5 && !args.storage.compress;
         if report.unchanged && as_it_is && args.input != Path::new("-") {
             let bytes = std::fs::read(&args.input).with_context(|| args.input.display().to_string())?;
             output::write_file(output, |out| Ok(out.write_all(&bytes)?))?;
         } else {
-            let how = WriteArgs {
-                format: args.profile_format,
-                md5: args.md5,
-                compress: args.compress,
-                gcc_version: args.gcc_version,
-                output: output.clone(),
-            };
+            let how =
+                WriteArgs { format: args.profile_format, storage: args.storage, output: output.clone() };
             write(&matched, &how, format)?;
         }
     }

@@ -1,5 +1,5 @@
 //! Whether a profile is made of pseudo probes or of lines, and where the probes are read from;
-//! and that the two kinds are not mixed.
+//! and that profiles of different kinds are not mixed.
 
 use super::profile::ProfileFormat;
 use anyhow::bail;
@@ -91,19 +91,30 @@ impl Binary {
     }
 }
 
-/// Lines and probe numbers look alike in a profile, and mean different places.
+/// Lines and probe numbers look alike in a profile, and mean different places. A context that one profile names and another
+/// has as a call inlined into its caller would stand there twice.
 pub fn refuse_mixture<'p>(
     profiles: impl Iterator<Item = (&'p SampleProfile, &'p PathBuf)>,
 ) -> anyhow::Result<()> {
     let (mut of_probes, mut of_lines) = (None, None);
+    let (mut by_context, mut by_function) = (None, None);
     for (profile, path) in profiles {
         *(if profile.is_probe_based() { &mut of_probes } else { &mut of_lines }) = Some(path);
+        *(if profile.context_sensitive { &mut by_context } else { &mut by_function }) = Some(path);
     }
     if let (Some(probes), Some(lines)) = (of_probes, of_lines) {
         bail!(
             "{} counts pseudo probes and {} lines; they cannot be put together, give profiles of one kind",
             probes.display(),
             lines.display()
+        );
+    }
+    if let (Some(contexts), Some(functions)) = (by_context, by_function) {
+        bail!(
+            "{} keeps calling contexts (--contexts full) and {} does not; they cannot be put together, make all of them \
+             with the same --contexts",
+            contexts.display(),
+            functions.display()
         );
     }
     Ok(())

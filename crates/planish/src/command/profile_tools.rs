@@ -1,13 +1,12 @@
 //! `planish profile show|merge|diff|trim|match`: what can be done with sample profiles that exist already.
 
-use super::profile::ProfileFormat;
+use super::profile::{ProfileFormat, Storage};
 use super::profile_match::{self, MatchArgs};
 use super::profile_probes::refuse_mixture;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::{Context, bail};
-use profile::format::gcov::GcovVersion;
-use profile::format::{self, NameStorage, WriteOptions};
+use profile::format;
 use profile::operations::{self, CUTOFFS, MergeReport, Trim};
 use profile::{FunctionProfile, Name, SampleProfile};
 use serde_json::json;
@@ -59,15 +58,8 @@ pub struct WriteArgs {
     /// Format of the result [default: that of the first input]
     #[arg(long, value_enum)]
     pub format: Option<ProfileFormat>,
-    /// Store hashes in place of names (extbinary)
-    #[arg(long)]
-    pub md5: bool,
-    /// Compress every section (extbinary)
-    #[arg(long)]
-    pub compress: bool,
-    /// Major version of the gcc that will read a gcov profile
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub gcc_version: u32,
+    #[command(flatten)]
+    pub storage: Storage,
     /// Where to write; `-` is standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
@@ -198,13 +190,8 @@ pub(super) fn write(
     if profile.functions.is_empty() {
         bail!("{}: not written, no function is left; loosen what is removed", args.output.display());
     }
-    let options = WriteOptions {
-        names: if args.md5 { NameStorage::FixedHash } else { NameStorage::Plain },
-        compress: args.compress,
-        gcov: GcovVersion::for_gcc(args.gcc_version),
-    };
     let format = args.format.map_or(input_format, Into::into);
-    let bytes = format::write(profile, format, &options)?;
+    let bytes = format::write(profile, format, &args.storage.options())?;
     output::write_file(&args.output, |out| Ok(out.write_all(&bytes)?))
 }
 

@@ -18,7 +18,7 @@ use image::{Image, ImageAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::{canonical_name, is_ambiguous};
-use super::probes::{ENTRY, NO_PROBE, entered, location};
+use super::probes::{ENTRY, NO_PROBE, begin, complete, ensure_enough, entered, location};
 use super::{AttributeError, AttributeOptions, AttributeReport};
 use crate::context::{Context, Frame};
 use crate::operations::add_function;
@@ -38,31 +38,13 @@ pub fn attribute_contexts(
     counts: &ContextCounts,
     options: &AttributeOptions,
 ) -> Result<(SampleProfile, AttributeReport), AttributeError> {
-    if probes.is_empty() {
-        return Err(AttributeError::NoProbes { path: image.path().to_owned() });
-    }
-    let mut report = AttributeReport {
-        from_branches: true,
-        from_probes: true,
-        unplaced_functions: probes.unplaced_functions(),
-        conflicting_descriptors: probes.conflicting_descriptors(),
-        ..AttributeReport::default()
-    };
+    let mut report = begin(image, probes)?;
     let mut builder = Builder::new(image, probes);
     for context in counts.contexts() {
         builder.add(context, &mut report);
     }
-    let enough = report.matched.saturating_mul(100) >= report.counted * u128::from(options.least_matched_pct);
-    if !enough || report.matched == 0 {
-        return Err(AttributeError::few_probed(image, &report));
-    }
-    let (mut profile, initializers) = builder.finish();
-    report.initializers = initializers;
-    report.functions = profile.functions.len() as u64;
-    if profile.functions.is_empty() {
-        return Err(AttributeError::few_probed(image, &report));
-    }
-    profile.fs_discriminators = image.kernel_symbol("__llvm_fs_discriminator__").is_some();
+    ensure_enough(image, &report, options)?;
+    let profile = complete(image, builder.finish(), &mut report)?;
     Ok((profile, report))
 }
 

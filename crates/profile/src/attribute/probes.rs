@@ -43,9 +43,7 @@ pub fn attribute_probes(
     counts: &ImageCounts,
     options: &AttributeOptions,
 ) -> Result<(SampleProfile, AttributeReport), AttributeError> {
-    if probes.is_empty() {
-        return Err(AttributeError::NoProbes { path: image.path().to_owned() });
-    }
+    let mut report = begin(image, probes)?;
     if options.source == CountSource::Samples || !counts.has_branches() {
         let samples = counts.sample_total();
         return Err(if samples == 0 {
@@ -54,19 +52,9 @@ pub fn attribute_probes(
             AttributeError::ProbesNeedBranches { path: counts.path.clone(), samples }
         });
     }
-    let mut report = AttributeReport {
-        from_branches: true,
-        from_probes: true,
-        unplaced_functions: probes.unplaced_functions(),
-        conflicting_descriptors: probes.conflicting_descriptors(),
-        ..AttributeReport::default()
-    };
     let functions = Functions::of(probes);
     let executed = code::of_ranges(image, counts, &functions, options, &mut report);
-    let enough = report.matched.saturating_mul(100) >= report.counted * u128::from(options.least_matched_pct);
-    if !enough || report.matched == 0 {
-        return Err(AttributeError::few_probed(image, &report));
-    }
+    ensure_enough(image, &report, options)?;
     let mut builder = Builder::new(probes);
     builder.add_probes(&executed, &mut report);
     for branch in &counts.branches {
@@ -79,13 +67,7 @@ pub fn attribute_probes(
             report.calls_without_probe += u128::from(branch.count);
         }
     }
-    let (mut profile, initializers) = builder.finish();
-    report.initializers = initializers;
-    report.functions = profile.functions.len() as u64;
-    if profile.functions.is_empty() {
-        return Err(AttributeError::few_probed(image, &report));
-    }
-    profile.fs_discriminators = image.kernel_symbol("__llvm_fs_discriminator__").is_some();
+    let mut profile = complete(image, builder.finish(), &mut report)?;
     if options.symbol_list {
         let names = probes.descriptors().iter().map(|descriptor| canonical_name(&descriptor.name).to_owned());
         profile.symbol_list = names.collect();
@@ -93,6 +75,52 @@ pub fn attribute_probes(
         profile.symbol_list.dedup();
     }
     Ok((profile, report))
+}
+
+/// Begins the report on an image with probes.
+///
+/// # Errors
+/// When it has none.
+pub(super) fn begin(image: &Image, probes: &Probes) -> Result<AttributeReport, AttributeError> {
+    if probes.is_empty() {
+        return Err(AttributeError::NoProbes { path: image.path().to_owned() });
+    }
+    Ok(AttributeReport {
+        from_branches: true,
+        from_probes: true,
+        unplaced_functions: probes.unplaced_functions(),
+        conflicting_descriptors: probes.conflicting_descriptors(),
+        ..AttributeReport::default()
+    })
+}
+
+/// # Errors
+/// When too little of the counts falls into functions with probes.
+pub(super) fn ensure_enough(
+    image: &Image,
+    report: &AttributeReport,
+    options: &AttributeOptions,
+) -> Result<(), AttributeError> {
+    let enough = report.matched.saturating_mul(100) >= report.counted * u128::from(options.least_matched_pct);
+    if enough && report.matched > 0 { Ok(()) } else { Err(AttributeError::few_probed(image, report)) }
+}
+
+/// Completes a profile of probes; `initializers` is what had to be left out of it.
+///
+/// # Errors
+/// When no function is left.
+pub(super) fn complete(
+    image: &Image,
+    (mut profile, initializers): (SampleProfile, u64),
+    report: &mut AttributeReport,
+) -> Result<SampleProfile, AttributeError> {
+    report.initializers = initializers;
+    report.functions = profile.functions.len() as u64;
+    if profile.functions.is_empty() {
+        return Err(AttributeError::few_probed(image, report));
+    }
+    profile.fs_discriminators = image.kernel_symbol("__llvm_fs_discriminator__").is_some();
+    Ok(profile)
 }
 
 /// All code of each function with probes, split-off parts included.

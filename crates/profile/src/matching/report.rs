@@ -39,7 +39,7 @@ pub struct Samples {
     pub stayed: u128,
     /// At another location of their function, or in a call that was inlined at another location.
     pub moved: u128,
-    /// Dropped: of functions that the program does not have.
+    /// Dropped: of functions that the program does not have, also where they were inlined.
     pub of_gone: u128,
     /// Dropped: of functions that could be one of several.
     pub of_ambiguous: u128,
@@ -127,7 +127,10 @@ impl MatchReport {
         let all = names.found + names.renamed + names.ambiguous + names.gone;
         let (before, after) = self.with_code_pct();
         let mut lines = vec![
-            format!("{all} functions: {} found, {} renamed, {} gone", names.found, names.renamed, names.gone),
+            format!(
+                "{all} functions on their own: {} found, {} renamed, {} gone",
+                names.found, names.renamed, names.gone
+            ),
             format!(
                 "{:.1} % of {} samples carried over: {:.1} % stayed, {:.1} % moved",
                 self.carried_pct(),
@@ -159,7 +162,7 @@ impl MatchReport {
             "functions of which no call was found again but every location has code, left as they are",
         );
         add(verdicts.lost.into(), "functions of which no call was found again, dropped");
-        add(samples.of_gone, "samples dropped: of functions that are gone");
+        add(samples.of_gone, "samples dropped: of functions that are gone, inlined copies of such included");
         add(samples.of_ambiguous, "samples dropped: of functions that could be one of several");
         add(samples.of_lost, "samples dropped: of functions of which no call was found again");
         add(samples.of_removed_lines, "samples dropped: of lines that were removed");

@@ -223,7 +223,7 @@ fn dot(told: &Told<'_>) -> String {
 }
 
 /// Prints what a build holds.
-pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
+pub fn summary(analysis: &Analysis, shape: Shape, quiet: bool) -> anyhow::Result<()> {
     let mut reasons: BTreeMap<&Reason, usize> = BTreeMap::new();
     for edge in analysis.graph.edges() {
         *reasons.entry(&edge.reason).or_default() += 1;
@@ -255,7 +255,7 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
             "functions": analysis.graph.nodes().len(), "ties": reasons, "object_files_by_source": covered,
             "closures": closures,
             "disagreements": disagreements.iter().map(disagreement).collect::<Vec<_>>(),
-            "skipped": skipped_json(analysis),
+            "skipped": skipped_json(analysis), "may_be_stale": files_json(&analysis.doubts),
         });
         println!("{told:#}");
         return Ok(());
@@ -283,7 +283,9 @@ pub fn summary(analysis: &Analysis, shape: Shape) -> anyhow::Result<()> {
     if disagreements.len() > 20 {
         println!("  … all with --format json");
     }
-    notes(analysis, &Touched::default());
+    if !quiet {
+        notes(analysis, &Touched::default());
+    }
     Ok(())
 }
 
@@ -308,17 +310,9 @@ pub fn notes(analysis: &Analysis, touched: &Touched) {
              it; types, macros and data between functions are not told apart"
         );
     }
-    for doubt in analysis.doubts.iter().take(NOTES) {
-        eprintln!("planish: {} may be stale: {}", doubt.path.display(), doubt.reason);
-    }
+    left_out(analysis);
     if analysis.graph.nodes().all(|(_, node)| !node.has_code) {
         eprintln!("planish: no object here has symbols of functions; is this build stripped?");
-    }
-    for skipped in analysis.skipped.iter().take(NOTES) {
-        eprintln!("planish: {} left out: {}", skipped.path.display(), skipped.reason);
-    }
-    if let Some(more) = analysis.skipped.len().checked_sub(NOTES).filter(|more| *more > 0) {
-        eprintln!("planish: {more} more files left out; see --format json");
     }
     let dumps = Source::ALL.iter().zip(analysis.covered);
     let has = |wanted: &[Source]| dumps.clone().any(|(source, units)| wanted.contains(source) && units > 0);
@@ -327,6 +321,18 @@ pub fn notes(analysis: &Analysis, touched: &Touched) {
             "planish: no dumps of the compiler: build with gcc -fdump-ipa-clones -fdump-ipa-icf-details or clang \
              -fsave-optimization-record to see what debug information does not show"
         );
+    }
+}
+
+/// Says on standard error which files were not used, and which may be of another build.
+pub fn left_out(analysis: &Analysis) {
+    for (files, what) in [(&analysis.doubts, "may be stale"), (&analysis.skipped, "left out")] {
+        for file in files.iter().take(NOTES) {
+            eprintln!("planish: {} {what}: {}", file.path.display(), file.reason);
+        }
+        if let Some(more) = files.len().checked_sub(NOTES).filter(|more| *more > 0) {
+            eprintln!("planish: {more} more files {what}; planish clones BUILD_DIR --format json names all");
+        }
     }
 }
 

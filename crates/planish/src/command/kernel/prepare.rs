@@ -53,8 +53,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let found = standing(&tree)?;
     let name = args.tree.display();
     let (changes, word, sentence): (&[FileChange], _, _) = match (&found, args.revert) {
-        (Standing::Plain { prepare, known }, false) => {
-            if *known == Known::Untried && !global.quiet {
+        (Standing::Plain { prepare }, false) => {
+            if tree.version.known() == Some(Known::Untried) && !global.quiet {
                 eprintln!(
                     "planish: warning: the edits fit Linux {}, but were not tried on any tree of 6.6",
                     tree.version

@@ -79,7 +79,7 @@ fn unit(args: &Args) -> anyhow::Result<u8> {
         let path = std::fs::canonicalize(what)
             .with_context(|| format!("{what}: a unit holds files, so give a file that exists"))?;
         // What is no program would be tried again every few seconds for ever.
-        superpages::check(&path)?;
+        superpages::text_bytes(&path)?;
         words.push(path.display().to_string());
     }
     let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
@@ -101,10 +101,8 @@ fn quoted(word: &str) -> String {
     for c in word.chars() {
         match c {
             '%' | '$' => text.extend([c, c]),
-            '"' | '\\' => text.extend(['\\', c]),
-            '\n' => text.push_str("\\n"),
-            '\t' => text.push_str("\\t"),
-            '\r' => text.push_str("\\r"),
+            // systemd knows the same escapes of these as Rust.
+            '"' | '\\' | '\n' | '\t' | '\r' => text.extend(c.escape_default()),
             _ => text.push(c),
         }
     }

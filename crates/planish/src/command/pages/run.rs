@@ -96,8 +96,10 @@ fn copied(
         }
         other => other?,
     };
-    let texts = files.iter().filter_map(|file| superpages::check(file).ok()).map(|found| found.text_bytes);
-    if !texts.clone().any(|bytes| bytes >= superpages::SUPERPAGE) {
+    // The dynamic linker says by itself which library it cannot read.
+    let large =
+        |file: &PathBuf| superpages::text_bytes(file).is_ok_and(|bytes| bytes >= superpages::SUPERPAGE);
+    if !files.iter().any(large) {
         eprintln!(
             "planish: neither {} nor its libraries have text for a superpage (2 MiB)",
             program.display()
