@@ -107,20 +107,41 @@ fn perf_lists_the_events_by_the_names_and_settings_that_were_asked_for() {
     assert!(perf(dir.path(), &["evlist", "-g"]).contains("{cpu-clock,page-faults}"));
 }
 
+/// A program whose functions all keep frame pointers, which works three calls below `main`; `None`, with a note, without a compiler.
+fn nested(dir: &Path) -> Option<std::path::PathBuf> {
+    let output = dir.join("nested");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/nested.c");
+    let flags = ["-O0", "-fno-omit-frame-pointer", "-o"];
+    match Command::new("cc").args(flags).arg(&output).arg(source).output() {
+        Ok(done) if done.status.success() => Some(output),
+        Ok(done) => panic!("{}", text(&done.stderr)),
+        Err(why) => {
+            eprintln!("skipped: cc: {why}");
+            None
+        }
+    }
+}
+
 #[test]
 fn call_graphs_lead_back_to_the_beginning() {
     let dir = tempfile::tempdir().unwrap();
+    let Some(program) = nested(dir.path()) else { return };
     let both = ["-g", "--call-graph", "dwarf,4096"];
     for how in [&["-g"][..], &["--call-graph", "fp"], &["--call-graph", "dwarf,4096"], &both] {
         let options = [&["-e", "cpu-clock:u"], how].concat();
-        if recorded(dir.path(), &options, &BUSY).is_none() {
+        if recorded(dir.path(), &options, &["--", program.to_str().unwrap()]).is_none() {
             return;
         }
-        let script = perf(dir.path(), &["script", "-F", "ip"]);
-        // One line a frame, and an empty one behind each sample.
-        let frames = script.lines().filter(|line| !line.is_empty()).count();
-        let samples = script.lines().filter(|line| line.is_empty()).count();
-        assert!(samples > 0 && frames > samples, "{how:?}: {frames} frames of {samples} samples");
+        let script = perf(dir.path(), &["script", "-F", "ip,sym"]);
+        // A sample is a paragraph of one line a frame, the innermost first.
+        let samples: Vec<&str> = script.split("\n\n").filter(|lines| lines.contains("innermost")).collect();
+        let callers = ["innermost", "inner", "middle", "main"];
+        let whole = samples.iter().filter(|lines| {
+            let names = lines.lines().filter_map(|line| line.split_whitespace().nth(1));
+            names.filter(|name| callers.contains(name)).eq(callers)
+        });
+        let whole = whole.count();
+        assert!(samples.len() > 5 && whole * 10 > samples.len() * 9, "{how:?}: {whole} of {}", samples.len());
     }
 }
 
