@@ -109,7 +109,7 @@ impl Step {
 }
 
 /// A word as a shell takes it literally.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%{}".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -65,13 +65,8 @@ pub struct Checked {
 
 /// Looks at the build in this directory.
 pub fn check(build: &Path) -> Result<Checked, Error> {
-    let mut compilations = Vec::new();
-    collect(build, 0, &mut compilations)?;
-    if compilations.is_empty() {
-        return Err(Error::NoBuild { path: build.to_owned() });
-    }
+    let compilations = compilations(build)?;
     let config = Config::read(&build.join(".config"))?;
-    compilations.sort_by(|a, b| a.object.cmp(&b.object));
     let (autofdo, propeller) = (config.is_on(AUTOFDO), config.is_on(PROPELLER));
     let areas = Area::ALL.iter().filter_map(|area| of_area(*area, &compilations, autofdo, propeller));
     let areas: Vec<AreaFound> = areas.collect();
@@ -83,6 +78,17 @@ pub fn check(build: &Path) -> Result<Checked, Error> {
         wrong.extend(of_vmlinux(linked, autofdo || propeller, maps));
     }
     Ok(Checked { autofdo, propeller, areas, linked, wrong })
+}
+
+/// How each C object of a build was compiled, sorted by name.
+pub(crate) fn compilations(build: &Path) -> Result<Vec<Compilation>, Error> {
+    let mut compilations = Vec::new();
+    collect(build, 0, &mut compilations)?;
+    if compilations.is_empty() {
+        return Err(Error::NoBuild { path: build.to_owned() });
+    }
+    compilations.sort_by(|a, b| a.object.cmp(&b.object));
+    Ok(compilations)
 }
 
 /// All compilations below a directory; links to directories are not followed.

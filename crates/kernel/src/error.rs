@@ -186,6 +186,25 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// A profile or a layout is not of this build.
+    #[error(
+        "{path}: only {per_cent} % of its {what} belong to functions of this build: it is of another tree or another \
+         configuration. Record a kernel of this build and make it anew"
+    )]
+    ForeignProfile {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for: samples or functions.
+        what: &'static str,
+        /// How many of a hundred were found.
+        per_cent: u32,
+    },
+    /// make cannot take this name.
+    #[error("{path}: make cannot take a name with blanks, quotes, `$`, `#` or `\\` in it; build elsewhere")]
+    Path {
+        /// The name.
+        path: PathBuf,
+    },
 }
 
 impl Error {

@@ -2,7 +2,8 @@
 //! configuration needs, and check in a build what the options did.
 //!
 //! Linux has `AUTOFDO_CLANG` and `PROPELLER_CLANG` since 6.13. [`prepare::standing`] says what gives them to an older tree,
-//! as values; [`write::write`] makes it so, [`patch::unified`] prints it. Nothing here prints or runs a program.
+//! as values; [`write::write`] makes it so, [`patch::unified`] prints it. [`make::Request`] says with which variables a build uses a profile or a
+//! layout, and [`objects`] which objects it is for. Nothing here prints or runs a program.
 
 pub mod anchor;
 pub mod check;
@@ -10,6 +11,8 @@ pub mod command;
 pub mod config;
 pub mod edits;
 mod error;
+pub mod make;
+pub mod objects;
 pub mod patch;
 pub mod prepare;
 pub mod requirements;

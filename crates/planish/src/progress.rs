@@ -55,3 +55,44 @@ impl Drop for Bytes {
         }
     }
 }
+
+/// A clock with the line that something said last.
+pub struct Ticker {
+    label: String,
+    enabled: bool,
+    began: Instant,
+    bar: OnceLock<ProgressBar>,
+}
+
+impl Ticker {
+    /// Never drawn where `quiet` or where standard error is no terminal.
+    pub fn new(label: &str, quiet: bool) -> Ticker {
+        let enabled = !quiet && std::io::stderr().is_terminal();
+        Ticker { label: label.to_owned(), enabled, began: Instant::now(), bar: OnceLock::new() }
+    }
+
+    /// Shows what was said, in one line.
+    pub fn tell(&self, line: &str) {
+        const WIDTH: usize = 60;
+        if self.enabled && self.began.elapsed() > PATIENCE {
+            let bar = self.bar.get_or_init(|| self.draw());
+            bar.set_message(line.trim().chars().filter(|c| !c.is_control()).take(WIDTH).collect::<String>());
+        }
+    }
+
+    fn draw(&self) -> ProgressBar {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{prefix} {elapsed} {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_prefix(self.label.clone());
+        bar
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}

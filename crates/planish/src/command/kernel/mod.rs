@@ -1,5 +1,6 @@
 //! `planish kernel`: Linux trees that are built after a profile.
 
+mod build;
 mod check;
 mod config;
 mod prepare;
@@ -39,6 +40,8 @@ enum Tool {
     Config(config::Args),
     /// Check in a build that the flags are where they belong
     Check(check::Args),
+    /// Build a kernel, with a profile or a layout for the objects that it speaks of
+    Build(build::Args),
 }
 
 /// Runs the command.
@@ -47,5 +50,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Prepare(args) => prepare::run(args, global),
         Tool::Config(args) => config::run(args, global),
         Tool::Check(args) => check::run(args, global),
+        Tool::Build(args) => build::run(args, global),
     }
 }

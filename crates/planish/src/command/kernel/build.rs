@@ -1,0 +1,343 @@
+//! `planish kernel build`: run make with a profile or a layout, for the objects that it speaks of.
+
+use crate::cli::{FINE, Format, Global};
+use crate::output;
+use crate::progress;
+use anyhow::{Context, bail};
+use kernel::config::Config;
+use kernel::make::{self, Request, Variables};
+use kernel::objects::{Chosen, FunctionsOfObjects, functions_of_objects};
+use kernel::requirements::{Purpose, Weight, unmet};
+use kernel::tree::{AUTOFDO, PROPELLER, Tree};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Build a kernel, with a profile or a layout where one is given.
+///
+/// Runs make in a build directory that has a .config. With a profile or a layout only the objects are built anew that hold
+/// samples or laid out functions, and both are copied into the build under names with a hash of their content, since the
+/// kernel's build compiles again when a command changes and not when a profile does. A profile that does not belong to the
+/// build is refused. make's output goes to planish/make.log in the build directory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish kernel build linux-6.12 --build out                           # out/.config is there: a kernel to record
+  planish kernel build linux-6.12 --build out --profile kernel.afdo --first-round
+  planish kernel build linux-6.12 --build out --profile second.afdo --layout kernel
+  planish kernel build linux-6.12 --build out --dry-run --profile kernel.afdo      # print the command of make
+
+Exit codes: 0 fine, 2 wrong usage or input, or make failed.")]
+pub struct Args {
+    /// The top directory of the Linux sources, prepared
+    #[arg(value_name = "TREE")]
+    tree: PathBuf,
+    /// The directory of the build, with a .config; make's O= [default: TREE]
+    #[arg(long, value_name = "DIR")]
+    build: Option<PathBuf>,
+    /// The sample profile
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// The profile was recorded on a kernel built without one: its flow-sensitive discriminators are not used
+    #[arg(long, requires = "profile")]
+    first_round: bool,
+    /// Split cold parts from functions though no layout is given (PROPELLER_CLANG keeps them whole for the block map)
+    #[arg(long, requires = "profile")]
+    split: bool,
+    /// The layout: what `planish layout -o PREFIX` wrote
+    #[arg(long, value_name = "PREFIX")]
+    layout: Option<PathBuf>,
+    /// Build every object with the profile and the layout, not only those that they speak of
+    #[arg(long)]
+    whole: bool,
+    #[command(flatten)]
+    pub make: MakeArgs,
+    /// Print the command of make, run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Targets and further variables of make [default: bzImage vmlinux, and modules where the configuration has some]
+    #[arg(last = true, value_name = "MAKE")]
+    targets: Vec<String>,
+}
+
+/// How make is called.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MakeArgs {
+    /// make's LLVM=: the release of clang and lld [default: the newest from 19 on that is installed]
+    #[arg(long, value_name = "-N", allow_hyphen_values = true)]
+    pub llvm: Option<String>,
+    /// make's CC=, where it is more than the clang of --llvm, such as 'ccache clang-22'
+    #[arg(long, value_name = "COMMAND")]
+    pub cc: Option<String>,
+    /// How many jobs make runs [default: one per CPU]
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+}
+
+/// The oldest clang that both options work with.
+const OLDEST_CLANG: u32 = 19;
+/// The newest release whose name is looked for.
+const NEWEST_CLANG: u32 = 40;
+
+impl MakeArgs {
+    /// The value of LLVM=.
+    pub fn release(&self) -> anyhow::Result<String> {
+        if let Some(llvm) = &self.llvm {
+            return Ok(llvm.clone());
+        }
+        let path = std::env::var("PATH").unwrap_or_default();
+        let there = |name: &str| build::toolchain::locate(name, &path).is_some();
+        let newest = (OLDEST_CLANG..=NEWEST_CLANG)
+            .rev()
+            .find(|release| there(&format!("clang-{release}")) && there(&format!("ld.lld-{release}")));
+        match newest {
+            Some(release) => Ok(format!("-{release}")),
+            None if there("clang") && there("ld.lld") => Ok("1".to_owned()),
+            None => bail!(
+                "neither clang-{OLDEST_CLANG} and ld.lld-{OLDEST_CLANG} nor newer ones are in PATH; install clang and lld \
+                 (Debian: clang-22 lld-22), or name the release with --llvm=-N"
+            ),
+        }
+    }
+
+    /// The number of jobs.
+    pub fn jobs(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        self.jobs.map_or_else(all, std::num::NonZeroUsize::get)
+    }
+
+    /// The words of make before variables of profiles and targets.
+    pub fn words(&self, tree: &Path, build: &Path) -> anyhow::Result<Vec<String>> {
+        let text = |path: &Path| -> anyhow::Result<String> {
+            let full = std::path::absolute(path).with_context(|| path.display().to_string())?;
+            full.to_str()
+                .map(str::to_owned)
+                .with_context(|| format!("{}: the name is not UTF-8", full.display()))
+        };
+        let mut words = vec!["-C".to_owned(), text(tree)?];
+        if !is_same(tree, build) {
+            words.push(format!("O={}", text(build)?));
+        }
+        words.extend([format!("LLVM={}", self.release()?), "ARCH=x86_64".to_owned()]);
+        words.extend(self.cc.as_ref().map(|cc| format!("CC={cc}")));
+        words.push(format!("-j{}", self.jobs()));
+        Ok(words)
+    }
+}
+
+fn is_same(tree: &Path, build: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(tree).is_some() && real(tree) == real(build)
+}
+
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let build = args.build.as_ref().unwrap_or(&args.tree);
+    let config = configuration(&args.tree, build, args.layout.is_some())?;
+    let request = Request {
+        profile: args.profile.clone(),
+        first_round: args.first_round,
+        split: args.split,
+        layout: args.layout.clone(),
+        whole: args.whole,
+    };
+    let variables = variables(build, &request)?;
+    let mut words = args.make.words(&args.tree, build)?;
+    words.extend(variables.words.iter().cloned());
+    if args.targets.is_empty() {
+        words.extend(["bzImage", "vmlinux"].map(str::to_owned));
+        words.extend(config.is_on("MODULES").then(|| "modules".to_owned()));
+    } else {
+        words.extend(args.targets.iter().cloned());
+    }
+    let command = std::iter::once("make").chain(words.iter().map(String::as_str));
+    let command = command.map(build::step::quoted).collect::<Vec<_>>().join(" ");
+    if args.dry_run {
+        output::print(&(command + "\n"))?;
+        return Ok(FINE);
+    }
+    let log = build.join(make::DIRECTORY).join("make.log");
+    std::fs::create_dir_all(build.join(make::DIRECTORY)).with_context(|| build.display().to_string())?;
+    let made = run_make(&words, &command, &log, global)?;
+    match args.format {
+        Format::Json => output::print(&format!("{:#}\n", object(&command, &variables, &made, &log)))?,
+        Format::Text if !global.quiet => eprint!("{}", text(&variables, &made, &log)),
+        Format::Text => {}
+    }
+    Ok(FINE)
+}
+
+/// The configuration of a build, which must be one that profiles work with.
+fn configuration(tree: &Path, build: &Path, lays_out: bool) -> anyhow::Result<Config> {
+    let known = Tree::open(tree)?;
+    if let Some(lacking) = [AUTOFDO, PROPELLER].iter().find(|option| !known.offers(option)) {
+        bail!("{0}: has no option {lacking}; run first: planish kernel prepare {0}", tree.display());
+    }
+    let path = build.join(".config");
+    if !path.is_file() {
+        bail!(
+            "{}: there is no such file; configure the build first, for example with make LLVM=-22 O={} defconfig",
+            path.display(),
+            build.display()
+        );
+    }
+    let config = Config::read(&path)?;
+    let purpose = if lays_out { Purpose::Both } else { Purpose::Autofdo };
+    let unmet = unmet(&config, purpose).into_iter().filter(|needed| needed.weight == Weight::Must);
+    let must: Vec<String> = unmet.map(|needed| format!("{}: {}", needed.option, needed.why)).collect();
+    if !must.is_empty() {
+        bail!(
+            "{}: not a configuration for profiles: {}. `planish kernel config {} --check {}` says more",
+            path.display(),
+            must.join("; "),
+            tree.display(),
+            path.display()
+        );
+    }
+    Ok(config)
+}
+
+fn variables(build: &Path, request: &Request) -> anyhow::Result<Variables> {
+    if request.profile.is_none() && request.layout.is_none() {
+        return Ok(Variables::default());
+    }
+    let functions: FunctionsOfObjects = functions_of_objects(build).context(
+        "the objects with samples are looked for in a finished build; build once without a profile",
+    )?;
+    let samples = match &request.profile {
+        Some(path) => samples(path)?,
+        None => BTreeMap::new(),
+    };
+    Ok(make::variables(build, request, &functions, &samples)?)
+}
+
+/// Samples of a profile by function.
+fn samples(path: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
+    let name = || path.display().to_string();
+    let bytes = std::fs::read(path).with_context(name)?;
+    let profile = profile::format::read(&bytes).with_context(name)?;
+    if profile.has_hashes() {
+        bail!(
+            "{}: it has hashes in place of names, so its functions cannot be found; write it without --md5",
+            name()
+        );
+    }
+    let of = |f: &profile::FunctionProfile| Some((f.name.as_text()?.to_owned(), f.total));
+    Ok(profile.by_total().into_iter().filter_map(of).collect())
+}
+
+/// What make did.
+struct Made {
+    compiled: u64,
+    warnings: Vec<String>,
+    seconds: f64,
+}
+
+/// Lines of make's output that an error shows.
+const LAST_LINES: usize = 25;
+
+fn run_make(words: &[String], command: &str, log: &Path, global: &Global) -> anyhow::Result<Made> {
+    let began = std::time::Instant::now();
+    let mut log_file = File::create(log).with_context(|| log.display().to_string())?;
+    writeln!(log_file, "$ {command}").with_context(|| log.display().to_string())?;
+    // One stream, so that messages stand where they belong.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec make \"$@\" 2>&1", "make"]).args(words);
+    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run make")?;
+    let ticker = progress::Ticker::new("make", global.quiet);
+    let mut made = Made { compiled: 0, warnings: Vec::new(), seconds: 0.0 };
+    let mut last: VecDeque<String> = VecDeque::new();
+    if let Some(out) = child.stdout.take() {
+        for line in BufReader::new(out).split(b'\n') {
+            let line = line.context("cannot read what make prints")?;
+            let line = String::from_utf8_lossy(&line).into_owned();
+            writeln!(log_file, "{line}").with_context(|| log.display().to_string())?;
+            let word = line.split_whitespace().next().unwrap_or_default();
+            made.compiled += u64::from(word == "CC" || word == "AS");
+            if line.contains("warning:") {
+                made.warnings.push(line.clone());
+            }
+            ticker.tell(&line);
+            last.push_back(line);
+            if last.len() > LAST_LINES {
+                last.pop_front();
+            }
+        }
+    }
+    let status = child.wait().context("cannot wait for make")?;
+    made.seconds = began.elapsed().as_secs_f64();
+    drop(ticker);
+    if !status.success() {
+        let errors: Vec<&String> = last.iter().collect();
+        let full = errors.iter().any(|line| line.contains("No space left on device"));
+        let next = if full {
+            "the disk is full; make room and run this again"
+        } else {
+            "the whole output is in the log"
+        };
+        let tail = last.iter().map(|line| format!("  {line}\n")).collect::<String>();
+        bail!("make failed ({status}); {next}: {}\n{tail}", log.display());
+    }
+    Ok(made)
+}
+
+fn object(command: &str, variables: &Variables, made: &Made, log: &Path) -> Value {
+    let chosen = |chosen: &Option<Chosen>| {
+        chosen.as_ref().map(|chosen| {
+            json!({
+                "objects": chosen.objects.len(),
+                "of": chosen.of,
+                "samples": chosen.samples,
+                "samples_known": chosen.samples_known,
+                "samples_held": chosen.samples_held,
+            })
+        })
+    };
+    json!({
+        "schema": "planish-kernel-build",
+        "version": 1,
+        "command": command,
+        "profiled": chosen(&variables.profiled),
+        "laid_out": chosen(&variables.laid_out),
+        "compiled": made.compiled,
+        "warnings": made.warnings,
+        "seconds": made.seconds,
+        "log": log.display().to_string(),
+    })
+}
+
+fn text(variables: &Variables, made: &Made, log: &Path) -> String {
+    let mut lines = Vec::new();
+    if let Some(chosen) = &variables.profiled {
+        lines.push(format!(
+            "profile: for {} of {} objects, with {:.2} % of the samples that belong to this build; {:.1} % belong to none of \
+             its functions",
+            chosen.objects.len(),
+            chosen.of,
+            100.0 * chosen.samples_held as f64 / chosen.samples_known.max(1) as f64,
+            100.0 * (1.0 - chosen.known_share()),
+        ));
+    }
+    if let Some(chosen) = &variables.laid_out {
+        lines.push(format!(
+            "layout: {} functions in {} of {} objects",
+            chosen.samples_held,
+            chosen.objects.len(),
+            chosen.of
+        ));
+    }
+    lines.push(format!("make: {} files compiled in {:.0} s; {}", made.compiled, made.seconds, log.display()));
+    match made.warnings.as_slice() {
+        [] => {}
+        [first, ..] => {
+            lines.push(format!("warning: make printed {} warnings; the first: {first}", made.warnings.len()))
+        }
+    }
+    lines.join("\n") + "\n"
+}
