@@ -205,6 +205,25 @@ pub enum Error {
         /// The name.
         path: PathBuf,
     },
+    /// No compiler for the workload.
+    #[error("no C compiler for the workload: {tried} not found; install clang or gcc, or name one")]
+    NoCompiler {
+        /// The names, comma separated.
+        tried: String,
+    },
+    /// The workload does not compile or link.
+    #[error(
+        "{compiler} ({status}) could not make a static program of the workload: {said}; it needs the C library's headers \
+         and its static form libc.a (Debian and Ubuntu: libc6-dev, Fedora: glibc-static)"
+    )]
+    Workload {
+        /// The compiler.
+        compiler: String,
+        /// How it ended.
+        status: String,
+        /// The line of its messages that tells most, shortened.
+        said: String,
+    },
 }
 
 impl Error {

@@ -2,22 +2,31 @@
 //! configuration needs, and check in a build what the options did.
 //!
 //! Linux has `AUTOFDO_CLANG` and `PROPELLER_CLANG` since 6.13. [`prepare::standing`] says what gives them to an older tree,
-//! as values; [`write::write`] makes it so, [`patch::unified`] prints it. [`make::Request`] says with which variables a build uses a profile or a
-//! layout, and [`objects`] which objects it is for. Nothing here prints or runs a program.
+//! as values; [`write::write`] makes it so, [`patch::unified`] prints it. Nothing here prints.
+//!
+//! [`make::variables`] says with which variables a build uses a profile or a layout, and [`objects`] which objects it is
+//! for. [`workload::build`] compiles the programs that a kernel is trained and judged with, and makes an initramfs of
+//! them; [`console::Sections`] reads what they say. Only the compiler of the workload is a program that is run here.
 
 pub mod anchor;
 pub mod check;
 pub mod command;
 pub mod config;
+pub mod console;
 pub mod edits;
 mod error;
+<<<<<<< HEAD
 pub mod make;
 pub mod objects;
+=======
+pub mod initrd;
+>>>>>>> 6789b86 (A workload of our own for kernels: sections, initramfs, console)
 pub mod patch;
 pub mod prepare;
 pub mod requirements;
 mod text_order;
 pub mod tree;
+pub mod workload;
 pub mod write;
 
 pub use error::Error;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The first process of a guest: mounts, console, where the kernel lies, the sections, and the end of the machine.
+//
+// As `init --here` it is an ordinary program that runs the sections in a temporary directory, without privileges.
+
+#define _GNU_SOURCE
+#include "workload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void mount_at(const char *type, const char *path, const char *options)
+{
+    mkdir(path, 0755);
+    if (mount(type, path, type, 0, options) != 0)
+        say("planish: cannot mount %s: %s", path, strerror(errno));
+}
+
+static void set(const char *path, const char *value)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (!write_all(fd, value, strlen(value)))
+        say("planish: cannot write %s: %s", path, strerror(errno));
+    close(fd);
+}
+
+static void raise_loopback(void)
+{
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0)
+        say("planish: cannot bring up lo: %s", strerror(errno));
+    close(fd);
+}
+
+// Where the kernel's text lies, from /proc/kallsyms.
+static void say_text(void)
+{
+    FILE *symbols = fopen("/proc/kallsyms", "re");
+    char line[512], start[32] = "", end[32] = "";
+    if (!symbols)
+        return;
+    while ((!start[0] || !end[0]) && fgets(line, sizeof(line), symbols)) {
+        char address[32], name[256], type;
+        if (sscanf(line, "%31s %c %255s", address, &type, name) != 3)
+            continue;
+        if (strcmp(name, "_text") == 0)
+            strcpy(start, address);
+        else if (strcmp(name, "_etext") == 0)
+            strcpy(end, address);
+    }
+    fclose(symbols);
+    if (start[0] && end[0])
+        say("planish-text %s %s", start, end);
+}
+
+// The kernel's ELF notes, which hold its build ID.
+static void say_notes(void)
+{
+    unsigned char notes[4096];
+    char digits[2 * sizeof(notes) + 16] = "planish-notes ";
+    int fd = open("/sys/kernel/notes", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, notes, sizeof(notes));
+    close(fd);
+    if (size <= 0)
+        return;
+    size_t at = strlen(digits);
+    for (ssize_t index = 0; index < size; index++)
+        at += (size_t)sprintf(digits + at, "%02x", notes[index]);
+    digits[at++] = '\n';
+    write_all(STDOUT_FILENO, digits, at);
+}
+
+static void in_guest(void)
+{
+    mount_at("proc", "/proc", NULL);
+    mount_at("sysfs", "/sys", NULL);
+    // Without devtmpfs the two devices of the archive have to do.
+    mkdir("/dev", 0755);
+    mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
+    int console = open("/dev/console", O_RDWR);
+    if (console >= 0)
+        for (int fd = 0; fd <= 2; fd++)
+            dup2(console, fd);
+    if (console > 2)
+        close(console);
+    mount_at("tmpfs", "/tmp", "size=256m");
+    set("/proc/sys/kernel/kptr_restrict", "0");
+    set("/proc/sys/kernel/perf_event_paranoid", "-1");
+    raise_loopback();
+    say_text();
+    say_notes();
+    if (chdir("/tmp") != 0)
+        say("planish: cannot go to /tmp: %s", strerror(errno));
+}
+
+// The first process must not end: the kernel would panic.
+static void end_machine(void)
+{
+    sync();
+    reboot(RB_AUTOBOOT);
+    reboot(RB_POWER_OFF);
+    for (;;)
+        pause();
+}
+
+// The sections run in a child: should one crash or hang, the machine still ends in order.
+static void run_and_wait(void)
+{
+    pid_t worker = fork();
+    if (worker == 0)
+        _exit(run_sections(true));
+    int status = 0;
+    pid_t pid;
+    // Orphans of sections come to the first process too.
+    while ((pid = wait(&status)) != worker)
+        if (pid < 0 && errno != EINTR)
+            break;
+    if (pid != worker)
+        say("planish: failed 0 no process for the sections: %s", strerror(errno));
+    else if (WIFSIGNALED(status))
+        say("planish: failed 0 the process of the sections was ended by signal %d", WTERMSIG(status));
+}
+
+static int here(void)
+{
+    const char *chosen = getenv("TMPDIR");
+    const char *parent = chosen && *chosen ? chosen : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    char directory[256];
+    int size = snprintf(directory, sizeof(directory), "%s/planish-workload-XXXXXX", parent);
+    if (size < 0 || (size_t)size >= sizeof(directory) || !mkdtemp(directory) || chdir(directory) != 0) {
+        say("planish: cannot make a directory in %s: %s; set TMPDIR", parent, strerror(errno));
+        return 2;
+    }
+    say("planish: skipped 0 mounts, the network device, the kernel's addresses and the reboot");
+    int status = run_sections(false);
+    if (chdir("/") != 0 || rmdir(directory) != 0)
+        say("planish: %s was not removed: %s", directory, strerror(errno));
+    return status;
+}
+
+int main(int count, char **words)
+{
+    if (count > 1 && strcmp(words[1], "--exit") == 0)
+        return 0;
+    if (count > 2 && strcmp(words[1], "--filter") == 0)
+        return filter_main(words[2]);
+    if (count > 1 && strcmp(words[1], "--here") == 0)
+        return here();
+    if (getpid() != 1) {
+        say("usage: %s --here (or as the first process of a guest)", words[0]);
+        return 2;
+    }
+    in_guest();
+    run_and_wait();
+    end_machine();
+}
