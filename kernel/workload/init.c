@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void mount_at(const char *type, const char *path, const char *options)
@@ -44,6 +45,25 @@ static void raise_loopback(void)
     if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0)
         say("planish: cannot bring up lo: %s", strerror(errno));
     close(fd);
+}
+
+// In its first second a kernel may not trust its clock yet, and timers fire at ticks only; `tsc=reliable` on its command
+// line spares the wait.
+static void await_clock(void)
+{
+    static const char path[] = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    const struct timespec pause = {0, 50000000};
+    for (int tries = 0; tries < 60; tries++) {
+        char name[32] = "";
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t size = fd < 0 ? -1 : read(fd, name, sizeof(name) - 1);
+        close(fd);
+        if (size <= 0 || strncmp(name, "tsc-early", 9) != 0)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    // The timers change over at the tick after the clock.
+    nanosleep(&pause, NULL);
 }
 
 // Where the kernel's text lies, from /proc/kallsyms.
@@ -101,6 +121,7 @@ static void in_guest(void)
     set("/proc/sys/kernel/kptr_restrict", "0");
     set("/proc/sys/kernel/perf_event_paranoid", "-1");
     raise_loopback();
+    await_clock();
     say_text();
     say_notes();
     if (chdir("/tmp") != 0)

@@ -246,6 +246,21 @@ mod tests {
         assert_eq!(run.index_training, Some(5));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_lines_can_be_read(
+            lines in proptest::collection::vec("(planish: )?(begin|section|result|failed|index|end)? ?[ -~é]{0,20}", 0..40)
+        ) {
+            let mut run = Sections::default();
+            for line in &lines {
+                run.line(line);
+            }
+            let kept = run.sections().len() + run.notes().len() + run.unused;
+            proptest::prop_assert!(kept <= 2 * lines.len());
+            proptest::prop_assert!(run.sections().is_empty() || run.begun);
+        }
+    }
+
     #[test]
     fn a_console_without_end_fills_no_memory() {
         let mut run = said("planish: begin 1");

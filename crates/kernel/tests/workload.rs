@@ -164,6 +164,20 @@ fn the_table_numbers_training_and_held_out_sections_apart() {
 }
 
 #[test]
+fn the_document_lists_every_section_with_its_number() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel.md");
+    let text = std::fs::read_to_string(document).unwrap();
+    for (number, name) in table() {
+        let row = text.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
+        let numbers = row.unwrap_or_else(|| panic!("{name} is not in {document}")).split('|').nth(1).unwrap();
+        let mut ends = numbers.split([',', ' ']).filter_map(|word| word.parse::<u32>().ok());
+        let first = ends.next().unwrap();
+        let last = ends.last().unwrap_or(first);
+        assert!((first..=last).contains(&number), "{name} is {number}, {document} says {numbers}");
+    }
+}
+
+#[test]
 fn the_archive_is_read_by_cpio_and_the_same_each_time() {
     if program("cc").is_none() {
         return;
