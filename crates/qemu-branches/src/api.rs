@@ -30,6 +30,7 @@ pub enum Tb {}
 pub enum Insn {}
 
 pub type TranslateCallback = extern "C" fn(PluginId, *mut Tb);
+/// Also of single instructions.
 pub type BlockCallback = extern "C" fn(c_uint, *mut c_void);
 pub type VcpuCallback = extern "C" fn(PluginId, c_uint);
 pub type AtExitCallback = extern "C" fn(PluginId, *mut c_void);
@@ -45,6 +46,7 @@ pub const NO_REGISTERS: c_int = 0;
 pub struct Api {
     pub on_translate: unsafe extern "C" fn(PluginId, TranslateCallback),
     pub on_block: unsafe extern "C" fn(*mut Tb, BlockCallback, c_int, *mut c_void),
+    pub on_insn: unsafe extern "C" fn(*mut Insn, BlockCallback, c_int, *mut c_void),
     pub on_vcpu_start: unsafe extern "C" fn(PluginId, VcpuCallback),
     pub on_exit: unsafe extern "C" fn(PluginId, AtExitCallback, *mut c_void),
     pub on_syscall: unsafe extern "C" fn(PluginId, SyscallCallback),
@@ -78,6 +80,7 @@ pub fn load() -> Result<Api, &'static CStr> {
     Ok(Api {
         on_translate: function!(c"qemu_plugin_register_vcpu_tb_trans_cb"),
         on_block: function!(c"qemu_plugin_register_vcpu_tb_exec_cb"),
+        on_insn: function!(c"qemu_plugin_register_vcpu_insn_exec_cb"),
         on_vcpu_start: function!(c"qemu_plugin_register_vcpu_init_cb"),
         on_exit: function!(c"qemu_plugin_register_atexit_cb"),
         on_syscall: function!(c"qemu_plugin_register_vcpu_syscall_cb"),

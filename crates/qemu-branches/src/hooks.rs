@@ -3,7 +3,7 @@
 use crate::api::{self, Api, Insn, NO_REGISTERS, PluginId, QemuInfo, Tb};
 use crate::block::{Block, Guest};
 use crate::process::{self, Settings};
-use crate::{metrics, system, vcpu, watch};
+use crate::{metrics, sections, system, vcpu, watch};
 use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::OnceLock;
@@ -57,11 +57,14 @@ fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u
         _ => return Err(format!("guest {target:?} is not supported; x86_64 and aarch64 are")),
     };
     let settings = parse(arguments)?;
-    if let Some(metrics) = settings.metrics {
-        return metrics::install(id, guest, machine.is_some(), metrics);
-    }
-    if let Some(max_vcpus) = machine {
-        return system::install(id, guest, max_vcpus, settings);
+    match (settings.metrics.clone(), machine) {
+        (Some(metrics), Some(max_vcpus)) => return metrics::machine::install(id, guest, max_vcpus, metrics),
+        (None, Some(max_vcpus)) => return system::install(id, guest, max_vcpus, settings),
+        (_, None) if settings.sections.is_some() => {
+            return Err("from=LO,to=HI name sections of a machine's run, and this is a program".into());
+        }
+        (Some(metrics), None) => return metrics::install(id, guest, metrics),
+        (None, None) => {}
     }
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     let (count_only, call_chains) = (settings.count_only, settings.call_chains);
@@ -84,6 +87,7 @@ fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u
 /// Reads `name=value` arguments.
 fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
     let mut settings = Settings { period: 1000, ..Settings::default() };
+    let (mut from, mut to) = (None, None);
     for argument in arguments {
         let mut parts = argument.splitn(2, |byte| *byte == b'=');
         let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -99,6 +103,11 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
             b"comm" => settings.comm = value.to_vec(),
             b"count" => settings.count_only = value == b"on",
             b"chains" => settings.call_chains = value == b"on",
+            b"from" | b"to" => {
+                let text = String::from_utf8_lossy(value);
+                let number = text.parse().map_err(|_| format!("{text:?} is no section from 0 to 255"))?;
+                *(if name == b"from" { &mut from } else { &mut to }) = Some(number);
+            }
             b"period" => {
                 let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                 settings.period = number.filter(|period| (1..1 << 40).contains(period)).ok_or_else(|| {
@@ -108,7 +117,11 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
             _ => return Err(format!("unknown argument {:?}", String::from_utf8_lossy(argument))),
         }
     }
+    settings.sections = sections::range(from, to)?;
     if let Some(metrics) = &mut settings.metrics {
+        if settings.sections.is_some() {
+            return Err("metrics are counted in every section; from=LO,to=HI are for recording".into());
+        }
         metrics.geometry = settings.geometry;
         return Ok(settings);
     }
@@ -257,5 +270,10 @@ mod tests {
         let metrics = parse(&[b"metrics=/r", b"l1i=16K:4:64"]).unwrap().metrics.unwrap();
         assert_eq!((metrics.result.to_str(), metrics.geometry.l1i.ways), (Some("/r"), 4));
         assert!(parse(&[b"metrics=/r", b"l1i=17K"]).is_err());
+        let sections = parse(&[b"spool=/a", b"from=1", b"to=99"]).unwrap().sections;
+        assert_eq!(sections, Some(1..=99));
+        assert!(parse(&[b"spool=/a", b"from=1", b"to=256"]).is_err());
+        assert!(parse(&[b"spool=/a", b"from=1"]).is_err());
+        assert!(parse(&[b"metrics=/r", b"from=1", b"to=99"]).is_err());
     }
 }

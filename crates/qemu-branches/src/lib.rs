@@ -7,7 +7,10 @@
 //! whatever ends the program. The crate `record` turns the spool into a perf.data.
 //!
 //! With `metrics=FILE` it records nothing, and runs a model of the instruction caches and translation buffers beside
-//! the program instead (see `metrics`); the crate `code-metrics` drives that.
+//! the program, or a machine's kernel, instead (see `metrics`); the crate `code-metrics` drives that.
+//!
+//! A machine's programs may divide its run into sections by markers (see `sections`): with `from=LO,to=HI` only those
+//! sections are recorded, and metrics are counted per section.
 //!
 //! What is not recorded: a program that the guest starts with `execve` runs natively (its number is counted), and
 //! a signal handler's entry and return are no branches (they empty the stack).
@@ -18,12 +21,14 @@ mod chain;
 pub mod elf;
 pub mod geometry;
 mod hooks;
+mod kernel;
 mod lock;
 mod lru;
 pub mod maps;
 mod metrics;
 mod process;
 pub mod records;
+mod sections;
 pub mod spool;
 mod system;
 mod vcpu;

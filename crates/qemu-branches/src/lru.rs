@@ -22,6 +22,8 @@ struct Place {
 /// No key: addresses are shifted right, so none has all bits set.
 const NONE: u64 = u64::MAX;
 
+const EMPTY: Place = Place { key: NONE, used: 0 };
+
 /// Where a key stood when it was used last. Whoever uses a key again and again keeps one, and the usual access needs
 /// no search then. It may be wrong at any time.
 #[derive(Debug)]
@@ -43,13 +45,18 @@ impl Lru {
     /// An empty memory; `sets` is a power of two.
     pub fn new(sets: u64, ways: u32) -> Lru {
         let (ways, mask) = (ways as usize, sets.saturating_sub(1));
-        let empty = Place { key: NONE, used: 0 };
-        Lru { ways, mask, clock: 0, places: vec![empty; (mask as usize + 1) * ways] }
+        Lru { ways, mask, clock: 0, places: vec![EMPTY; (mask as usize + 1) * ways] }
     }
 
     /// True for [`Lru::absent`].
     pub fn is_absent(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Forgets all keys.
+    pub fn empty(&mut self) {
+        self.clock = 0;
+        self.places.fill(EMPTY);
     }
 
     /// Uses a key; true when it was there, else it takes the place of the set's least recently used one.

@@ -6,9 +6,11 @@
 //! byte, and a block within the line fetched last touches no model at all.
 //!
 //! The result file exists before; the plugin's first line there proves that it was loaded. When a process ends, and before it starts another program, it adds a line of JSON to the result file. The last line
-//! of a process counts.
+//! of a process counts. Of a machine only the kernel is simulated, and each section of its run has a line of its own
+//! (see [`machine`]).
 
 mod core;
+pub mod machine;
 mod result;
 
 use crate::api::{self, Api, NO_REGISTERS, PluginId, Tb};
@@ -16,9 +18,10 @@ use crate::block::{Block, Guest};
 use crate::geometry::Geometry;
 use crate::hooks::{self, numbers};
 use crate::watch;
-use core::Core;
+use core::{Core, Counters};
 pub use result::RESULT_BEGINS;
 use std::cell::UnsafeCell;
+use std::collections::BTreeSet;
 use std::ffi::{c_uint, c_void};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -74,11 +77,8 @@ unsafe fn cores() -> impl Iterator<Item = &'static mut Core> {
     (0..IN_USE.load(Ordering::Acquire)).filter_map(|index| unsafe { core_of(index as c_uint) })
 }
 
-/// Begins to simulate; `machine` when qemu emulates a machine and not a program.
-pub fn install(id: PluginId, guest: Guest, machine: bool, settings: Settings) -> Result<(), String> {
-    if machine {
-        return Err("metrics=FILE works for programs (qemu-user), not for machines".into());
-    }
+/// Looks qemu's functions up, and proves in the result file that the plugin was loaded.
+fn begin(settings: &Settings) -> Result<Api, String> {
     if !settings.result.is_absolute() {
         return Err("metrics=FILE needs an absolute path".into());
     }
@@ -86,6 +86,12 @@ pub fn install(id: PluginId, guest: Guest, machine: bool, settings: Settings) ->
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     result::append(&settings.result, RESULT_BEGINS)
         .map_err(|error| format!("cannot write {}: {error}", settings.result.display()))?;
+    Ok(api)
+}
+
+/// Begins to simulate a program.
+pub fn install(id: PluginId, guest: Guest, settings: Settings) -> Result<(), String> {
+    let api = begin(&settings)?;
     let global = GLOBAL.get_or_init(|| Global { api, guest, settings });
     // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever; the
     // functions at fork only use atomics, a lock and the forking thread's memory.
@@ -123,7 +129,7 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
 extern "C" fn before_block(index: c_uint, block: *mut c_void) {
     // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
     let (Some(core), block) = (unsafe { (core_of(index), &*block.cast::<Block>()) }) else { return };
-    core.enter(block);
+    core.enter::<false>(block);
 }
 
 #[allow(clippy::too_many_arguments)] // qemu fixes the prototype.
@@ -151,10 +157,16 @@ extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
 /// Adds this process's line to the result.
 fn publish(global: &Global, starts_program: bool) {
     let threads = THREADS.load(Ordering::Relaxed);
+    let mut counters = Counters::default();
+    let mut lines = BTreeSet::new();
     // SAFETY: at exit qemu stopped the virtual CPUs; before an execve other threads may run, whose counts are then
     // read as they are, and replaced by a later line or lost with the thread.
-    let cores: Vec<&Core> = unsafe { cores() }.map(|core| &*core).collect();
-    let line = result::line(&cores, threads, starts_program);
+    for core in unsafe { cores() } {
+        counters.add(&core.counters);
+        lines.extend(core.lines.iter().copied());
+    }
+    let who = ("process", u64::from(std::process::id()));
+    let line = result::line(who, threads, starts_program, &counters, &lines);
     if let Err(error) = result::append(&global.settings.result, &line) {
         eprintln!("planish plugin: {}: {error}", global.settings.result.display());
     }

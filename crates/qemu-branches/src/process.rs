@@ -7,6 +7,7 @@ use crate::records::{self, Mapping, Stamp};
 use crate::spool::{self, EVENT_ID, SpoolFile, Stream};
 use crate::vcpu;
 use std::cell::Cell;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -26,6 +27,8 @@ pub struct Settings {
     pub call_chains: bool,
     /// A machine is emulated: there is no process to tell of.
     pub machine: bool,
+    /// The sections of a machine's run that are recorded; all of it without.
+    pub sections: Option<RangeInclusive<u8>>,
     /// Compute layout metrics, record nothing.
     pub metrics: Option<metrics::Settings>,
     /// The caches of the simulated cores.

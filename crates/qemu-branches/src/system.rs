@@ -1,38 +1,34 @@
 //! Branch stacks of an emulated machine's kernel: what happens before the blocks of `qemu-system`.
 //!
-//! Only transfers from kernel code to kernel code are recorded; a block of a program empties the stack. The kernel is
-//! interrupted at any block's end, so a transfer counts only when the instruction before can make it: a direct branch
-//! to its encoded target, an indirect one to anything but the first instruction of an interrupt's or a fault's entry.
-//! Those entries are learnt: they are where the kernel turns up without any instruction that leads there.
+//! Only transfers from kernel code to kernel code are recorded (see [`crate::kernel`]); a block of a program empties
+//! the stack. With `from=LO,to=HI` only what the machine does in those sections is recorded (see [`crate::sections`]),
+//! and every marker empties all stacks.
+//!
+//! A sample's time is the number of taken branches that the machine recorded before it, as nanoseconds: the host's
+//! clock says nothing about the guest, and would make two recordings of the same run differ.
 
 use crate::api::{self, Api, NO_REGISTERS, PluginId, Tb};
-use crate::block::{ANYWHERE, Block, Guest, NO_BLOCK, NOWHERE};
-use crate::lock::Lock;
+use crate::block::{Block, Guest, NO_BLOCK, NOWHERE, Transfer};
+use crate::kernel;
 use crate::process::{self, Settings};
+use crate::sections::{self, Stretch};
 use crate::spool::{EVENT_ID, STACK_ENTRIES, SpoolFile, Stream};
 use std::cell::UnsafeCell;
-use std::collections::{HashMap, HashSet};
 use std::ffi::{c_int, c_uint, c_void};
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The kernel has the upper half of the canonical addresses (`Documentation/x86/x86_64/mm.rst`).
-const KERNEL_BEGINS: u64 = 0xffff_8000_0000_0000;
-/// A return from an interrupt: it may lead anywhere, but not by a branch of the program.
-const INTERRUPT_RETURN: u64 = u64::MAX - 2;
-const MAX_VCPUS: usize = 256;
+/// Virtual CPUs of a machine at most.
+pub const MAX_VCPUS: usize = 256;
 const RING_MASK: u64 = STACK_ENTRIES as u64 - 1;
 
 static API: OnceLock<Api> = OnceLock::new();
 
-/// What the plugin remembers of the kernel's blocks.
-#[derive(Default)]
-struct Code {
-    blocks: HashMap<u64, Vec<&'static Block>>,
-    entries: HashSet<u64>,
-}
-
-static CODE: Lock<Option<Code>> = Lock::new(None);
+/// The sections that are recorded.
+static SECTIONS: OnceLock<RangeInclusive<u8>> = OnceLock::new();
+/// Taken branches before the last sample, all virtual CPUs together.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
 
 /// One virtual CPU.
 #[repr(C, align(1024))]
@@ -47,6 +43,9 @@ struct Cpu {
     due: u64,
     /// `taken` when the ring was emptied last.
     emptied_at: u64,
+    /// The stretch that the ring was filled in, and whether it is recorded.
+    stretch: Stretch,
+    recording: bool,
     interval: u64,
     random: u64,
     ring: [[u64; 2]; STACK_ENTRIES],
@@ -61,6 +60,8 @@ const EMPTY: Cpu = Cpu {
     taken: 0,
     due: 0,
     emptied_at: 0,
+    stretch: Stretch::FIRST,
+    recording: true,
     interval: 0,
     random: 0,
     ring: [[0; 2]; STACK_ENTRIES],
@@ -76,14 +77,21 @@ unsafe impl Sync for Table {}
 static TABLE: Table = Table([const { UnsafeCell::new(EMPTY) }; MAX_VCPUS]);
 static IN_USE: AtomicU64 = AtomicU64::new(0);
 
-/// Prepares the recording of a machine.
-pub fn install(id: PluginId, guest: Guest, max_vcpus: c_int, settings: Settings) -> Result<(), String> {
+/// An error says why this machine is not understood.
+pub fn check(guest: Guest, max_vcpus: c_int) -> Result<(), String> {
     if usize::try_from(max_vcpus).is_ok_and(|count| count > MAX_VCPUS) {
         return Err(format!("{max_vcpus} virtual CPUs are more than {MAX_VCPUS}"));
     }
     if guest != Guest::X86_64 {
-        return Err("of machines it records x86_64 only".into());
+        return Err("of machines it understands x86_64 only".into());
     }
+    Ok(())
+}
+
+/// Prepares the recording of a machine.
+pub fn install(id: PluginId, guest: Guest, max_vcpus: c_int, settings: Settings) -> Result<(), String> {
+    check(guest, max_vcpus)?;
+    let _ = SECTIONS.set(settings.sections.clone().unwrap_or(0..=u8::MAX));
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     let spool = settings.spool.clone();
     process::begin(Settings { machine: true, ..settings })
@@ -100,60 +108,19 @@ pub fn install(id: PluginId, guest: Guest, max_vcpus: c_int, settings: Settings)
 
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
     let Some(api) = API.get() else { return };
-    // SAFETY: `tb` is the block being translated, and its instructions live as long as this call; an instruction's
-    // bytes are `insn_len` long.
+    // SAFETY: `tb` is the block being translated.
     unsafe {
-        let Some(last_index) = (api.tb_instructions)(tb).checked_sub(1) else { return };
-        let start = (api.tb_address)(tb);
-        if start < KERNEL_BEGINS {
-            (api.on_block)(tb, before_program_block, NO_REGISTERS, std::ptr::null_mut());
-            return;
+        match kernel::translated(api, tb) {
+            Some(block) => {
+                let block = (&raw const *block).cast_mut().cast::<c_void>();
+                (api.on_block)(tb, before_kernel_block, NO_REGISTERS, block);
+            }
+            None => {
+                (api.on_block)(tb, before_program_block, NO_REGISTERS, std::ptr::null_mut());
+                sections::watch(api, tb);
+            }
         }
-        let last = (api.tb_instruction)(tb, last_index);
-        let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
-        let block = intern(kernel_block(start, (api.insn_address)(last), bytes));
-        (api.on_block)(
-            tb,
-            before_kernel_block,
-            NO_REGISTERS,
-            (&raw const *block).cast_mut().cast::<c_void>(),
-        );
     }
-}
-
-fn kernel_block(start: u64, last: u64, bytes: &[u8]) -> Block {
-    let mut block = Block::new(Guest::X86_64, start, last, bytes, 0);
-    if matches!(bytes, [0xcf] | [0x48, 0xcf]) {
-        (block.next, block.target) = (NOWHERE, INTERRUPT_RETURN);
-    }
-    block
-}
-
-/// A description that lives forever; the same block translated again gets the same one.
-fn intern(block: Block) -> &'static Block {
-    CODE.with(|code| {
-        let code = code.get_or_insert_default();
-        block.handler.store(code.entries.contains(&block.start), Ordering::Relaxed);
-        let of_address = code.blocks.entry(block.start).or_default();
-        if let Some(known) = of_address.iter().find(|known| known.same(&block)) {
-            return *known;
-        }
-        let block: &'static Block = Box::leak(Box::new(block));
-        of_address.push(block);
-        block
-    })
-}
-
-/// The kernel turned up at `start` without a branch.
-#[cold]
-fn learn_entry(start: u64) {
-    CODE.with(|code| {
-        let code = code.get_or_insert_default();
-        code.entries.insert(start);
-        for block in code.blocks.get(&start).into_iter().flatten() {
-            block.handler.store(true, Ordering::Relaxed);
-        }
-    });
 }
 
 /// The state of a virtual CPU, for the thread that runs it.
@@ -171,6 +138,7 @@ extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
     // SAFETY: qemu calls this before the virtual CPU runs.
     let Some(cpu) = (unsafe { cpu(index) }) else { return };
     cpu.random = (u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    cpu.recording = SECTIONS.get().is_none_or(|sections| sections.contains(&cpu.stretch.section()));
     cpu.begin_interval();
 }
 
@@ -209,14 +177,19 @@ impl Cpu {
 
     #[inline(always)]
     fn leave(&mut self, before: &Block, block: &Block) {
-        let in_the_middle = before.start <= block.start && block.start <= before.last;
-        let led = before.target == block.start
-            || before.target == ANYWHERE && !in_the_middle && !block.handler.load(Ordering::Relaxed);
-        if !led {
-            // A repeated string instruction, or one across a page's end, goes straight on.
-            if block.start != before.last {
-                self.interrupted(before, block, in_the_middle);
+        match kernel::transfer(before, block) {
+            Transfer::Taken => {}
+            Transfer::Straight => return,
+            Transfer::Interrupted => {
+                self.emptied_at = self.taken;
+                return;
             }
+        }
+        let stretch = Stretch::now();
+        if stretch != self.stretch {
+            self.enter_stretch(stretch, SECTIONS.get());
+        }
+        if !self.recording {
             return;
         }
         // The mask keeps the place inside the ring.
@@ -227,13 +200,12 @@ impl Cpu {
         }
     }
 
-    fn interrupted(&mut self, before: &Block, block: &Block, in_the_middle: bool) {
+    #[cold]
+    #[inline(never)]
+    fn enter_stretch(&mut self, stretch: Stretch, sections: Option<&RangeInclusive<u8>>) {
+        self.stretch = stretch;
+        self.recording = sections.is_none_or(|sections| sections.contains(&stretch.section()));
         self.emptied_at = self.taken;
-        // Where an interrupt returns to, and where a block broken off goes on, are places of their own kind.
-        let entry = !in_the_middle && before.target != INTERRUPT_RETURN;
-        if entry && !block.handler.load(Ordering::Relaxed) {
-            learn_entry(block.start);
-        }
     }
 
     fn begin_interval(&mut self) {
@@ -276,7 +248,7 @@ impl Cpu {
             self.ring[place(1)][1],
             // Process and thread are the guest's, which nobody tells; 0 is the kernel's idle one.
             0,
-            process::now(),
+            CLOCK.fetch_add(interval, Ordering::Relaxed).wrapping_add(interval),
             interval,
             entries,
         ]);
@@ -293,9 +265,10 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{KERNEL_BEGINS, testing};
 
     fn block(start: u64, last: u64, bytes: &[u8]) -> &'static Block {
-        intern(kernel_block(KERNEL_BEGINS + start, KERNEL_BEGINS + last, bytes))
+        testing::block(start, last, bytes, 1)
     }
 
     fn stack(cpu: &Cpu) -> Vec<[u64; 2]> {
@@ -337,5 +310,24 @@ mod tests {
         (cpu.next, cpu.block) = (NOWHERE, &raw const NO_BLOCK);
         cpu.enter(called);
         assert_eq!(stack(&cpu), [[0u64; 2]; 0]);
+    }
+
+    #[test]
+    fn a_new_stretch_empties_the_stack_and_one_outside_the_sections_records_nothing() {
+        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
+        let (calls, called) = (block(0x2000, 0x2000, &[0xe8, 0xfb, 0, 0, 0]), block(0x2100, 0x2104, &[0xc3]));
+        let back = block(0x2005, 0x2005, &[0xeb, 0xf9]);
+        let around =
+            |cpu: &mut Cpu| [calls, called, back, calls].into_iter().for_each(|block| cpu.enter(block));
+        around(&mut cpu);
+        assert_eq!(stack(&cpu), [[0x2005, 0x2000], [0x2104, 0x2005], [0x2000, 0x2100]]);
+        // As the next taken branch after a marker does.
+        cpu.enter_stretch(cpu.stretch, Some(&(1..=99)));
+        assert!(!cpu.recording && stack(&cpu).is_empty());
+        around(&mut cpu);
+        assert!(stack(&cpu).is_empty());
+        cpu.enter_stretch(cpu.stretch, Some(&(0..=99)));
+        cpu.enter(called);
+        assert_eq!(stack(&cpu), [[0x2000, 0x2100]]);
     }
 }

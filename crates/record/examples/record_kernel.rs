@@ -1,6 +1,6 @@
 //! Records the kernel of an emulated machine: `record_kernel OUT PERIOD qemu-system-x86_64 ARGUMENTS…`.
 
-use record::emulate::Options;
+use record::kernel::Options;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -16,8 +16,10 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let machine: Vec<OsString> = arguments.collect();
-    match record::kernel::record(&machine, output.as_ref(), &Options { period, ..Options::default() }) {
-        Ok(summary) => {
+    let options = Options { period, ..Options::default() };
+    match record::kernel::record(&machine, output.as_ref(), &options, &mut |_, _| {}) {
+        Ok(recorded) => {
+            let summary = recorded.summary;
             println!("{} samples, {} bytes, {:?}", summary.samples, summary.bytes, summary.elapsed);
             ExitCode::SUCCESS
         }

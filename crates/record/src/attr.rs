@@ -85,11 +85,12 @@ pub(crate) fn looked_ahead(id: u64, name: &str, trigger: stops::Trigger) -> Even
     }
 }
 
-/// The attribute of emulated kernel recordings.
+/// The attribute of emulated kernel recordings, whose times are taken branches and no clock's.
 pub(crate) fn emulated_kernel(period: u64, name: &str) -> EventAttr {
     let program = emulated(period, name, false);
     EventAttr {
-        flags: program.flags & !flag::EXCLUDE_KERNEL | flag::EXCLUDE_USER,
+        flags: program.flags & !(flag::EXCLUDE_KERNEL | flag::USE_CLOCKID) | flag::EXCLUDE_USER,
+        clockid: 0,
         branch_sample_type: branch_sample::KERNEL | branch_sample::ANY,
         ..program
     }

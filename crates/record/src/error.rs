@@ -45,6 +45,24 @@ pub enum Error {
         /// Program name.
         name: String,
     },
+    /// The machine emulator is not installed.
+    #[error(
+        "cannot find {name} in PATH, which emulates machines; install the Debian package qemu-system-x86"
+    )]
+    NoMachine {
+        /// Program name.
+        name: String,
+    },
+    /// A machine's run is no good.
+    #[error("{}: {failure}{}", emulator.display(), console(tail))]
+    Machine {
+        /// The emulator.
+        emulator: PathBuf,
+        /// Why.
+        failure: crate::machine::Failure,
+        /// The last lines of its console.
+        tail: Vec<String>,
+    },
     /// The plugin is not where it is looked for.
     #[error(
         "cannot find the qemu plugin {name}; looked at {}. Build it with \
@@ -60,7 +78,7 @@ pub enum Error {
     /// qemu ended before it loaded the plugin.
     #[error(
         "{} ended ({status}) before it loaded the plugin {}; its own message stands above. The plugin needs a \
-         qemu-user with plugins enabled, version 6.0 to 8.2",
+         qemu with plugins enabled, version 6.0 to 8.2",
         emulator.display(), plugin.display()
     )]
     PluginNotLoaded {
@@ -195,6 +213,14 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// The last lines of a console, one below the other.
+fn console(tail: &[String]) -> String {
+    if tail.is_empty() {
+        return "; nothing was printed on its console".to_owned();
+    }
+    tail.iter().fold("; the end of its console:".to_owned(), |text, line| text + "\n  " + line)
 }
 
 /// The kernel says "no such file" of a program whose interpreter is missing.

@@ -8,27 +8,57 @@
 //! echo "planish-notes $(hexdump -v -e '1/1 "%02x"' /sys/kernel/notes)"
 //! ```
 
-use crate::child::{self, Workload};
-use crate::emulate::{Options, Spool, escaped};
+use crate::emulate::Spool;
 use crate::features::{BuildId, features};
 use crate::file::Output;
-use crate::sys::Map;
-use crate::{Error, Summary, attr, elf, merge, plugin};
+use crate::machine::{Limits, Run, Transcript, Watcher};
+use crate::sys::{ForwardSignals, Map};
+use crate::{Error, Summary, attr, merge};
 use planish_qemu_branches::records::{self, Stamp};
 use planish_qemu_branches::spool;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::process::Stdio;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Name of the event in perf.data.
 pub const EVENT: &str = "taken-branches:k";
 /// The name under which perf records the kernel's text.
 const MAP_NAME: &[u8] = b"[kernel.kallsyms]_text";
+
+/// How to record a machine's kernel.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Taken branches of the kernel between two samples. The real intervals vary by a quarter around it, in a fixed
+    /// sequence, lest they fall into step with a loop; each sample states its own.
+    pub period: u64,
+    /// The plugin, when it is not where it is looked for.
+    pub plugin: Option<PathBuf>,
+    /// Only what the machine does in these sections of its run is recorded, as markers tell them apart; all of it
+    /// without. By agreement 1 to 99 are for training.
+    pub sections: Option<RangeInclusive<u8>>,
+    /// The machine is killed, and nothing recorded, when it did not end after this much wall time.
+    pub timeout: Option<Duration>,
+    /// The workload must print `planish: end` before the machine ends.
+    pub to_the_end: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { period: 1000, plugin: None, sections: None, timeout: None, to_the_end: false }
+    }
+}
+
+/// A recorded machine.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// What the recording came to. Taken branches are those that the kernel took while it was recorded.
+    pub summary: Summary,
+    /// What the guest said.
+    pub transcript: Transcript,
+}
 
 /// What the guest said on its console.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,17 +106,29 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and records its kernel into
-/// `output`: samples of the kernel's branch stacks, a mapping of its text, and its build ID.
+/// `output`: samples of the kernel's branch stacks, a mapping of its text, and its build ID. `watch` gets the lines of
+/// the console as they come.
+///
+/// The times of the samples are taken branches, as nanoseconds, so two runs of a deterministic machine
+/// (see [`crate::machine::Guest`]) give the same bytes.
 ///
 /// # Errors
-/// When qemu or the plugin is missing, the guest did not say where its kernel lies, or nothing was recorded.
-pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Summary, Error> {
+/// When qemu or the plugin is missing, the machine or its workload failed, hung or was interrupted, the guest did not
+/// say where its kernel lies, or nothing was recorded. There is no file then, and no machine.
+pub fn record(
+    argv: &[OsString],
+    output: &Path,
+    options: &Options,
+    watch: &mut Watcher<'_>,
+) -> Result<Recorded, Error> {
     let start = Instant::now();
     let attr = attr::emulated_kernel(options.period, EVENT);
+    // To the very end: when the machine has ended, the file is completed.
+    let forward = ForwardSignals::to(0);
     let mut file = Output::create(output, std::slice::from_ref(&attr))?;
     let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let spool = Spool::create(dir)?;
-    let (said, ending) = run(argv, options, &spool)?;
+    let (said, transcript) = run(argv, options, &spool, &forward, watch)?;
     let (text, end) = said.text.ok_or_else(|| Error::Empty {
         reason: "the guest did not print its `planish-text` line on the console; does its init, and is \
                  `-serial stdio` given?"
@@ -98,59 +140,75 @@ pub fn record(argv: &[OsString], output: &Path, options: &Options) -> Result<Sum
     let map = File::open(&spool.path).and_then(|file| Map::of(&file));
     let merged = merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file, false)?;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
-    let taken = count(&spool.header.taken_branches);
+    let (taken, lost) = (count(&spool.header.taken_branches), count(&spool.header.lost_samples));
     if merged.samples == 0 {
-        let reason =
-            format!("the kernel took {taken} branches; a sample is taken every {} (-c)", options.period);
-        return Err(Error::Empty { reason });
+        return Err(Error::Empty { reason: empty(taken, lost, output, options) });
     }
     let id = said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
-    let features = features(Some("x86_64"), argv, &merged, id);
-    Ok(Summary {
+    let mut features = features(Some("x86_64"), argv, &merged, id);
+    features.clockid = None;
+    let summary = Summary {
         output: output.to_owned(),
         bytes: file.finish(&features)?,
         branches: "emulated",
         event: EVENT.to_owned(),
         samples: merged.samples,
         branch_entries: merged.branch_entries,
-        lost_samples: count(&spool.header.lost_samples),
+        lost_samples: lost,
         taken_branches: Some(taken),
         processes: 0,
         native_programs: 0,
         elapsed: start.elapsed(),
-        ending,
+        ending: transcript.ending,
         notes: Vec::new(),
         look_ahead: None,
         streamed: None,
-    })
+    };
+    Ok(Recorded { summary, transcript })
 }
 
-fn run(argv: &[OsString], options: &Options, spool: &Spool) -> Result<(Said, crate::Ending), Error> {
-    let emulator = elf::find(argv.first().ok_or(Error::NoCommand)?, None)?;
-    let plugin = plugin::plugin(options.plugin.as_deref())?;
-    let mut setting = escaped(plugin.as_os_str().as_bytes());
-    setting.extend_from_slice(b",spool=");
-    setting.extend(escaped(spool.path.as_os_str().as_bytes()));
-    setting.extend_from_slice(format!(",period={}", options.period).as_bytes());
-    let mut command = Workload::default().command(&emulator);
-    command.args(argv.iter().skip(1)).arg("-plugin").arg(OsStr::from_bytes(&setting));
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let shown = emulator.display().to_string();
-    crate::sys::prepare(&mut command, true);
-    let forward = crate::sys::ForwardSignals::to(0);
-    let mut child = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
-    forward.child(child.id());
-    let mut said = Said::default();
-    if let Some(console) = child.stdout.take() {
-        for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
-            said.line(&String::from_utf8_lossy(&line));
+/// Why there is no sample.
+fn empty(taken: u64, lost: u64, output: &Path, options: &Options) -> String {
+    match &options.sections {
+        _ if lost > 0 => {
+            format!("{lost} samples found no room beside {}; is the disk full?", output.display())
+        }
+        Some(sections) if taken == 0 => format!(
+            "the kernel took no branch in the sections {} to {}; does the workload execute their markers?",
+            sections.start(),
+            sections.end()
+        ),
+        _ => {
+            let period = options.period;
+            format!(
+                "the kernel took {taken} branches, and a sample is taken every {period}; lower the period"
+            )
         }
     }
-    let ending = child::wait(&mut child, &shown, &forward)?;
-    if spool.header.installed.load(Ordering::Acquire) == 0 {
-        return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
+}
+
+fn run(
+    argv: &[OsString],
+    options: &Options,
+    spool: &Spool,
+    forward: &ForwardSignals,
+    watch: &mut Watcher<'_>,
+) -> Result<(Said, Transcript), Error> {
+    let mut settings =
+        vec![("spool", spool.path.clone().into_os_string()), ("period", options.period.to_string().into())];
+    if let Some(sections) = &options.sections {
+        settings.push(("from", sections.start().to_string().into()));
+        settings.push(("to", sections.end().to_string().into()));
     }
-    Ok((said, ending))
+    let limits = Limits { timeout: options.timeout, to_the_end: options.to_the_end };
+    let machine = Run { argv, plugin: options.plugin.as_deref(), settings, limits };
+    let mut said = Said::default();
+    let loaded = || spool.header.installed.load(Ordering::Acquire) != 0;
+    let transcript = machine.run_under(forward, &loaded, &mut |line, statement| {
+        said.line(line);
+        watch(line, statement);
+    })?;
+    Ok((said, transcript))
 }
 
 #[cfg(test)]

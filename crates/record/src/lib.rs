@@ -2,7 +2,7 @@
 //!
 //! Two ways lead to a perf.data: [`emulate`] runs the program under qemu-user with a plugin that keeps a branch
 //! stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware branch stacks or clock samples.
-//! Both write the same file: beside its final name, renamed when it is complete.
+//! [`kernel`] records the kernel of a whole emulated machine, which [`machine`] runs. All write the same file: beside its final name, renamed when it is complete.
 
 mod attr;
 mod cgroups;
@@ -22,6 +22,7 @@ pub mod kernel;
 mod leftovers;
 pub mod live;
 mod losses;
+pub mod machine;
 mod merge;
 mod modules;
 mod open;

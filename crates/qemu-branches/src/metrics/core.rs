@@ -2,6 +2,7 @@
 
 use crate::block::{Block, NO_BLOCK, NOWHERE, Transfer};
 use crate::geometry::Geometry;
+use crate::kernel;
 use crate::lru::{Hint, Lru};
 use std::collections::BTreeSet;
 
@@ -32,6 +33,27 @@ const ZERO: Counters = Counters {
     itlb_2m_misses: 0,
     interruptions: 0,
 };
+
+impl Counters {
+    /// Adds another core's, or an earlier stretch's.
+    pub fn add(&mut self, other: &Counters) {
+        let parts = [
+            (&mut self.instructions, other.instructions),
+            (&mut self.branches, other.branches),
+            (&mut self.taken, other.taken),
+            (&mut self.conditionals, other.conditionals),
+            (&mut self.conditionals_taken, other.conditionals_taken),
+            (&mut self.l1i_misses, other.l1i_misses),
+            (&mut self.l2_misses, other.l2_misses),
+            (&mut self.itlb_4k_misses, other.itlb_4k_misses),
+            (&mut self.itlb_2m_misses, other.itlb_2m_misses),
+            (&mut self.interruptions, other.interruptions),
+        ];
+        for (sum, part) in parts {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+}
 
 /// A core with its caches.
 #[repr(C, align(128))]
@@ -95,9 +117,25 @@ impl Core {
         self.counters = ZERO;
     }
 
-    /// A block is about to run.
+    /// What comes next has no connexion with the block before: no branch led there.
     #[inline(always)]
-    pub fn enter(&mut self, block: &'static Block) {
+    pub fn break_off(&mut self) {
+        (self.next, self.block) = (NOWHERE, &raw const NO_BLOCK);
+    }
+
+    /// Empties all caches, and gives away what was counted and which lines were fetched. The flow goes on: whatever
+    /// runs next on this core comes from the block before.
+    pub fn take(&mut self) -> (Counters, BTreeSet<u64>) {
+        (self.line, self.page, self.large_page) = (NOWHERE, NOWHERE, NOWHERE);
+        for cache in [&mut self.l1i, &mut self.l2, &mut self.itlb_4k, &mut self.itlb_2m] {
+            cache.empty();
+        }
+        (std::mem::take(&mut self.counters), std::mem::take(&mut self.lines))
+    }
+
+    /// A block is about to run, of a program or of a machine's kernel.
+    #[inline(always)]
+    pub fn enter<const KERNEL: bool>(&mut self, block: &'static Block) {
         let expected = std::mem::replace(&mut self.next, block.next);
         let before = std::mem::replace(&mut self.block, block);
         self.counters.instructions += u64::from(block.instructions);
@@ -105,7 +143,7 @@ impl Core {
         self.counters.conditionals += u64::from(block.conditionals);
         if expected != block.start {
             // SAFETY: `block` is only ever set to descriptions that live as long as the process.
-            self.leave(unsafe { &*before }, block);
+            self.leave::<KERNEL>(unsafe { &*before }, block);
         }
         let (first, last) = (block.start >> self.line_bits, block.last_byte >> self.line_bits);
         let [first_hint, next_hint] = &block.line_hints;
@@ -119,9 +157,10 @@ impl Core {
 
     /// The block does not follow the one before.
     #[inline(always)]
-    fn leave(&mut self, before: &Block, block: &Block) {
+    fn leave<const KERNEL: bool>(&mut self, before: &Block, block: &Block) {
         let counters = &mut self.counters;
-        match before.transfer_to(block) {
+        let transfer = if KERNEL { kernel::transfer(before, block) } else { before.transfer_to(block) };
+        match transfer {
             Transfer::Taken => {
                 counters.taken += 1;
                 counters.conditionals_taken += u64::from(before.conditionals);
@@ -131,6 +170,15 @@ impl Core {
                 counters.instructions = counters.instructions.wrapping_sub(1);
                 counters.branches = counters.branches.wrapping_sub(u64::from(before.branches));
                 counters.conditionals = counters.conditionals.wrapping_sub(u64::from(before.conditionals));
+            }
+            // A block that was broken off by its own access to a device goes on: it was counted to its end.
+            Transfer::Interrupted
+                if KERNEL && kernel::in_the_middle(before, block) && before.last == block.last =>
+            {
+                let instructions = u64::from(block.instructions);
+                counters.instructions = counters.instructions.wrapping_sub(instructions);
+                counters.branches = counters.branches.wrapping_sub(u64::from(block.branches));
+                counters.conditionals = counters.conditionals.wrapping_sub(u64::from(block.conditionals));
             }
             Transfer::Interrupted => counters.interruptions += u64::from(before.start != NOWHERE),
         }
@@ -201,10 +249,10 @@ mod tests {
         // Fifteen instructions over two lines, with a jne back; then a return that leaves by an unknown way.
         let (body, end) = (block(0x1030, 0x104e, &[0x75, 0xe0], 15), block(0x1050, 0x1050, &[0xc3], 1));
         for _ in 0..10 {
-            core.enter(body);
+            core.enter::<false>(body);
         }
-        core.enter(end);
-        core.enter(block(0x5000, 0x5000, &[0x90], 1));
+        core.enter::<false>(end);
+        core.enter::<false>(block(0x5000, 0x5000, &[0x90], 1));
         let expected = Counters {
             instructions: 152,
             branches: 11,
@@ -228,7 +276,7 @@ mod tests {
         // they fall in nine of them. Nine pages fit in the translation buffer.
         let cycle: Vec<_> = (0..9u64).map(|at| block(at << 12, at << 12, &[0xff, 0xe0], 1)).collect();
         for at in 0..90 {
-            core.enter(cycle[at % 9]);
+            core.enter::<false>(cycle[at % 9]);
         }
         let counters = core.counters;
         assert_eq!((counters.l1i_misses, counters.l2_misses), (90, 9));
@@ -240,12 +288,41 @@ mod tests {
     fn an_instruction_shown_twice_counts_once() {
         let mut core = core();
         // A jne across a page's end: qemu shows it as the last of one block and runs it as the first of the next.
-        core.enter(block(0x1ff0, 0x1fff, &[0x75, 0x10], 4));
-        core.enter(block(0x1fff, 0x1fff, &[0x75, 0x10], 1));
-        core.enter(block(0x2011, 0x2011, &[0x90], 1));
+        core.enter::<false>(block(0x1ff0, 0x1fff, &[0x75, 0x10], 4));
+        core.enter::<false>(block(0x1fff, 0x1fff, &[0x75, 0x10], 1));
+        core.enter::<false>(block(0x2011, 0x2011, &[0x90], 1));
         let counters = core.counters;
         assert_eq!((counters.instructions, counters.branches, counters.taken), (5, 1, 1));
         assert_eq!((counters.conditionals, counters.conditionals_taken), (1, 1));
         assert_eq!((counters.l1i_misses, counters.itlb_4k_misses), (2, 2));
+    }
+
+    #[test]
+    fn what_was_taken_is_gone_and_the_caches_are_empty() {
+        let mut core = core();
+        let (body, end) = (block(0x7000, 0x7010, &[0x75, 0xee], 4), block(0x7012, 0x7012, &[0xc3], 1));
+        let round =
+            |core: &mut Core| [body, body, end].into_iter().for_each(|block| core.enter::<false>(block));
+        round(&mut core);
+        let first = core.take();
+        core.break_off();
+        assert_eq!((first.0.instructions, first.0.taken, first.0.l1i_misses), (9, 1, 1));
+        assert_eq!(first.1.len(), 1);
+        round(&mut core);
+        assert_eq!(core.take(), first, "as cold as the first time");
+        assert_eq!(core.take(), (Counters::default(), BTreeSet::new()));
+    }
+
+    #[test]
+    fn a_kernel_block_that_goes_on_after_it_was_broken_off_counts_once() {
+        let mut core = core();
+        let at =
+            |start, instructions| crate::kernel::testing::block(start, 0x9010, &[0x75, 0x0e], instructions);
+        core.enter::<true>(at(0x9000, 5));
+        core.enter::<true>(at(0x9008, 3));
+        core.enter::<true>(crate::kernel::testing::block(0x9020, 0x9020, &[0xc3], 1));
+        let counters = core.counters;
+        assert_eq!((counters.instructions, counters.branches, counters.taken), (6, 2, 1));
+        assert_eq!((counters.conditionals, counters.conditionals_taken, counters.interruptions), (1, 1, 0));
     }
 }

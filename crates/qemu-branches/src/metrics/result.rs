@@ -1,6 +1,6 @@
-//! A process's line of the result file.
+//! A process's or a section's line of the result file.
 
-use super::core::{Core, Counters};
+use super::core::Counters;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -9,33 +9,36 @@ use std::path::Path;
 /// The first line of a result file.
 pub const RESULT_BEGINS: &str = "planish code metrics 1\n";
 
-/// One line of JSON: the sums over a process's cores, and the lines they fetched as runs of `[first, count]`, in units
-/// of the line size. `starts_program` says that the process was about to become another program.
-pub fn line(cores: &[&Core], threads: u64, starts_program: bool) -> String {
-    let sum = |count: fn(&Counters) -> u64| {
-        cores.iter().map(|core| count(&core.counters)).fold(0u64, u64::wrapping_add)
-    };
+/// One line of JSON: who counted (`process` or `section`, and its number), the counts, and the lines that were fetched
+/// as runs of `[first, count]`, in units of the line size. `starts_program` says that a process was about to become
+/// another program.
+pub fn line(
+    who: (&str, u64),
+    threads: u64,
+    starts_program: bool,
+    counters: &Counters,
+    lines: &BTreeSet<u64>,
+) -> String {
     let numbers = [
-        ("process", u64::from(std::process::id())),
+        who,
         ("threads", threads),
-        ("instructions", sum(|counters| counters.instructions)),
-        ("branches", sum(|counters| counters.branches)),
-        ("taken_branches", sum(|counters| counters.taken)),
-        ("conditional_branches", sum(|counters| counters.conditionals)),
-        ("conditional_taken", sum(|counters| counters.conditionals_taken)),
-        ("l1i_misses", sum(|counters| counters.l1i_misses)),
-        ("l2_misses", sum(|counters| counters.l2_misses)),
-        ("itlb_4k_misses", sum(|counters| counters.itlb_4k_misses)),
-        ("itlb_2m_misses", sum(|counters| counters.itlb_2m_misses)),
-        ("interruptions", sum(|counters| counters.interruptions)),
+        ("instructions", counters.instructions),
+        ("branches", counters.branches),
+        ("taken_branches", counters.taken),
+        ("conditional_branches", counters.conditionals),
+        ("conditional_taken", counters.conditionals_taken),
+        ("l1i_misses", counters.l1i_misses),
+        ("l2_misses", counters.l2_misses),
+        ("itlb_4k_misses", counters.itlb_4k_misses),
+        ("itlb_2m_misses", counters.itlb_2m_misses),
+        ("interruptions", counters.interruptions),
     ];
     let mut text = format!("{{\"starts_program\":{starts_program}");
     for (name, value) in numbers {
         text.push_str(&format!(",\"{name}\":{value}"));
     }
-    let lines: BTreeSet<u64> = cores.iter().flat_map(|core| core.lines.iter().copied()).collect();
     let runs: Vec<String> =
-        runs(&lines).into_iter().map(|(first, count)| format!("[{first},{count}]")).collect();
+        runs(lines).into_iter().map(|(first, count)| format!("[{first},{count}]")).collect();
     text.push_str(&format!(",\"lines\":[{}]}}\n", runs.join(",")));
     text
 }
@@ -63,12 +66,10 @@ mod tests {
 
     #[test]
     fn lines_are_told_as_runs_and_counts_as_sums() {
-        let (mut one, mut other) = (Core::UNUSED, Core::UNUSED);
-        (one.counters.instructions, other.counters.instructions) = (3, 4);
-        one.lines.extend([5, 6, 9]);
-        other.lines.extend([7, 9]);
-        let text = line(&[&one, &other], 2, false);
-        assert!(text.contains("\"threads\":2,\"instructions\":7,"), "{text}");
-        assert!(text.ends_with("\"lines\":[[5,3],[9,1]]}\n"), "{text}");
+        let mut counters = Counters { instructions: 3, ..Counters::default() };
+        counters.add(&Counters { instructions: 4, interruptions: 1, ..Counters::default() });
+        let text = line(("process", 5), 2, false, &counters, &BTreeSet::from([5, 6, 7, 9]));
+        assert!(text.contains("\"process\":5,\"threads\":2,\"instructions\":7,"), "{text}");
+        assert!(text.ends_with("\"interruptions\":1,\"lines\":[[5,3],[9,1]]}\n"), "{text}");
     }
 }

@@ -1,0 +1,12 @@
+//! Running an emulated machine with the plugin, and listening to its console, until it ends or has to be ended.
+//!
+//! The console must be qemu's standard output (`-serial stdio`, as [`Guest::argv`] has it). Its lines go to a watcher
+//! as they come; the last ones are kept for errors. Lines and their number are bounded, whatever the guest prints.
+
+mod arguments;
+mod console;
+mod run;
+
+pub use arguments::Guest;
+pub use console::{Section, Statement, Timing};
+pub use run::{Failure, Limits, Run, Transcript, Watcher};

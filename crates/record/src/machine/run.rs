@@ -1,0 +1,312 @@
+//! One run of a machine: started with the plugin, watched, and ended in time.
+
+use super::console::{self, Section, Statement, Tail, Timing};
+use crate::child::Workload;
+use crate::emulate::escaped;
+use crate::sys::{self, ForwardSignals};
+use crate::{Ending, Error, elf, plugin};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// What the kernel prints when it gives up (`kernel/panic.c`), and at the end of what it says about it.
+const PANIC: &str = "Kernel panic - not syncing";
+const PANIC_ENDS: &str = "---[ end Kernel panic";
+/// For what a guest prints after it failed: the calls that led to a panic.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// For a machine to end that was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often signals and deadlines are looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// Lines between the thread that reads and the one that watches.
+const BACKLOG: usize = 1024;
+
+/// Gets each line of the console as it comes, and what the workload says with it.
+pub type Watcher<'w> = dyn FnMut(&str, Option<&Statement>) + 'w;
+
+/// When a run is no good.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// The machine is killed when it did not end after this much wall time.
+    pub timeout: Option<Duration>,
+    /// The workload must print `planish: end` before the machine ends.
+    pub to_the_end: bool,
+}
+
+/// A machine to run.
+#[derive(Clone, Debug)]
+pub struct Run<'r> {
+    /// `qemu-system-x86_64` and its arguments, among them `-serial stdio`.
+    pub argv: &'r [OsString],
+    /// The plugin, when it is not where it is looked for.
+    pub plugin: Option<&'r Path>,
+    /// The plugin's settings.
+    pub settings: Vec<(&'static str, OsString)>,
+    /// When the run is no good.
+    pub limits: Limits,
+}
+
+/// What a machine that ended well has said.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    /// The sections that the workload announced, in order.
+    pub sections: Vec<Section>,
+    /// What it did in them.
+    pub results: Vec<Timing>,
+    /// It printed `planish: end`.
+    pub ended: bool,
+    /// The last lines of the console.
+    pub tail: Vec<String>,
+    /// How qemu ended.
+    pub ending: Ending,
+}
+
+/// Why a machine's run is no good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It took too long and was killed.
+    TimedOut(Duration),
+    /// Its kernel gave up.
+    Panic,
+    /// The workload said that it failed.
+    Workload {
+        /// In which section.
+        section: u8,
+        /// What it said.
+        text: String,
+    },
+    /// It ended before its workload did.
+    NoEnd(Ending),
+    /// A signal killed qemu.
+    Killed(i32),
+    /// A signal asked us to end.
+    Interrupted,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::TimedOut(limit) => write!(
+                out,
+                "the machine was killed: it had not ended after {} s; if it does something still, allow it more time",
+                limit.as_secs_f64()
+            ),
+            Failure::Panic => out.write_str("the machine's kernel panicked"),
+            Failure::Workload { section, text } => {
+                write!(out, "the machine's workload failed in section {section}: {text}")
+            }
+            Failure::NoEnd(ending) => write!(
+                out,
+                "the machine ended ({}) before its workload did, which prints `planish: end` at the end",
+                match ending {
+                    Ending::Code(code) => format!("qemu returned {code}"),
+                    other => format!("{other:?}"),
+                }
+            ),
+            Failure::Killed(signal) => write!(out, "signal {signal} killed qemu"),
+            Failure::Interrupted => out.write_str("interrupted; the machine was ended"),
+        }
+    }
+}
+
+/// Ends the machine whatever happens to its watcher.
+struct Machine(Child);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Both fail only for a child that is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Run<'_> {
+    /// Runs the machine to its end. `loaded` tells afterwards whether the plugin was.
+    ///
+    /// # Errors
+    /// When qemu or the plugin is missing or does not start, and for each [`Failure`], with the console's last lines.
+    pub fn run(&self, loaded: &dyn Fn() -> bool, watch: &mut Watcher<'_>) -> Result<Transcript, Error> {
+        self.run_under(&ForwardSignals::to(0), loaded, watch)
+    }
+
+    /// The same while signals are handed on already.
+    pub(crate) fn run_under(
+        &self,
+        forward: &ForwardSignals,
+        loaded: &dyn Fn() -> bool,
+        watch: &mut Watcher<'_>,
+    ) -> Result<Transcript, Error> {
+        let emulator = self.emulator()?;
+        let plugin = plugin::plugin(self.plugin)?;
+        let mut setting = escaped(plugin.as_os_str().as_bytes());
+        for (name, value) in &self.settings {
+            setting.extend_from_slice(format!(",{name}=").as_bytes());
+            setting.extend(escaped(value.as_bytes()));
+        }
+        let mut command = Workload::default().command(&emulator);
+        command.args(self.argv.iter().skip(1)).arg("-plugin").arg(OsStr::from_bytes(&setting));
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        sys::prepare(&mut command, true);
+        let start = Instant::now();
+        let shown = emulator.display().to_string();
+        let started = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
+        let mut machine = Machine(started);
+        forward.child(machine.0.id());
+        let mut watched = Watched::default();
+        let console = read(machine.0.stdout.take());
+        let waited = watched.until_it_ends(&mut machine.0, &console, start, &self.limits, forward, watch);
+        drop(console);
+        forward.ended();
+        let ending = waited.map_err(|source| Error::Start { program: shown, source })?;
+        if forward.stopped() {
+            watched.failure = Some(Failure::Interrupted);
+        }
+        if !loaded() && watched.failure.is_none() {
+            return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
+        }
+        watched.conclude(ending, &self.limits, emulator)
+    }
+
+    fn emulator(&self) -> Result<PathBuf, Error> {
+        let name = self.argv.first().ok_or(Error::NoCommand)?;
+        elf::find(name, None).map_err(|error| match error {
+            Error::NoProgram { program } if program.starts_with("qemu-system-") => {
+                Error::NoMachine { name: program }
+            }
+            other => other,
+        })
+    }
+}
+
+/// Reads the console on a thread of its own, so that a silent guest keeps nobody waiting.
+fn read(console: Option<std::process::ChildStdout>) -> Receiver<String> {
+    let (send, receive) = sync_channel(BACKLOG);
+    if let Some(console) = console {
+        std::thread::spawn(move || console::lines(console, |line| send.send(line).is_ok()));
+    }
+    receive
+}
+
+/// What was heard so far.
+#[derive(Default)]
+struct Watched {
+    sections: Vec<Section>,
+    results: Vec<Timing>,
+    ended: bool,
+    tail: Tail,
+    failure: Option<Failure>,
+    /// When the machine is killed.
+    kill_at: Option<Instant>,
+}
+
+impl Watched {
+    fn until_it_ends(
+        &mut self,
+        child: &mut Child,
+        console: &Receiver<String>,
+        start: Instant,
+        limits: &Limits,
+        forward: &ForwardSignals,
+        watch: &mut Watcher<'_>,
+    ) -> std::io::Result<Ending> {
+        // A limit beyond what the clock can show is none.
+        let deadline = limits.timeout.and_then(|timeout| start.checked_add(timeout));
+        let mut silent = false;
+        loop {
+            if silent {
+                std::thread::sleep(TICK / 10);
+            } else {
+                match console.recv_timeout(TICK) {
+                    Ok(line) => self.line(&line, watch),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => silent = true,
+                }
+            }
+            if forward.stopped() && self.kill_at.is_none() {
+                self.kill_at = Some(Instant::now() + GRACE);
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) && self.failure.is_none() {
+                self.failure = limits.timeout.map(Failure::TimedOut);
+                self.kill_at = Some(now);
+            }
+            if self.kill_at.is_some_and(|at| now >= at) {
+                child.kill()?;
+                break;
+            }
+            if let Some(status) = child.try_wait()? {
+                self.rest(console, watch);
+                return Ok(Ending::from(status));
+            }
+        }
+        let status = child.wait()?;
+        self.rest(console, watch);
+        Ok(Ending::from(status))
+    }
+
+    /// What the machine printed last; it is gone, but another process may still hold its console.
+    fn rest(&mut self, console: &Receiver<String>, watch: &mut Watcher<'_>) {
+        let end = Instant::now() + LAST_WORDS;
+        while let Ok(line) = console.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            self.line(&line, watch);
+            if Instant::now() >= end {
+                return;
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str, watch: &mut Watcher<'_>) {
+        /// Of what a guest says again and again.
+        const MOST_STATEMENTS: usize = 10_000;
+        self.tail.add(line);
+        let statement = Statement::read(line);
+        watch(line, statement.as_ref());
+        let failure = match statement {
+            Some(Statement::Section(section)) if self.sections.len() < MOST_STATEMENTS => {
+                self.sections.push(section);
+                None
+            }
+            Some(Statement::Result(timing)) if self.results.len() < MOST_STATEMENTS => {
+                self.results.push(timing);
+                None
+            }
+            Some(Statement::Failed { number, text }) => Some(Failure::Workload { section: number, text }),
+            Some(Statement::End) => {
+                self.ended = true;
+                None
+            }
+            _ if line.contains(PANIC_ENDS) => {
+                self.kill_at = Some(Instant::now());
+                Some(Failure::Panic)
+            }
+            _ => line.contains(PANIC).then_some(Failure::Panic),
+        };
+        if failure.is_some() {
+            self.failure = self.failure.take().or(failure);
+            self.kill_at.get_or_insert(Instant::now() + LAST_WORDS);
+        }
+    }
+
+    fn conclude(self, ending: Ending, limits: &Limits, emulator: PathBuf) -> Result<Transcript, Error> {
+        let killed = match ending {
+            Ending::Signal(signal) => Some(Failure::Killed(signal)),
+            _ => None,
+        };
+        let no_end = (limits.to_the_end && !self.ended).then_some(Failure::NoEnd(ending));
+        let tail = self.tail.into_lines();
+        match self.failure.or(killed).or(no_end) {
+            Some(failure) => Err(Error::Machine { emulator, failure, tail }),
+            None => Ok(Transcript {
+                sections: self.sections,
+                results: self.results,
+                ended: self.ended,
+                tail,
+                ending,
+            }),
+        }
+    }
+}
