@@ -10,6 +10,9 @@ pub enum Error {
     /// The emulator, the plugin or the program is missing.
     #[error(transparent)]
     Missing(#[from] record::Error),
+    /// The machine failed, hung, was interrupted, or could not be started.
+    #[error(transparent)]
+    Machine(record::Error),
     /// The program is no ELF file, or one for another machine.
     #[error("{}: no layout metrics: {found}; they need an x86-64 or AArch64 ELF program", path.display())]
     NotElf {

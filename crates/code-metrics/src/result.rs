@@ -1,13 +1,14 @@
-//! The plugin's result file: a line per process, added up.
+//! The plugin's result file: a line per process, added up, or per section of a machine's run.
 
 use crate::Error;
 use planish_qemu_branches::RESULT_BEGINS;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process's line.
+/// A process's or a section's line.
 #[derive(Deserialize)]
 struct Process {
+    #[serde(alias = "section")]
     process: u64,
     /// It was about to become another program.
     starts_program: bool,
@@ -27,7 +28,7 @@ struct Process {
 }
 
 /// The sums over all processes.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub processes: u64,
     pub native_programs: u64,
@@ -57,6 +58,22 @@ pub(crate) fn begun(text: &str) -> bool {
 
 /// Adds the processes up; `line_bytes` is the size of a cache line.
 pub(crate) fn read(text: &str, line_bytes: u32) -> Result<Sums, Error> {
+    Ok(sum(lines(text)?.values(), line_bytes))
+}
+
+/// The sections of a machine's run, by number.
+pub(crate) fn read_sections(text: &str, line_bytes: u32) -> Result<Vec<(u8, Sums)>, Error> {
+    let mut sections = Vec::new();
+    for (number, section) in lines(text)? {
+        let found = format!("a section {number}; there are 0 to 255");
+        let number = u8::try_from(number).map_err(|_| Error::Result { line: sections.len() + 2, found })?;
+        sections.push((number, sum([&section], line_bytes)));
+    }
+    Ok(sections)
+}
+
+/// The last line of each process or section.
+fn lines(text: &str) -> Result<BTreeMap<u64, Process>, Error> {
     let mut last: BTreeMap<u64, Process> = BTreeMap::new();
     for (index, line) in text.lines().enumerate().skip(1) {
         let damaged = |found: String| Error::Result { line: index + 1, found };
@@ -67,9 +84,13 @@ pub(crate) fn read(text: &str, line_bytes: u32) -> Result<Sums, Error> {
         // A process that tried to start a program and failed writes again; its last line tells it all.
         last.insert(process.process, process);
     }
+    Ok(last)
+}
+
+fn sum<'p>(processes: impl IntoIterator<Item = &'p Process>, line_bytes: u32) -> Sums {
     let mut sums = Sums::default();
     let mut lines = BTreeSet::new();
-    for process in last.values() {
+    for process in processes {
         sums.processes += 1;
         sums.native_programs += u64::from(process.starts_program);
         let parts = [
@@ -98,7 +119,7 @@ pub(crate) fn read(text: &str, line_bytes: u32) -> Result<Sums, Error> {
         lines.iter().map(|line| line / lines_per_page).collect::<BTreeSet<_>>().len() as u64
     };
     (sums.code_pages_4k, sums.code_pages_2m) = (pages(4 << 10), pages(2 << 20));
-    Ok(sums)
+    sums
 }
 
 #[cfg(test)]
@@ -128,6 +149,18 @@ mod tests {
         assert_eq!((sums.processes, sums.native_programs, sums.threads), (2, 1, 2));
         assert_eq!((sums.instructions, sums.branches, sums.l1i_misses), (25, 10, 18));
         assert_eq!((sums.code_lines, sums.code_pages_4k, sums.code_pages_2m), (5, 3, 2));
+    }
+
+    #[test]
+    fn sections_are_told_apart() {
+        let section =
+            |number| line(number, false, 10 + number, "[[64,3]]").replace("\"process\"", "\"section\"");
+        let text = [RESULT_BEGINS.to_owned(), section(0), section(101)].concat();
+        let sections = read_sections(&text, 64).unwrap();
+        let found: Vec<_> =
+            sections.iter().map(|(number, sums)| (*number, sums.instructions, sums.code_lines)).collect();
+        assert_eq!(found, [(0, 10, 3), (101, 111, 3)]);
+        assert!(read_sections(&(RESULT_BEGINS.to_owned() + &section(256)), 64).is_err());
     }
 
     #[test]

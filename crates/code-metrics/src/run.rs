@@ -1,6 +1,6 @@
 //! Running the program under the emulator with the plugin, in surroundings that are the same each time.
 
-use crate::{CodeMetrics, Environment, Error, Options, result, sys};
+use crate::{CodeMetrics, Environment, Error, Geometry, Options, result, sys};
 use record::{Machine, Program};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -99,15 +99,25 @@ fn arguments(run: &mut Command, command: &[String], options: &Options, plugin: &
     let mut setting = record::emulate::escaped(plugin.as_os_str().as_bytes());
     setting.extend_from_slice(b",metrics=");
     setting.extend(record::emulate::escaped(place.result.as_os_str().as_bytes()));
-    let (l1i, l2) = (geometry.l1i, geometry.l2);
-    let (small, large) = (geometry.itlb_4k, geometry.itlb_2m);
-    setting.extend(format!(",l1i={l1i},l2={l2},itlb4k={small},itlb2m={large}").into_bytes());
+    for (name, shape) in shapes(geometry) {
+        setting.extend(format!(",{name}={shape}").into_bytes());
+    }
     // The seed fixes what the program gets as AT_RANDOM and from the random number instructions.
     run.args(["-seed", "1", "-cpu", &options.cpu, "-0"]).arg(name);
     if let Some(sysroot) = &options.sysroot {
         run.arg("-L").arg(sysroot);
     }
     run.arg("-plugin").arg(OsString::from_vec(setting)).arg(&place.program).args(command.iter().skip(1));
+}
+
+/// The plugin's settings of the caches.
+pub(crate) fn shapes(geometry: &Geometry) -> [(&'static str, String); 4] {
+    [
+        ("l1i", geometry.l1i.to_string()),
+        ("l2", geometry.l2.to_string()),
+        ("itlb4k", geometry.itlb_4k.to_string()),
+        ("itlb2m", geometry.itlb_2m.to_string()),
+    ]
 }
 
 /// Environment, directory and standard streams.
@@ -154,7 +164,7 @@ fn wait(child: &mut Child, timeout: Option<Duration>) -> std::io::Result<Option<
 }
 
 /// The emulator's name and version, as it prints them.
-fn version(emulator: &Path) -> String {
+pub(crate) fn version(emulator: &Path) -> String {
     let output = Command::new(emulator).arg("--version").stdin(Stdio::null()).output();
     let text = output.map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
