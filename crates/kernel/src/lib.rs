@@ -15,12 +15,9 @@ pub mod config;
 pub mod console;
 pub mod edits;
 mod error;
-<<<<<<< HEAD
+pub mod initrd;
 pub mod make;
 pub mod objects;
-=======
-pub mod initrd;
->>>>>>> 6789b86 (A workload of our own for kernels: sections, initramfs, console)
 pub mod patch;
 pub mod prepare;
 pub mod requirements;

@@ -147,6 +147,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         layout: args.layout.clone(),
         whole: args.whole,
     };
+    let request = if knows_lists(&args.tree) { request } else { Request { whole: true, ..request } };
     let variables = variables(build, &request)?;
     let mut words = args.make.words(&args.tree, build)?;
     words.extend(variables.words.iter().cloned());
@@ -171,6 +172,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Format::Text => {}
     }
     Ok(FINE)
+}
+
+/// Whether the tree has our variables; one with the options by itself builds every object with a profile.
+fn knows_lists(tree: &Path) -> bool {
+    let makefile = std::fs::read_to_string(tree.join("scripts/Makefile.autofdo"));
+    makefile.is_ok_and(|text| text.contains("CLANG_AUTOFDO_OBJECTS"))
 }
 
 /// The configuration of a build, which must be one that profiles work with.

@@ -3,7 +3,14 @@
 mod build;
 mod check;
 mod config;
+mod counts;
+mod machine;
+mod measure;
+mod optimize;
+mod plan;
 mod prepare;
+mod record;
+mod workload;
 
 use crate::cli::Global;
 
@@ -42,6 +49,14 @@ enum Tool {
     Check(check::Args),
     /// Build a kernel, with a profile or a layout for the objects that it speaks of
     Build(build::Args),
+    /// Write the initrd that kernels are recorded and measured with
+    Workload(workload::Args),
+    /// Record a kernel, under emulation where there is no branch hardware
+    Record(record::Args),
+    /// Count what kernels cost, section by section of a workload
+    Measure(measure::Args),
+    /// All of it: prepare, build, record, rebuild, lay out, measure
+    Optimize(optimize::Args),
 }
 
 /// Runs the command.
@@ -51,5 +66,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Config(args) => config::run(args, global),
         Tool::Check(args) => check::run(args, global),
         Tool::Build(args) => build::run(args, global),
+        Tool::Workload(args) => workload::run(args, global),
+        Tool::Record(args) => record::run(args, global),
+        Tool::Measure(args) => measure::run(args, global),
+        Tool::Optimize(args) => optimize::run(args, global),
     }
 }

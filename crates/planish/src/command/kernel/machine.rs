@@ -1,0 +1,100 @@
+//! The emulated machine that kernels boot on: its options, and what is shown of its console.
+
+use crate::progress::Ticker;
+use anyhow::{Context, bail};
+use kernel::workload;
+use record::machine::{Guest, Statement};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Options of the machine.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MachineArgs {
+    /// Memory of the machine
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(64..=65536))]
+    memory: u32,
+    /// What is added to the kernel's command line, such as mitigations=off or PLANISH_ROUNDS=50
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    append: Option<String>,
+    /// End the machine when it has not ended by itself after this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+}
+
+impl MachineArgs {
+    /// The options as words, for a command that passes them on.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec![format!("--memory={}", self.memory), format!("--timeout={}", self.timeout)];
+        words.extend(self.append.iter().map(|append| format!("--append={append}")));
+        words
+    }
+
+    /// How long the machine may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// The machine with a kernel; `sections` are those that the workload runs.
+    pub fn guest(&self, kernel: &Path, initrd: &Path, sections: &str, deterministic: bool) -> Guest {
+        let append = format!("PLANISH_SECTIONS={sections} {}", self.append.as_deref().unwrap_or_default());
+        Guest {
+            kernel: kernel.to_owned(),
+            initrd: Some(initrd.to_owned()),
+            memory_mib: self.memory,
+            append: append.trim_end().to_owned(),
+            deterministic,
+        }
+    }
+}
+
+/// The boot image that a name stands for: a bzImage, or the directory of a build.
+pub fn boot_image(path: &Path) -> anyhow::Result<PathBuf> {
+    let image = if path.is_dir() { path.join("arch/x86/boot/bzImage") } else { path.to_owned() };
+    let mut start = vec![0; 0x206];
+    let read =
+        std::fs::File::open(&image).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+    read.with_context(|| {
+        format!(
+            "{}: expected a kernel's boot image; `planish kernel build` makes one in its build directory",
+            image.display()
+        )
+    })?;
+    // The magic number of the boot protocol (Documentation/arch/x86/boot.rst).
+    if start.get(0x202..0x206) != Some(b"HdrS") {
+        bail!(
+            "{}: not a boot image of Linux for x86 (no `HdrS` at offset 0x202); give arch/x86/boot/bzImage of a build",
+            image.display()
+        );
+    }
+    Ok(image)
+}
+
+/// An initrd to boot: the one that was named, or planish's workload in a temporary directory, which lives as long.
+pub struct Initrd {
+    /// Where it lies.
+    pub path: PathBuf,
+    _own: Option<tempfile::TempDir>,
+}
+
+impl Initrd {
+    /// Finds or makes it.
+    pub fn of(named: Option<&Path>) -> anyhow::Result<Initrd> {
+        if let Some(path) = named {
+            std::fs::File::open(path).with_context(|| path.display().to_string())?;
+            return Ok(Initrd { path: path.to_owned(), _own: None });
+        }
+        let own = tempfile::Builder::new().prefix("planish-workload-").tempdir()?;
+        let path = workload::build(None, own.path())?;
+        Ok(Initrd { path, _own: Some(own) })
+    }
+}
+
+/// Shows what the console says: the section that runs, where there is a terminal.
+pub fn watcher(label: &str, quiet: bool) -> impl FnMut(&str, Option<&Statement>) + use<> {
+    let ticker = Ticker::new(label, quiet);
+    move |line: &str, statement: Option<&Statement>| match statement {
+        Some(Statement::Section(section)) => ticker.tell(&section.name),
+        Some(_) => {}
+        None => ticker.tell(line),
+    }
+}

@@ -1,0 +1,37 @@
+//! `planish kernel workload`: the initrd that kernels are trained and judged with.
+
+use crate::cli::{FINE, Global};
+use crate::output;
+use kernel::workload;
+use std::path::PathBuf;
+
+/// Write an initrd with the workload that kernels are recorded and measured with.
+///
+/// A static program is compiled from the sources that planish carries; it is the initrd's /init and its only program. It runs
+/// sections of system calls, which docs/kernel.md lists: those to train with and those held out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish kernel workload -o initrd.cpio
+  planish kernel record out --initrd initrd.cpio -o kernel.data
+
+Exit codes: 0 fine, 2 no compiler, or it failed.")]
+pub struct Args {
+    /// Where to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// The C compiler [default: clang, else cc]
+    #[arg(long, value_name = "COMMAND")]
+    cc: Option<std::ffi::OsString>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let made = tempfile::Builder::new().prefix("planish-workload-").tempdir()?;
+    let archive = std::fs::read(workload::build(args.cc.as_deref(), made.path())?)?;
+    output::write_file(&args.output, |out| Ok(out.write_all(&archive)?))?;
+    if !global.quiet {
+        eprintln!("{}: {} bytes", args.output.display(), archive.len());
+    }
+    Ok(FINE)
+}
