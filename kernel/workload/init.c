@@ -138,12 +138,12 @@ static void end_machine(void)
         pause();
 }
 
-// The sections run in a child: should one crash or hang, the machine still ends in order.
-static void run_and_wait(void)
+// The sections run in a child: should one crash or hang, its parent still tidies up. The status is 0 if all succeeded.
+static int run_and_wait(bool in_guest)
 {
     pid_t worker = fork();
     if (worker == 0)
-        _exit(run_sections(true));
+        _exit(run_sections(in_guest));
     int status = 0;
     pid_t pid;
     // Orphans of sections come to the first process too.
@@ -154,6 +154,7 @@ static void run_and_wait(void)
         say("planish: failed 0 no process for the sections: %s", strerror(errno));
     else if (WIFSIGNALED(status))
         say("planish: failed 0 the process of the sections was ended by signal %d", WTERMSIG(status));
+    return pid == worker && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 static int here(void)
@@ -167,8 +168,8 @@ static int here(void)
         return 2;
     }
     say("planish: skipped 0 mounts, the network device, the kernel's addresses and the reboot");
-    int status = run_sections(false);
-    if (chdir("/") != 0 || rmdir(directory) != 0)
+    int status = run_and_wait(false);
+    if (chdir("/") != 0 || !remove_tree(directory))
         say("planish: %s was not removed: %s", directory, strerror(errno));
     return status;
 }
@@ -186,6 +187,6 @@ int main(int count, char **words)
         return 2;
     }
     in_guest();
-    run_and_wait();
+    run_and_wait(true);
     end_machine();
 }

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-// Seconds of the guest's clock after which a section hangs.
+#ifndef __x86_64__
+#error "the workload is for x86-64: its markers are instructions of that"
+#endif
+
+// Seconds of the guest's clock after which a section hangs, at 100 percent of its rounds or less.
 #define PATIENCE 120
 
 // A user-mode NOP of 8 bytes, nopl DISP32(%rax,%rax,1), that does nothing; an emulator sees its displacement.
@@ -113,12 +116,6 @@ static bool chosen(const struct section *section, const char *sections, const ch
            listed(sections, section->name);
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *walk)
-{
-    (void)stat, (void)type, (void)walk;
-    return remove(path);
-}
-
 static void end_children(struct run *run)
 {
     for (int index = 0; index < run->child_count; index++)
@@ -150,7 +147,7 @@ static bool run_section(struct run *run, uint64_t percent)
         return fail(run, "no directory of its own");
     struct sigaction action = {.sa_handler = hanging};
     sigaction(SIGALRM, &action, NULL);
-    alarm(PATIENCE);
+    alarm(PATIENCE * (percent > 100 ? (unsigned)(percent / 100) + 1 : 1));
     errno = 0;
     bool fine = section->body(run);
     mark_nothing();
@@ -161,7 +158,7 @@ static bool run_section(struct run *run, uint64_t percent)
     close_range(3, ~0u, 0);
     if (chdir("..") != 0)
         return fail(run, "its directory has no parent");
-    nftw(section->name, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_tree(section->name);
     return fine;
 }
 

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ftw.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -179,6 +181,17 @@ int loopback_connect(int type, uint16_t port)
         return -1;
     }
     return fd;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *walk)
+{
+    (void)stat, (void)type, (void)walk;
+    return remove(path);
+}
+
+bool remove_tree(const char *path)
+{
+    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0;
 }
 
 int filter_main(const char *shift)

@@ -97,6 +97,9 @@ bool gate_join(struct run *run, struct gate *gate, int children);
 bool read_all(int fd, void *bytes, size_t size);
 bool write_all(int fd, const void *bytes, size_t size);
 
+/* Removes a directory and all in it. */
+bool remove_tree(const char *path);
+
 /* A pattern that depends on the seed, and whether the bytes hold it. */
 void fill(void *bytes, size_t size, unsigned seed);
 bool filled(const void *bytes, size_t size, unsigned seed);

@@ -20,14 +20,22 @@ fn is_there(program: &str) -> bool {
 
 /// The workload by this compiler; `None`, with the reason said, where a compiler or the static library is missing.
 fn program(compiler: &str) -> Option<Vec<u8>> {
+    if cfg!(not(target_arch = "x86_64")) {
+        eprintln!("skipped: the workload is for x86-64");
+        return None;
+    }
     if !is_there(compiler) {
         eprintln!("skipped: {compiler} is not installed");
         return None;
     }
     match workload::program(Some(OsStr::new(compiler))) {
         Ok(bytes) => Some(bytes),
-        Err(kernel::Error::Workload { said, .. }) if said.contains("cannot find -l") => {
-            eprintln!("skipped: no static C library: {said}");
+        Err(kernel::Error::Workload { said, .. })
+            if ["cannot find -l", "unable to find library", "file not found", "No such file"]
+                .iter()
+                .any(|lack| said.contains(lack)) =>
+        {
+            eprintln!("skipped: no C library to link statically: {said}");
             None
         }
         Err(error) => panic!("{error}"),
