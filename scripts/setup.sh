@@ -46,6 +46,7 @@ has_counters() {
 }
 
 if [ "${1:-}" = test ]; then
+  has qemu-system-x86_64 || want qemu-system-x86 "boots the kernels that the tests record and measure"
   [ "$llvm" = missing ] || has_counters "$llvm_wanted" ||
     want "libclang-rt-$llvm_wanted-dev" "counters of instrumented programs, another way that layouts are compared with"
   # Where a release has no such package, the test says that it is skipped.

@@ -66,9 +66,10 @@ pub fn intern(block: Block) -> &'static Block {
     })
 }
 
-/// True when a block begins where the one before had not ended yet: that one was broken off.
+/// True when a block begins within the one before, which was broken off there. One that begins where the one before
+/// began is another round: a function that calls itself returns so.
 pub fn in_the_middle(before: &Block, block: &Block) -> bool {
-    before.start <= block.start && block.start <= before.last
+    before.start < block.start && block.start <= before.last
 }
 
 /// How the kernel came from one block to another that is not the next one. Learns interrupt entries by the way.
@@ -84,9 +85,9 @@ pub fn transfer(before: &Block, block: &Block) -> Transfer {
     if block.start == before.last {
         return Transfer::Straight;
     }
-    // Where an interrupt returns to, and where a block broken off goes on, are places of their own kind.
-    let entry = !in_the_middle(before, block) && before.target != INTERRUPT_RETURN;
-    if entry && !known_entry() {
+    // Where an interrupt returns to, and where a block broken off goes on or begins again, are places of their own kind.
+    let own = before.start <= block.start && block.start <= before.last;
+    if !own && before.target != INTERRUPT_RETURN && !known_entry() {
         learn_entry(block.start);
     }
     Transfer::Interrupted

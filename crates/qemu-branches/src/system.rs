@@ -301,6 +301,16 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_calls_itself_returns_to_its_return() {
+        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
+        let returns = block(0x3000, 0x3001, &[0xc3]);
+        for block in [block(0x2ffb, 0x2ffb, &[0xe9, 0, 0, 0, 0]), returns, returns, returns] {
+            cpu.enter(block);
+        }
+        assert_eq!(stack(&cpu), [[0x3001, 0x3000], [0x3001, 0x3000], [0x2ffb, 0x3000]]);
+    }
+
+    #[test]
     fn a_program_between_two_kernel_blocks_empties_the_stack() {
         let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
         let (calls, called) = (block(0x1000, 0x1000, &[0xe8, 0xfb, 0, 0, 0]), block(0x1100, 0x1104, &[0xc3]));

@@ -80,7 +80,9 @@ pub enum Failure {
         text: String,
     },
     /// It ended before its workload did.
-    NoEnd(Ending),
+    NoEnd,
+    /// qemu returned this code, and the workload had not said that it ended.
+    Returned(i32),
     /// A signal killed qemu.
     Killed(i32),
     /// A signal asked us to end.
@@ -99,14 +101,12 @@ impl fmt::Display for Failure {
             Failure::Workload { section, text } => {
                 write!(out, "the machine's workload failed in section {section}: {text}")
             }
-            Failure::NoEnd(ending) => write!(
-                out,
-                "the machine ended ({}) before its workload did, which prints `planish: end` at the end",
-                match ending {
-                    Ending::Code(code) => format!("qemu returned {code}"),
-                    other => format!("{other:?}"),
-                }
+            Failure::NoEnd => out.write_str(
+                "the machine ended before its workload did, which prints `planish: end` at the end",
             ),
+            Failure::Returned(code) => {
+                write!(out, "it returned {code}; what it said on standard error stands above")
+            }
             Failure::Killed(signal) => write!(out, "signal {signal} killed qemu"),
             Failure::Interrupted => out.write_str("interrupted; the machine was ended"),
         }
@@ -292,13 +292,13 @@ impl Watched {
     }
 
     fn conclude(self, ending: Ending, limits: &Limits, emulator: PathBuf) -> Result<Transcript, Error> {
-        let killed = match ending {
+        let bad_end = match ending {
             Ending::Signal(signal) => Some(Failure::Killed(signal)),
-            _ => None,
+            Ending::Code(code) if code != 0 && !self.ended => Some(Failure::Returned(code)),
+            _ => (limits.to_the_end && !self.ended).then_some(Failure::NoEnd),
         };
-        let no_end = (limits.to_the_end && !self.ended).then_some(Failure::NoEnd(ending));
         let tail = self.tail.into_lines();
-        match self.failure.or(killed).or(no_end) {
+        match self.failure.or(bad_end) {
             Some(failure) => Err(Error::Machine { emulator, failure, tail }),
             None => Ok(Transcript {
                 sections: self.sections,
