@@ -15,19 +15,19 @@ pub struct Guest {
     /// What is added to the kernel's command line.
     pub append: String,
     /// The same run each time: time is counted in executed instructions and begins at a fixed date, what qemu draws at
-    /// random comes from a seed, and the kernel lies where it was linked. Takes about four times as long.
+    /// random comes from a seed, and the kernel lies where it was linked. Takes three to four times as long.
     pub deterministic: bool,
 }
 
 impl Guest {
-    /// The command, `qemu-system-x86_64` first. The kernel ends the machine when it panics.
+    /// The command, `qemu-system-x86_64` first. The kernel ends the machine when it panics, and trusts its clock.
     pub fn argv(&self) -> Vec<OsString> {
         let memory = self.memory_mib.to_string();
         let mut argv: Vec<OsString> =
             ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", &memory].map(OsString::from).into();
         argv.extend(["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"].map(OsString::from));
         argv.extend(["-monitor", "none"].map(OsString::from));
-        let mut append = "console=ttyS0 quiet panic=-1".to_owned();
+        let mut append = "console=ttyS0 quiet panic=-1 tsc=reliable".to_owned();
         if self.deterministic {
             let fixed = ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2024-01-01,clock=vm"];
             argv.extend(fixed.map(OsString::from));
@@ -66,11 +66,17 @@ mod tests {
         {
             assert!(text.contains(part), "{text}");
         }
-        assert!(text.ends_with("-append console=ttyS0 quiet panic=-1 nokaslr mitigations=off"), "{text}");
+        assert!(
+            text.ends_with("-append console=ttyS0 quiet panic=-1 tsc=reliable nokaslr mitigations=off"),
+            "{text}"
+        );
         (guest.deterministic, guest.initrd) = (false, None);
         guest.append.clear();
         let text = shown(&guest);
-        assert!(text.ends_with("-kernel bzImage -append console=ttyS0 quiet panic=-1"), "{text}");
+        assert!(
+            text.ends_with("-kernel bzImage -append console=ttyS0 quiet panic=-1 tsc=reliable"),
+            "{text}"
+        );
         assert!(!text.contains("icount"), "{text}");
     }
 }
