@@ -181,6 +181,41 @@ mod tests {
         assert_eq!(cut(&exact)[1..], ["next"]);
     }
 
+    /// A pipe that gives so many bytes at a time.
+    struct Drops<'b>(&'b [u8], usize);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+            let (now, later) = self.0.split_at(self.1.clamp(1, to.len()).min(self.0.len()));
+            to[..now.len()].copy_from_slice(now);
+            self.0 = later;
+            Ok(now.len())
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn lines_are_the_same_however_the_bytes_arrive(
+            pieces in proptest::collection::vec(
+                (r"[ -~\x1b\r\t]{0,30}|planish: [a-z]{0,8} [0-9]{0,4} .{0,9}", 0usize..7), 0..20,
+            ),
+            drop in 1usize..9000,
+        ) {
+            let line = |(piece, times): &(String, usize)| piece.repeat(times * 100 + 1) + "\n";
+            let text: String = pieces.iter().map(line).collect();
+            let mut found = Vec::new();
+            lines(Drops(text.as_bytes(), drop), |line| {
+                let _ = Statement::read(&line);
+                found.push(line);
+                true
+            });
+            assert_eq!(found, cut(text.as_bytes()));
+            assert_eq!(found.len(), pieces.len());
+            let sound = |line: &String| line.len() <= 3 * LINE_BYTES && !line.contains(char::is_control);
+            assert!(found.iter().all(sound));
+        }
+    }
+
     #[test]
     fn a_watcher_that_is_gone_ends_the_reading() {
         let mut seen = 0;
