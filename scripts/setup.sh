@@ -4,6 +4,7 @@
 #   scripts/setup.sh          everything `make demo` uses
 #   scripts/setup.sh test     also what only `make test` needs
 #   scripts/setup.sh bench    also the tools `make bench` compares with
+#   scripts/setup.sh kernel   also what builds and boots a Linux kernel
 #
 # It says what it installs and why, asks nothing, works as root or through sudo, and does nothing when nothing
 # is missing. It never removes a package: where that would be needed it stops and says so.
@@ -58,6 +59,15 @@ if [ "${1:-}" = bench ]; then
   has perf2bolt-22 || want bolt-22 "perf2bolt, a peer that make bench measures beside planish"
   has create_llvm_prof || want autofdo "create_llvm_prof, another peer"
   [ -x /usr/bin/time ] || want time "peak memory of the measured programs"
+fi
+
+if [ "${1:-}" = kernel ]; then
+  has make || want make "the kernel's build"
+  has flex || want flex "its configuration's reader"
+  has bison || want bison "the same"
+  has bc || want bc "makes one of its headers"
+  [ -e /usr/include/libelf.h ] || want libelf-dev "objtool, which checks every object of it"
+  has qemu-system-x86_64 || want qemu-system-x86 "boots it"
 fi
 
 # Debian's rustfmt and clippy belong to the compiler of the same origin; rustup brings its own.

@@ -14,11 +14,11 @@ mod workload;
 
 use crate::cli::Global;
 
-/// Give an older Linux tree the options for AutoFDO and Propeller, and check what they do.
+/// Linux kernels built after a profile and in a layout, from the source tree to the numbers.
 ///
 /// Linux has CONFIG_AUTOFDO_CLANG and CONFIG_PROPELLER_CLANG since 6.13. `prepare` gives them to 6.1, 6.6 and 6.12, with the same
-/// options and the same variables of make, so what is written about the newer kernels holds there too. Building and booting
-/// stay with you: make, your configuration, your boot loader.
+/// options and the same variables of make, so what is written about the newer kernels holds there too. `optimize` goes the whole
+/// way under emulation; each of its steps is a command of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -27,17 +27,20 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-The way, for x86-64, with clang and lld 19 or newer:
+All of it, with a small configuration and planish's workload, for x86-64, with clang and lld 19 or newer:
+  planish kernel optimize linux-6.12 -o out
+
+With your own configuration, machines and load:
   planish kernel prepare linux-6.12                   # once; a second run does nothing
   cd linux-6.12
   make LLVM=-22 defconfig
   planish kernel config . > profile.config
   scripts/kconfig/merge_config.sh -m .config profile.config && make LLVM=-22 olddefconfig
   planish kernel config . --check                     # says what is missing and what collides
-  make LLVM=-22 -j$(nproc) && planish kernel check .  # install and boot it, then record while it works:
-  planish record -a -b -e cycles:k -o perf.data -- sleep 60
+  planish kernel build . && planish kernel check .    # install and boot it, then record while it works:
+  planish kernel record --hardware -o perf.data -- sleep 60
   planish profile perf.data --binary vmlinux -o kernel.afdo
-  make LLVM=-22 CLANG_AUTOFDO_PROFILE=$PWD/kernel.afdo -j$(nproc)";
+  planish kernel build . --profile kernel.afdo --first-round";
 
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
