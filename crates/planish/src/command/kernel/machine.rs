@@ -7,24 +7,30 @@ use record::machine::{Guest, Statement};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Memory, in MiB, and wall time, in seconds, where no other is asked for.
+const MEMORY: u32 = 512;
+const TIMEOUT: u64 = 600;
+
 /// Options of the machine.
 #[derive(Clone, Debug, clap::Args)]
 pub struct MachineArgs {
     /// Memory of the machine
-    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(64..=65536))]
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY, value_parser = clap::value_parser!(u32).range(64..=65536))]
     memory: u32,
     /// What is added to the kernel's command line, such as mitigations=off or PLANISH_ROUNDS=50
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     append: Option<String>,
     /// End the machine when it has not ended by itself after this time
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
 
 impl MachineArgs {
     /// The options as words, for a command that passes them on.
     pub fn words(&self) -> Vec<String> {
-        let mut words = vec![format!("--memory={}", self.memory), format!("--timeout={}", self.timeout)];
+        let mut words = Vec::new();
+        words.extend((self.memory != MEMORY).then(|| format!("--memory={}", self.memory)));
+        words.extend((self.timeout != TIMEOUT).then(|| format!("--timeout={}", self.timeout)));
         words.extend(self.append.iter().map(|append| format!("--append={append}")));
         words
     }
@@ -36,7 +42,10 @@ impl MachineArgs {
 
     /// The machine with a kernel; `sections` are those that the workload runs.
     pub fn guest(&self, kernel: &Path, initrd: &Path, sections: &str, deterministic: bool) -> Guest {
-        let append = format!("PLANISH_SECTIONS={sections} {}", self.append.as_deref().unwrap_or_default());
+        let append = format!(
+            "tsc=reliable PLANISH_SECTIONS={sections} {}",
+            self.append.as_deref().unwrap_or_default()
+        );
         Guest {
             kernel: kernel.to_owned(),
             initrd: Some(initrd.to_owned()),

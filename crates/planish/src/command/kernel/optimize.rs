@@ -113,8 +113,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         output::print(&text)?;
         return Ok(FINE);
     }
-    if args.output.canonicalize().is_ok_and(|output| output == root) {
-        bail!("{}: -o must be another directory than the tree", args.output.display());
+    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    if output.canonicalize().unwrap_or(output).starts_with(&root) {
+        bail!("{}: -o must be another directory than the tree, and outside of it", args.output.display());
     }
     match found {
         Standing::Plain { prepare } => {

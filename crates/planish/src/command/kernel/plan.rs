@@ -120,14 +120,13 @@ impl Wanted<'_> {
         make.extend(self.make.words(self.tree, Path::new("/"))?);
         make.retain(|word| !word.starts_with("O=") && !word.starts_with("-j"));
         let make: Vec<String> = make.iter().map(|word| build::step::quoted(word)).collect();
-        let lines: Vec<String> = more.iter().map(|line| build::step::quoted(line)).collect();
+        let line = |line: &&str| format!("echo {} >> {directory}/all.config; ", build::step::quoted(line));
+        let lines: String = more.iter().map(line).collect();
         let goal = if self.small { "allnoconfig" } else { "alldefconfig" };
         // kbuild takes the fragment by an absolute name.
         let script = format!(
-            "set -e; mkdir -p {directory}; cat {CONFIG} > {directory}/all.config; \
-             for line in {}; do echo \"$line\" >> {directory}/all.config; done; \
+            "set -e; mkdir -p {directory}; cat {CONFIG} > {directory}/all.config; {lines}\
              {} O=\"$PWD/{directory}\" KCONFIG_ALLCONFIG=\"$PWD/{directory}/all.config\" {goal}",
-            lines.join(" "),
             make.join(" "),
         );
         step.arguments = vec!["-c".to_owned(), script];

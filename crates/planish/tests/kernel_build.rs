@@ -1,0 +1,160 @@
+//! `planish kernel build`, `record`, `measure` and `optimize` as a user meets them, without a whole kernel: what they
+//! call, keep and refuse. A makefile of a few lines stands in for the kernel's; make is the real one.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+#[path = "../../kernel/tests/trees/mod.rs"]
+#[allow(dead_code, reason = "each test file uses its part")]
+mod trees;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn planish(dir: &Path, words: &[&str]) -> Output {
+    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
+    planish.current_dir(dir).arg("kernel").args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+#[track_caller]
+fn fine(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn refuses(output: &Output, parts: &[&str]) {
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(!message.contains("panicked"), "{message}");
+    for part in parts {
+        assert!(message.contains(part), "no `{part}` in: {message}");
+    }
+}
+
+/// What stands in for the kernel's makefile: it says which variables it got.
+const MAKEFILE: &str = "\
+all:
+\t@echo '  CC      kernel/fork.o'
+\t@echo 'kernel/fork.c:1: warning: made up'
+\t@echo 'profile $(CLANG_AUTOFDO_PROFILE) for $(CLANG_AUTOFDO_OBJECTS) round $(CLANG_AUTOFDO_ROUND)'
+broken:
+\t@echo 'kernel/fork.c:7: error: made up'
+\t@false
+";
+
+/// A prepared tree, a configured build with one object that has a function `do_fork`, and a makefile.
+fn build() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    trees::make(&dir.path().join("linux"), 12);
+    let out = dir.path().join("out");
+    std::fs::create_dir_all(out.join("kernel")).unwrap();
+    std::fs::write(dir.path().join("stand-in.mk"), MAKEFILE).unwrap();
+    std::fs::write(out.join("fork.c"), "int do_fork(int n) { return n + 1; }\n").unwrap();
+    let compiled =
+        Command::new("cc").current_dir(&out).args(["-c", "-o", "kernel/fork.o", "fork.c"]).status().unwrap();
+    assert!(compiled.success());
+    let command = "savedcmd_kernel/fork.o := clang-22 -D__KERNEL__ -c -o kernel/fork.o kernel/fork.c\n";
+    std::fs::write(out.join("kernel/.fork.o.cmd"), command).unwrap();
+    dir
+}
+
+/// Prepares the tree and writes a configuration that profiles work with.
+fn configure(dir: &Path) {
+    fine(&planish(dir, &["prepare", "linux"]));
+    let tools = "CONFIG_X86_64=y\nCONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=220108\nCONFIG_LD_IS_LLD=y\n";
+    let config = tools.to_owned() + &fine(&planish(dir, &["config", "linux"]));
+    std::fs::write(dir.join("out/.config"), config).unwrap();
+}
+
+const BUILD: [&str; 5] = ["build", "linux", "--build", "out", "--llvm=-22"];
+
+fn make(dir: &Path, options: &[&str], targets: &[&str]) -> Output {
+    // make is in the tree by then.
+    planish(dir, &[&BUILD[..], options, &["--", "-f", "../stand-in.mk"], targets].concat())
+}
+
+#[test]
+fn make_runs_in_a_prepared_and_configured_build_only() {
+    let dir = build();
+    refuses(&make(dir.path(), &[], &["all"]), &["no option AUTOFDO_CLANG", "planish kernel prepare linux"]);
+    fine(&planish(dir.path(), &["prepare", "linux"]));
+    refuses(&make(dir.path(), &[], &["all"]), &["out/.config", "configure the build first"]);
+    std::fs::write(dir.path().join("out/.config"), "CONFIG_X86_64=y\nCONFIG_CC_IS_GCC=y\n").unwrap();
+    refuses(&make(dir.path(), &[], &["all"]), &["CC_IS_CLANG", "gcc has neither", "AUTOFDO_CLANG"]);
+    configure(dir.path());
+    let said = make(dir.path(), &["--format", "json"], &["all"]);
+    let found: Value = serde_json::from_str(&fine(&said)).unwrap();
+    assert_eq!((&found["compiled"], &found["profiled"]), (&1.into(), &Value::Null));
+    assert_eq!(found["warnings"].as_array().unwrap().len(), 1);
+    let log = std::fs::read_to_string(dir.path().join("out/planish/make.log")).unwrap();
+    assert!(log.starts_with("$ make -C ") && log.contains(" LLVM=-22 ARCH=x86_64 -j"), "{log}");
+    refuses(&make(dir.path(), &[], &["broken"]), &["make failed", "error: made up", "out/planish/make.log"]);
+}
+
+#[test]
+fn a_profile_is_for_the_objects_that_it_speaks_of_and_named_by_its_content() {
+    let dir = build();
+    configure(dir.path());
+    let profile = dir.path().join("kernel.afdo");
+    let printed = |count: u32| {
+        std::fs::write(&profile, format!("do_fork:{count}:1\n 0: {count}\n")).unwrap();
+        fine(&make(dir.path(), &["--profile", "kernel.afdo", "--first-round", "--dry-run"], &["all"]))
+    };
+    let (one, two) = (printed(10), printed(20));
+    assert!(one.contains("CLANG_AUTOFDO_ROUND=1") && one != two, "{one}{two}");
+    assert_eq!(one, printed(10), "the same content has the same name");
+    let said = fine(&make(dir.path(), &["--profile", "kernel.afdo", "--format", "json"], &["all"]));
+    let found: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&found["profiled"]["objects"], &found["profiled"]["samples_held"]), (&1.into(), &10.into()));
+    let log = std::fs::read_to_string(dir.path().join("out/planish/make.log")).unwrap();
+    let list = log.lines().find_map(|line| line.split(" for ").nth(1)?.split(' ').next()).unwrap();
+    assert_eq!(std::fs::read_to_string(list).unwrap(), "kernel/fork.o\n");
+
+    std::fs::write(&profile, "main:10:1\n 0: 10\n").unwrap();
+    let foreign = make(dir.path(), &["--profile", "kernel.afdo"], &["all"]);
+    refuses(&foreign, &["kernel.afdo", "0 % of its samples", "another tree"]);
+    std::fs::write(&profile, "hello\n").unwrap();
+    refuses(&make(dir.path(), &["--profile", "kernel.afdo"], &["all"]), &["kernel.afdo"]);
+    refuses(&make(dir.path(), &["--layout", "nowhere"], &["all"]), &["nowhere_cc_profile.txt"]);
+}
+
+#[test]
+fn what_is_no_kernel_is_not_booted() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("vmlinux"), vec![0; 4096]).unwrap();
+    let record = |kernel: &str| planish(dir.path(), &["record", kernel, "-o", "k.data"]);
+    refuses(&record("vmlinux"), &["vmlinux", "HdrS", "arch/x86/boot/bzImage"]);
+    refuses(&record("nowhere"), &["nowhere", "planish kernel build"]);
+    refuses(&planish(dir.path(), &["measure", "a=vmlinux"]), &["HdrS"]);
+    assert!(!dir.path().join("k.data").exists());
+    refuses(&planish(dir.path(), &["record", "--hardware", "-o", "k.data"]), &["COMMAND"]);
+}
+
+#[test]
+fn optimize_prints_its_steps_and_touches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    trees::make(&dir.path().join("linux"), 12);
+    let before = trees::contents(&dir.path().join("linux"));
+    let printed = fine(&planish(
+        dir.path(),
+        &["optimize", "linux", "-o", "out", "--llvm=-22", "--dry-run", "--align", "64"],
+    ));
+    for part in
+        ["planish kernel prepare ", "allnoconfig", "--first-round", "record-layout", "FUNCTION_ALIGN_64B=y"]
+    {
+        assert!(printed.contains(part), "no `{part}` in: {printed}");
+    }
+    assert!(trees::contents(&dir.path().join("linux")) == before && !dir.path().join("out").exists());
+    refuses(
+        &planish(dir.path(), &["optimize", "linux", "-o", "linux", "--llvm=-22"]),
+        &["another directory"],
+    );
+    assert!(trees::contents(&dir.path().join("linux")) == before);
+    refuses(&planish(dir.path(), &["optimize", "nowhere", "-o", "out"]), &["nowhere"]);
+}
