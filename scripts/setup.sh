@@ -51,6 +51,14 @@ if [ "${1:-}" = test ]; then
   [ "$llvm" = missing ] || has_counters "$llvm_wanted" ||
     want "libclang-rt-$llvm_wanted-dev" "counters of instrumented programs, another way that layouts are compared with"
   # Where a release has no such package, the test says that it is skipped.
+  # Trees that planish kernel prepares, and what compiles a few of their objects.
+  for series in 6.1 6.12; do
+    [ -e "/usr/src/linux-source-$series.tar.xz" ] || want "linux-source-$series" "a kernel tree for the tests of planish kernel"
+  done
+  has flex || want flex "the kernel's build, of a few objects"
+  has bison || want bison "the same"
+  has bc || want bc "the same"
+  [ -e /usr/include/libelf.h ] || want libelf-dev "objtool, which checks those objects"
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
   has chromedriver || want chromium-driver "clicks in it"
 fi

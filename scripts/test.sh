@@ -19,6 +19,23 @@ echo "test: cargo test --workspace (full output in $log)"
 # Tests load the emulation plugin and the library that copies text, which cargo test alone does not link.
 "$CARGO" build --locked -p qemu-branches -p hugetext
 
+# Whole kernel trees for the tests of planish kernel, where the archives are there and no trees are named.
+if [ -z "${PLANISH_KERNEL_TREES+set}" ]; then
+  trees=()
+  for archive in /usr/src/linux-source-6.1.tar.xz /usr/src/linux-source-6.12.tar.xz; do
+    [ -e "$archive" ] || continue
+    tree=$(cd "$target" && pwd)/kernel-trees/$(basename "$archive" .tar.xz)
+    if [ ! "$tree/Makefile" -nt "$archive" ]; then
+      echo "test: unpacking $archive"
+      rm -rf "$tree" "$tree.partial"; mkdir -p "$tree.partial"
+      tar -xmJf "$archive" -C "$tree.partial" --strip-components=1
+      mv "$tree.partial" "$tree"
+    fi
+    trees+=("$tree")
+  done
+  if [ ${#trees[@]} -gt 0 ]; then export PLANISH_KERNEL_TREES=$(IFS=:; echo "${trees[*]}"); fi
+fi
+
 # --show-output makes passing tests hand over what they printed; the filter keeps it off the terminal. sed -u and not
 # awk, since some awks hold lines back until a block is full.
 status=0

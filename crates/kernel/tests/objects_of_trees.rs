@@ -1,0 +1,114 @@
+//! Do the flags reach the objects that they should, in real trees? A prepared tree is configured small, three objects
+//! are compiled by the kernel's own make, without and with a profile, and their commands looked at. Needs whole trees in
+//! `PLANISH_KERNEL_TREES` (directories, separated by colons), clang-22, lld-22, make, flex, bison, bc and libelf.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use kernel::check::{AreaFound, check};
+use kernel::command::Area;
+use kernel::prepare::{Standing, standing};
+use kernel::requirements::{Purpose, fragment};
+use kernel::tree::Tree;
+use kernel::{workload, write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const OBJECTS: [&str; 3] =
+    ["kernel/sched/core.o", "arch/x86/entry/vdso/vclock_gettime.o", "arch/x86/boot/string.o"];
+
+fn lack() -> Option<&'static str> {
+    let missing = |tool: &&str| {
+        Command::new(tool).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status().is_err()
+    };
+    ["clang-22", "ld.lld-22", "llvm-nm-22", "make", "flex", "bison", "bc"]
+        .into_iter()
+        .find(missing)
+        .or_else(|| (!Path::new("/usr/include/libelf.h").exists()).then_some("libelf.h"))
+}
+
+/// Runs make in a tree; gives what it printed on standard error.
+fn make(tree: &Path, build: &Path, words: &[&str]) -> String {
+    let mut make = Command::new("make");
+    make.arg("-C").arg(tree).arg(format!("O={}", build.display()));
+    make.args(["LLVM=-22", "ARCH=x86_64", "-j2"]).args(words).stdin(Stdio::null()).env("LC_ALL", "C");
+    let output = make.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {}{said}", String::from_utf8_lossy(&output.stdout));
+    said
+}
+
+/// The tree again, prepared; files are shared with the first by links, which preparing replaces and does not write to.
+fn prepared(tree: &Path, copy: &Path) {
+    assert!(Command::new("cp").arg("-al").arg(tree).arg(copy).status().unwrap().success());
+    match standing(&Tree::open(copy).unwrap()).unwrap() {
+        Standing::Plain { prepare } => write::write(copy, &prepare).unwrap(),
+        Standing::Prepared { .. } => {}
+        other => panic!("{}: {other:?}", tree.display()),
+    }
+}
+
+fn flags(areas: &[AreaFound], area: Area) -> Vec<String> {
+    areas.iter().find(|found| found.area == area).unwrap_or_else(|| panic!("no {area:?}")).example.1.clone()
+}
+
+fn objects_of(tree: &Path) {
+    // Links need one file system.
+    let dir = tempfile::tempdir_in(tree.parent().unwrap()).unwrap();
+    let (copy, build) = (dir.path().join("tree"), dir.path().join("build"));
+    prepared(tree, &copy);
+    std::fs::create_dir(&build).unwrap();
+    let all = dir.path().join("all.config");
+    std::fs::write(&all, workload::SMALL_CONFIG.to_owned() + "\n" + &fragment(Purpose::Both)).unwrap();
+    make(&copy, &build, &[&format!("KCONFIG_ALLCONFIG={}", all.display()), "allnoconfig"]);
+    let config = kernel::config::Config::read(&build.join(".config")).unwrap();
+    let unmet: Vec<_> =
+        kernel::requirements::unmet(&config, Purpose::Both).iter().map(|needed| needed.option).collect();
+    assert!(unmet.is_empty(), "{}: {unmet:?}", tree.display());
+
+    let said = make(&copy, &build, &OBJECTS);
+    assert!(!said.contains("warning"), "{}: {said}", tree.display());
+    let found = check(&build).unwrap();
+    assert!(found.wrong.is_empty(), "{}: {:?}", tree.display(), found.wrong);
+    let hot = flags(&found.areas, Area::Kernel);
+    for flag in ["-fdebug-info-for-profiling", "-fbasic-block-address-map", "-gmlt"] {
+        assert!(hot.iter().any(|it| it == flag), "{}: no {flag} in {hot:?}", tree.display());
+    }
+    for area in [Area::Vdso, Area::Boot] {
+        assert_eq!(flags(&found.areas, area), [""; 0], "{}: {area:?}", tree.display());
+    }
+
+    // A profile for one object, by planish's own variables; the other stays as it is.
+    let profile = dir.path().join("made-up.afdo");
+    std::fs::write(&profile, "schedule:100:10\n 1: 100\nwake_up_process:50:10\n 1: 50\n").unwrap();
+    let list = dir.path().join("objects");
+    std::fs::write(&list, "kernel/sched/core.o\n").unwrap();
+    let variables = [
+        format!("CLANG_AUTOFDO_PROFILE={}", profile.display()),
+        format!("CLANG_AUTOFDO_OBJECTS={}", list.display()),
+        "CLANG_AUTOFDO_ROUND=1".to_owned(),
+    ];
+    let words: Vec<&str> =
+        variables.iter().map(String::as_str).chain(["kernel/sched/core.o", "kernel/softirq.o"]).collect();
+    let said = make(&copy, &build, &words);
+    assert!(!said.contains("warning"), "{}: {said}", tree.display());
+    let command = |object: &str| std::fs::read_to_string(build.join(object)).unwrap();
+    let with = command("kernel/sched/.core.o.cmd");
+    assert!(with.contains("-fprofile-sample-use=") && with.contains("-disable-layout-fsprofile-loader=true"));
+    assert!(!command("kernel/.softirq.o.cmd").contains("-fprofile-sample-use="));
+}
+
+#[test]
+fn flags_reach_the_kernel_and_nothing_else() {
+    let named = std::env::var("PLANISH_KERNEL_TREES").unwrap_or_default();
+    let trees: Vec<PathBuf> = named.split(':').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
+    if trees.is_empty() {
+        return eprintln!(
+            "skipped: objects of prepared trees; name whole kernel trees in PLANISH_KERNEL_TREES"
+        );
+    }
+    if let Some(lack) = lack() {
+        return eprintln!("skipped: objects of prepared trees; {lack} is not there");
+    }
+    trees.iter().for_each(|tree| objects_of(tree));
+}
