@@ -180,7 +180,7 @@ fn the_document_lists_every_section_with_its_number() {
         let numbers = row.unwrap_or_else(|| panic!("{name} is not in {document}")).split('|').nth(1).unwrap();
         let mut ends = numbers.split([',', ' ']).filter_map(|word| word.parse::<u32>().ok());
         let first = ends.next().unwrap();
-        let last = ends.last().unwrap_or(first);
+        let last = ends.next_back().unwrap_or(first);
         assert!((first..=last).contains(&number), "{name} is {number}, {document} says {numbers}");
     }
 }
