@@ -3,6 +3,9 @@
 //! A fall-through range is what lies between two branch stack entries. If the code in between holds a transfer that is
 //! always taken, or decoding from the first address never meets the last, the range cannot have run: an entry is
 //! missing or doubled, or the image is another than the recorded one. This replaces any limit on a range's length.
+//!
+//! Where a kernel rewrites its own code ([`Image::patched_code`]) the file does not tell what was executed: there every
+//! address may be an instruction, and nothing is known to be a transfer.
 
 use crate::ledger::Reason;
 use image::code::{InstructionKind, instructions};
@@ -46,10 +49,17 @@ pub fn check(
         verdicts.push(Err(Reason::Backwards));
     }
     let mut barrier = None;
-    for instruction in instructions(image, first) {
+    let sites = image.patched_code();
+    let rewritten = |address: ImageAddr| {
+        let after = sites.partition_point(|site| site.end <= address);
+        sites.get(after).filter(|site| site.contains(&address))
+    };
+    // What is jumped to within rewritten code is no instruction of the file; what follows it is.
+    let begin = rewritten(first).filter(|site| site.start < first).map_or(first, |site| site.end);
+    for instruction in instructions(image, begin) {
         // A range that ended before this instruction, and at none, began or ended inside one.
-        while wanted.next_if(|last| *last < instruction.address).is_some() {
-            verdicts.push(Err(Reason::NotOnInstruction));
+        while let Some(last) = wanted.next_if(|last| *last < instruction.address) {
+            verdicts.push(rewritten(last).map(|_| ()).ok_or(Reason::NotOnInstruction));
         }
         while wanted.next_if(|last| *last == instruction.address).is_some() {
             verdicts.push(Ok(()));
@@ -60,7 +70,7 @@ pub fn check(
         if instruction.kind == InstructionKind::Invalid {
             break;
         }
-        if !unrecorded.excuses(instruction.kind) {
+        if !unrecorded.excuses(instruction.kind) && rewritten(instruction.address).is_none() {
             barrier = Some(Reason::CrossesTransfer);
             break;
         }

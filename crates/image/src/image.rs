@@ -41,6 +41,7 @@ pub struct Image {
     /// Relocation sections by the section they apply to; only built for relocatable files.
     pub(crate) relocation_sections: OnceLock<FxHashMap<u32, Vec<u32>>>,
     pub(crate) code_relocations: OnceLock<Vec<crate::relocation::CodeRelocation>>,
+    pub(crate) patched: OnceLock<Vec<std::ops::Range<ImageAddr>>>,
 }
 
 impl Image {
@@ -84,6 +85,7 @@ impl Image {
             prepared: std::iter::repeat_with(OnceLock::new).take(count).collect(),
             relocation_sections: OnceLock::new(),
             code_relocations: OnceLock::new(),
+            patched: OnceLock::new(),
         };
         image.kind = image.find_kind();
         image.build_id = image.find_build_id();

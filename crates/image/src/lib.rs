@@ -24,6 +24,7 @@ mod image;
 mod leb;
 mod memory_map;
 pub mod module_layout;
+mod patched;
 pub mod probes;
 mod relocation;
 mod sections;

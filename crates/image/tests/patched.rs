@@ -1,0 +1,85 @@
+//! The tables of an x86 kernel that say where it rewrites itself, in a small program that has the same ones.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use image::{Image, ImageAddr};
+use std::process::Command;
+
+/// Four places in code, and tables that point at them. `FLAGS` makes an alternative 12 or 14 bytes long.
+const SOURCE: &str = r#"
+    .text
+    .globl _start
+_start:
+    nop
+label_short: .byte 0xeb, 0x00
+label_near:  .byte 0x0f, 0x1f, 0x44, 0x00, 0x00
+    nop
+replaced:    call other
+             nop
+    nop
+static:      call other
+    nop
+retpoline:   .byte 0x2e; call other
+    nop
+other:
+    ret
+    .data
+    .globl __start___jump_table, __stop___jump_table, __alt_instructions, __alt_instructions_end
+    .globl __start_static_call_sites, __stop_static_call_sites, __retpoline_sites, __retpoline_sites_end
+__start___jump_table:
+    .long label_short - ., other - .
+    .quad 0
+    .long label_near - ., other - .
+    .quad 0
+__stop___jump_table:
+__alt_instructions:
+    .long replaced - ., other - .
+    FLAGS
+    .byte 6, 1
+__alt_instructions_end:
+__start_static_call_sites:
+    .long static - ., 0
+__stop_static_call_sites:
+__retpoline_sites:
+    .long retpoline - .
+__retpoline_sites_end:
+"#;
+
+fn program(source: &str) -> Image {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, output) = (dir.path().join("code.s"), dir.path().join("code"));
+    std::fs::write(&text, source).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-nostdlib", "-static", "-no-pie", "-o"]).arg(&output).arg(text);
+    let made = compiler.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Image::from_bytes("code", std::fs::read(output).unwrap()).unwrap()
+}
+
+#[test]
+fn the_tables_of_all_kernels_say_where_code_is_rewritten() {
+    for flags in [".long 3", ".short 3"] {
+        let image = program(&SOURCE.replace("FLAGS", flags));
+        let start = image.kernel_symbol("_start").unwrap();
+        let site = |from: u64, to: u64| ImageAddr(start.0 + from)..ImageAddr(start.0 + to);
+        // The two labels touch, and stay apart.
+        assert_eq!(
+            image.patched_code(),
+            [site(1, 3), site(3, 8), site(9, 15), site(16, 21), site(22, 28)],
+            "{flags}"
+        );
+    }
+}
+
+#[test]
+fn tables_that_make_no_sense_and_programs_without_any_have_no_such_code() {
+    assert!(program(".globl _start\n_start: ret\n").patched_code().is_empty());
+    // The stop before the start, and an alternative outside of the code.
+    let odd = SOURCE.replace("FLAGS", ".long 3").replace("replaced - .", "0x700000 - .");
+    let odd = odd
+        .replace("__start___jump_table:\n", "")
+        .replace("__stop___jump_table:\n", "__start___jump_table:\n");
+    let odd = odd.replace("    .data\n", "    .data\n__stop___jump_table:\n");
+    assert_eq!(program(&odd).patched_code().len(), 2);
+}
