@@ -13,10 +13,12 @@
 //! `-salvage-stale-profile` has the idea for calls and lines.
 
 mod align;
+mod gaps;
 mod names;
 mod places;
 mod report;
 mod shape;
+mod shifts;
 
 pub use report::{Calls, MatchReport, Names, Samples, Verdicts};
 pub use shape::{Callees, FunctionShape, ProgramShape};
@@ -250,6 +252,9 @@ fn collect(function: &FunctionProfile, names: &mut names::Names, into: &mut BTre
     let seen = into.entry(function.name.clone()).or_default();
     for (at, sample) in &function.body {
         seen.lines.insert(*at);
+        if sample.count > 0 {
+            seen.executed.insert(*at);
+        }
         for (callee, calls) in &sample.targets {
             seen.call(*at, names.number(callee), *calls);
         }

@@ -2,7 +2,7 @@
 //!
 //! 1. Where every call that the profile knows is where it was, and nine tenths of the lines find code, nothing has moved.
 //! 2. Else the calls of both sources are aligned in source order. Calls of the same function fit; between several of
-//!    them decides how many of the locations around would find code when moved alike. An indirect call fits a call of
+//!    them decide the shifts of all lines (`shifts`), and how many of the locations around would find code when moved alike. An indirect call fits a call of
 //!    anything, but less well.
 //! 3. A call that was aligned goes where it is now. What is on its line goes along.
 //! 4. Between two of them, the first lines move with the upper and the others with the lower one. Where the shift changes,
@@ -14,12 +14,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::align::{Sequence, align};
+use super::gaps::Gap;
 use super::shape::FunctionShape;
+use super::shifts::Values;
 use crate::Location;
 
 /// Offsets from here on are of lines above the function's first one: a macro, or line 0 for code without a line. They
 /// say nothing about the order of calls.
-const ABOVE: u32 = 0x8000;
+pub(super) const ABOVE: u32 = 0x8000;
 /// Lines around a call that tell which of several equal calls it is.
 const NEAR: u32 = 8;
 
@@ -30,6 +32,8 @@ pub(super) struct Seen {
     pub(super) calls: BTreeMap<Location, Called>,
     /// All locations with a count, also 0.
     pub(super) lines: BTreeSet<Location>,
+    /// Those of them with a count above 0.
+    pub(super) executed: BTreeSet<Location>,
 }
 
 /// Calls from one location of the profile.
@@ -116,12 +120,26 @@ fn verdict(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, Can
     }
     let in_place =
         |at: &Location, called: &Called| can_call.get(at).is_some_and(|can| fit(called, can) != Fit::Not);
-    // A new call of the same function may stand just where the old one was; then the lines around find little code.
-    if old.iter().all(|(at, called)| in_place(at, called)) && most_lines_find_code(seen, shape) {
-        return (Verdict::InPlace, 0);
+    let values = Values::new(seen, shape, can_call);
+    let mut shifts = None;
+    // A new call of the same function may stand just where the old one was; then the other lines speak for a shift.
+    if old.iter().all(|(at, called)| in_place(at, called)) {
+        let ends_alike = || end(seen, shape).is_none_or(|end| end.shift() == 0);
+        if part_of_lines_with_code(seen, shape, 10) && ends_alike() {
+            return (Verdict::InPlace, 0);
+        }
+        shifts = values.shifts();
+        let stays = match &shifts {
+            Some(shifts) => shifts.values().all(|shift| *shift == 0),
+            None => true,
+        };
+        if stays && part_of_lines_with_code(seen, shape, 9) {
+            return (Verdict::InPlace, 0);
+        }
     }
+    let shifts = shifts.or_else(|| values.shifts());
     let score = |o: usize, n: usize| match (old.get(o), new.get(n)) {
-        (Some(old), Some(new)) => score(seen, shape, *old, *new),
+        (Some(old), Some(new)) => score(seen, shape, shifts.as_ref(), *old, *new),
         _ => 0,
     };
     let only = |callees: &BTreeSet<u32>| callees.first().copied().filter(|_| callees.len() == 1);
@@ -131,7 +149,7 @@ fn verdict(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, Can
     let pairs: Vec<(Location, Location)> =
         aligned.pairs.iter().filter_map(|(o, n)| Some((old.get(*o)?.0, new.get(*n)?.0))).collect();
     let verdict = if !pairs.is_empty() {
-        Verdict::Moved(moved(seen, shape, &pairs))
+        Verdict::Moved(moved(seen, shape, &values, &pairs))
     } else if seen.lines.iter().chain(seen.calls.keys()).filter(|at| below(at)).all(|at| has_code(shape, *at))
     {
         Verdict::Unconfirmed
@@ -141,8 +159,9 @@ fn verdict(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, Can
     (verdict, aligned.skipped as u64)
 }
 
+/// How a call of the profile fits one of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fit {
+pub(super) enum Fit {
     Not,
     /// An indirect call can be of anything.
     Possible,
@@ -151,7 +170,8 @@ enum Fit {
     Same,
 }
 
-fn fit(old: &Called, new: &CanCall) -> Fit {
+/// Whether a call of the profile can be one of the program.
+pub(super) fn fit(old: &Called, new: &CanCall) -> Fit {
     if old.callees.iter().any(|callee| new.callees.contains(callee)) {
         Fit::Same
     } else if new.indirect {
@@ -163,10 +183,10 @@ fn fit(old: &Called, new: &CanCall) -> Fit {
     }
 }
 
-/// Whether nine tenths of a function's locations find code where they are.
-fn most_lines_find_code(seen: &Seen, shape: &FunctionShape) -> bool {
+/// Whether so many tenths of a function's locations find code where they are.
+fn part_of_lines_with_code(seen: &Seen, shape: &FunctionShape, tenths: usize) -> bool {
     let lines = || seen.lines.iter().filter(|at| at.line_offset < ABOVE);
-    lines().filter(|at| has_code(shape, **at)).count() * 10 >= lines().count() * 9
+    lines().filter(|at| has_code(shape, **at)).count() * 10 >= lines().count() * tenths
 }
 
 /// Whether the program has code at a location, or a call that was inlined.
@@ -174,13 +194,20 @@ pub(super) fn has_code(shape: &FunctionShape, at: Location) -> bool {
     shape.lines.contains(&at) || shape.calls.contains_key(&at)
 }
 
-/// How well two calls fit: 16 for the same callee, 6 for an indirect call, up to 4 for what is around, 1 for the same
-/// place. So no call that fits is given up for better surroundings of another one.
-fn score(seen: &Seen, shape: &FunctionShape, old: (Location, &Called), new: (Location, &CanCall)) -> u32 {
+/// How well two calls fit: 1024 for the same callee, 384 for an indirect call, 8 where the shifts of all lines say so, up to
+/// 4 for what is around, 1 for the same place. So the same callee found once more outweighs all that can be said about
+/// which of several equal calls it is, for over a hundred calls.
+fn score(
+    seen: &Seen,
+    shape: &FunctionShape,
+    shifts: Option<&BTreeMap<i64, i64>>,
+    old: (Location, &Called),
+    new: (Location, &CanCall),
+) -> u32 {
     let base = match fit(old.1, new.1) {
         Fit::Not | Fit::Hardly => return 0,
-        Fit::Possible => 6,
-        Fit::Same => 16,
+        Fit::Possible => 384,
+        Fit::Same => 1024,
     };
     let (from, to) = (old.0.line_offset, new.0.line_offset);
     let first = Location::new(from.saturating_sub(NEAR), 0);
@@ -192,29 +219,37 @@ fn score(seen: &Seen, shape: &FunctionShape, old: (Location, &Called), new: (Loc
         with_code += u32::from(at_line(line, *near).is_some_and(|at| has_code(shape, at)));
     }
     let surroundings = (with_code * 4u32).checked_div(around).unwrap_or(0);
-    base + surroundings + u32::from(old.0 == new.0)
+    let expected = shifts.and_then(|shifts| shifts.get(&from.into())).map(|shift| i64::from(from) + shift);
+    let expected = u32::from(expected == Some(i64::from(to))) * 8;
+    base + expected + surroundings + u32::from(old.0 == new.0)
 }
 
 /// A location on another line; `None` where that is no line of a function.
-fn at_line(line: i64, at: Location) -> Option<Location> {
+pub(super) fn at_line(line: i64, at: Location) -> Option<Location> {
     let line = u32::try_from(line).ok().filter(|line| *line < ABOVE)?;
     Some(Location::new(line, at.discriminator))
 }
 
 /// A line of the older source and where it is in the newer one.
 #[derive(Clone, Copy, Debug)]
-struct Fixed {
-    old: i64,
-    new: i64,
+pub(super) struct Fixed {
+    pub(super) old: i64,
+    pub(super) new: i64,
 }
 
 impl Fixed {
-    fn shift(self) -> i64 {
+    /// How many lines it moved down.
+    pub(super) fn shift(self) -> i64 {
         self.new - self.old
     }
 }
 
-fn moved(seen: &Seen, shape: &FunctionShape, pairs: &[(Location, Location)]) -> BTreeMap<Location, Location> {
+fn moved(
+    seen: &Seen,
+    shape: &FunctionShape,
+    values: &Values<'_>,
+    pairs: &[(Location, Location)],
+) -> BTreeMap<Location, Location> {
     let mut map: BTreeMap<Location, Location> = pairs.iter().copied().collect();
     // By line, the locations that are no aligned call.
     let mut lines: BTreeMap<i64, Vec<Location>> = BTreeMap::new();
@@ -256,7 +291,7 @@ fn moved(seen: &Seen, shape: &FunctionShape, pairs: &[(Location, Location)]) -> 
         };
         let value = |line: i64, by: i64| {
             let locations = lines.get(&line).map_or(&[][..], Vec::as_slice);
-            value(shape, locations, line + by)
+            values.of_lines(locations, line, by)
         };
         let gap = Gap { upper: *upper, lower, is_last: next.is_none() };
         for (line, by) in between.iter().zip(gap.shifts(&between, value)) {
@@ -269,105 +304,13 @@ fn moved(seen: &Seen, shape: &FunctionShape, pairs: &[(Location, Location)]) -> 
 }
 
 /// The line after the last one of each source, as far as both are known.
-fn end(seen: &Seen, shape: &FunctionShape) -> Option<Fixed> {
+pub(super) fn end(seen: &Seen, shape: &FunctionShape) -> Option<Fixed> {
     let last = |lines: &mut dyn Iterator<Item = &Location>| {
         lines.map(|at| at.line_offset).filter(|line| *line < ABOVE).max().map(|line| i64::from(line) + 1)
     };
     let old = last(&mut seen.lines.iter().chain(seen.calls.keys()))?;
     let new = last(&mut shape.lines.iter().chain(shape.calls.keys()))?;
     Some(Fixed { old, new })
-}
-
-/// How well the locations of one line fit on another one: up to 4 for the share that finds code there, and 1 more where
-/// there is no other code.
-fn value(shape: &FunctionShape, locations: &[Location], line: i64) -> i64 {
-    let there = |at: &Location| at_line(line, *at).is_some_and(|at| has_code(shape, at));
-    let found = locations.iter().filter(|at| there(at)).count();
-    let Some(line) = u32::try_from(line).ok().filter(|_| found > 0) else { return 0 };
-    let all = shape.lines.range(Location::new(line, 0)..=Location::new(line, u32::MAX)).count();
-    let share = (found * 4).checked_div(locations.len()).unwrap_or(0);
-    i64::try_from(share).unwrap_or(0) + i64::from(all == locations.len())
-}
-
-/// What a change of the shift costs: more than one line that fits better, so that two must.
-const CHANGE: i64 = 8;
-/// With more shifts than this between two calls, only those of the calls are tried.
-const MOST_SHIFTS: u64 = 512;
-
-/// The lines between two whose places are known.
-struct Gap {
-    upper: Fixed,
-    lower: Fixed,
-    /// Whether `lower` is only the end of the function.
-    is_last: bool,
-}
-
-impl Gap {
-    /// By how much each line moves; `None` for a line that was removed. The shifts go from the upper one to the lower one,
-    /// so that the sum of the values, less what changes cost, is largest; of equal sums the one with changes near the middle.
-    fn shifts(&self, lines: &[i64], value: impl Fn(i64, i64) -> i64) -> Vec<Option<i64>> {
-        let (from, to) = (self.upper.shift(), self.lower.shift());
-        let tried: Vec<i64> = match from.abs_diff(to) {
-            0 => vec![from],
-            MOST_SHIFTS.. => vec![from, to],
-            _ if from < to => (from..=to).collect(),
-            _ => (to..=from).rev().collect(),
-        };
-        let count = i64::try_from(lines.len()).unwrap_or(i64::MAX);
-        // Distances from the middle are below one unit of value.
-        let unit = count.saturating_add(1);
-        let middle = (count + 1) / 2;
-        let change = |number: usize| {
-            let number = i64::try_from(number).unwrap_or(i64::MAX);
-            CHANGE
-                .saturating_mul(unit)
-                .saturating_add(number.abs_diff(middle).min(unit.unsigned_abs()) as i64)
-        };
-        // For each line and shift: the best sum up to there, and the shift of the line before. First no line, upper shift.
-        let mut sums: Vec<i64> =
-            tried.iter().enumerate().map(|(k, _)| if k == 0 { 0 } else { i64::MIN / 2 }).collect();
-        let mut chosen: Vec<Vec<usize>> = Vec::with_capacity(lines.len());
-        let mut before = self.upper.old;
-        for (number, line) in lines.iter().enumerate() {
-            let mut best = (i64::MIN / 2, 0);
-            let (mut next, mut origin) = (Vec::with_capacity(tried.len()), Vec::with_capacity(tried.len()));
-            for (k, (shift, sum)) in tried.iter().zip(&sums).enumerate() {
-                let stay = (*sum, k);
-                let changed = (best.0 - change(number), best.1);
-                let taken = if changed.0 > stay.0 { changed } else { stay };
-                let last = tried.get(taken.1).map_or(from, |shift| before + shift);
-                let fits = line + shift > last && self.is_inside(line + shift);
-                next.push(taken.0 + if fits { value(*line, *shift).saturating_mul(unit) } else { 0 });
-                origin.push(taken.1);
-                best = if *sum > best.0 { (*sum, k) } else { best };
-            }
-            sums = next;
-            chosen.push(origin);
-            before = *line;
-        }
-        let last = tried.len().saturating_sub(1);
-        let end = |k: usize| if self.is_last || k == last { 0 } else { change(lines.len()) };
-        let best = sums.iter().enumerate().max_by_key(|(k, sum)| (**sum - end(*k), std::cmp::Reverse(*k)));
-        let mut k = best.map_or(0, |(k, _)| k);
-        let mut shifts = Vec::with_capacity(lines.len());
-        for origin in chosen.iter().rev() {
-            shifts.push(tried.get(k).copied().unwrap_or(from));
-            k = origin.get(k).copied().unwrap_or(0);
-        }
-        shifts.reverse();
-        let mut last = self.upper.new;
-        let place = |(line, shift): (&i64, i64)| {
-            let to = line + shift;
-            let has_place = to > last && self.is_inside(to);
-            last = if has_place { to } else { last };
-            has_place.then_some(shift)
-        };
-        lines.iter().zip(shifts).map(place).collect()
-    }
-
-    fn is_inside(&self, line: i64) -> bool {
-        line > self.upper.new && (line < self.lower.new || self.is_last)
-    }
 }
 
 /// Where locations above the function's first line went: the offset of line 0 changes with the function's first line.

@@ -167,6 +167,8 @@ impl MatchReport {
         add(samples.of_lost, "samples dropped: of functions of which no call was found again");
         add(samples.of_removed_lines, "samples dropped: of lines that were removed");
         add(samples.of_collisions, "samples dropped: two locations came to one, the larger count stands");
+        let without_code = samples.carried() - self.with_code_after.min(samples.carried());
+        add(without_code, "samples carried over to lines for which the program has no code");
         add(calls.not_compared.into(), "calls not compared: too many in one function");
         if !self.largest_dropped.is_empty() {
             let largest = self.largest_dropped.iter().take(3);

@@ -3,6 +3,7 @@
 mod compilers;
 mod damage;
 mod matching;
+mod matching_runs;
 mod operations;
 mod peers;
 mod properties;
