@@ -74,16 +74,36 @@ impl Default for BuildOptions {
     }
 }
 
-/// Makes the graph of an image from its blocks ([`image::blocks::read`]) and its counts.
+/// The files of the compilation units that hold functions, by the addresses of these, ascending: what a list of functions
+/// can tell two of one name apart by. See [`image::debug::DebugInfo::unit_names_at`].
+pub type Modules<'m> = &'m dyn Fn(&[ImageAddr]) -> Vec<Option<String>>;
+
+/// Makes the graph of an image from its blocks ([`image::blocks::read`]) and its counts. Of functions with a common name
+/// at most one is in it.
 ///
 /// # Errors
-/// When the image has no usable block address map, when nothing was counted in a function that can be laid out, or when
-/// the counts are of another build or visibly do not fit the image.
+/// As [`build_in_modules`].
 pub fn build(
     image: &Image,
     blocks: Vec<FunctionBlocks>,
     counts: &counts::ImageCounts,
     options: &BuildOptions,
+) -> Result<(Cfg, BuildReport), Error> {
+    build_in_modules(image, blocks, counts, options, &|addresses| vec![None; addresses.len()])
+}
+
+/// Makes the graph of an image, as [`build`] does. Functions with a common name are told apart by the files of their
+/// units, which `modules` is asked for where there are such.
+///
+/// # Errors
+/// When the image has no usable block address map, when nothing was counted in a function that can be laid out, or when
+/// the counts are of another build or visibly do not fit the image.
+pub fn build_in_modules(
+    image: &Image,
+    blocks: Vec<FunctionBlocks>,
+    counts: &counts::ImageCounts,
+    options: &BuildOptions,
+    modules: Modules<'_>,
 ) -> Result<(Cfg, BuildReport), Error> {
     let path = || image.path().to_owned();
     if blocks.is_empty() {
@@ -109,7 +129,7 @@ pub fn build(
         let functions = report.mapped_functions;
         return Err(Error::NoUsableMap { image: path(), functions, reasons: reasons.join(", ") });
     }
-    let selection = Selection::new(image, &table, &weights(&table, counts), options, &mut report);
+    let selection = Selection::new(image, &table, &weights(&table, counts), options, modules, &mut report);
     if !counts.has_branches() {
         let cfg = samples::graph(image, &table, &selection, counts, &mut report);
         return finish(image, cfg, report);

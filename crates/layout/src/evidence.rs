@@ -73,7 +73,7 @@ impl Evidence {
             cfg.functions.push(Function {
                 names: identity.names.clone(),
                 section: identity.section.clone(),
-                module: None,
+                module: identity.module.clone(),
                 blocks: mapped.blocks.iter().zip(frequencies).map(block).collect(),
                 edges: Vec::new(),
             });

@@ -119,7 +119,7 @@ fn function_at(
     address: ImageAddr,
     activity: &Activity,
 ) -> Option<Function> {
-    let Identity { names, section } = sections.identify(address, Sections::All).ok()?;
+    let Identity { names, section, .. } = sections.identify(address, Sections::All).ok()?;
     let size = u32::try_from(image.functions().find(address)?.size).unwrap_or(u32::MAX);
     let head = size.min(ENTRY_BYTES);
     let block = |id: u32, offset: u32, size: u32, frequency: u64| Block {

@@ -33,7 +33,7 @@ mod transfers;
 pub mod verify;
 pub mod write;
 
-pub use build::{BuildOptions, Rules, Sections, build};
+pub use build::{BuildOptions, Modules, Rules, Sections, build, build_in_modules};
 pub use cfg::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};
 pub use clone::{CloneParams, CloneReport, PathCounts, choose_clones};
 pub use error::Error;

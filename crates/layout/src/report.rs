@@ -159,6 +159,8 @@ pub struct BuildReport {
     pub relaxed_blocks: u64,
     /// Functions with counts that were left out, by reason.
     pub left_out: BTreeMap<Unused, u64>,
+    /// Functions that only the files of their units tell from others of the same name.
+    pub told_by_module: u64,
     /// Functions in the graph.
     pub hot_functions: u64,
     /// Blocks in the graph with a frequency above 0.

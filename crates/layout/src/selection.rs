@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use image::{Image, ImageAddr, Section};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::build::{BuildOptions, Rules, Sections};
+use crate::build::{BuildOptions, Modules, Rules, Sections};
 use crate::report::{BuildReport, Unused};
 use crate::table::{End, Spot, Table};
 
@@ -17,6 +17,8 @@ const DOMINANT_PCT: u128 = 90;
 pub(crate) struct Identity {
     pub(crate) names: Vec<String>,
     pub(crate) section: String,
+    /// The file of its compilation unit, where only that tells it from another function.
+    pub(crate) module: Option<String>,
 }
 
 /// The functions with counts, and what became of each.
@@ -32,6 +34,7 @@ impl Selection {
         table: &Table,
         weights: &FxHashMap<u32, u64>,
         options: &BuildOptions,
+        modules: Modules<'_>,
         report: &mut BuildReport,
     ) -> Selection {
         let sections = CodeSections::new(image);
@@ -41,6 +44,9 @@ impl Selection {
         };
         let functions = weights.keys().map(|&candidate| (candidate, identify(candidate))).collect();
         let mut selection = Selection { functions };
+        if options.rules != Rules::Upstream {
+            report.told_by_module = selection.tell_apart(table, modules);
+        }
         for candidate in selection.confusable(weights, options.rules) {
             selection.functions.insert(candidate, Err(Unused::DuplicateName));
         }
@@ -50,16 +56,63 @@ impl Selection {
         selection
     }
 
-    /// Functions that a list of names would take for another one.
-    fn confusable(&self, weights: &FxHashMap<u32, u64>, rules: Rules) -> FxHashSet<u32> {
+    /// The functions of each name.
+    fn by_name(&self) -> BTreeMap<&str, Vec<u32>> {
         let mut by_name: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (&candidate, identity) in &self.functions {
             for name in identity.iter().flat_map(|identity| &identity.names) {
                 by_name.entry(name).or_default().push(candidate);
             }
         }
+        by_name
+    }
+
+    /// Gives functions that share a name the files of their units, where each of them has one, and another one than the
+    /// others. Says how many functions that were.
+    fn tell_apart(&mut self, table: &Table, modules: Modules<'_>) -> u64 {
+        let by_name = self.by_name();
+        let shared: Vec<&Vec<u32>> = by_name.values().filter(|group| group.len() > 1).collect();
+        let address = |candidate: &u32| Some((table.candidate(*candidate)?.address, *candidate));
+        let asked: BTreeMap<ImageAddr, u32> = shared.iter().copied().flatten().filter_map(address).collect();
+        if asked.is_empty() {
+            return 0;
+        }
+        let addresses: Vec<ImageAddr> = asked.keys().copied().collect();
+        // A list cannot hold a name with blanks.
+        let usable = |module: Option<String>| {
+            let module = module.map(|module| module.trim_start_matches("./").to_owned());
+            module.filter(|module| {
+                !module.is_empty() && !module.contains(|c: char| c.is_whitespace() || c.is_control())
+            })
+        };
+        let found: FxHashMap<u32, String> = asked
+            .values()
+            .zip(modules(&addresses))
+            .filter_map(|(candidate, module)| Some((*candidate, usable(module)?)))
+            .collect();
+        let told = |group: &&Vec<u32>| {
+            let modules: FxHashSet<&String> =
+                group.iter().filter_map(|candidate| found.get(candidate)).collect();
+            modules.len() == group.len()
+        };
+        let (good, bad): (Vec<&Vec<u32>>, Vec<&Vec<u32>>) = shared.into_iter().partition(told);
+        let confusable: FxHashSet<u32> = bad.into_iter().flatten().copied().collect();
+        let told: FxHashSet<u32> =
+            good.into_iter().flatten().copied().filter(|candidate| !confusable.contains(candidate)).collect();
+        for candidate in &told {
+            if let Some(Ok(identity)) = self.functions.get_mut(candidate) {
+                identity.module = found.get(candidate).cloned();
+            }
+        }
+        told.len() as u64
+    }
+
+    /// Functions that a list of names would take for another one.
+    fn confusable(&self, weights: &FxHashMap<u32, u64>, rules: Rules) -> FxHashSet<u32> {
         let mut dropped = FxHashSet::default();
-        for group in by_name.values().filter(|group| group.len() > 1) {
+        let told = |candidate: &u32| self.identity(*candidate).is_some_and(|own| own.module.is_some());
+        let by_name = self.by_name();
+        for group in by_name.values().filter(|group| group.len() > 1 && !group.iter().all(told)) {
             let weight = |candidate: &u32| u128::from(weights.get(candidate).copied().unwrap_or(0));
             let sum: u128 = group.iter().map(weight).sum();
             let kept = group.iter().find(|candidate| weight(candidate) * 100 >= sum * DOMINANT_PCT);
@@ -135,6 +188,6 @@ impl<'i> CodeSections<'i> {
         if names.is_empty() {
             return Err(Unused::NoSymbol);
         }
-        Ok(Identity { names, section: section.to_owned() })
+        Ok(Identity { names, section: section.to_owned(), module: None })
     }
 }

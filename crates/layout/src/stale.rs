@@ -181,7 +181,7 @@ impl Names {
 
     /// A function of the newer image without any counts.
     fn function(&self, table: &Table, candidate: u32) -> Option<Function> {
-        let Identity { names, section } = self.identities.get(candidate as usize)?.as_ref()?;
+        let Identity { names, section, .. } = self.identities.get(candidate as usize)?.as_ref()?;
         let block = |block: &image::blocks::Block| Block::of(block, 0);
         Some(Function {
             names: names.clone(),

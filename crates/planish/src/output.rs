@@ -31,8 +31,111 @@ pub fn write_file(
         fill(&mut out)?;
         return out.flush().with_context(|| shown(path));
     }
+    let (name, done) = write_beside(path, fill)?;
+    let done = done.and_then(|beside| renamed(beside, path));
+    temporaries().remove(&name);
+    done
+}
+
+/// Writes text files that belong together: all beside their places first, then all renamed. Where one cannot be renamed,
+/// those before it are put back as they were.
+///
+/// # Errors
+/// At the first file that cannot be written; the message says what became of the others.
+pub fn write_together(files: &[(PathBuf, &str)]) -> anyhow::Result<()> {
+    let mut whole = Vec::with_capacity(files.len());
+    for (path, text) in files {
+        // A pipe or a device takes the text at the end and has no name to change.
+        if path.exists() && !path.is_file() && !path.is_dir() {
+            continue;
+        }
+        let (name, done) = write_beside(path, |out| Ok(out.write_all(text.as_bytes())?))?;
+        let kept = Kept(name);
+        whole.push((path, kept, done?));
+    }
+    let mut replaced: Vec<Replaced<'_>> = Vec::with_capacity(whole.len());
+    for (path, _kept, beside) in whole {
+        let done = Replaced::keep(path).and_then(|before| renamed(beside, path).map(|()| before));
+        match done {
+            Ok(before) => replaced.push(before),
+            Err(error) => {
+                let others: Vec<String> =
+                    replaced.into_iter().rev().map(|before| before.put_back()).collect();
+                let told = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
+                bail!("{error:#}{told}");
+            }
+        }
+    }
+    for (path, text) in files {
+        if path.exists() && !path.is_file() && !path.is_dir() {
+            write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?;
+        }
+    }
+    Ok(())
+}
+
+/// A temporary file's name, taken off the list when it is done with.
+struct Kept(PathBuf);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        temporaries().remove(&self.0);
+    }
+}
+
+/// A file that another one took the place of, and what it held before.
+struct Replaced<'p> {
+    path: &'p Path,
+    /// A second name of the file that was there; removed in the end.
+    before: Option<tempfile::TempPath>,
+}
+
+impl<'p> Replaced<'p> {
+    /// Keeps what is at `path` under another name beside it.
+    fn keep(path: &'p Path) -> anyhow::Result<Replaced<'p>> {
+        if !path.is_file() {
+            return Ok(Replaced { path, before: None });
+        }
+        let before = tempfile::Builder::new()
+            .prefix(".planish-")
+            .make_in(directory_of(path), |name| std::fs::hard_link(path, name))
+            .or_else(|_| {
+                // A file system without hard links.
+                let copy = tempfile::Builder::new().prefix(".planish-").tempfile_in(directory_of(path))?;
+                std::fs::copy(path, copy.path())?;
+                let (_, name) = copy.into_parts();
+                Ok::<_, std::io::Error>(tempfile::NamedTempFile::from_parts((), name))
+            })
+            .with_context(|| shown(path))?;
+        let (_, before) = before.into_parts();
+        Ok(Replaced { path, before: Some(before) })
+    }
+
+    /// Puts back what was there, and says so.
+    fn put_back(self) -> String {
+        let path = self.path.display();
+        let (done, was) = match self.before {
+            Some(before) => (before.persist(self.path).map_err(|error| error.error), "was put back as it was"),
+            None => (std::fs::remove_file(self.path), "was removed again"),
+        };
+        match done {
+            Ok(()) => format!("{path} {was}, since it belongs with the former"),
+            Err(error) => format!("{path} is of this run and does not belong with the former: {error}"),
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes a file beside its place. Its name stands in the list of temporary files until the caller removes it.
+fn write_beside(
+    path: &Path,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
+) -> anyhow::Result<(PathBuf, anyhow::Result<tempfile::NamedTempFile>)> {
     refuse_input(path)?;
-    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     let beside = tempfile::Builder::new()
         .prefix(".planish-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
@@ -45,9 +148,34 @@ pub fn write_file(
         })?;
     let name = beside.path().to_owned();
     temporaries().insert(name.clone());
-    let done = fill_and_rename(beside, path, fill);
-    temporaries().remove(&name);
-    done
+    Ok((name, filled(beside, path, fill)))
+}
+
+/// Refuses an output that is one of the inputs, by whatever name: what is read would be lost.
+///
+/// # Errors
+/// Naming both.
+pub fn refuse_inputs<'p>(
+    outputs: impl IntoIterator<Item = &'p Path>,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> anyhow::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: &Path| {
+        let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        Some((found.dev(), found.ino()))
+    };
+    let inputs: Vec<(&Path, _)> = inputs.into_iter().filter_map(|path| Some((path, identity(path)?))).collect();
+    for output in outputs.into_iter().filter(|path| *path != Path::new("-")) {
+        let Some(own) = identity(output) else { continue };
+        if let Some((input, _)) = inputs.iter().find(|(_, input)| *input == own) {
+            bail!(
+                "{}: is the input {}, which would be replaced; name another output",
+                output.display(),
+                input.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Programs and recordings are what planish reads, never what is written here: one that has the output's name was named
@@ -67,14 +195,17 @@ fn refuse_input(path: &Path) -> anyhow::Result<()> {
     )
 }
 
-fn fill_and_rename(
+fn filled(
     beside: tempfile::NamedTempFile,
     path: &Path,
     fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<tempfile::NamedTempFile> {
     let mut out = BufWriter::with_capacity(1 << 16, beside);
     fill(&mut out)?;
-    let beside = out.into_inner().map_err(|e| e.into_error()).with_context(|| shown(path))?;
+    out.into_inner().map_err(|e| e.into_error()).with_context(|| shown(path))
+}
+
+fn renamed(beside: tempfile::NamedTempFile, path: &Path) -> anyhow::Result<()> {
     beside.persist(path).map_err(|e| e.error).with_context(|| shown(path))?;
     Ok(())
 }
@@ -143,5 +274,47 @@ mod tests {
             write().unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), b"text");
         }
+    }
+
+    #[test]
+    fn an_input_is_never_the_output_under_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("in"), "text").unwrap();
+        std::fs::write(at("other"), "text").unwrap();
+        std::fs::hard_link(at("in"), at("hard")).unwrap();
+        std::os::unix::fs::symlink("in", at("soft")).unwrap();
+        let check = |output: &str| refuse_inputs([at(output).as_path()], [at("other").as_path(), at("in").as_path()]);
+        for output in ["in", "hard", "soft"] {
+            let refused = check(output).unwrap_err().to_string();
+            assert!(refused.contains("is the input") && refused.contains("another output"), "{refused}");
+        }
+        check("new").unwrap();
+        let nothing = Path::new("-");
+        refuse_inputs([nothing], [nothing]).unwrap();
+    }
+
+    #[test]
+    fn files_that_belong_together_are_all_written_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let names = || {
+            let mut names: Vec<_> =
+                std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        write_together(&[(at("a"), "1"), (at("b"), "2")]).unwrap();
+        assert_eq!(std::fs::read(at("b")).unwrap(), b"2");
+        write_together(&[(at("a"), "3"), (at("b"), "4")]).unwrap();
+        assert_eq!((std::fs::read(at("a")).unwrap(), names().len()), (b"3".to_vec(), 2), "{:?}", names());
+
+        // A directory with a file in it cannot be replaced.
+        std::fs::create_dir_all(at("full/inside")).unwrap();
+        let refused = write_together(&[(at("a"), "5"), (at("new"), "6"), (at("full"), "7")]).unwrap_err();
+        let refused = format!("{refused:#}");
+        assert!(refused.contains("full") && refused.contains("put back") && refused.contains("removed again"), "{refused}");
+        assert_eq!(std::fs::read(at("a")).unwrap(), b"3");
+        assert_eq!(names(), ["a", "b", "full"]);
     }
 }

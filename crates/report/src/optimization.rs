@@ -9,7 +9,7 @@ pub use variants::{LaidOut, Objects, Variant};
 use crate::compare::{self, ratio_words};
 use crate::numbers::{bytes, count, pct};
 use crate::style::{Colour, Style};
-use ::compare::result::Measurement;
+use ::compare::result::{Measurement, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -244,7 +244,15 @@ impl Optimization {
             return format!("{name}: not measured");
         };
         let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
-        format!("{name}, rebuilt with its {how}: {} {}", metric_words(first), ratio_words(compared))
+        let (metric, ratio) = (metric_words(first), ratio_words(compared));
+        // A title without the verdict would be read as a gain.
+        let what = match compared.verdict {
+            Verdict::Faster | Verdict::Slower => format!("{metric} {ratio}"),
+            Verdict::Same => format!("no difference shown in {metric}, {ratio}"),
+            Verdict::LayoutLuck => format!("only layout luck in {metric}, {ratio}"),
+            Verdict::Undecided => format!("undecided in {metric}, {ratio}"),
+        };
+        format!("{name}, rebuilt with its {how}: {what}")
     }
 
     fn markdown_branches(&self, text: &mut String) {

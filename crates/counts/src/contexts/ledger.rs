@@ -32,6 +32,8 @@ pub struct ContextLedger {
     pub branches: u64,
     /// Branches on a wrong, speculated path.
     pub wrong_path: u64,
+    /// Samples whose chain is the sampled address alone; their contexts begin where their branches show a call.
+    pub leaf_only: u64,
     /// Calls whose caller is not in the chain; it was filled in.
     pub unmatched_calls: u64,
     /// Returns to where no call stands before. What is older in the sample counts without a context.
@@ -57,7 +59,7 @@ const OF_SAMPLES: usize = 8;
 
 impl ContextLedger {
     /// All counts with their words, which those lack that [`ContextLedger::lines`] does not list.
-    fn pairs(&mut self) -> [(&mut u64, &'static str); 22] {
+    fn pairs(&mut self) -> [(&mut u64, &'static str); 23] {
         [
             (&mut self.samples, ""),
             (&mut self.unwound, "unwound"),
@@ -75,6 +77,7 @@ impl ContextLedger {
             (&mut self.cut_frames, "frames beyond the deepest context kept"),
             (&mut self.branches, ""),
             (&mut self.wrong_path, "branches on a wrong path left out"),
+            (&mut self.leaf_only, "samples whose call chain is their own address alone"),
             (&mut self.unmatched_calls, "calls whose caller the chain lacks, filled in"),
             (&mut self.unmatched_returns, "returns to where no call stands; older branches without context"),
             (&mut self.impossible_ranges, "impossible ranges; older branches without context"),

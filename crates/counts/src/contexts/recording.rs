@@ -10,13 +10,15 @@ use crate::resolve::Spaces;
 use crate::sideband::read_sideband;
 use crate::timeline::Timeline;
 use image::{Image, ImageAddr};
-use perfdata::{Input, RuntimeAddr, Sample, raw_records};
+use perfdata::{EventAttr, Input, RuntimeAddr, Sample, raw_records, sample_type};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Values of a call chain from here on say whose the next ones are (`enum perf_callchain_context`).
 const CHAIN_MARKS: u64 = -4095i64 as u64;
+/// The event of emulated recordings (`planish record --branches=emulated`).
+const EMULATED: &str = "taken-branches:u";
 
 /// Counts what `image` did in each of its calling contexts, from the samples of `input` that have a branch stack and a call
 /// chain. `path` names the recording in messages; of the options only the process matters.
@@ -36,6 +38,7 @@ pub fn of_recording(
     let images = std::slice::from_ref(image);
     let bindings = Bindings::new(timeline.files(), images, listed_build_ids(input, &sideband.build_ids));
     let mut unwinder = Unwinder::new(&timeline, &bindings, image, options.pid);
+    unwinder.exact_chains = has_exact_chains(input);
     for stream in 0..input.stream_count() {
         let mut position = sideband.bases.get(stream).copied().unwrap_or(0);
         let mut chunks = input.stream_chunks(stream).map_err(fault)?;
@@ -58,6 +61,14 @@ pub fn of_recording(
     unwinder.counts.ledger.truncated_bytes = sideband.truncated_bytes;
     unwinder.counts.ledger.lost = sideband.lost_records.max(sideband.lost_samples);
     checked(path, image, unwinder.counts)
+}
+
+/// Whether the recorder followed every call itself, so that chains are whole everywhere: planish's emulator, which is told
+/// by the name of its event. Nothing else of that name records call chains.
+fn has_exact_chains(input: &Input) -> bool {
+    let chained = |attr: &&EventAttr| attr.sample_type & sample_type::CALLCHAIN != 0;
+    let mut attrs = input.attrs().iter().filter(chained).peekable();
+    attrs.peek().is_some() && attrs.all(|attr| attr.name.as_deref() == Some(EMULATED))
 }
 
 /// Refuses counts that say nothing, with the reason.
@@ -97,6 +108,8 @@ pub(super) struct Unwinder<'t> {
     places: FxHashMap<u64, Option<ImageAddr>>,
     chain: Vec<Option<ImageAddr>>,
     entries: Vec<Entry>,
+    /// Whether chains are whole also at the begin and end of functions.
+    exact_chains: bool,
     pub counts: ContextCounts,
 }
 
@@ -116,6 +129,7 @@ impl<'t> Unwinder<'t> {
             places: FxHashMap::default(),
             chain: Vec::new(),
             entries: Vec::new(),
+            exact_chains: false,
             counts: ContextCounts::default(),
         }
     }
@@ -168,7 +182,9 @@ impl<'t> Unwinder<'t> {
         } else if entries.is_empty() {
             self.counts.ledger.without_branches += 1;
         } else {
-            unwind::sample(&mut self.code, &mut self.counts, &frames, &mut entries);
+            self.counts.ledger.leaf_only += u64::from(frames.len() < 2);
+            let exact = self.exact_chains;
+            unwind::sample(&mut self.code, &mut self.counts, &frames, &mut entries, exact);
         }
         (self.chain, self.entries) = (frames, entries);
     }

@@ -14,6 +14,9 @@
 //! One rule is our own: a return to where no call stands before (a context switched by hand, a signal's end) ends
 //! the chain as in 5; llvm-profgen makes a frame without a place of it.
 //!
+//! Samples at the begin and end of functions are left out, as llvm-profgen does, where the kernel followed frame pointers: a
+//! caller is missing there. An emulator that follows each call misses none.
+//!
 //! Frames of tail calls are missing in chains and stay missing; llvm-profgen guesses them (`--infer-missing-frames`).
 
 use super::code::Code;
@@ -45,12 +48,13 @@ impl State {
 }
 
 /// Unwinds one sample: `chain` has addresses as recorded (the sampled one, then where calls return to), innermost first;
-/// `entries` is newest first.
+/// `entries` is newest first. An `exact` chain is whole at the begin and end of functions, too; others lack a caller there.
 pub(super) fn sample(
     code: &mut Code<'_>,
     counts: &mut ContextCounts,
     chain: &[Option<ImageAddr>],
     entries: &mut Vec<Entry>,
+    exact: bool,
 ) {
     let mut inside = |address: Option<ImageAddr>| address.filter(|address| code.at(*address).code);
     for entry in entries.iter_mut() {
@@ -61,7 +65,7 @@ pub(super) fn sample(
         counts.ledger.outside += 1;
         return;
     }
-    if chain.first().copied().flatten().is_some_and(|leaf| code.at(leaf).frame_incomplete) {
+    if !exact && chain.first().copied().flatten().is_some_and(|leaf| code.at(leaf).frame_incomplete) {
         counts.ledger.incomplete_frame += 1;
         return;
     }

@@ -72,6 +72,29 @@ impl DebugInfo<'_> {
         self.functions_at(&[address], 1).functions.into_iter().next()
     }
 
+    /// The compilation unit that contains each address, by its name: the source file as the compiler was given it
+    /// (`DW_AT_name`). `None` where the debug information says nothing. Addresses must be sorted and without duplicates.
+    pub fn unit_names_at(&self, addresses: &[ImageAddr], threads: usize) -> Vec<Option<String>> {
+        let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
+        let mut names = vec![None; plain.len()];
+        if self.is_empty() {
+            return names;
+        }
+        let sight = self.sight();
+        let parts: Vec<(u32, Vec<u32>)> = sight.index.split(&plain).into_iter().collect();
+        let found = jobs::run(parts.len(), threads, |number| {
+            sight.unit_name(parts.get(number)?.0 as usize).filter(|name| !name.is_empty())
+        });
+        for ((_, positions), name) in parts.iter().zip(found) {
+            for position in positions {
+                if let Some(slot) = names.get_mut(*position as usize) {
+                    slot.clone_from(&name);
+                }
+            }
+        }
+        names
+    }
+
     /// All functions with code, in the order of the debug information: one that stands in several units is there
     /// several times. Reads every unit.
     pub fn all_functions(&self, threads: usize) -> (Vec<DwarfFunction>, DebugProblems) {
@@ -168,6 +191,12 @@ impl Sight<'_> {
                 })
                 .collect()
         })
+    }
+
+    fn unit_name(&self, unit: usize) -> Option<String> {
+        let open = self.open(unit, &mut DebugProblems::default())?;
+        let name = open.unit.root.name(self.dwarf(&open), self.supplement.as_ref())?;
+        Some(String::from_utf8_lossy(name).into_owned())
     }
 
     fn all_of(&self, unit: usize) -> (Vec<DwarfFunction>, DebugProblems) {

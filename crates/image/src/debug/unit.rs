@@ -38,6 +38,7 @@ pub(super) struct Root<'a> {
     gnu_ranges_base: u64,
     pub(super) dwo_id: Option<u64>,
     dwo_name: Option<Value<'a>>,
+    name: Option<Value<'a>>,
     comp_dir: Option<Value<'a>>,
 }
 
@@ -91,6 +92,7 @@ impl<'a> Root<'a> {
                 _ => None,
             },
             dwo_name: None,
+            name: None,
             comp_dir: None,
         };
         let is_type =
@@ -126,6 +128,7 @@ impl<'a> Root<'a> {
             gimli::DW_AT_GNU_ranges_base => self.gnu_ranges_base = value.number(),
             gimli::DW_AT_GNU_dwo_id => self.dwo_id = Some(value.number()),
             gimli::DW_AT_dwo_name | gimli::DW_AT_GNU_dwo_name => self.dwo_name = Some(value),
+            gimli::DW_AT_name => self.name = Some(value),
             gimli::DW_AT_comp_dir => self.comp_dir = Some(value),
             _ => {}
         })?;
@@ -145,6 +148,11 @@ impl<'a> Root<'a> {
         let name = self.string(dwarf, None, self.dwo_name?)?;
         let directory = self.comp_dir.and_then(|value| self.string(dwarf, None, value));
         Some((name, directory.unwrap_or_default()))
+    }
+
+    /// The unit's name: the source file as the compiler was given it.
+    pub(super) fn name(&self, dwarf: &Dwarf<'a>, supplement: Option<&Dwarf<'a>>) -> Option<&'a [u8]> {
+        self.string(dwarf, supplement, self.name?)
     }
 
     /// An address attribute, looked up in `.debug_addr` where it is an index.

@@ -106,7 +106,12 @@ pub fn functions<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<&'c Functio
 
 fn lines(symbols: impl Iterator<Item = String>) -> Result<String, Error> {
     let mut out = String::new();
+    let mut seen = FxHashSet::default();
     for symbol in symbols {
+        // Functions of one name, told apart by their files elsewhere: to the linker the name means all of them.
+        if !seen.insert(symbol.clone()) {
+            continue;
+        }
         if let Some(found) = symbol.chars().find(|&c| c == '\n' || c == '\r') {
             return Err(Error::Name { name: symbol, format: "an order of symbols", found });
         }

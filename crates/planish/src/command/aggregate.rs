@@ -47,11 +47,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let default = if args.format == Format::Counts { "run.counts" } else { "-" };
+    let path = args.output.clone().unwrap_or_else(|| default.into());
+    output::refuse_inputs([path.as_path()], args.inputs.iter().chain(&args.binary).map(PathBuf::as_path))?;
     let images = inputs::open_images(&args.binary)?;
     let selection = Selection { paths: args.paths, ..args.selection };
     let found = inputs::read_all(&args.inputs, &images, selection, global)?;
-    let default = if args.format == Format::Counts { "run.counts" } else { "-" };
-    let path = args.output.clone().unwrap_or_else(|| default.into());
     output::write_file(&path, |out| {
         match args.format {
             Format::Counts => artefact::write(&path, &found.counts, out)?,

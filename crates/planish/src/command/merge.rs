@@ -20,6 +20,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    output::refuse_inputs([args.output.as_path()], args.inputs.iter().map(PathBuf::as_path))?;
     let mut all = counts::Counts::default();
     for path in &args.inputs {
         all = merge([all, artefact::read(path)?])?;

@@ -134,6 +134,8 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let (Some(binary), Some(output)) = (&args.binary, &args.output) else {
         bail!("both --binary FILE and -o OUT are needed");
     };
+    let read = args.inputs.iter().chain([binary]).chain(&args.debug_file).chain(&args.dwp);
+    output::refuse_inputs([output.as_path()], read.map(PathBuf::as_path))?;
     if (args.storage.md5 || args.storage.compress) && args.format != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --format extbinary; the other formats have neither");
     }

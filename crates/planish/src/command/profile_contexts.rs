@@ -10,7 +10,7 @@ use counts::contexts::{self, ContextCounts};
 use image::Image;
 use profile::attribute::{AttributeOptions, attribute_contexts};
 use profile::operations::{ColdContexts, merge_cold_contexts, nest_contexts};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What becomes of the calling contexts of a recording.
@@ -52,6 +52,7 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         profile = nest_contexts(&profile);
     }
     write(args, &profile, output)?;
+    warn_without_chains(&counts, &args.inputs);
     if !global.quiet {
         let mut heading = "samples:";
         for line in counts.ledger.lines() {
@@ -63,6 +64,22 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         super::profile::print_report(&report, profile.functions.len(), output, args.format);
     }
     Ok(FINE)
+}
+
+/// Says that the recordings hold too few call chains to make contexts of.
+fn warn_without_chains(counts: &ContextCounts, inputs: &[PathBuf]) {
+    let ledger = &counts.ledger;
+    let without = ledger.without_chain.saturating_add(ledger.leaf_only);
+    let looked_at = ledger.without_chain.saturating_add(ledger.unwound).saturating_add(ledger.incomplete_frame);
+    if without > 0 && without.saturating_mul(2) > looked_at {
+        let named: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
+        eprintln!(
+            "note: {}: {without} of {} samples have no callers in their call chains, so most contexts are functions alone; record \
+             with -g (--call-graph fp) beside the branch stacks",
+            named.join(", "),
+            ledger.samples
+        );
+    }
 }
 
 fn in_words(cold: &ColdContexts) -> String {

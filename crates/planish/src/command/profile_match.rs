@@ -48,6 +48,8 @@ pub struct MatchArgs {
 
 /// Runs the tool.
 pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
+    let inputs = [&args.input, &args.binary].into_iter().chain(&args.debug_file).chain(&args.dwp);
+    output::refuse_inputs(args.output.as_deref(), inputs.map(PathBuf::as_path))?;
     let (profile, format) = read(&args.input)?;
     let image = Image::open(&args.binary)?;
     let search =

@@ -111,8 +111,8 @@ pub fn refuse_mixture<'p>(
     }
     if let (Some(contexts), Some(functions)) = (by_context, by_function) {
         bail!(
-            "{} keeps calling contexts (--contexts full) and {} does not; they cannot be put together, make all of them \
-             with the same --contexts",
+            "{} keeps calling contexts (--contexts full) and {} does not (--contexts nested or off); they cannot be put together, \
+             make all of them with the same --contexts",
             contexts.display(),
             functions.display()
         );

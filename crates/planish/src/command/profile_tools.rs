@@ -196,6 +196,7 @@ pub(super) fn write(
 }
 
 fn show(args: &ShowArgs) -> anyhow::Result<u8> {
+    output::refuse_inputs([args.output.as_path()], [args.input.as_path()])?;
     let (profile, format) = read(&args.input)?;
     if let Some(wanted) = &args.function {
         return show_function(&profile, wanted, args);
@@ -291,6 +292,7 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
     let plain = args.inputs.iter().map(|path| (1, path));
     let inputs: Vec<(u64, &PathBuf)> =
         plain.chain(args.weighted_input.iter().map(|(weight, path)| (*weight, path))).collect();
+    output::refuse_inputs([args.write.output.as_path()], inputs.iter().map(|(_, path)| path.as_path()))?;
     let mut merged = SampleProfile::default();
     let mut report = MergeReport::default();
     let mut profiles = inputs.iter().map(|(_, path)| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -315,6 +317,7 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
 }
 
 fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
+    output::refuse_inputs([args.output.as_path()], [args.base.as_path(), args.test.as_path()])?;
     let (mut base, _) = read(&args.base)?;
     let (mut test, _) = read(&args.test)?;
     refuse_mixture([(&base, &args.base), (&test, &args.test)].into_iter())?;
@@ -369,6 +372,7 @@ fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
 }
 
 fn trim(args: &TrimArgs, global: &Global) -> anyhow::Result<u8> {
+    output::refuse_inputs([args.write.output.as_path()], [args.input.as_path()])?;
     let (mut profile, format) = read(&args.input)?;
     let names = |names: &[String]| names.iter().map(|name| Name::parse(name)).collect();
     let wanted = Trim {

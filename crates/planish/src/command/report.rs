@@ -70,7 +70,9 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
         })?;
         return Ok(FINE);
     }
-    let told = open(&args.path)?;
+    let (file, has_project) = report_file(&args.path);
+    output::refuse_inputs(args.output.as_deref(), [file.as_path(), args.path.as_path()])?;
+    let told = open(&file, has_project)?;
     let style = if args.output.is_none() { terminal_style() } else { report::Style::default() };
     let text = match (args.format, &told) {
         (Form::Text, Told::Measurement(m)) => report::compare::terminal(m, &[], style),
@@ -96,16 +98,21 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-fn open(path: &Path) -> anyhow::Result<Told> {
+/// The file with the report that a path stands for, and whether it is that of a project.
+fn report_file(path: &Path) -> (PathBuf, bool) {
     // A planish.toml stands for what was made beside it.
     let project = match path.extension() {
         Some(extension) if extension == "toml" => path.parent(),
         _ => Some(path).filter(|path| path.is_dir()),
     };
     let file = project.map_or(path.to_owned(), |p| p.join(STATE_DIRECTORY).join("report.json"));
+    (file, project.is_some())
+}
+
+fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
     let shown = file.display().to_string();
-    let bytes = match std::fs::read(&file) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && project.is_some() => {
+    let bytes = match std::fs::read(file) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && has_project => {
             bail!("{shown}: there is no report yet; `planish optimize` makes one")
         }
         other => other.with_context(|| shown.clone())?,

@@ -27,6 +27,21 @@ pub enum Emit {
     Preaggregated,
 }
 
+impl Emit {
+    /// What the names of the files of this kind have after the prefix.
+    pub fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            Emit::Propeller => &["_cc_profile.txt", "_ld_profile.txt"],
+            Emit::SymbolOrder => &["_symbol_order.txt"],
+            Emit::SectionOrder => &["_section_order.txt"],
+            Emit::LinkerScript => &["_order.ld"],
+            Emit::GoldOrder => &["_gold_order.txt"],
+            Emit::Fdata => &[".fdata"],
+            Emit::Preaggregated => &["_preaggregated.txt"],
+        }
+    }
+}
+
 /// How files are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileOptions {
@@ -52,10 +67,15 @@ pub struct LayoutFile {
 impl LayoutFile {
     /// Its path.
     pub fn path(&self, prefix: &Path) -> PathBuf {
-        let mut name = prefix.as_os_str().to_owned();
-        name.push(self.suffix);
-        PathBuf::from(name)
+        with_suffix(prefix, self.suffix)
     }
+}
+
+/// The path of a file by the begin and the end of its name.
+pub fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// The files of one kind.

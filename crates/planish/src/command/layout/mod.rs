@@ -6,7 +6,7 @@ mod plan;
 mod show;
 mod verify;
 
-pub use files::{Emit, FileOptions, written};
+pub use files::{Emit, FileOptions, with_suffix, written};
 pub use plan::{Plan, PlanOptions, plan};
 
 use super::aggregate;
@@ -14,7 +14,7 @@ use super::inputs::{self, Selection};
 use super::percent::percent;
 use crate::cli::{FINE, Format, Global};
 use crate::output::{self, error_style, print};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use image::Image;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,19 +120,25 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let Some(prefix) = &args.output else {
         bail!("-o PREFIX is needed: the begin of the names of the files to write")
     };
+    let outputs: Vec<PathBuf> = args.emit.iter().flat_map(|emit| emit.suffixes()).map(|end| with_suffix(prefix, end)).collect();
+    refuse_inputs(&args.from, &outputs)?;
     let plan = from(&args.from, needs_blocks(&args.emit), global)?;
     let options = FileOptions {
         cc_version: if args.cc_version == 0 { layout::write::cc::CcVersion::V0 } else { Default::default() },
         verbose_comments: args.verbose_comments,
     };
     let mut summary = plan.summary();
+    let mut files = Vec::new();
     for &emit in &args.emit {
-        for file in written(&plan, emit, options)? {
-            let path = file.path(prefix);
-            output::write_file(&path, |out| out.write_all(file.text.as_bytes()).context(file.what))?;
-            summary.files.push((file.what.to_owned(), path.display().to_string()));
-            summary.warnings.extend(file.warnings);
-        }
+        files.extend(written(&plan, emit, options)?);
+    }
+    // A cc profile of one run and an ld profile of another do not fit.
+    let texts: Vec<(PathBuf, &str)> =
+        files.iter().map(|file| (file.path(prefix), file.text.as_str())).collect();
+    output::write_together(&texts)?;
+    for file in files {
+        summary.files.push((file.what.to_owned(), file.path(prefix).display().to_string()));
+        summary.warnings.extend(file.warnings);
     }
     match args.format {
         Format::Json => print(&(serde_json::to_string_pretty(&summary)? + "\n"))?,
@@ -151,6 +157,12 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         Format::Text => {}
     }
     Ok(FINE)
+}
+
+/// Refuses outputs that are what the layout is computed from.
+fn refuse_inputs(from: &Source, outputs: &[PathBuf]) -> anyhow::Result<()> {
+    let inputs = from.inputs.iter().chain(&from.binary).chain(&from.recorded).map(PathBuf::as_path);
+    output::refuse_inputs(outputs.iter().map(PathBuf::as_path), inputs)
 }
 
 /// Whether any of the files is about blocks.

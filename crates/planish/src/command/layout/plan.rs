@@ -4,7 +4,9 @@ use super::Mode;
 use crate::command::profile::counts_of;
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
-use image::Image;
+use image::debug::DebugInfo;
+use image::debug_files::DebugSearch;
+use image::{Image, ImageAddr};
 use layout::{
     Account, BuildOptions, BuildReport, Cfg, CloneParams, CloneReport, ClonedFunction, Layout, LayoutReport,
     Params, PathCounts, Rules, StaleReport,
@@ -92,7 +94,10 @@ pub fn plan(
             stale = Some(report);
             (carried, build)
         }
-        None if has_blocks => layout::build(&image, blocks, counts, &build_options)?,
+        None if has_blocks => {
+            let modules = |addresses: &[ImageAddr]| modules(&image, addresses);
+            layout::build_in_modules(&image, blocks, counts, &build_options, &modules)?
+        }
         None => layout::function_graph(&image, counts)?,
     };
     let mut params = if options.upstream { Params::propeller() } else { Params::default() };
@@ -114,6 +119,14 @@ pub fn plan(
     let (layout, worth) = layout::lay_out_with(&cfg, &cloned, &params);
     let input = input.to_owned();
     Ok(Plan { image, found, input, cfg, build, stale, has_blocks, cloned, clone, params, layout, worth })
+}
+
+/// The files of the units that hold the functions at these addresses, as far as the debug information says so.
+fn modules(image: &Image, addresses: &[ImageAddr]) -> Vec<Option<String>> {
+    match DebugInfo::load(image, &DebugSearch::default()) {
+        Ok(debug) => debug.unit_names_at(addresses, 1),
+        Err(_) => vec![None; addresses.len()],
+    }
 }
 
 impl Plan {
@@ -161,6 +174,12 @@ impl Plan {
             warnings.push(format!(
                 "{} paths would save branches too, but the clones' budget of {} bytes is spent (--clone-budget)",
                 clone.over_budget, clone.budget_bytes
+            ));
+        }
+        let told = self.build.told_by_module;
+        if told > 0 {
+            warnings.push(format!(
+                "{told} functions share their names with others; the cc profile tells them apart by their files, which                  clang heeds where the relink has -g1 or more, too; an order of symbols cannot tell them apart, so the parts                  of one name stand together"
             ));
         }
         if self.worth.unknown > 0 {

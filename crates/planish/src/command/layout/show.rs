@@ -35,6 +35,8 @@ pub struct Args {
 
 /// Prints and writes what was asked for.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let outputs: Vec<PathBuf> = args.svg.iter().chain(&args.html).cloned().collect();
+    super::refuse_inputs(&args.from, &outputs)?;
     let plan = from(&args.from, false, global)?;
     let mut view = LayoutView {
         schema: "planish-layout-show".to_owned(),
