@@ -115,7 +115,9 @@ impl<'p> Replaced<'p> {
     fn put_back(self) -> String {
         let path = self.path.display();
         let (done, was) = match self.before {
-            Some(before) => (before.persist(self.path).map_err(|error| error.error), "was put back as it was"),
+            Some(before) => {
+                (before.persist(self.path).map_err(|error| error.error), "was put back as it was")
+            }
             None => (std::fs::remove_file(self.path), "was removed again"),
         };
         match done {
@@ -164,7 +166,8 @@ pub fn refuse_inputs<'p>(
         let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         Some((found.dev(), found.ino()))
     };
-    let inputs: Vec<(&Path, _)> = inputs.into_iter().filter_map(|path| Some((path, identity(path)?))).collect();
+    let inputs: Vec<(&Path, _)> =
+        inputs.into_iter().filter_map(|path| Some((path, identity(path)?))).collect();
     for output in outputs.into_iter().filter(|path| *path != Path::new("-")) {
         let Some(own) = identity(output) else { continue };
         if let Some((input, _)) = inputs.iter().find(|(_, input)| *input == own) {
@@ -284,7 +287,8 @@ mod tests {
         std::fs::write(at("other"), "text").unwrap();
         std::fs::hard_link(at("in"), at("hard")).unwrap();
         std::os::unix::fs::symlink("in", at("soft")).unwrap();
-        let check = |output: &str| refuse_inputs([at(output).as_path()], [at("other").as_path(), at("in").as_path()]);
+        let check =
+            |output: &str| refuse_inputs([at(output).as_path()], [at("other").as_path(), at("in").as_path()]);
         for output in ["in", "hard", "soft"] {
             let refused = check(output).unwrap_err().to_string();
             assert!(refused.contains("is the input") && refused.contains("another output"), "{refused}");
@@ -313,7 +317,10 @@ mod tests {
         std::fs::create_dir_all(at("full/inside")).unwrap();
         let refused = write_together(&[(at("a"), "5"), (at("new"), "6"), (at("full"), "7")]).unwrap_err();
         let refused = format!("{refused:#}");
-        assert!(refused.contains("full") && refused.contains("put back") && refused.contains("removed again"), "{refused}");
+        assert!(
+            refused.contains("full") && refused.contains("put back") && refused.contains("removed again"),
+            "{refused}"
+        );
         assert_eq!(std::fs::read(at("a")).unwrap(), b"3");
         assert_eq!(names(), ["a", "b", "full"]);
     }

@@ -70,7 +70,8 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
 fn warn_without_chains(counts: &ContextCounts, inputs: &[PathBuf]) {
     let ledger = &counts.ledger;
     let without = ledger.without_chain.saturating_add(ledger.leaf_only);
-    let looked_at = ledger.without_chain.saturating_add(ledger.unwound).saturating_add(ledger.incomplete_frame);
+    let looked_at =
+        ledger.without_chain.saturating_add(ledger.unwound).saturating_add(ledger.incomplete_frame);
     if without > 0 && without.saturating_mul(2) > looked_at {
         let named: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
         eprintln!(

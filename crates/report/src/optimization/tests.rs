@@ -94,9 +94,15 @@ fn the_report_opens_with_the_result() {
 fn a_title_states_no_gain_that_was_not_shown() {
     let mut report = report();
     for (verdict, words) in [
-        (Verdict::Same, "no difference shown in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)"),
+        (
+            Verdict::Same,
+            "no difference shown in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)",
+        ),
         (Verdict::Undecided, "undecided in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)"),
-        (Verdict::LayoutLuck, "only layout luck in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)"),
+        (
+            Verdict::LayoutLuck,
+            "only layout luck in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)",
+        ),
     ] {
         report.measurements[0].comparisons[0].verdict = verdict;
         let title = format!("# app, rebuilt with its profile: {words}");

@@ -120,7 +120,8 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let Some(prefix) = &args.output else {
         bail!("-o PREFIX is needed: the begin of the names of the files to write")
     };
-    let outputs: Vec<PathBuf> = args.emit.iter().flat_map(|emit| emit.suffixes()).map(|end| with_suffix(prefix, end)).collect();
+    let outputs: Vec<PathBuf> =
+        args.emit.iter().flat_map(|emit| emit.suffixes()).map(|end| with_suffix(prefix, end)).collect();
     refuse_inputs(&args.from, &outputs)?;
     let plan = from(&args.from, needs_blocks(&args.emit), global)?;
     let options = FileOptions {
