@@ -71,7 +71,7 @@ impl std::fmt::Display for Deviation {
 /// Whether a layout was applied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// Sections (or functions) that the layout asks for.
+    /// Sections (or functions) that the layout asks for, but those of functions that only their files tell apart.
     pub asked: u64,
     /// Of them found by one symbol.
     pub found: u64,
@@ -133,6 +133,9 @@ pub fn verify(
             .map(|function| Asked { function, part: Part::Entry, hot: true, blocks: None })
             .collect(),
     };
+    // Of functions that only their files tell apart, symbols say nothing.
+    let asked: Vec<Asked<'_>> =
+        asked.into_iter().filter(|asked| asked.function.module.is_none()).collect();
     let symbols = Symbols::new(image);
     let ranges: FxHashMap<ImageAddr, &BlockRange> =
         map.iter().flat_map(|function| &function.ranges).map(|range| (range.address, range)).collect();

@@ -195,7 +195,7 @@ fn an_emulated_recording_keeps_its_samples_at_the_begin_and_end_of_functions() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let source = "__attribute__((noinline)) int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n\
-                  int main(void) { return fib(24) & 1; }\n";
+                  int main(void) { return fib(27) & 1; }\n";
     std::fs::write(here.join("fib.c"), source).unwrap();
     let clang = [&["clang-22", "fib.c", "-o", "app", "-Wl,--build-id"], &FLAGS[..]].concat();
     if tool(here, &clang).is_none() || !record(here) {

@@ -55,10 +55,23 @@ fn build(here: &Path) -> bool {
     std::fs::write(here.join("first.c"), FIRST).unwrap();
     std::fs::write(here.join("second.c"), SECOND).unwrap();
     let flags = [
-        "-O2", "-g1", "-fdebug-info-for-profiling", "-fbasic-block-address-map", "-mcmodel=kernel", "-ffreestanding",
-        "-fno-pic", "-mno-red-zone", "--target=x86_64-linux-gnu", "-c", "first.c", "second.c",
+        "-O2",
+        "-g1",
+        "-fdebug-info-for-profiling",
+        "-fbasic-block-address-map",
+        "-mcmodel=kernel",
+        "-ffreestanding",
+        "-fno-pic",
+        "-mno-red-zone",
+        "--target=x86_64-linux-gnu",
+        "-c",
+        "first.c",
+        "second.c",
     ];
-    for (program, words) in [("clang-22", &flags[..]), ("ld.lld-22", &["-r", "--build-id", "-o", "x-mod.ko", "first.o", "second.o"])] {
+    for (program, words) in [
+        ("clang-22", &flags[..]),
+        ("ld.lld-22", &["-r", "--build-id", "-o", "x-mod.ko", "first.o", "second.o"]),
+    ] {
         let Some(done) = run(here, program, words) else {
             eprintln!("skipped: {program} is not installed");
             return false;
@@ -130,7 +143,12 @@ fn record(image: &Image, walk: &Walk, name: &str, path: &Path) {
         ..EventAttr::default()
     };
     let encoder = Encoder::new(&attr);
-    let id = |pid: i32, time: u64| SampleId { pid: Some(pid), tid: Some(pid), time: Some(time), ..SampleId::default() };
+    let id = |pid: i32, time: u64| SampleId {
+        pid: Some(pid),
+        tid: Some(pid),
+        time: Some(time),
+        ..SampleId::default()
+    };
     let mut bytes = Vec::new();
     let code: u64 = image.sections().iter().filter(|s| s.is_executable()).map(|s| s.size).sum();
     for (start, len, name) in [

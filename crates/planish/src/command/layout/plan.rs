@@ -179,7 +179,8 @@ impl Plan {
         let told = self.build.told_by_module;
         if told > 0 {
             warnings.push(format!(
-                "{told} functions share their names with others; the cc profile tells them apart by their files, which                  clang heeds where the relink has -g1 or more, too; an order of symbols cannot tell them apart, so the parts                  of one name stand together"
+                "{told} functions share their names with others; the cc profile tells them apart by their files, which clang heeds \
+                 where the relink has -g1 or more, too; an order of symbols cannot tell them apart, so the parts of one name stand together"
             ));
         }
         if self.worth.unknown > 0 {
