@@ -134,8 +134,7 @@ pub fn verify(
             .collect(),
     };
     // Of functions that only their files tell apart, symbols say nothing.
-    let asked: Vec<Asked<'_>> =
-        asked.into_iter().filter(|asked| asked.function.module.is_none()).collect();
+    let asked: Vec<Asked<'_>> = asked.into_iter().filter(|asked| asked.function.module.is_none()).collect();
     let symbols = Symbols::new(image);
     let ranges: FxHashMap<ImageAddr, &BlockRange> =
         map.iter().flat_map(|function| &function.ranges).map(|range| (range.address, range)).collect();

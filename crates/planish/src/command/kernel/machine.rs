@@ -42,10 +42,7 @@ impl MachineArgs {
 
     /// The machine with a kernel; `sections` are those that the workload runs.
     pub fn guest(&self, kernel: &Path, initrd: &Path, sections: &str, deterministic: bool) -> Guest {
-        let append = format!(
-            "tsc=reliable PLANISH_SECTIONS={sections} {}",
-            self.append.as_deref().unwrap_or_default()
-        );
+        let append = format!("PLANISH_SECTIONS={sections} {}", self.append.as_deref().unwrap_or_default());
         Guest {
             kernel: kernel.to_owned(),
             initrd: Some(initrd.to_owned()),
