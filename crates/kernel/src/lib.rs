@@ -6,13 +6,12 @@
 //!
 //! [`make::variables`] says with which variables a build uses a profile or a layout, and [`objects`] which objects it is
 //! for. [`workload::build`] compiles the programs that a kernel is trained and judged with, and makes an initramfs of
-//! them; [`console::Sections`] reads what they say. Only the compiler of the workload is a program that is run here.
+//! them; what they say is read by `record::machine`. Only the compiler of the workload is a program that is run here.
 
 pub mod anchor;
 pub mod check;
 pub mod command;
 pub mod config;
-pub mod console;
 pub mod edits;
 mod error;
 pub mod initrd;

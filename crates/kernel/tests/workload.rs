@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod said;
+
 use kernel::config::Config;
-use kernel::console::{Kind, Sections};
 use kernel::workload::{self, SMALL_CONFIG, SOURCES};
+use said::Said;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -51,7 +53,7 @@ fn placed(directory: &Path, bytes: &[u8]) -> PathBuf {
 }
 
 /// What a run in a temporary directory says, and whether it ended well.
-fn run(program: &Path, settings: &[(&str, &str)]) -> (Sections, bool, String) {
+fn run(program: &Path, settings: &[(&str, &str)]) -> (Said, bool, String) {
     let scratch = tempfile::tempdir().unwrap();
     let mut command = Command::new(program);
     command.arg("--here").env("TMPDIR", scratch.path()).stdin(Stdio::null());
@@ -60,10 +62,8 @@ fn run(program: &Path, settings: &[(&str, &str)]) -> (Sections, bool, String) {
     }
     let output = command.envs(settings.iter().copied()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut said = Sections::default();
-    text.lines().for_each(|line| said.line(line));
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "it leaves nothing behind");
-    (said, output.status.success(), text)
+    (Said::read(&text), output.status.success(), text)
 }
 
 /// Number and name of each section of the table in the sources.
@@ -86,11 +86,12 @@ fn every_section_succeeds_as_a_program_twice_and_by_each_compiler() {
         for _ in 0..2 {
             let (said, well, text) = run(&path, &[("PLANISH_ROUNDS", "1")]);
             assert!(said.complete() && well, "{compiler}: {text}");
-            assert_eq!(said.unused, 0, "{text}");
-            let names: BTreeSet<_> = said.sections().iter().map(|section| section.name.clone()).collect();
-            let skipped = said.notes().iter().filter(|note| note.contains("no loopback")).count();
-            assert_eq!(names.len() + skipped, table().len());
-            assert!(said.index_training.is_some() && said.index_held_out.is_some());
+            let names: BTreeSet<_> = said.sections().map(|section| &section.name).collect();
+            let (skipped, others): (Vec<_>, Vec<_>) =
+                said.others.iter().partition(|line| line.starts_with("planish: skipped "));
+            let sections = skipped.iter().filter(|line| line.contains("no loopback")).count();
+            assert_eq!((names.len() + sections, others), (table().len(), Vec::new()), "{text}");
+            assert!(said.index(false) > Some(0) && said.index(true) > Some(0), "{text}");
         }
     }
 }
@@ -102,8 +103,8 @@ fn sections_and_loads_are_chosen_by_the_environment() {
     let path = placed(scratch.path(), &bytes);
     let names = |settings: &[(&str, &str)]| {
         let (said, well, text) = run(&path, &[settings, &[("PLANISH_ROUNDS", "1")]].concat());
-        assert!(well && said.ended, "{text}");
-        said.sections().iter().map(|section| section.name.clone()).collect::<Vec<_>>()
+        assert!(well && said.ended(), "{text}");
+        said.sections().map(|section| section.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(names(&[("PLANISH_SECTIONS", "epoll,allocate")]), ["epoll", "allocate"]);
     let pipes = "pipe_latency,pipe_ring,pipe_stream";
@@ -113,8 +114,8 @@ fn sections_and_loads_are_chosen_by_the_environment() {
     );
     assert_eq!(names(&[("PLANISH_SECTIONS", pipes), ("PLANISH_LOAD", "high")]), ["pipe_ring", "pipe_stream"]);
     let (held, _, text) = run(&path, &[("PLANISH_SECTIONS", "held"), ("PLANISH_ROUNDS", "1")]);
-    assert!(held.sections().iter().all(|section| section.kind == Kind::HeldOut), "{text}");
-    assert!(held.index_training.is_none() && held.index_held_out.is_some());
+    assert!(held.complete() && held.sections().all(|section| section.held_out), "{text}");
+    assert!(held.index(false).is_none() && held.index(true).is_some());
 }
 
 #[test]
@@ -125,14 +126,13 @@ fn a_check_that_does_not_hold_fails_its_section_only() {
     // Too few descriptors for the 128 of this section, and enough for the other.
     let script = format!("ulimit -n 40; PLANISH_SECTIONS=epoll,directory exec '{}' --here", path.display());
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-    let mut said = Sections::default();
-    String::from_utf8_lossy(&output.stdout).lines().for_each(|line| said.line(line));
+    let said = Said::read(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.ended && !said.complete());
-    let failures: Vec<_> = said.failures().map(|(section, why)| (section.name.as_str(), why)).collect();
-    assert_eq!(failures.len(), 1);
-    let (name, why) = failures.first().unwrap();
-    assert_eq!(*name, "epoll");
+    assert!(said.ended() && !said.complete());
+    assert_eq!(said.sections().count(), 2, "the other section runs too");
+    let epoll = said.sections().find(|section| section.name == "epoll").unwrap();
+    let [(number, why)] = said.failures()[..] else { panic!("{:?}", said.statements) };
+    assert_eq!(number, epoll.number);
     assert!(why.starts_with("train_event.c, line "), "{why}");
 }
 

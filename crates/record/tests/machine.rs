@@ -86,7 +86,7 @@ fn only_the_sections_asked_for_are_recorded() {
         .collect();
     assert_eq!(sections, [(1, false, "calls"), (101, true, "loops")]);
     assert_eq!(transcript.results, [Timing { number: 1, operations: 200, nanoseconds: 5000 }]);
-    assert!(transcript.ended && said.len() == 4 && said.last() == Some(&Statement::End), "{said:?}");
+    assert!(transcript.ended && said.len() == 5 && said.last() == Some(&Statement::End), "{said:?}");
     assert_eq!(left(dir.path(), &guest.kernel), [output]);
 }
 
@@ -133,6 +133,13 @@ fn a_workload_that_fails_ends_the_machine() {
     let Some((failure, tail)) = failure(&["-DFAILS"], &options(10)) else { return };
     assert_eq!(failure, Failure::Workload { section: 101, text: "no such thing".to_owned() });
     assert!(tail.iter().any(|line| line == "planish: failed 101 no such thing"), "{tail:?}");
+}
+
+#[test]
+fn a_workload_of_a_form_that_is_not_known_is_not_recorded() {
+    let Some((failure, _)) = failure(&["-DLATER"], &options(10)) else { return };
+    assert_eq!(failure, Failure::Form(2));
+    assert!(failure.to_string().contains("planish: begin 2"), "{failure}");
 }
 
 #[test]
@@ -205,8 +212,13 @@ fn a_real_kernel_gives_the_same_recording_twice() {
         skipped::<()>("PLANISH_KERNEL_IMAGE and PLANISH_KERNEL_INITRD name no kernel to boot");
         return;
     };
-    let guest =
-        Guest { kernel, initrd: Some(initrd), memory_mib: 512, append: String::new(), deterministic: true };
+    let guest = Guest {
+        kernel,
+        initrd: Some(initrd),
+        memory_mib: 512,
+        append: String::new(),
+        deterministic: true,
+    };
     let dir = tempfile::tempdir().unwrap();
     let options = Options { sections: Some(1..=99), ..options(1000) };
     let [one, two] = ["one", "two"].map(|name| {

@@ -10,6 +10,8 @@ const TAIL_LINES: usize = 40;
 const TAIL_CHARS: usize = 400;
 /// What the workload's own lines have before them.
 const PREFIX: &str = "planish: ";
+/// Names and reasons are cut: the guest writes them, and they are kept.
+const TEXT_CHARS: usize = 400;
 
 /// A section of the workload, announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +35,23 @@ pub struct Timing {
     pub nanoseconds: u64,
 }
 
+/// How fast its sections of one kind were, by the guest's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Over the held-out sections, else over those to train with.
+    pub held_out: bool,
+    /// The geometric mean of their rates, each against a fixed one, in tenths of a point: 100 where all are equal.
+    pub tenths: u64,
+}
+
 /// A line in which the workload tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
+    /// `planish: begin FORM`
+    Begin {
+        /// The form of the lines that follow; [`FORM`](Statement::FORM) is read here.
+        form: u32,
+    },
     /// `planish: section N train|held NAME`
     Section(Section),
     /// `planish: result N OPERATIONS NANOSECONDS`
@@ -47,29 +63,32 @@ pub enum Statement {
         /// What went wrong.
         text: String,
     },
+    /// `planish: index train|held TENTHS`
+    Index(Index),
     /// `planish: end`
     End,
 }
 
 impl Statement {
+    /// The form of the lines that is read here.
+    pub const FORM: u32 = 1;
+
     /// Reads a line of the console. What stands before the statement is not looked at: firmware and kernel print there
-    /// too.
+    /// too. `None` for all other lines, also those in which the workload says something else, and malformed ones.
     pub fn read(line: &str) -> Option<Statement> {
         let (_, rest) = line.split_once(PREFIX)?;
         let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let section = || number.parse::<u8>().ok();
+        let (first, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let first = first.trim_end();
+        let section = || first.parse::<u8>().ok();
         match word.trim_end() {
+            "begin" => Some(Statement::Begin { form: first.parse().ok()? }),
             "end" => Some(Statement::End),
-            "failed" => Some(Statement::Failed { number: section()?, text: rest.trim().to_owned() }),
+            "failed" => Some(Statement::Failed { number: section()?, text: shortened(rest) }),
             "section" => {
                 let (kind, name) = rest.split_once(' ').unwrap_or((rest, ""));
-                let held_out = match kind.trim() {
-                    "train" => false,
-                    "held" => true,
-                    _ => return None,
-                };
-                Some(Statement::Section(Section { number: section()?, held_out, name: name.trim().into() }))
+                let held_out = is_held_out(kind.trim())?;
+                Some(Statement::Section(Section { number: section()?, held_out, name: shortened(name) }))
             }
             "result" => {
                 let (operations, nanoseconds) = rest.trim().split_once(' ')?;
@@ -79,9 +98,25 @@ impl Statement {
                     nanoseconds: nanoseconds.trim().parse().ok()?,
                 }))
             }
+            "index" => {
+                let tenths = rest.trim().parse().ok()?;
+                Some(Statement::Index(Index { held_out: is_held_out(first)?, tenths }))
+            }
             _ => None,
         }
     }
+}
+
+fn is_held_out(kind: &str) -> Option<bool> {
+    match kind {
+        "train" => Some(false),
+        "held" => Some(true),
+        _ => None,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.trim().chars().take(TEXT_CHARS).collect()
 }
 
 /// Cuts a console's bytes into lines, hands each on until `line` says no, and cuts the long ones.
@@ -240,15 +275,43 @@ mod tests {
         assert_eq!(Statement::read("planish: result 3 1000 5000000"), Some(Statement::Result(timing)));
         let failed = Statement::Failed { number: 4, text: "no such file".to_owned() };
         assert_eq!(Statement::read("planish: failed 4 no such file"), Some(failed));
+        let index = |held_out, tenths| Some(Statement::Index(Index { held_out, tenths }));
+        assert_eq!(Statement::read("planish: index train 5840"), index(false, 5840));
+        assert_eq!(Statement::read("planish: index held 12 "), index(true, 12));
+        assert_eq!(Statement::read("\x1b[2Jplanish: begin 1"), Some(Statement::Begin { form: 1 }));
         assert_eq!(Statement::read("planish: end"), Some(Statement::End));
         for other in [
             "planish:",
+            "planish: begin",
+            "planish: begin one",
             "planish: section 256 train x",
+            "planish: section x train x",
             "planish: section 1 other x",
+            "planish: section 1",
             "planish: result 1 x 2",
+            "planish: result 1 2",
+            "planish: result 1 99999999999999999999 2",
+            "planish: index other 1",
+            "planish: index train -1",
+            "planish: index train",
+            "planish: skipped 20 there is no loopback network here",
         ] {
             assert_eq!(Statement::read(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn texts_of_a_guest_are_cut() {
+        let long = "é".repeat(10_000);
+        let Some(Statement::Section(section)) = Statement::read(&format!("planish: section 1 held {long}"))
+        else {
+            panic!("no section")
+        };
+        let Some(Statement::Failed { text, .. }) = Statement::read(&format!("planish: failed 1 {long}"))
+        else {
+            panic!("no failure")
+        };
+        assert_eq!((section.name.chars().count(), text.chars().count()), (TEXT_CHARS, TEXT_CHARS));
     }
 
     #[test]

@@ -8,5 +8,5 @@ mod console;
 mod run;
 
 pub use arguments::Guest;
-pub use console::{Section, Statement, Timing};
+pub use console::{Index, Section, Statement, Timing};
 pub use run::{Failure, Limits, Run, Transcript, Watcher};

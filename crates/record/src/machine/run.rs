@@ -79,6 +79,8 @@ pub enum Failure {
         /// What it said.
         text: String,
     },
+    /// The workload says that its lines have this form, which is not known here.
+    Form(u32),
     /// It ended before its workload did.
     NoEnd,
     /// qemu returned this code, and the workload had not said that it ended.
@@ -101,6 +103,12 @@ impl fmt::Display for Failure {
             Failure::Workload { section, text } => {
                 write!(out, "the machine's workload failed in section {section}: {text}")
             }
+            Failure::Form(form) => write!(
+                out,
+                "the machine's workload says `planish: begin {form}`, and its lines are known here in form {}; boot the \
+                 initrd that this planish makes (`planish kernel workload`)",
+                Statement::FORM
+            ),
             Failure::NoEnd => out.write_str(
                 "the machine ended before its workload did, which prints `planish: end` at the end",
             ),
@@ -274,6 +282,7 @@ impl Watched {
                 self.results.push(timing);
                 None
             }
+            Some(Statement::Begin { form }) if form != Statement::FORM => Some(Failure::Form(form)),
             Some(Statement::Failed { number, text }) => Some(Failure::Workload { section: number, text }),
             Some(Statement::End) => {
                 self.ended = true;

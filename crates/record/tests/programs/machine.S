@@ -110,6 +110,11 @@ held:
 user:
         say "\033[2Jplanish-text ffffffff80201000 ffffffff80210000\r\n"
         say "planish-notes 040000000400000003000000474e550001020304\n"
+#ifdef LATER
+        say "planish: begin 2\n"
+#else
+        say "planish: begin 1\n"
+#endif
         say "planish: section 1 train calls\n"
         marker 1
         do 0, 100
@@ -130,7 +135,7 @@ user:
         say "Kernel panic - not syncing: out of cheese\n"
         say "Call Trace: work\n---[ end Kernel panic - not syncing: out of cheese ]---\n"
 #endif
-#if defined(HANGS) || defined(PANICS) || defined(FAILS)
+#if defined(HANGS) || defined(PANICS) || defined(FAILS) || defined(LATER)
         jmp .
 #endif
 #ifdef CHATTERS
