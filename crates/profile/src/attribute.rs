@@ -34,7 +34,7 @@ pub use error::AttributeError;
 pub use names::canonical_name;
 pub(crate) use names::entered;
 pub use probes::attribute_probes;
-pub use report::AttributeReport;
+pub use report::{AttributeReport, NO_SYMBOL};
 
 use counts::ImageCounts;
 use image::debug::{DebugInfo, FunctionsAt};

@@ -165,7 +165,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if !global.quiet {
         aggregate::print_ledger(&found, global);
         warn_of_little(&found, counts, &report, binary);
-        print_report(&report, profile.functions.len(), output, args.format);
+        print_report(&report, profile.functions.len(), output, args.format, global);
     }
     Ok(FINE)
 }
@@ -231,12 +231,31 @@ fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeRe
     }
 }
 
+/// Functions without debug information that --verbose lists.
+const MOST_OUTSIDE: usize = 10;
+
 /// What attribution made of the counts, and what to do next.
-pub fn print_report(report: &AttributeReport, functions: usize, output: &Path, format: ProfileFormat) {
+pub fn print_report(
+    report: &AttributeReport,
+    functions: usize,
+    output: &Path,
+    format: ProfileFormat,
+    global: &Global,
+) {
     let what = if report.from_probes { "pseudo probes" } else { "lines" };
     eprintln!("{:>20}: {functions} functions, by {what}", "profile");
     for line in report.lines() {
         eprintln!("{:>20}  {line}", "");
+    }
+    if global.verbose {
+        let (largest, others) = report.largest_outside(MOST_OUTSIDE);
+        let heading = format!("no {}", report.lacking());
+        for (name, count) in largest {
+            eprintln!("{heading:>20}: {count} in {name}");
+        }
+        if others.0 > 0 {
+            eprintln!("{heading:>20}: {} in {} more", others.1, others.0);
+        }
     }
     if output != Path::new("-") {
         let next = match format {

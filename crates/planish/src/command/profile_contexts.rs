@@ -61,7 +61,7 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         }
         eprintln!("{:>20}: {}", "contexts", in_words(&cold));
         super::aggregate::warn_of_cut(counts.ledger.truncated_bytes);
-        super::profile::print_report(&report, profile.functions.len(), output, args.format);
+        super::profile::print_report(&report, profile.functions.len(), output, args.format, global);
     }
     Ok(FINE)
 }

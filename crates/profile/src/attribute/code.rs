@@ -61,7 +61,7 @@ pub(super) fn of_ranges(
                 report.outside_code += count;
                 continue;
             }
-            None => report.outside_functions += count,
+            None => report.add_outside(image, range.first, count),
             Some(all) => {
                 report.matched += count;
                 // Ranges come sorted, so one function's ranges come together.
@@ -103,7 +103,7 @@ pub(super) fn of_samples(
             continue;
         };
         if known.ranges(sample.address).is_none() {
-            report.outside_functions += count;
+            report.add_outside(image, sample.address, count);
             continue;
         }
         report.matched += count;

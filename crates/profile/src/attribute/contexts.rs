@@ -100,7 +100,7 @@ impl<'p> Builder<'p> {
             match self.probes.code_at(first) {
                 Some(_) => report.matched += u128::from(count),
                 None if self.image.is_executable_address(first) => {
-                    report.outside_functions += u128::from(count)
+                    report.add_outside(self.image, first, u128::from(count))
                 }
                 None => report.outside_code += u128::from(count),
             }

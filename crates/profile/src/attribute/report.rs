@@ -1,9 +1,14 @@
 //! What attribution made of the counts, so that nothing is lost unseen.
 
-use image::Image;
+use std::collections::BTreeMap;
+
 use image::debug::{DebugInfo, DebugProblems};
+use image::{Image, ImageAddr};
 
 use super::AttributeError;
+
+/// What stands for a name in [`AttributeReport::outside_by_symbol`] where no symbol covers the code.
+pub const NO_SYMBOL: &str = "(no symbol)";
 
 /// The ledger of one attribution. Counts are executions of fall-through ranges, or samples where there were no
 /// branch stacks; `counted` is the sum of `matched` and the four reasons below it.
@@ -21,6 +26,9 @@ pub struct AttributeReport {
     pub matched: u128,
     /// What began in code that the debug information does not describe, or that has no probes.
     pub outside_functions: u128,
+    /// The same by name of the symbol that covers it, as assembly and objects built without debug information have
+    /// them; under [`NO_SYMBOL`] where none does.
+    pub outside_by_symbol: BTreeMap<String, u128>,
     /// What began outside the executable sections.
     pub outside_code: u128,
     /// Ranges that end before they begin.
@@ -57,6 +65,33 @@ impl AttributeReport {
         if self.counted == 0 { 0.0 } else { self.matched as f64 * 100.0 / self.counted as f64 }
     }
 
+    /// Adds what began in code that nothing describes.
+    pub(super) fn add_outside(&mut self, image: &Image, at: ImageAddr, count: u128) {
+        self.outside_functions += count;
+        let symbol = image.functions().find(at);
+        let name = symbol.map_or(NO_SYMBOL, |symbol| symbol.name);
+        match self.outside_by_symbol.get_mut(name) {
+            Some(sum) => *sum += count,
+            None => drop(self.outside_by_symbol.insert(name.to_owned(), count)),
+        }
+    }
+
+    /// The `most` symbols with the largest counts of [`AttributeReport::outside_by_symbol`], largest first, and the
+    /// number and sum of the others.
+    pub fn largest_outside(&self, most: usize) -> (Vec<(&str, u128)>, (usize, u128)) {
+        let mut all: Vec<(&str, u128)> =
+            self.outside_by_symbol.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        // Names are sorted already, and stay so among equals.
+        all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let others = all.split_off(most.min(all.len()));
+        (all, (others.len(), others.iter().map(|(_, count)| count).sum()))
+    }
+
+    /// What [`AttributeReport::outside_functions`] lacks.
+    pub fn lacking(&self) -> &'static str {
+        if self.from_probes { "probes" } else { "debug information" }
+    }
+
     /// The report in words, one fact a line.
     pub fn lines(&self) -> Vec<String> {
         let unit = if self.from_branches { "range executions" } else { "samples" };
@@ -71,9 +106,7 @@ impl AttributeReport {
                 lines.push(format!("{count} {what}"));
             }
         };
-        let what =
-            if self.from_probes { "in code without probes" } else { "in code without debug information" };
-        add(self.outside_functions, what);
+        add(self.outside_functions, &format!("in code without {}", self.lacking()));
         add(self.outside_code, "outside the executable sections");
         add(self.backwards, "ending before they begin");
         add(self.calls, "calls");
