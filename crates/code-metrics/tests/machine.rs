@@ -20,7 +20,7 @@ fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile_file(dir, &source, &[&flags, defines].concat())?;
-    Some(Guest { kernel, initrd: None, memory_mib: 64, append: String::new(), deterministic: true })
+    Some(Guest { kernel, initrd: None, memory_mib: 64, cpus: 1, append: String::new(), deterministic: true })
 }
 
 fn options() -> Options {
@@ -113,8 +113,14 @@ fn a_real_kernel_gives_the_same_numbers_twice() {
         skipped::<()>("PLANISH_KERNEL_IMAGE and PLANISH_KERNEL_INITRD name no kernel to boot");
         return;
     };
-    let guest =
-        Guest { kernel, initrd: Some(initrd), memory_mib: 512, append: String::new(), deterministic: true };
+    let guest = Guest {
+        kernel,
+        initrd: Some(initrd),
+        memory_mib: 512,
+        cpus: 1,
+        append: String::new(),
+        deterministic: true,
+    };
     let one = measured(&guest, &options());
     assert!(one.sections.len() > 1, "the workload executes markers");
     eprintln!("{}", serde_json::to_string_pretty(&one.sections).unwrap());

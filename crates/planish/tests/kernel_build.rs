@@ -134,6 +134,13 @@ fn what_is_no_kernel_is_not_booted() {
     refuses(&planish(dir.path(), &["measure", "a=vmlinux"]), &["HdrS"]);
     assert!(!dir.path().join("k.data").exists());
     refuses(&planish(dir.path(), &["record", "--hardware", "-o", "k.data"]), &["COMMAND"]);
+    let with =
+        |words: &[&str]| planish(dir.path(), &[&["record", "vmlinux", "-o", "k.data"], words].concat());
+    refuses(&with(&["--cpus", "2", "--deterministic"]), &["--cpus 2", "--deterministic", "one CPU only"]);
+    refuses(&with(&["--cpus", "2"]), &["HdrS"]);
+    refuses(&with(&["--cpus", "9"]), &["1..=8"]);
+    refuses(&with(&["--cpus", "0"]), &["1..=8"]);
+    refuses(&planish(dir.path(), &["measure", "a=vmlinux", "--cpus", "2"]), &["--cpus"]);
 }
 
 #[test]
@@ -143,13 +150,33 @@ fn optimize_prints_its_steps_and_touches_nothing() {
     let before = trees::contents(&dir.path().join("linux"));
     let printed = fine(&planish(
         dir.path(),
-        &["optimize", "linux", "-o", "out", "--llvm=-22", "--dry-run", "--align", "64"],
+        &[
+            "optimize",
+            "linux",
+            "-o",
+            "out",
+            "--llvm=-22",
+            "--dry-run",
+            "--align",
+            "64",
+            "--cpus",
+            "2",
+            "--memory=700",
+        ],
     ));
     for part in
         ["planish kernel prepare ", "allnoconfig", "--first-round", "record-layout", "FUNCTION_ALIGN_64B=y"]
     {
         assert!(printed.contains(part), "no `{part}` in: {printed}");
     }
+    let with = |word: &str| printed.lines().filter(|line| line.contains(word)).collect::<Vec<_>>();
+    let (recorded, measured) = (with("planish kernel record "), with("planish kernel measure "));
+    assert_eq!((recorded.len(), measured.len()), (3, 1), "{printed}");
+    assert!(
+        recorded.iter().all(|line| line.contains("--cpus=2") && line.contains("--memory=700")),
+        "{printed}"
+    );
+    assert!(measured.iter().all(|line| !line.contains("cpus") && line.contains("--memory=700")), "{printed}");
     assert!(trees::contents(&dir.path().join("linux")) == before && !dir.path().join("out").exists());
     refuses(
         &planish(dir.path(), &["optimize", "linux", "-o", "linux", "--llvm=-22"]),

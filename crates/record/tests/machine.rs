@@ -29,7 +29,7 @@ fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile(dir, "machine.S", &[&flags, defines].concat())?;
-    Some(Guest { kernel, initrd: None, memory_mib: 64, append: String::new(), deterministic: true })
+    Some(Guest { kernel, initrd: None, memory_mib: 64, cpus: 1, append: String::new(), deterministic: true })
 }
 
 fn options(period: u64) -> Options {
@@ -104,6 +104,18 @@ fn without_sections_the_whole_run_is_recorded_and_twice_the_same() {
     assert!(found.contains(&(HELD + 3, HELD)), "{found:x?}");
     let [one, two] = outputs.map(|output| std::fs::read(output).unwrap());
     assert!(one == two, "the same run gives the same bytes");
+}
+
+#[test]
+fn a_machine_with_several_cpus_is_recorded_without_counting_instructions() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(guest) = machine(dir.path(), &[]) else { return };
+    let guest = Guest { cpus: 3, deterministic: false, ..guest };
+    let output = dir.path().join("perf.data");
+    let found = recorded(&guest, &output, &Options { sections: Some(1..=99), ..options(10) });
+    // The other CPUs wait to be started, and the one that runs does what it always does.
+    assert_eq!((found.summary.taken_branches, found.summary.lost_samples), (Some(600), 0));
+    assert_eq!(branches(&output).0, BTreeSet::from(WORK_BRANCHES));
 }
 
 #[test]
@@ -192,6 +204,7 @@ fn a_machine_that_cannot_start_is_named_with_the_reason() {
         kernel: dir.path().join("missing"),
         initrd: None,
         memory_mib: 64,
+        cpus: 1,
         append: String::new(),
         deterministic: false,
     };
@@ -216,6 +229,7 @@ fn a_real_kernel_gives_the_same_recording_twice() {
         kernel,
         initrd: Some(initrd),
         memory_mib: 512,
+        cpus: 1,
         append: String::new(),
         deterministic: true,
     };
@@ -228,4 +242,22 @@ fn a_real_kernel_gives_the_same_recording_twice() {
         std::fs::read(output).unwrap()
     });
     assert!(one == two, "the same run gives the same bytes");
+}
+
+#[test]
+fn a_real_kernel_is_recorded_on_two_cpus() {
+    let [Some(kernel), Some(initrd)] = ["PLANISH_KERNEL_IMAGE", "PLANISH_KERNEL_INITRD"]
+        .map(|name| std::env::var_os(name).map(PathBuf::from))
+    else {
+        skipped::<()>("PLANISH_KERNEL_IMAGE and PLANISH_KERNEL_INITRD name no kernel to boot");
+        return;
+    };
+    let append = "PLANISH_SECTIONS=train PLANISH_ROUNDS=10".to_owned();
+    let guest =
+        Guest { kernel, initrd: Some(initrd), memory_mib: 512, cpus: 2, append, deterministic: false };
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { sections: Some(1..=99), ..options(1000) };
+    let Recorded { summary, transcript } = recorded(&guest, &dir.path().join("perf.data"), &options);
+    assert!(summary.samples > 1000 && summary.lost_samples == 0, "{summary:?}");
+    assert_eq!(transcript.results.len(), transcript.sections.len());
 }

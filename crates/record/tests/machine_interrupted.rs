@@ -38,6 +38,7 @@ fn a_signal_ends_the_machine_and_leaves_no_file() {
         kernel: kernel.clone(),
         initrd: None,
         memory_mib: 64,
+        cpus: 1,
         append: String::new(),
         deterministic: false,
     };

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// An x86-64 machine with one CPU, a serial console on qemu's standard output, no disk and no network.
+/// An x86-64 machine with a serial console on qemu's standard output, no disk and no network.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The kernel's boot image (`arch/x86/boot/bzImage`).
@@ -12,10 +12,14 @@ pub struct Guest {
     pub initrd: Option<PathBuf>,
     /// Memory, in MiB.
     pub memory_mib: u32,
+    /// CPUs, at least 1. qemu runs each on a thread of its own, but takes turns on one where time is counted in
+    /// instructions.
+    pub cpus: u8,
     /// What is added to the kernel's command line.
     pub append: String,
     /// The same run each time: time is counted in executed instructions and begins at a fixed date, what qemu draws at
-    /// random comes from a seed, and the kernel lies where it was linked. Takes three to four times as long.
+    /// random comes from a seed, and the kernel lies where it was linked. Takes three to four times as long. With one
+    /// CPU only: of several, nothing says that they take turns at the same places.
     pub deterministic: bool,
 }
 
@@ -26,7 +30,7 @@ impl Guest {
         let mut argv: Vec<OsString> =
             ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", &memory].map(OsString::from).into();
         argv.extend(["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"].map(OsString::from));
-        argv.extend(["-monitor", "none"].map(OsString::from));
+        argv.extend(["-monitor", "none", "-smp", &self.cpus.to_string()].map(OsString::from));
         let mut append = "console=ttyS0 quiet panic=-1 tsc=reliable".to_owned();
         if self.deterministic {
             let fixed = ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2024-01-01,clock=vm"];
@@ -56,27 +60,32 @@ mod tests {
             kernel: "bzImage".into(),
             initrd: Some("init.cpio".into()),
             memory_mib: 512,
+            cpus: 1,
             append: "mitigations=off".into(),
             deterministic: true,
         };
         let shown = |guest: &Guest| guest.argv().join(std::ffi::OsStr::new(" ")).into_string().unwrap();
         let text = shown(&guest);
-        for part in
-            ["-icount shift=0,sleep=off", "-seed 1", "-rtc base=2024-01-01,clock=vm", "-initrd init.cpio"]
-        {
+        for part in [
+            "-smp 1 ",
+            "-icount shift=0,sleep=off",
+            "-seed 1",
+            "-rtc base=2024-01-01,clock=vm",
+            "-initrd init.cpio",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         assert!(
             text.ends_with("-append console=ttyS0 quiet panic=-1 tsc=reliable nokaslr mitigations=off"),
             "{text}"
         );
-        (guest.deterministic, guest.initrd) = (false, None);
+        (guest.deterministic, guest.initrd, guest.cpus) = (false, None, 4);
         guest.append.clear();
         let text = shown(&guest);
         assert!(
             text.ends_with("-kernel bzImage -append console=ttyS0 quiet panic=-1 tsc=reliable"),
             "{text}"
         );
-        assert!(!text.contains("icount"), "{text}");
+        assert!(!text.contains("icount") && text.contains(" -smp 4 "), "{text}");
     }
 }

@@ -11,6 +11,14 @@ use std::time::Duration;
 const MEMORY: u32 = 512;
 const TIMEOUT: u64 = 600;
 
+/// The most CPUs of a machine that is recorded; each is a thread of qemu.
+const MOST_CPUS: i64 = 8;
+
+/// Reads a number of CPUs.
+pub fn cpus() -> impl clap::builder::TypedValueParser<Value = u8> {
+    clap::value_parser!(u8).range(1..=MOST_CPUS)
+}
+
 /// Options of the machine.
 #[derive(Clone, Debug, clap::Args)]
 pub struct MachineArgs {
@@ -40,13 +48,14 @@ impl MachineArgs {
         Duration::from_secs(self.timeout)
     }
 
-    /// The machine with a kernel; `sections` are those that the workload runs.
+    /// The machine with a kernel and one CPU; `sections` are those that the workload runs.
     pub fn guest(&self, kernel: &Path, initrd: &Path, sections: &str, deterministic: bool) -> Guest {
         let append = format!("PLANISH_SECTIONS={sections} {}", self.append.as_deref().unwrap_or_default());
         Guest {
             kernel: kernel.to_owned(),
             initrd: Some(initrd.to_owned()),
             memory_mib: self.memory,
+            cpus: 1,
             append: append.trim_end().to_owned(),
             deterministic,
         }

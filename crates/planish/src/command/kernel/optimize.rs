@@ -62,6 +62,9 @@ pub struct Args {
     /// Taken branches between two samples
     #[arg(short = 'c', long, value_name = "N")]
     period: Option<std::num::NonZeroU64>,
+    /// CPUs of the machine that is recorded; the one that is measured has one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::machine::cpus())]
+    cpus: u8,
     /// Boot this initrd in place of planish's workload; its init must keep to docs/kernel.md
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
@@ -91,6 +94,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let found = standing(&tree)?;
     let initrd = args.initrd.as_ref().map(|path| std::path::absolute(path)).transpose()?;
     let machine = args.machine.words();
+    let mut recorder: Vec<String> = args.period.map(|n| format!("--period={n}")).into_iter().collect();
+    recorder.extend((args.cpus > 1).then(|| format!("--cpus={}", args.cpus)));
     let wanted = Wanted {
         tree: &root,
         small: args.config.is_none(),
@@ -99,7 +104,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         lays_out: !args.no_layout,
         align: args.align,
         machine: &machine,
-        recorder: &args.period.map(|n| format!("--period={n}")).into_iter().collect::<Vec<_>>(),
+        recorder: &recorder,
         initrd: initrd.as_deref(),
     };
     let plan = wanted.plan()?;

@@ -19,9 +19,9 @@ pub struct Wanted<'a> {
     pub lays_out: bool,
     /// Bytes to align functions to in a further kernel, for comparison.
     pub align: Option<u32>,
-    /// Words for `planish kernel record` and `planish kernel measure`: memory, CPUs, what the kernel is told.
+    /// Words for `planish kernel record` and `planish kernel measure`: memory, time, what the kernel is told.
     pub machine: &'a [String],
-    /// Words for `planish kernel record` alone: its period.
+    /// Words for `planish kernel record` alone: its period, CPUs.
     pub recorder: &'a [String],
     /// The initrd with the workload; absent for planish's own.
     pub initrd: Option<&'a Path>,

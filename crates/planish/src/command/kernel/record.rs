@@ -1,10 +1,11 @@
 //! `planish kernel record`: branch stacks of a kernel, of one that runs here or of one that is booted under emulation.
 
-use super::machine::{Initrd, MachineArgs, boot_image, watcher};
+use super::machine::{self, Initrd, MachineArgs, boot_image, watcher};
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::{Context, bail};
 use record::kernel::Options;
+use record::machine::Guest;
 use serde_json::json;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -46,6 +47,9 @@ pub struct Args {
     /// The same recording each time: time is counted in instructions; about four times as long
     #[arg(long, conflicts_with = "hardware")]
     deterministic: bool,
+    /// CPUs of the machine, 1 to 8; with --deterministic there is one, since only then a run repeats itself
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = machine::cpus(), conflicts_with = "hardware")]
+    cpus: u8,
     #[command(flatten)]
     machine: MachineArgs,
     /// How to print the result
@@ -93,9 +97,17 @@ impl Sections {
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(kernel) = &args.kernel else { return hardware(args) };
+    if args.deterministic && args.cpus > 1 {
+        bail!(
+            "--cpus {} and --deterministic: a machine that counts time in instructions repeats itself with one CPU only; leave \
+             one of the options out",
+            args.cpus
+        );
+    }
     let image = boot_image(kernel)?;
     let initrd = Initrd::of(args.initrd.as_deref())?;
     let guest = args.machine.guest(&image, &initrd.path, args.sections.word(), args.deterministic);
+    let guest = Guest { cpus: args.cpus, ..guest };
     let options = Options {
         period: args.period.map_or(Options::default().period, std::num::NonZeroU64::get),
         sections: args.sections.numbers(),
