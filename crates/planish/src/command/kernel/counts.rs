@@ -254,3 +254,80 @@ pub fn object(counts: &Counts, sizes: &[Sizes], seconds: f64) -> Value {
         "counts": counts,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts() -> Counts {
+        let metrics = code_metrics::machine::SectionMetrics {
+            section: 1,
+            instructions: 400,
+            branches: 100,
+            taken_branches: 50,
+            conditional_branches: 80,
+            conditional_taken: 40,
+            l1i_misses: 20,
+            l2_misses: 10,
+            itlb_4k_misses: 4,
+            itlb_2m_misses: 0,
+            code_lines: 9,
+            code_pages_4k: 3,
+            code_pages_2m: 1,
+            interruptions: 2,
+        };
+        let less = code_metrics::machine::SectionMetrics { taken_branches: 40, ..metrics };
+        let kernel = |name: &str, metrics| Kernel {
+            name: name.to_owned(),
+            image: format!("{name}.bzImage"),
+            sections: vec![metrics],
+        };
+        Counts {
+            schema: "planish-kernel-measure".to_owned(),
+            version: 1,
+            emulator: "QEMU".to_owned(),
+            sections: vec![Section { number: 1, name: "syscall".to_owned(), held_out: false }],
+            kernels: vec![kernel("base", metrics), kernel("new", less)],
+        }
+    }
+
+    /// The keys of all objects in a value.
+    fn keys(value: &Value, found: &mut std::collections::BTreeSet<String>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.keys().cloned());
+                map.values().for_each(|value| keys(value, found));
+            }
+            Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_document_names_every_key_of_the_json_forms() {
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel.md");
+        let text = std::fs::read_to_string(document).unwrap();
+        let rows: String = text.lines().filter(|line| line.starts_with("| `planish-kernel-")).collect();
+        let sizes = [Sizes { name: "base".to_owned(), text: 1, data: 2, bss: 3, file: 4 }];
+        let object = object(&counts(), &sizes, 1.0);
+        let mut found = std::collections::BTreeSet::new();
+        keys(&object, &mut found);
+        let of_the_table = |key: &String| FIGURES.iter().any(|figure| figure.0 == key.as_str());
+        let of_all = ["schema", "version", "base", "new"];
+        found.retain(|key| !of_all.contains(&key.as_str()) && !of_the_table(key));
+        assert!(found.contains("interruptions") && found.contains("held_out"), "{found:?}");
+        let missing: Vec<_> = found.iter().filter(|key| !rows.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "{document} does not name {missing:?}");
+        assert_eq!(object["training"]["new"]["taken branches"], 0.8);
+        assert_eq!(object["training"]["new"]["iTLB misses 2M"], Value::Null);
+        assert_eq!(object["held_out"]["new"]["taken branches"], Value::Null);
+    }
+
+    #[test]
+    fn a_kernel_is_worse_when_one_count_that_is_judged_grows() {
+        let mut counts = counts();
+        assert!(!is_worse(&counts));
+        counts.kernels.reverse();
+        assert!(is_worse(&counts));
+    }
+}
