@@ -92,7 +92,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let root = args.tree.canonicalize().with_context(|| args.tree.display().to_string())?;
     let tree = Tree::open(&root)?;
     let found = standing(&tree)?;
-    let initrd = args.initrd.as_ref().map(|path| std::path::absolute(path)).transpose()?;
+    let initrd = args.initrd.as_ref().map(std::path::absolute).transpose()?;
     let machine = args.machine.words();
     let mut recorder: Vec<String> = args.period.map(|n| format!("--period={n}")).into_iter().collect();
     recorder.extend((args.cpus > 1).then(|| format!("--cpus={}", args.cpus)));
