@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 #[path = "../../kernel/tests/trees/mod.rs"]
-#[allow(dead_code, reason = "each test file uses its part")]
 mod trees;
 
 use serde_json::Value;
