@@ -202,6 +202,11 @@ fn planish_aligns_the_file_it_runs_from_and_the_new_one_runs() {
 fn a_share_that_is_not_reached_is_exit_code_1_and_a_missing_process_2() {
     let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
     let pid = sleeper.id().to_string();
+    // A program that has just begun has nothing mapped for a moment.
+    let mapped = || fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().contains("sleep");
+    while !mapped() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     let found = planish(&["verify", &pid, "--format", "json"]);
     let missed = planish(&["verify", &pid, "--min", "50"]);
     let other = planish(&["verify", &pid, "--file", "no such library"]);

@@ -41,7 +41,7 @@ pub struct Args {
     /// What of the machine's run is recorded
     #[arg(long, value_enum, default_value_t = Sections::Train, conflicts_with = "hardware")]
     sections: Sections,
-    /// Taken branches between two samples [default: 1000 under emulation, 500009 with --hardware]
+    /// Taken branches between two samples [default: 250 under emulation, 500009 with --hardware]
     #[arg(short = 'c', long, value_name = "N")]
     period: Option<std::num::NonZeroU64>,
     /// The same recording each time: time is counted in instructions; about four times as long
@@ -94,6 +94,10 @@ impl Sections {
     }
 }
 
+/// Taken branches between two samples under emulation. With 1000 a kernel rebuilt after the profile took 2 to 4 % more
+/// branches and misses (`measurements/2026-11-22-kernel-optimize.md`).
+const PERIOD: u64 = 250;
+
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(kernel) = &args.kernel else { return hardware(args) };
@@ -109,7 +113,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let guest = args.machine.guest(&image, &initrd.path, args.sections.word(), args.deterministic);
     let guest = Guest { cpus: args.cpus, ..guest };
     let options = Options {
-        period: args.period.map_or(Options::default().period, std::num::NonZeroU64::get),
+        period: args.period.map_or(PERIOD, std::num::NonZeroU64::get),
         sections: args.sections.numbers(),
         timeout: Some(args.machine.timeout()),
         to_the_end: true,
