@@ -42,12 +42,16 @@ pub fn parse(text: &str) -> Result<Config, (usize, String)> {
     let mut config = Config::default();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_end();
+        // The last one counts, as with Kconfig, also where it is this comment.
+        if let Some(name) = line.strip_prefix("# CONFIG_").and_then(|rest| rest.strip_suffix(" is not set")) {
+            config.values.remove(name);
+            continue;
+        }
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let setting = line.strip_prefix("CONFIG_").and_then(|setting| setting.split_once('='));
         match setting {
-            // The last one counts, as with Kconfig.
             Some((name, value)) if is_name(name) => {
                 config.values.insert(name.to_owned(), value.to_owned());
             }

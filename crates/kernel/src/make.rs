@@ -86,7 +86,7 @@ pub fn variables(
         let stem = format!("layout-{}", content_hash(&[&blocks_bytes, &order_bytes]));
         keep(&folder, &format!("{stem}_cc_profile.txt"), &blocks_bytes)?;
         keep(&folder, &format!("{stem}_ld_profile.txt"), &order_bytes)?;
-        set(&mut variables.words, "CLANG_PROPELLER_PROFILE_PREFIX", &text(&folder.join(&stem))?);
+        set(&mut variables.words, "CLANG_PROPELLER_PROFILE_PREFIX", &word(&folder.join(&stem))?);
         let chosen = choose(functions, &functions_of_layout(&String::from_utf8_lossy(&blocks_bytes)), 1.0);
         fits(&blocks, "functions", &chosen)?;
         if !request.whole {
@@ -115,7 +115,11 @@ fn with(prefix: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-fn text(path: &Path) -> Result<String, Error> {
+/// A file name as make takes it.
+///
+/// # Errors
+/// It has blanks or characters that make gives a meaning.
+pub fn word(path: &Path) -> Result<String, Error> {
     let word =
         path.to_str().filter(|text| !text.contains(|c: char| c.is_whitespace() || "$#'\"\\".contains(c)));
     word.map(str::to_owned).ok_or_else(|| Error::Path { path: path.to_owned() })
@@ -142,7 +146,7 @@ fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<String, Error> {
         std::fs::write(beside.path(), bytes).map_err(Error::io(&path))?;
         beside.persist(&path).map_err(|error| Error::Io { path: path.clone(), source: error.error })?;
     }
-    text(&path)
+    word(&path)
 }
 
 /// The list that belongs to a profile is made once: the functions of the objects change with each build, and objects
@@ -228,6 +232,6 @@ mod tests {
 
     #[test]
     fn a_build_whose_name_make_cannot_take_is_refused() {
-        assert!(text(Path::new("/a b/c")).is_err() && text(Path::new("/a$b")).is_err());
+        assert!(word(Path::new("/a b/c")).is_err() && word(Path::new("/a$b")).is_err());
     }
 }

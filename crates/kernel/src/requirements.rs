@@ -84,7 +84,8 @@ impl Requirement {
     /// Whether a configuration has it so.
     pub fn is_met(&self, config: &Config) -> bool {
         match self.wanted {
-            Wanted::On => config.is_on(self.option),
+            // None of them can be a module.
+            Wanted::On => config.value(self.option) == Some("y"),
             Wanted::Off => !config.is_on(self.option),
             Wanted::AtLeast(least) => config.number(self.option).is_some_and(|number| number >= least),
         }

@@ -248,6 +248,12 @@ fn a_configuration_is_held_against_what_profiles_need() {
     ] {
         assert!(said.contains(line), "no `{line}` in: {said}");
     }
+    let good = std::fs::read_to_string(&config).unwrap();
+    for worse in ["# CONFIG_AUTOFDO_CLANG is not set\n", "CONFIG_AUTOFDO_CLANG=m\n"] {
+        std::fs::write(dir.path().join("worse.config"), good.clone() + worse).unwrap();
+        let found = planish(dir.path(), &["config", "linux", "--check", "worse.config"]);
+        assert_eq!(found.status.code(), Some(1), "{worse}{}", text(&found.stdout));
+    }
     std::fs::write(dir.path().join("bad.config"), "CONFIG_X86_64=y\nhello\n").unwrap();
     refuses(
         &planish(dir.path(), &["config", "linux", "--check", "bad.config"]),

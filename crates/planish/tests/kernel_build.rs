@@ -121,6 +121,8 @@ fn a_profile_is_for_the_objects_that_it_speaks_of_and_named_by_its_content() {
     std::fs::write(&profile, "hello\n").unwrap();
     refuses(&make(dir.path(), &["--profile", "kernel.afdo"], &["all"]), &["kernel.afdo"]);
     refuses(&make(dir.path(), &["--layout", "nowhere"], &["all"]), &["nowhere_cc_profile.txt"]);
+    let whole = make(dir.path(), &["--layout", "kernel_cc_profile.txt"], &["all"]);
+    refuses(&whole, &["the begin of the names"]);
 }
 
 #[test]
@@ -132,6 +134,18 @@ fn what_is_no_kernel_is_not_booted() {
     refuses(&record("nowhere"), &["nowhere", "planish kernel build"]);
     refuses(&planish(dir.path(), &["measure", "a=vmlinux"]), &["HdrS"]);
     assert!(!dir.path().join("k.data").exists());
+    let mut image = vec![0; 4096];
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    std::fs::write(dir.path().join("bzImage"), &image).unwrap();
+    refuses(
+        &planish(dir.path(), &["record", "bzImage", "-o", "bzImage"]),
+        &["is the input", "another output"],
+    );
+    assert_eq!(std::fs::read(dir.path().join("bzImage")).unwrap(), image);
+    let nowhere = planish(dir.path(), &["record", "bzImage", "-o", "nowhere/k.data"]);
+    refuses(&nowhere, &["there is no directory nowhere"]);
+    refuses(&planish(dir.path(), &["record", "bzImage", "-o", "k.data", "--", "true"]), &["--hardware"]);
+    refuses(&planish(dir.path(), &["measure", "a=bzImage", "a=bzImage"]), &["two kernels have this name"]);
     refuses(&planish(dir.path(), &["record", "--hardware", "-o", "k.data"]), &["COMMAND"]);
     let with =
         |words: &[&str]| planish(dir.path(), &[&["record", "vmlinux", "-o", "k.data"], words].concat());
@@ -183,4 +197,15 @@ fn optimize_prints_its_steps_and_touches_nothing() {
     );
     assert!(trees::contents(&dir.path().join("linux")) == before);
     refuses(&planish(dir.path(), &["optimize", "nowhere", "-o", "out"]), &["nowhere"]);
+    for dry in [&[][..], &["--dry-run"]] {
+        let refused = |words: &[&str], parts: &[&str]| {
+            refuses(&planish(dir.path(), &[&["optimize", "linux"], words, dry].concat()), parts);
+        };
+        refused(&["-o", "out", "--config", "none.config"], &["none.config"]);
+        refused(&["-o", "a b"], &["a b", "blanks"]);
+        refused(&["-o", "linux/out"], &["outside of it"]);
+        refused(&["-o", "out", "--llvm", "3"], &["--llvm '3'", "clang-3"]);
+        refused(&["-o", "out", "--cc", "gcc"], &["--cc 'gcc'", "clang"]);
+        assert!(trees::contents(&dir.path().join("linux")) == before && !dir.path().join("out").exists());
+    }
 }

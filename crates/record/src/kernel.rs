@@ -43,11 +43,14 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// The workload must print `planish: end` before the machine ends.
     pub to_the_end: bool,
+    /// The command that the file states, where it is not to be the one that runs: that of a temporary initrd would be
+    /// another each time.
+    pub stated: Option<Vec<OsString>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { period: 1000, plugin: None, sections: None, timeout: None, to_the_end: false }
+        Options { period: 1000, plugin: None, sections: None, timeout: None, to_the_end: false, stated: None }
     }
 }
 
@@ -145,7 +148,7 @@ pub fn record(
         return Err(Error::Empty { reason: empty(taken, lost, output, options) });
     }
     let id = said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
-    let mut features = features(Some("x86_64"), argv, &merged, id);
+    let mut features = features(Some("x86_64"), options.stated.as_deref().unwrap_or(argv), &merged, id);
     features.clockid = None;
     let summary = Summary {
         output: output.to_owned(),

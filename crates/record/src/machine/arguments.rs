@@ -24,6 +24,11 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// The command with another name for the initrd, to be shown.
+    pub fn argv_with_initrd(&self, name: &str) -> Vec<OsString> {
+        Guest { initrd: Some(name.into()), ..self.clone() }.argv()
+    }
+
     /// The command, `qemu-system-x86_64` first. The kernel ends the machine when it panics, and trusts its clock.
     pub fn argv(&self) -> Vec<OsString> {
         let memory = self.memory_mib.to_string();

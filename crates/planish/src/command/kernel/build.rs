@@ -88,11 +88,34 @@ const NEWEST_CLANG: u32 = 40;
 impl MakeArgs {
     /// The value of LLVM=.
     pub fn release(&self) -> anyhow::Result<String> {
-        if let Some(llvm) = &self.llvm {
-            return Ok(llvm.clone());
-        }
         let path = std::env::var("PATH").unwrap_or_default();
         let there = |name: &str| build::toolchain::locate(name, &path).is_some();
+        if let Some(cc) = &self.cc {
+            let last = cc.split_whitespace().last().unwrap_or_default();
+            if !last.contains("clang") || !cc.split_whitespace().all(there) {
+                bail!(
+                    "--cc '{cc}': expected a clang that is installed, after a wrapper such as ccache if there is one"
+                );
+            }
+        }
+        if let Some(llvm) = &self.llvm {
+            // kbuild takes a number without a dash for `clang` without a release.
+            let number = llvm.trim_start_matches('-').parse::<u32>().ok().filter(|number| *number > 1);
+            let suffix = number.map_or(String::new(), |number| format!("-{number}"));
+            if number.is_none() && llvm != "1" {
+                bail!(
+                    "--llvm '{llvm}': expected a release such as -22, or 1 for clang and ld.lld without a number"
+                );
+            }
+            if let Some(tool) =
+                ["clang", "ld.lld", "llvm-nm"].iter().find(|tool| !there(&format!("{tool}{suffix}")))
+            {
+                bail!(
+                    "--llvm '{llvm}': no {tool}{suffix} in PATH; install clang, lld and llvm of that release"
+                );
+            }
+            return Ok(if suffix.is_empty() { "1".to_owned() } else { suffix });
+        }
         let newest = (OLDEST_CLANG..=NEWEST_CLANG)
             .rev()
             .find(|release| there(&format!("clang-{release}")) && there(&format!("ld.lld-{release}")));
@@ -116,9 +139,7 @@ impl MakeArgs {
     pub fn words(&self, tree: &Path, build: &Path) -> anyhow::Result<Vec<String>> {
         let text = |path: &Path| -> anyhow::Result<String> {
             let full = std::path::absolute(path).with_context(|| path.display().to_string())?;
-            full.to_str()
-                .map(str::to_owned)
-                .with_context(|| format!("{}: the name is not UTF-8", full.display()))
+            Ok(make::word(&full)?)
         };
         let mut words = vec!["-C".to_owned(), text(tree)?];
         if !is_same(tree, build) {
@@ -139,6 +160,8 @@ fn is_same(tree: &Path, build: &Path) -> bool {
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let build = args.build.as_ref().unwrap_or(&args.tree);
+    // What make cannot take is said before anything is read.
+    let mut words = args.make.words(&args.tree, build)?;
     let config = configuration(&args.tree, build, args.layout.is_some())?;
     let request = Request {
         profile: args.profile.clone(),
@@ -149,7 +172,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     let request = if knows_lists(&args.tree) { request } else { Request { whole: true, ..request } };
     let variables = variables(build, &request)?;
-    let mut words = args.make.words(&args.tree, build)?;
     words.extend(variables.words.iter().cloned());
     if args.targets.is_empty() {
         words.extend(["bzImage", "vmlinux"].map(str::to_owned));
@@ -213,6 +235,17 @@ fn configuration(tree: &Path, build: &Path, lays_out: bool) -> anyhow::Result<Co
 fn variables(build: &Path, request: &Request) -> anyhow::Result<Variables> {
     if request.profile.is_none() && request.layout.is_none() {
         return Ok(Variables::default());
+    }
+    let layout = request.layout.as_ref().map(|prefix| {
+        let mut name = prefix.as_os_str().to_owned();
+        name.push("_cc_profile.txt");
+        PathBuf::from(name)
+    });
+    for file in request.profile.iter().chain(&layout) {
+        let twice = file.to_string_lossy().ends_with("_cc_profile.txt_cc_profile.txt");
+        let hint =
+            if twice { "; --layout takes the begin of the names, without _cc_profile.txt" } else { "" };
+        File::open(file).with_context(|| format!("{}{hint}", file.display()))?;
     }
     let functions: FunctionsOfObjects = functions_of_objects(build).context(
         "the objects with samples are looked for in a finished build; build once without a profile",

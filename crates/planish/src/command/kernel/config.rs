@@ -31,6 +31,9 @@ pub struct Args {
     /// Check this configuration [default: TREE/.config]
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     check: Option<Option<PathBuf>>,
+    /// Print a whole small configuration, for allnoconfig, that boots planish's workload under emulation
+    #[arg(long, conflicts_with_all = ["check", "format"])]
+    small: bool,
     /// The machine that the kernel is for
     #[arg(long, value_enum, default_value_t = Arch::X86_64)]
     arch: Arch,
@@ -80,6 +83,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     match &args.check {
         Some(file) => {
             check(&file.clone().unwrap_or_else(|| args.tree.join(".config")), purpose, args, global)
+        }
+        None if args.small => {
+            output::print(
+                &(kernel::workload::SMALL_CONFIG.to_owned() + "\n" + &requirements::fragment(purpose)),
+            )?;
+            Ok(FINE)
         }
         None => fragment(purpose, args.format),
     }

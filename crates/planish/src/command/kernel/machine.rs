@@ -3,7 +3,7 @@
 use crate::progress::Ticker;
 use anyhow::{Context, bail};
 use kernel::workload;
-use record::machine::{Guest, Statement};
+use record::machine::{Failure, Guest, Statement};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -60,6 +60,11 @@ impl MachineArgs {
             deterministic,
         }
     }
+}
+
+/// Whether a recording ended because the user wanted it to.
+pub fn is_interrupted(error: Option<&record::Error>) -> bool {
+    matches!(error, Some(record::Error::Machine { failure: Failure::Interrupted, .. }))
 }
 
 /// The boot image that a name stands for: a bzImage, or the directory of a build.

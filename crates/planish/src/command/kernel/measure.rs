@@ -3,6 +3,7 @@
 use super::counts::{self, Counts, Kernel, Section};
 use super::machine::{Initrd, MachineArgs, boot_image, watcher};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::command::INTERRUPTED;
 use crate::command::compare::terminal_style;
 use crate::output;
 use anyhow::{Context, bail};
@@ -21,7 +22,7 @@ Examples:
   planish kernel measure base.bzImage new.bzImage --initrd my.cpio --format json
 
 Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first, 2 wrong usage or input, or
-a machine failed (the end of its console is shown).")]
+a machine failed (the end of its console is shown), 130 interrupted.")]
 pub struct Args {
     /// Directories of builds or bzImages, the base first; NAME= before one names it
     #[arg(required = true, value_name = "[NAME=]KERNEL")]
@@ -42,7 +43,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     for word in &args.kernels {
         let (name, path) = word.split_once('=').unwrap_or((word, word));
         if named.iter().any(|(known, _)| known == name) {
-            bail!("{name}: two kernels have this name; write NAME={path}");
+            bail!("{name}: two kernels have this name; write ANOTHER-NAME={path}");
         }
         named.push((name.to_owned(), boot_image(Path::new(path))?));
     }
@@ -56,7 +57,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         kernels: Vec::new(),
     };
     for (name, image) in named {
-        let measured = boot(args, &image, &initrd, &name, global)?;
+        let Some(measured) = boot(args, &image, &initrd, &name, global)? else { return Ok(INTERRUPTED) };
         let sections: Vec<Section> = measured.transcript.sections.iter().map(section).collect();
         if found.kernels.is_empty() {
             found.sections = sections;
@@ -82,13 +83,26 @@ fn section(section: &record::machine::Section) -> Section {
     Section { number: section.number, name: section.name.clone(), held_out: section.held_out }
 }
 
-fn boot(args: &Args, image: &Path, initrd: &Initrd, name: &str, global: &Global) -> anyhow::Result<Measured> {
+/// Measures one kernel; nothing where the user interrupted it.
+fn boot(
+    args: &Args,
+    image: &Path,
+    initrd: &Initrd,
+    name: &str,
+    global: &Global,
+) -> anyhow::Result<Option<Measured>> {
     let guest = args.machine.guest(image, &initrd.path, "all", true);
     let options = Options { timeout: Some(args.machine.timeout()), to_the_end: true, ..Options::default() };
     let mut watch = watcher(&format!("measure {name}"), global.quiet);
     let began = std::time::Instant::now();
     let measured = measure(&guest.argv(), &options, &mut watch);
     drop(watch);
+    if let Err(code_metrics::Error::Machine(error)) = &measured
+        && super::machine::is_interrupted(Some(error))
+    {
+        eprintln!("planish: interrupted; the machine was ended");
+        return Ok(None);
+    }
     let measured = measured.with_context(|| format!("measuring {name} ({})", image.display()))?;
     if !global.quiet {
         eprintln!(
@@ -97,5 +111,5 @@ fn boot(args: &Args, image: &Path, initrd: &Initrd, name: &str, global: &Global)
             began.elapsed().as_secs_f64()
         );
     }
-    Ok(measured)
+    Ok(Some(measured))
 }

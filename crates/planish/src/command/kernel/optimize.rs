@@ -108,19 +108,37 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         initrd: initrd.as_deref(),
     };
     let plan = wanted.plan()?;
+    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    let output = output.canonicalize().unwrap_or(output);
+    kernel::make::word(&output)?;
+    if output.starts_with(&root) {
+        bail!("{}: -o must be another directory than the tree, and outside of it", args.output.display());
+    }
+    if output.exists() && !output.is_dir() {
+        bail!("{}: -o is not a directory; name one, or one to be made", args.output.display());
+    }
+    let start = configuration(args)?;
+    if let Some(path) = &initrd {
+        std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    }
     if args.dry_run {
+        let quoted = |path: &Path| build::step::quoted(&path.to_string_lossy());
+        let start = match &args.config {
+            Some(path) => format!(
+                "{{ cat {}; planish kernel config {}; }}",
+                quoted(&std::path::absolute(path)?),
+                quoted(&root)
+            ),
+            None => format!("planish kernel config {} --small", quoted(&root)),
+        };
         let text = format!(
-            "planish kernel prepare {}\ncd {}\n\n{}",
-            build::step::quoted(&root.to_string_lossy()),
-            args.output.display(),
+            "planish kernel prepare {}\nmkdir -p {1}/.planish; cd {1}\n{start} > kernel.config; touch tree.state\n\n{2}",
+            quoted(&root),
+            quoted(&output),
             plan.describe(|_: &Step| String::new())
         );
         output::print(&text)?;
         return Ok(FINE);
-    }
-    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    if output.canonicalize().unwrap_or(output).starts_with(&root) {
-        bail!("{}: -o must be another directory than the tree, and outside of it", args.output.display());
     }
     match found {
         Standing::Plain { prepare } => {
@@ -142,7 +160,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     std::fs::create_dir_all(&args.output).with_context(|| args.output.display().to_string())?;
     let directory = args.output.canonicalize().with_context(|| args.output.display().to_string())?;
-    replace(&directory.join(plan::CONFIG), &configuration(args)?)?;
+    replace(&directory.join(plan::CONFIG), &start)?;
     replace(&directory.join(plan::TREE_STATE), &tree_state(&root)?)?;
     if !optimize::execute_in(&plan, &directory, args.again, global)? {
         return Ok(INTERRUPTED);

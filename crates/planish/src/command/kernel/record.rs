@@ -2,6 +2,7 @@
 
 use super::machine::{self, Initrd, MachineArgs, boot_image, watcher};
 use crate::cli::{FINE, Format, Global};
+use crate::command::INTERRUPTED;
 use crate::output;
 use anyhow::{Context, bail};
 use record::kernel::Options;
@@ -24,7 +25,8 @@ Examples:
   planish kernel record bzImage --initrd my.cpio --sections all --deterministic -o kernel.data
   planish kernel record --hardware -o kernel.data -- sleep 60  # the kernel that runs here
 
-Exit codes: 0 fine, 2 wrong usage or input, no branch hardware, or the machine failed (the end of its console is shown).")]
+Exit codes: 0 fine, 2 wrong usage or input, no branch hardware, or the machine failed (the end of its console is
+shown), 130 interrupted.")]
 pub struct Args {
     /// The kernel to boot: the directory of a build, or a bzImage
     #[arg(value_name = "KERNEL", required_unless_present = "hardware", conflicts_with = "hardware")]
@@ -101,6 +103,9 @@ const PERIOD: u64 = 250;
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(kernel) = &args.kernel else { return hardware(args) };
+    if !args.command.is_empty() {
+        bail!("a command after -- is for --hardware; under emulation the initrd's init runs (--initrd)");
+    }
     if args.deterministic && args.cpus > 1 {
         bail!(
             "--cpus {} and --deterministic: a machine that counts time in instructions repeats itself with one CPU only; leave \
@@ -109,6 +114,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let image = boot_image(kernel)?;
+    let inputs = std::iter::once(&image).chain(&args.initrd);
+    output::refuse_inputs([args.output.as_path()], inputs.map(PathBuf::as_path))?;
+    let directory = args.output.parent().filter(|directory| !directory.as_os_str().is_empty());
+    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+        bail!("{}: there is no directory {}; create it first", args.output.display(), directory.display());
+    }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     let guest = args.machine.guest(&image, &initrd.path, args.sections.word(), args.deterministic);
     let guest = Guest { cpus: args.cpus, ..guest };
@@ -117,13 +128,18 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         sections: args.sections.numbers(),
         timeout: Some(args.machine.timeout()),
         to_the_end: true,
+        stated: args.initrd.is_none().then(|| guest.argv_with_initrd("planish's workload")),
         ..Options::default()
     };
     crate::command::handle_interrupts();
     let mut watch = watcher("record", global.quiet);
-    let recorded = record::kernel::record(&guest.argv(), &args.output, &options, &mut watch)
-        .with_context(|| format!("recording {}", image.display()))?;
+    let recorded = record::kernel::record(&guest.argv(), &args.output, &options, &mut watch);
     drop(watch);
+    if machine::is_interrupted(recorded.as_ref().err()) {
+        eprintln!("planish: interrupted; the machine was ended and nothing is written");
+        return Ok(INTERRUPTED);
+    }
+    let recorded = recorded.with_context(|| format!("recording {}", image.display()))?;
     let summary = &recorded.summary;
     match args.format {
         Format::Json => {
@@ -187,7 +203,12 @@ fn hardware(args: &Args) -> anyhow::Result<u8> {
     crate::command::handle_interrupts();
     let status = command.status().context("cannot run planish record")?;
     // What it says stands on standard error already.
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(super::super::INTERRUPTED))
+    if status.code() == Some(2) {
+        eprintln!(
+            "without branch hardware a kernel is recorded under emulation: planish kernel record BUILD -o FILE"
+        );
+    }
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(INTERRUPTED))
 }
 
 #[cfg(test)]
