@@ -159,6 +159,10 @@ pub struct BuildReport {
     pub relaxed_blocks: u64,
     /// Functions with counts that were left out, by reason.
     pub left_out: BTreeMap<Unused, u64>,
+    /// How much was counted in functions that could be laid out: ends of branches and of ranges, or samples.
+    pub weight: u64,
+    /// Of that, in functions left out because they share their names ([`Unused::DuplicateName`]).
+    pub shared_name_weight: u64,
     /// Functions that only the files of their units tell from others of the same name.
     pub told_by_module: u64,
     /// Functions in the graph.
@@ -184,6 +188,11 @@ impl BuildReport {
         let dubious = self.branches.unused_for(Unused::IntoBlock);
         let judged = dubious.saturating_add(self.branches.used);
         if judged == 0 { 0.0 } else { 100.0 * dubious as f64 / judged as f64 }
+    }
+
+    /// Share of what was counted that lies in functions left out because they share their names, in percent.
+    pub fn shared_name_pct(&self) -> f64 {
+        if self.weight == 0 { 0.0 } else { 100.0 * self.shared_name_weight as f64 / self.weight as f64 }
     }
 }
 

@@ -50,6 +50,16 @@ impl Selection {
         for candidate in selection.confusable(weights, options.rules) {
             selection.functions.insert(candidate, Err(Unused::DuplicateName));
         }
+        for (candidate, outcome) in &selection.functions {
+            let weight = weights.get(candidate).copied().unwrap_or(0);
+            let shared = matches!(outcome, Err(Unused::DuplicateName));
+            if shared {
+                report.shared_name_weight = report.shared_name_weight.saturating_add(weight);
+            }
+            if shared || outcome.is_ok() {
+                report.weight = report.weight.saturating_add(weight);
+            }
+        }
         for reason in selection.functions.values().filter_map(|outcome| outcome.as_ref().err()) {
             *report.left_out.entry(*reason).or_default() += 1;
         }

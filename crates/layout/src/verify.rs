@@ -81,6 +81,12 @@ pub struct Verification {
     pub compared: u64,
     /// Of them with the blocks asked for.
     pub same_blocks: u64,
+    /// Functions of the layout that were not looked for, since only their files tell them from others of their name.
+    pub not_checked: u64,
+    /// Executions of their blocks.
+    pub not_checked_executions: u64,
+    /// Executions of the blocks of all functions of the layout.
+    pub executions: u64,
     /// Bytes of the hot sections that were found.
     pub hot_bytes: u64,
     /// Bytes from the first to the end of the last of them.
@@ -92,9 +98,9 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Whether everything stands where it should.
+    /// Whether everything that was looked for stands where it should. Where nothing could be looked for, it does not.
     pub fn is_applied(&self) -> bool {
-        self.deviation_count == 0
+        self.deviation_count == 0 && (self.asked > 0 || self.not_checked == 0)
     }
 
     fn deviates(&mut self, limit: usize, symbol: String, deviation: Deviation) {
@@ -134,11 +140,15 @@ pub fn verify(
             .collect(),
     };
     // Of functions that only their files tell apart, symbols say nothing.
-    let asked: Vec<Asked<'_>> = asked.into_iter().filter(|asked| asked.function.module.is_none()).collect();
+    let (asked, skipped): (Vec<Asked<'_>>, Vec<Asked<'_>>) =
+        asked.into_iter().partition(|asked| asked.function.module.is_none());
     let symbols = Symbols::new(image);
     let ranges: FxHashMap<ImageAddr, &BlockRange> =
         map.iter().flat_map(|function| &function.ranges).map(|range| (range.address, range)).collect();
     let mut result = Verification { asked: asked.len() as u64, ..Verification::default() };
+    (_, result.executions) = executions(&asked);
+    (result.not_checked, result.not_checked_executions) = executions(&skipped);
+    result.executions = result.executions.saturating_add(result.not_checked_executions);
     let mut found: Vec<(ImageAddr, String)> = Vec::new();
     let mut hot = (u64::MAX, 0u64);
     for piece in &asked {
@@ -196,6 +206,17 @@ pub fn verify(
         }
     }
     Ok(result)
+}
+
+/// How many functions these are parts of, and how often their blocks were executed.
+fn executions(asked: &[Asked<'_>]) -> (u64, u64) {
+    // A function has one entry block, so its address tells it from others of its name.
+    let entry = |function: &Function| function.blocks.first().map(|block| block.address);
+    let functions: FxHashMap<Option<ImageAddr>, &Function> =
+        asked.iter().map(|asked| (entry(asked.function), asked.function)).collect();
+    let blocks = functions.values().flat_map(|function| &function.blocks);
+    let sum = blocks.fold(0u64, |sum, block| sum.saturating_add(block.frequency));
+    (functions.len() as u64, sum)
 }
 
 fn asked_of<'c>(piece: &Piece<'c>) -> Asked<'c> {

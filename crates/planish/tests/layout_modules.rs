@@ -73,6 +73,16 @@ fn record(dir: &Path, app: &str) -> bool {
 }
 
 #[test]
+fn a_prefix_that_is_a_directory_is_refused_before_anything_is_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    for prefix in ["files/", "files/.", ".", ".."] {
+        let done = planish(scratch.path(), &["layout", "perf.data", "--binary", "app", "-o", prefix]);
+        assert_eq!(done.status.code(), Some(2));
+        assert!(text(&done.stderr).contains("a prefix is needed"), "{}", text(&done.stderr));
+    }
+}
+
+#[test]
 fn static_functions_of_one_name_are_told_apart_by_their_files() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
@@ -116,6 +126,26 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
     // Symbols cannot tell whose section is whose, so these are not looked for, and the others are where they should be.
     let verified = planish(dir, &["layout", "verify", "perf.data", "--binary", "app", "--new", "new"]);
     assert_eq!(verified.status.code(), Some(0), "{}{}", text(&verified.stdout), text(&verified.stderr));
+    let said = text(&verified.stdout);
+    assert!(said.contains("applied, as far as it was checked"), "{said}");
+    let line = said
+        .lines()
+        .find(|line| line.contains("not checked: 2 functions, "))
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(line.ends_with(" % of executions: their names are shared"), "{line}");
+    let words = ["layout", "verify", "perf.data", "--binary", "app", "--new", "new", "--format", "json"];
+    let verified: Value = serde_json::from_slice(&planish(dir, &words).stdout).unwrap();
+    let [functions, executions, of] = [0, 1, 2].map(|at| verified["not_checked"][at].as_u64().unwrap());
+    assert!(functions == 2 && 0 < executions && executions < of, "{verified:#}");
+
+    // Both are shown, each with its file.
+    let shown = planish(dir, &["layout", "show", "perf.data", "--binary", "app", "--function", "step"]);
+    let shown = text(&shown.stdout);
+    let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("step  at 0x")).collect();
+    assert_eq!(heads.len(), 2, "{shown}");
+    for module in ["  of src/one.c", "  of two.c"] {
+        assert!(heads.iter().any(|head| head.ends_with(module)), "{shown}");
+    }
     let ran = run(dir, "./new", &[]).unwrap().status.code();
     assert_eq!(ran, run(dir, "./app", &[]).unwrap().status.code());
 
@@ -124,6 +154,31 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
     let summary = layout(dir, "bare", "bare");
     let cc = std::fs::read_to_string(dir.join("bare_cc_profile.txt")).unwrap();
     assert!(!cc.contains("f step\n") && !cc.contains("\nm "), "{cc}");
+    let words = [
+        "layout",
+        "perf.data",
+        "--binary",
+        "bare",
+        "-o",
+        "twice",
+        "--emit",
+        "fdata,fdata",
+        "--format",
+        "json",
+    ];
+    let twice: Value = serde_json::from_slice(&planish(dir, &words).stdout).unwrap();
+    assert_eq!(twice["files"].as_array().unwrap().len(), 1, "{twice:#}");
     let left_out = format!("{}", summary["left_out"]);
     assert!(left_out.contains("name shared"), "{summary:#}");
+    let shown = planish(dir, &["layout", "show", "perf.data", "--binary", "bare", "--function", "step"]);
+    let shown = text(&shown.stdout);
+    assert_eq!(shown.matches("not laid out: 2 functions have this name").count(), 2, "{shown}");
+
+    // In another build they are not recognised, and count so.
+    let words =
+        ["layout", "perf.data", "--recorded", "bare", "--binary", "app", "-o", "other", "--format", "json"];
+    let done = planish(dir, &words);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let told = text(&done.stdout);
+    assert!(told.contains("2 functions were not (") && !told.contains("100.0 % of its executions"), "{told}");
 }

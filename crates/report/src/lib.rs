@@ -11,7 +11,7 @@ mod optimization;
 mod style;
 
 pub use compare::Screen;
-pub use numbers::{bytes, count, duration_ns, pct, value};
+pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{
     Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording, Stage,
     Variant,

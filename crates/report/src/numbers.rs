@@ -43,6 +43,11 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A count with what is counted: `1 function`, `1,200 functions`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// A share as a percentage.
 pub fn pct(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

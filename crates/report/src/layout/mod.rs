@@ -87,7 +87,7 @@ pub struct VerifyResult {
     pub version: u32,
     /// The program that was linked anew.
     pub binary: String,
-    /// Whether nothing deviates.
+    /// Whether nothing deviates of what was looked for, and something was.
     pub applied: bool,
     /// Sections or functions asked for.
     pub asked: u64,
@@ -97,6 +97,10 @@ pub struct VerifyResult {
     pub in_order: u64,
     /// Sections whose blocks were compared, and those with the blocks asked for.
     pub blocks: (u64, u64),
+    /// Functions that were not looked for, since others share their names; executions of their blocks; executions of the
+    /// blocks of all functions of the layout.
+    #[serde(default)]
+    pub not_checked: (u64, u64, u64),
     /// Bytes of the hot sections, and from the begin of the first to the end of the last.
     pub hot_bytes: (u64, u64),
     /// How much deviates.
@@ -158,6 +162,9 @@ pub struct BlockView {
 pub struct FunctionView {
     /// Its names.
     pub names: Vec<String>,
+    /// The source file of its unit, where that tells it from others of its name.
+    #[serde(default)]
+    pub module: Option<String>,
     /// Address in the recorded image.
     pub address: u64,
     /// Why it is not laid out; nothing below then.

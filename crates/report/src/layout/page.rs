@@ -3,7 +3,7 @@
 use super::{HeatView, LayoutView, PageView};
 use crate::compare::Screen;
 use crate::compare::markup::{Markup, Px};
-use crate::numbers::{bytes, count};
+use crate::numbers::{bytes, count, counted};
 
 /// Side of a cell, and cells in a row.
 const CELL: f64 = 12.0;
@@ -78,9 +78,9 @@ fn svg(out: &mut Markup, view: &LayoutView, alone: bool) {
     for map in &view.heat {
         let (each, cells) = cells(map);
         let said = format!(
-            "{}: {} pages of {}, {} hot, {} warm, {} cold{}",
+            "{}: {} of {}, {} hot, {} warm, {} cold{}",
             map.name,
-            count(map.pages.len() as u64),
+            counted(map.pages.len() as u64, "page", "pages"),
             bytes(map.page_bytes as f64),
             count(map.count("hot") as u64),
             count(map.count("warm") as u64),

@@ -2,7 +2,7 @@
 
 use super::{BlockView, FunctionView, HeatView, LayoutSummary, LayoutView, VerifyResult, Worth};
 use crate::compare::Screen;
-use crate::numbers::{bytes, count};
+use crate::numbers::{bytes, count, counted};
 use crate::style::Colour;
 use std::fmt::Write;
 
@@ -22,16 +22,20 @@ pub fn summary(s: &LayoutSummary, screen: Screen) -> String {
     line(
         "layout",
         format!(
-            "{} functions of {} in {} clusters",
-            count(s.functions),
+            "{} of {} in {}",
+            counted(s.functions, "function", "functions"),
             count(s.mapped_functions),
-            count(s.clusters)
+            counted(s.clusters, "cluster", "clusters")
         ),
     );
-    line("hot", format!("{} blocks, {}", count(blocks), bytes(size as f64)));
+    line("hot", format!("{}, {}", counted(blocks, "block", "blocks"), bytes(size as f64)));
     line(
         "cold",
-        format!("{} blocks, {} of the same functions", count(s.cold_blocks.0), bytes(s.cold_blocks.1 as f64)),
+        format!(
+            "{}, {} of the same functions",
+            counted(s.cold_blocks.0, "block", "blocks"),
+            bytes(s.cold_blocks.1 as f64)
+        ),
     );
     if s.clones > 0 {
         line("clones", count(s.clones));
@@ -55,7 +59,7 @@ pub fn summary(s: &LayoutSummary, screen: Screen) -> String {
         line(name, text);
     }
     for (reason, functions) in &s.left_out {
-        line("left out", format!("{} functions: {reason}", count(*functions)));
+        line("left out", format!("{}: {reason}", counted(*functions, "function", "functions")));
     }
     for (what, path) in &s.files {
         line("wrote", format!("{path} ({what})"));
@@ -88,7 +92,12 @@ fn percent(before: f64, after: f64) -> String {
 /// Whether a layout was applied, and what deviates.
 pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     let mut out = String::new();
-    let headline = if v.applied && v.blocks.0 > 0 {
+    let (not_checked, executions, of) = v.not_checked;
+    let headline = if v.asked == 0 && not_checked > 0 {
+        screen.style.paint(Colour::Bad, "nothing of the layout could be looked for")
+    } else if v.applied && not_checked > 0 {
+        screen.style.paint(Colour::Care, "the layout is applied, as far as it was checked")
+    } else if v.applied && v.blocks.0 > 0 {
         screen.style.paint(Colour::Good, "the layout is applied")
     } else if v.applied {
         screen
@@ -109,8 +118,8 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
         line(
             "blocks",
             format!(
-                "{} sections compared, {} with the blocks asked for",
-                count(v.blocks.0),
+                "{} compared, {} with the blocks asked for",
+                counted(v.blocks.0, "section", "sections"),
                 count(v.blocks.1)
             ),
         );
@@ -119,6 +128,12 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
             "blocks",
             "not compared: the program has no address map of its blocks, or functions were asked for".into(),
         );
+    }
+    if not_checked > 0 {
+        let share_pct = if of == 0 { 0.0 } else { 100.0 * executions as f64 / of as f64 };
+        let functions = counted(not_checked, "function", "functions");
+        let names = if not_checked == 1 { "its name is" } else { "their names are" };
+        line("not checked", format!("{functions}, {share_pct:.1} % of executions: {names} shared"));
     }
     line("hot text", format!("{} within {}", bytes(v.hot_bytes.0 as f64), bytes(v.hot_bytes.1 as f64)));
     for (symbol, what) in &v.first {
@@ -141,9 +156,9 @@ pub fn heat(view: &LayoutView, screen: Screen) -> String {
         let each = pages_a_cell(map);
         let _ = writeln!(
             out,
-            "{}  {} pages of {}: {} hot, {} warm, {} cold",
+            "{}  {} of {}: {} hot, {} warm, {} cold",
             screen.style.paint(Colour::Strong, &map.name),
-            count(map.pages.len() as u64),
+            counted(map.pages.len() as u64, "page", "pages"),
             bytes(map.page_bytes as f64),
             count(map.count("hot") as u64),
             count(map.count("warm") as u64),
@@ -177,7 +192,8 @@ pub fn heat(view: &LayoutView, screen: Screen) -> String {
 pub fn function(f: &FunctionView, screen: Screen) -> String {
     let mut out = String::new();
     let name = f.names.join(", ");
-    let _ = writeln!(out, "{}  at {:#x}", screen.style.paint(Colour::Strong, &name), f.address);
+    let module = f.module.as_ref().map_or_else(String::new, |module| format!("  of {module}"));
+    let _ = writeln!(out, "{}  at {:#x}{module}", screen.style.paint(Colour::Strong, &name), f.address);
     if let Some(why) = &f.left_out {
         let _ = writeln!(out, "  not laid out: {why}");
         return out;

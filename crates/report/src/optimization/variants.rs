@@ -2,7 +2,7 @@
 
 use super::{Optimization, Program};
 use crate::layout::{LayoutSummary, VerifyResult};
-use crate::numbers::{bytes, count};
+use crate::numbers::{bytes, count, counted};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -50,6 +50,10 @@ impl LaidOut {
             count(v.in_order),
             count(v.asked)
         );
+        if v.not_checked.0 > 0 {
+            let functions = counted(v.not_checked.0, "function", "functions");
+            let _ = write!(text, "; {functions} not looked for, since names are shared");
+        }
         if let Some(objects) = self.objects {
             let _ = write!(text, "; {}", objects.words());
         }

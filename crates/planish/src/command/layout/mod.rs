@@ -120,8 +120,21 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let Some(prefix) = &args.output else {
         bail!("-o PREFIX is needed: the begin of the names of the files to write")
     };
+    if names_directory(prefix) {
+        bail!(
+            "-o {}: a prefix is needed, the begin of the names of the files to write; for files in this directory, {}",
+            prefix.display(),
+            prefix.join("app").display()
+        );
+    }
+    let mut emit_once: Vec<Emit> = Vec::new();
+    for &emit in &args.emit {
+        if !emit_once.contains(&emit) {
+            emit_once.push(emit);
+        }
+    }
     let outputs: Vec<PathBuf> =
-        args.emit.iter().flat_map(|emit| emit.suffixes()).map(|end| with_suffix(prefix, end)).collect();
+        emit_once.iter().flat_map(|emit| emit.suffixes()).map(|end| with_suffix(prefix, end)).collect();
     refuse_inputs(&args.from, &outputs)?;
     let plan = from(&args.from, needs_blocks(&args.emit), global)?;
     let options = FileOptions {
@@ -130,7 +143,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     };
     let mut summary = plan.summary();
     let mut files = Vec::new();
-    for &emit in &args.emit {
+    for &emit in &emit_once {
         files.extend(written(&plan, emit, options)?);
     }
     // A cc profile of one run and an ld profile of another do not fit.
@@ -158,6 +171,13 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         Format::Text => {}
     }
     Ok(FINE)
+}
+
+/// Whether a path ends where a name could begin, so that files of this prefix would have none.
+fn names_directory(prefix: &Path) -> bool {
+    let bytes = prefix.as_os_str().as_encoded_bytes();
+    let name = bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    matches!(name, b"" | b"." | b"..")
 }
 
 /// Refuses outputs that are what the layout is computed from.

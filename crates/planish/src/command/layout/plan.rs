@@ -11,6 +11,7 @@ use layout::{
     Account, BuildOptions, BuildReport, Cfg, CloneParams, CloneReport, ClonedFunction, Layout, LayoutReport,
     Params, PathCounts, Rules, StaleReport,
 };
+use report::counted;
 use report::layout::{Book, LayoutSummary, Worth};
 use std::path::Path;
 use std::sync::Arc;
@@ -172,8 +173,9 @@ impl Plan {
         }
         if let Some(clone) = self.clone.filter(|clone| clone.over_budget > 0) {
             warnings.push(format!(
-                "{} paths would save branches too, but the clones' budget of {} bytes is spent (--clone-budget)",
-                clone.over_budget, clone.budget_bytes
+                "{} would save branches too, but the clones' budget of {} is spent (--clone-budget)",
+                counted(clone.over_budget, "path", "paths"),
+                counted(clone.budget_bytes, "byte", "bytes")
             ));
         }
         let told = self.build.told_by_module;
@@ -184,13 +186,15 @@ impl Plan {
             ));
         }
         if self.worth.unknown > 0 {
-            warnings.push(format!("{} blocks or edges of clones could not be placed", self.worth.unknown));
+            let blocks = counted(self.worth.unknown, "block or edge", "blocks or edges");
+            warnings.push(format!("{blocks} of clones could not be placed"));
         }
         let inferred = self.build.inferred.iter().chain(self.stale.iter().map(|stale| &stale.inferred));
         let bounded: u64 = inferred.map(|report| report.bounded_functions).sum();
         if bounded > 0 {
             warnings.push(format!(
-                "in {bounded} large functions flow repair ended before it found the nearest counts that fit"
+                "in {} flow repair ended before it found the nearest counts that fit",
+                counted(bounded, "large function", "large functions")
             ));
         }
         if self.build.observed == layout::Observed::SamplesOnly {
@@ -209,10 +213,19 @@ impl Plan {
             ));
         }
         if let Some(stale) = &self.stale {
-            warnings.push(format!(
-                "the recording is of another build: {:.1} % of its executions were recognised in this one",
-                stale.matched_pct()
-            ));
+            // What was left out for its name is not in the graph that was carried over.
+            let shared_pct = self.build.shared_name_pct();
+            let matched_pct = stale.matched_pct() * (1.0 - shared_pct / 100.0);
+            let shared = self.build.left_out.get(&layout::Unused::DuplicateName).copied().unwrap_or(0);
+            let mut told = format!(
+                "the recording is of another build: {matched_pct:.1} % of its executions were recognised in this one"
+            );
+            if shared > 0 {
+                let functions = counted(shared, "function was", "functions were");
+                told +=
+                    &format!("; {functions} not ({shared_pct:.1} %), for the name is shared with another");
+            }
+            warnings.push(told);
         }
         if !self.has_blocks {
             warnings.push(

@@ -4,11 +4,13 @@ use super::{Plan, Source, VERSION, from};
 use crate::cli::{FINE, Format, Global};
 use crate::command::compare::tell::screen;
 use crate::output::{self, print};
-use anyhow::bail;
+use anyhow::anyhow;
+use image::ImageAddr;
 use layout::heat::{self, Heat, HeatMap};
 use layout::write::order::{Part, symbol};
 use layout::{Block, BlockIndex, Function, FunctionIndex, FunctionLayout, Placed};
 use report::layout::{BlockView, FunctionView, HeatView, LayoutView, PageView};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// Size of the pages that are shown.
@@ -19,7 +21,7 @@ const PAGE_BYTES: u64 = 4 << 10;
 pub struct Args {
     #[command(flatten)]
     pub from: Source,
-    /// Show this function: blocks, clusters, frequencies, edges, or why it is left out (repeat for more)
+    /// Show the functions of this name: blocks, clusters, frequencies, edges, or why it is left out (repeat for more)
     #[arg(long, value_name = "NAME")]
     pub function: Vec<String>,
     /// Write the map as a picture
@@ -46,7 +48,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         functions: Vec::new(),
     };
     for name in &args.function {
-        view.functions.push(function(&plan, name)?);
+        view.functions.extend(functions(&plan, name)?);
     }
     if let Some(path) = &args.svg {
         let text = report::layout::picture(&view);
@@ -91,14 +93,37 @@ fn heat_view(name: &str, map: &HeatMap) -> HeatView {
     HeatView { name: name.to_owned(), page_bytes: map.page_bytes, pages: pages.collect() }
 }
 
-/// A function of the layout, or why it is not in it.
-fn function(plan: &Plan, name: &str) -> anyhow::Result<FunctionView> {
+/// All functions of a name: those of the graph, then those that are not in it, with the reason.
+fn functions(plan: &Plan, name: &str) -> anyhow::Result<Vec<FunctionView>> {
     let named = |function: &Function| function.names.iter().any(|own| own == name);
-    let Some(position) = plan.cfg.functions.iter().position(named) else { return left_out(plan, name) };
-    let index = FunctionIndex(position as u32);
-    let Some(function) = plan.cfg.function(index) else { return left_out(plan, name) };
+    let graph = plan.cfg.functions.iter().zip(0u32..).filter(|(function, _)| named(function));
+    let mut views: Vec<FunctionView> =
+        graph.map(|(function, index)| in_graph(plan, function, FunctionIndex(index))).collect();
+    let mut rest: Vec<image::Function<'_>> =
+        plan.image.functions().iter().filter(|function| function.name == name).collect();
+    rest.sort_by_key(|function| function.address);
+    rest.dedup_by_key(|function| function.address);
+    let same_name = rest.len();
+    rest.retain(|function| views.iter().all(|view| view.address != function.address.0));
+    if views.is_empty() && rest.is_empty() {
+        return Err(no_such(plan, name));
+    }
+    if !rest.is_empty() {
+        let mapped: HashSet<ImageAddr> =
+            image::blocks::read(&plan.image)?.iter().map(|entry| entry.address()).collect();
+        for function in rest {
+            let is_mapped = mapped.contains(&function.address);
+            views.push(left_out(plan, function, same_name, is_mapped)?);
+        }
+    }
+    Ok(views)
+}
+
+/// A function of the graph.
+fn in_graph(plan: &Plan, function: &Function, index: FunctionIndex) -> FunctionView {
     let mut view = FunctionView {
         names: function.names.clone(),
+        module: function.module.clone(),
         address: function.blocks.first().map_or(0, |block| block.address.0),
         ..FunctionView::default()
     };
@@ -106,7 +131,7 @@ fn function(plan: &Plan, name: &str) -> anyhow::Result<FunctionView> {
         (0u32..).zip(&plan.layout.functions).find(|(_, placed)| placed.function == index)
     else {
         view.left_out = Some("none of its blocks was executed often enough".to_owned());
-        return Ok(view);
+        return view;
     };
     view.score = (placed.intra.before, placed.intra.after);
     let id = |block: &BlockIndex| function.blocks.get(block.0 as usize).map_or(u32::MAX, |block| block.id.0);
@@ -120,7 +145,7 @@ fn function(plan: &Plan, name: &str) -> anyhow::Result<FunctionView> {
         view.clusters.push((symbol, place.map_or(0, |place| place as u64 + 1), blocks));
     }
     view.cold = cold(function, placed);
-    Ok(view)
+    view
 }
 
 fn cold(function: &Function, placed: &FunctionLayout) -> Vec<BlockView> {
@@ -155,25 +180,39 @@ fn block(function: &Function, placed: Placed) -> Option<BlockView> {
     })
 }
 
-/// Why a function is not in the graph.
-fn left_out(plan: &Plan, name: &str) -> anyhow::Result<FunctionView> {
+/// That a name is none of a function.
+fn no_such(plan: &Plan, name: &str) -> anyhow::Error {
     let functions = plan.image.functions();
-    let Some(found) = functions.iter().find(|function| function.name == name) else {
-        let part = functions.iter().map(|f| f.name).filter(|own| own.contains(name)).take(3);
-        let like = part.collect::<Vec<_>>().join(", ");
-        let hint = if like.is_empty() { String::new() } else { format!("; did you mean {like}?") };
-        bail!("{}: has no function `{name}`; give the name of its symbol{hint}", plan.image.path().display());
+    let part = functions.iter().map(|f| f.name).filter(|own| own.contains(name)).take(3);
+    let like = part.collect::<Vec<_>>().join(", ");
+    let hint = if like.is_empty() { String::new() } else { format!("; did you mean {like}?") };
+    anyhow!("{}: has no function `{name}`; give the name of its symbol{hint}", plan.image.path().display())
+}
+
+/// Why a function is not in the graph. So many have its name, and the address map has its blocks or not.
+fn left_out(
+    plan: &Plan,
+    found: image::Function<'_>,
+    same_name: usize,
+    is_mapped: bool,
+) -> anyhow::Result<FunctionView> {
+    let view = |why| FunctionView {
+        names: vec![found.name.to_owned()],
+        address: found.address.0,
+        left_out: Some(why),
+        ..FunctionView::default()
     };
-    let inside = |address: image::ImageAddr| address >= found.address && address < found.end();
+    if plan.stale.is_some() {
+        return Ok(view("no executed function of the recorded build was recognised as it".to_owned()));
+    }
+    let inside = |address: ImageAddr| address >= found.address && address < found.end();
     let counts = plan.counts()?;
     let counted = counts.branches.iter().any(|b| b.from.is_some_and(inside) || b.to.is_some_and(inside))
         || counts.fall_throughs.iter().any(|range| inside(range.first))
         || counts.samples.iter().any(|sample| inside(sample.address));
-    let same_name = functions.iter().filter(|other| other.name == name).count();
-    let mapped = image::blocks::read(&plan.image)?.iter().any(|entry| entry.address() == found.address);
     let why = if !counted {
         "nothing was counted in it".to_owned()
-    } else if plan.has_blocks && !mapped {
+    } else if plan.has_blocks && !is_mapped {
         "the address map does not know its blocks: it was built without -fbasic-block-address-map".to_owned()
     } else if same_name > 1 {
         format!(
@@ -188,10 +227,5 @@ fn left_out(plan: &Plan, name: &str) -> anyhow::Result<FunctionView> {
             reasons.join(", ")
         )
     };
-    Ok(FunctionView {
-        names: vec![name.to_owned()],
-        address: found.address.0,
-        left_out: Some(why),
-        ..FunctionView::default()
-    })
+    Ok(view(why))
 }

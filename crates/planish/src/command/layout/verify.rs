@@ -71,6 +71,7 @@ pub fn result(found: &Verification, binary: &Path) -> VerifyResult {
         found: found.found,
         in_order: found.in_order,
         blocks: (found.compared, found.same_blocks),
+        not_checked: (found.not_checked, found.not_checked_executions, found.executions),
         hot_bytes: (found.hot_bytes, found.hot_span),
         deviations: found.deviation_count,
         first: found.deviations.iter().map(|(symbol, what)| (symbol.clone(), what.to_string())).collect(),
