@@ -95,6 +95,9 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     let (not_checked, executions, of) = v.not_checked;
     let headline = if v.asked == 0 && not_checked > 0 {
         screen.style.paint(Colour::Bad, "nothing of the layout could be looked for")
+    } else if v.applied && not_checked > 0 && v.blocks.0 == 0 {
+        let known = "the sections that were checked are in order; the order of blocks in them is not known";
+        screen.style.paint(Colour::Care, known)
     } else if v.applied && not_checked > 0 {
         screen.style.paint(Colour::Care, "the layout is applied, as far as it was checked")
     } else if v.applied && v.blocks.0 > 0 {

@@ -44,9 +44,9 @@ impl LaidOut {
     pub(super) fn words(&self) -> String {
         let v = &self.verified;
         let mut text = format!(
-            "{} functions in {} clusters; {} of {} sections in order",
-            count(self.summary.functions),
-            count(self.summary.clusters),
+            "{} in {}; {} of {} sections in order",
+            counted(self.summary.functions, "function", "functions"),
+            counted(self.summary.clusters, "cluster", "clusters"),
             count(v.in_order),
             count(v.asked)
         );
