@@ -4,8 +4,8 @@
 #   scripts/kernel-e2e.sh [SERIES [OPTION…]]     SERIES is 6.12 (default) or 6.1; options are those of kernel optimize
 #
 # The sources are those of the package linux-source-SERIES; it is unpacked in target/kernel-e2e and not installed (1.6 GB, and 1 GB
-# of builds). The result is the exit code and the table of planish, kept as report.md there. On two cores it takes about
-# 20 minutes, and 10 more the first time; a second run does only what is left to do.
+# of builds). The result is the exit code and the table of planish, kept as report.md there. On two busy cores
+# planish's part took 23 minutes; a second run does only what is left to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C

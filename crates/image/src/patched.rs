@@ -7,7 +7,7 @@
 //! tables need its relocations and are not read.
 
 use crate::code::instructions;
-use crate::{Arch, Image, ImageAddr};
+use crate::{Arch, Image, ImageAddr, ImageKind};
 use std::ops::Range;
 
 /// An entry of the alternatives, by its size: where the length of the replaced code stands in it. 12 bytes until Linux
@@ -34,7 +34,8 @@ impl Image {
     }
 
     fn find_patched(&self) -> Vec<Range<ImageAddr>> {
-        if self.arch() != Arch::X86_64 || self.is_relocatable() {
+        // Programs are not searched for the symbols.
+        if self.arch() != Arch::X86_64 || self.kind() != ImageKind::Kernel {
             return Vec::new();
         }
         let mut sites = self.alternatives();

@@ -44,6 +44,9 @@ __stop_static_call_sites:
 __retpoline_sites:
     .long retpoline - .
 __retpoline_sites_end:
+    # What a kernel is recognised by.
+    .section __ksymtab, "a"
+    .quad 0
 "#;
 
 fn program(source: &str) -> Image {
@@ -75,6 +78,9 @@ fn the_tables_of_all_kernels_say_where_code_is_rewritten() {
 #[test]
 fn tables_that_make_no_sense_and_programs_without_any_have_no_such_code() {
     assert!(program(".globl _start\n_start: ret\n").patched_code().is_empty());
+    // The same tables in what is no kernel.
+    let program_with_tables = SOURCE.replace("FLAGS", ".long 3").replace("__ksymtab", "ordinary");
+    assert!(program(&program_with_tables).patched_code().is_empty());
     // The stop before the start, and an alternative outside of the code.
     let odd = SOURCE.replace("FLAGS", ".long 3").replace("replaced - .", "0x700000 - .");
     let odd = odd

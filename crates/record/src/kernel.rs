@@ -113,7 +113,8 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 /// the console as they come.
 ///
 /// The times of the samples are taken branches, as nanoseconds, so two runs of a deterministic machine
-/// (see [`crate::machine::Guest`]) give the same bytes.
+/// (see [`crate::machine::Guest`]) give the same bytes where [`Options::sections`] are recorded. A whole run ends when qemu
+/// acts on the guest's reset, which on a busy host may be some samples earlier or later.
 ///
 /// # Errors
 /// When qemu or the plugin is missing, the machine or its workload failed, hung or was interrupted, the guest did not

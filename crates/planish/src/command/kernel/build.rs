@@ -170,7 +170,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         layout: args.layout.clone(),
         whole: args.whole,
     };
-    let request = if knows_lists(&args.tree) { request } else { Request { whole: true, ..request } };
+    let known = knows_lists(&args.tree);
+    if !known && (args.first_round || args.split) && !global.quiet {
+        eprintln!(
+            "planish: warning: {} has the options by itself, not from planish: --first-round and --split do nothing there",
+            args.tree.display()
+        );
+    }
+    let request = if known { request } else { Request { whole: true, ..request } };
     let variables = variables(build, &request)?;
     words.extend(variables.words.iter().cloned());
     if args.targets.is_empty() {
@@ -314,8 +321,7 @@ fn run_make(words: &[String], command: &str, log: &Path, global: &Global) -> any
     made.seconds = began.elapsed().as_secs_f64();
     drop(ticker);
     if !status.success() {
-        let errors: Vec<&String> = last.iter().collect();
-        let full = errors.iter().any(|line| line.contains("No space left on device"));
+        let full = last.iter().any(|line| line.contains("No space left on device"));
         let next = if full {
             "the disk is full; make room and run this again"
         } else {

@@ -86,6 +86,11 @@ impl Counts {
         here.map(|metrics| figure.1(metrics)).fold(0, u64::saturating_add)
     }
 
+    /// The last kernel but for the one that `optimize --align` builds for comparison.
+    pub fn last(&self) -> Option<&Kernel> {
+        self.kernels.iter().rev().find(|kernel| kernel.name != super::plan::ALIGNED)
+    }
+
     /// The same beside the base's, where that is not zero.
     fn ratio(&self, kernel: &Kernel, held_out: bool, figure: Figure) -> Option<f64> {
         let base = self.sum(self.kernels.first()?, held_out, figure);
@@ -96,7 +101,7 @@ impl Counts {
 /// Whether the last kernel (but for one that is there for comparison) takes more branches or fetches more lines anew
 /// than the first, in training or in held-out sections.
 pub fn is_worse(counts: &Counts) -> bool {
-    let Some(last) = counts.kernels.iter().rev().find(|kernel| kernel.name != "aligned") else {
+    let Some(last) = counts.last() else {
         return false;
     };
     let [_, taken, l1i, ..] = FIGURES;
@@ -205,7 +210,7 @@ pub fn markdown(title: &str, counts: &Counts, sizes: &[Sizes], seconds: f64) -> 
         }
         text.push('\n');
     }
-    let last = counts.kernels.iter().rev().find(|kernel| kernel.name != "aligned");
+    let last = counts.last();
     if let (Some(base), Some(last)) = (counts.kernels.first(), last) {
         let _ = write!(text, "\n## Sections\n\n`{}` beside `base`.\n\n| section | |", last.name);
         let shown = [FIGURES[0], FIGURES[1], FIGURES[2], FIGURES[3]];

@@ -230,8 +230,7 @@ fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
         Format::Json => output::print(&format!("{:#}\n", counts::object(&counts, &sizes, seconds)))?,
         Format::Text => {
             output::print(&counts::text(&counts, &sizes, compare::terminal_style()))?;
-            let last = counts.kernels.iter().rev().find(|kernel| kernel.name != "aligned");
-            let name = last.map_or("base", |kernel| kernel.name.as_str());
+            let name = counts.last().map_or("base", |kernel| kernel.name.as_str());
             eprintln!("kernel: {}", directory.join(plan::image(name)).display());
             eprintln!(
                 "report: {}; steps and logs in {}",

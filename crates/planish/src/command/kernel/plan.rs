@@ -31,6 +31,8 @@ pub struct Wanted<'a> {
 const BUILD: &str = "build";
 /// The configuration to begin with, in the directory of the plan.
 pub const CONFIG: &str = "kernel.config";
+/// The kernel with every function aligned.
+pub const ALIGNED: &str = "aligned";
 /// The file that says which state the sources have.
 pub const TREE_STATE: &str = "tree.state";
 /// Where the counts of all kernels go.
@@ -55,11 +57,11 @@ impl Wanted<'_> {
     pub fn measured(&self) -> Vec<&'static str> {
         let mut names = vec!["base", "autofdo"];
         names.extend(self.lays_out.then_some("layout"));
-        names.extend(self.align.map(|_| "aligned"));
+        names.extend(self.align.map(|_| ALIGNED));
         names
     }
 
-    /// All steps. `state` is the file that changes with the sources.
+    /// All steps.
     pub fn plan(&self) -> anyhow::Result<Plan> {
         let mut steps = vec![self.configure(BUILD, "configure", &[])?, self.check()];
         let initrd = match self.initrd {
@@ -107,7 +109,7 @@ impl Wanted<'_> {
             let directory = format!("build-align-{bytes}");
             let option = format!("CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_{bytes}B=y");
             steps.push(self.configure(&directory, "configure-aligned", &[&option])?);
-            steps.push(self.build("build-aligned", "aligned", &directory, &[], Vec::new()));
+            steps.push(self.build("build-aligned", ALIGNED, &directory, &[], Vec::new()));
         }
         steps.push(self.measure(&initrd));
         Ok(Plan { steps })
