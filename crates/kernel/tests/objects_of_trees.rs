@@ -94,7 +94,14 @@ fn objects_of(tree: &Path) {
     assert!(!said.contains("warning"), "{}: {said}", tree.display());
     let command = |object: &str| std::fs::read_to_string(build.join(object)).unwrap();
     let with = command("kernel/sched/.core.o.cmd");
-    assert!(with.contains("-fprofile-sample-use=") && with.contains("-disable-layout-fsprofile-loader=true"));
+    for flag in [
+        "-fprofile-sample-use=",
+        "-disable-layout-fsprofile-loader=true",
+        "-sample-profile-use-profi=true",
+        "-enable-ext-tsp-block-placement=true",
+    ] {
+        assert!(with.contains(flag), "{}: no {flag} in {with}", tree.display());
+    }
     assert!(!command("kernel/.softirq.o.cmd").contains("-fprofile-sample-use="));
 }
 
