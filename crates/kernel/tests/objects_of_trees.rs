@@ -97,7 +97,6 @@ fn objects_of(tree: &Path) {
     for flag in [
         "-fprofile-sample-use=",
         "-disable-layout-fsprofile-loader=true",
-        "-sample-profile-use-profi=true",
         "-enable-ext-tsp-block-placement=true",
     ] {
         assert!(with.contains(flag), "{}: no {flag} in {with}", tree.display());
