@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software bench-layout planished kernel-e2e fuzz build fmt clippy msrv licences clean
+.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software bench-layout planished kernel-e2e kernel-unwind fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -53,6 +53,9 @@ bench-kernel: ## planish beside llvm-profgen on Debian's kernel (downloads 300 M
 kernel-e2e: setup ## a Linux 6.12 with profile and layout from Debian's sources, booted and measured (30 minutes; SERIES=6.1 too)
 	@scripts/setup.sh kernel
 	@scripts/kernel-e2e.sh $(or $(SERIES),6.12)
+
+kernel-unwind: setup ## do stacks of a built kernel unwind while it runs, through cold parts too? make kernel-unwind BUILD=out
+	@scripts/kernel-unwind.sh $(BUILD)
 
 fuzz: setup ## a longer fuzz run: make fuzz SECONDS_EACH=600 TARGET=perfdata
 	@scripts/fuzz.sh --seconds $(or $(SECONDS_EACH),60) $(TARGET)

@@ -120,6 +120,8 @@ static void in_guest(void)
     mount_at("tmpfs", "/tmp", "size=256m");
     set("/proc/sys/kernel/kptr_restrict", "0");
     set("/proc/sys/kernel/perf_event_paranoid", "-1");
+    // Or stacks would be taken less often the longer an emulated machine takes for one.
+    set("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
     raise_loopback();
     await_clock();
     say_text();
@@ -187,6 +189,8 @@ int main(int count, char **words)
         return 2;
     }
     in_guest();
+    pid_t collector = collect_stacks();
     run_and_wait(true);
+    end_stacks(collector);
     end_machine();
 }

@@ -111,4 +111,12 @@ int loopback_connect(int type, uint16_t port);
 /* What the program does when it is started as `--exit` or `--filter`; see shell_pipeline and exec. */
 int filter_main(const char *shift);
 
+/* odd.c: as many children as PLANISH_ODD says make system calls with arguments that fit badly. */
+void odd_calls(void);
+
+/* stacks.c: a process that collects the stacks that the kernel unwinds, where PLANISH_STACKS is set, else 0. */
+pid_t collect_stacks(void);
+/* It prints what it has collected and ends. */
+void end_stacks(pid_t collector);
+
 #endif
