@@ -241,7 +241,7 @@ impl Stub {
 /// The bytes of hexadecimal digits; `None` for anything else, as an error number.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    (digits.len() % 2 == 0).then(|| digits.as_bytes().chunks_exact(2).map(pair).collect())?
+    (digits.len().is_multiple_of(2)).then(|| digits.as_bytes().chunks_exact(2).map(pair).collect())?
 }
 
 fn digits(bytes: &[u8]) -> String {
