@@ -5,9 +5,11 @@
 //! sections before it; a section entered twice pays for its cold start twice, and its counts add up. Under a
 //! deterministic machine ([`record::machine::Guest`]) two runs of the same kernel give the same numbers.
 
+pub use crate::run::version;
+
 use crate::metrics::{Better, Figure};
 use crate::{Error, Geometry, result, run};
-use record::machine::{Limits, Run, Transcript, Watcher};
+use record::machine::{Limits, Plugin, Run, Transcript, Watcher};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
@@ -108,7 +110,8 @@ pub fn measure(argv: &[OsString], options: &Options, watch: &mut Watcher<'_>) ->
     let mut settings = vec![("metrics", result.clone().into_os_string())];
     settings.extend(run::shapes(&options.geometry).map(|(name, shape)| (name, shape.into())));
     let limits = Limits { timeout: options.timeout, to_the_end: options.to_the_end };
-    let machine = Run { argv, plugin: options.plugin.as_deref(), settings, limits };
+    let plugin = Some(Plugin { path: options.plugin.as_deref(), settings });
+    let machine = Run { argv, plugin, limits };
     let text = || std::fs::read_to_string(&result);
     let loaded = || text().is_ok_and(|text| result::begun(&text));
     let transcript = machine.run(&loaded, watch).map_err(Error::Machine)?;

@@ -164,7 +164,7 @@ fn wait(child: &mut Child, timeout: Option<Duration>) -> std::io::Result<Option<
 }
 
 /// The emulator's name and version, as it prints them.
-pub(crate) fn version(emulator: &Path) -> String {
+pub fn version(emulator: &Path) -> String {
     let output = Command::new(emulator).arg("--version").stdin(Stdio::null()).output();
     let text = output.map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()

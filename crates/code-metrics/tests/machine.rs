@@ -6,7 +6,7 @@ mod support;
 
 use code_metrics::machine::{Measured, Options, SectionMetrics, measure};
 use code_metrics::{Error, Geometry};
-use record::machine::{Failure, Guest};
+use record::machine::{Execution, Failure, Guest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::{compile_file, has, skipped};
@@ -20,7 +20,14 @@ fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile_file(dir, &source, &[&flags, defines].concat())?;
-    Some(Guest { kernel, initrd: None, memory_mib: 64, cpus: 1, append: String::new(), deterministic: true })
+    Some(Guest {
+        kernel,
+        initrd: None,
+        memory_mib: 64,
+        cpus: 1,
+        append: String::new(),
+        execution: Execution::Deterministic,
+    })
 }
 
 fn options() -> Options {
@@ -119,7 +126,7 @@ fn a_real_kernel_gives_the_same_numbers_twice() {
         memory_mib: 512,
         cpus: 1,
         append: String::new(),
-        deterministic: true,
+        execution: Execution::Deterministic,
     };
     let one = measured(&guest, &options());
     assert!(one.sections.len() > 1, "the workload executes markers");

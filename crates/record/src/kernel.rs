@@ -11,7 +11,7 @@
 use crate::emulate::Spool;
 use crate::features::{BuildId, features};
 use crate::file::Output;
-use crate::machine::{Limits, Run, Transcript, Watcher};
+use crate::machine::{Limits, Plugin, Run, Transcript, Watcher};
 use crate::sys::{ForwardSignals, Map};
 use crate::{Error, Summary, attr, merge};
 use planish_qemu_branches::records::{self, Stamp};
@@ -205,7 +205,8 @@ fn run(
         settings.push(("to", sections.end().to_string().into()));
     }
     let limits = Limits { timeout: options.timeout, to_the_end: options.to_the_end };
-    let machine = Run { argv, plugin: options.plugin.as_deref(), settings, limits };
+    let plugin = Some(Plugin { path: options.plugin.as_deref(), settings });
+    let machine = Run { argv, plugin, limits };
     let mut said = Said::default();
     let loaded = || spool.header.installed.load(Ordering::Acquire) != 0;
     let transcript = machine.run_under(forward, &loaded, &mut |line, statement| {

@@ -7,7 +7,7 @@ mod support;
 use perfdata::{Input, OrderOptions, Record};
 use record::Error;
 use record::kernel::{Options, Recorded, record};
-use record::machine::{Failure, Guest, Statement, Timing};
+use record::machine::{Execution, Failure, Guest, Statement, Timing};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,14 @@ fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile(dir, "machine.S", &[&flags, defines].concat())?;
-    Some(Guest { kernel, initrd: None, memory_mib: 64, cpus: 1, append: String::new(), deterministic: true })
+    Some(Guest {
+        kernel,
+        initrd: None,
+        memory_mib: 64,
+        cpus: 1,
+        append: String::new(),
+        execution: Execution::Deterministic,
+    })
 }
 
 fn options(period: u64) -> Options {
@@ -110,7 +117,7 @@ fn without_sections_the_whole_run_is_recorded_and_twice_the_same() {
 fn a_machine_with_several_cpus_is_recorded_without_counting_instructions() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &[]) else { return };
-    let guest = Guest { cpus: 3, deterministic: false, ..guest };
+    let guest = Guest { cpus: 3, execution: Execution::Emulated, ..guest };
     let output = dir.path().join("perf.data");
     let found = recorded(&guest, &output, &Options { sections: Some(1..=99), ..options(10) });
     // The other CPUs wait to be started, and the one that runs does what it always does.
@@ -206,7 +213,7 @@ fn a_machine_that_cannot_start_is_named_with_the_reason() {
         memory_mib: 64,
         cpus: 1,
         append: String::new(),
-        deterministic: false,
+        execution: Execution::Emulated,
     };
     let options = Options { to_the_end: false, ..options(10) };
     let error = record(&guest.argv(), &output, &options, &mut |_, _| {}).unwrap_err();
@@ -231,7 +238,7 @@ fn a_real_kernel_gives_the_same_recording_twice() {
         memory_mib: 512,
         cpus: 1,
         append: String::new(),
-        deterministic: true,
+        execution: Execution::Deterministic,
     };
     let dir = tempfile::tempdir().unwrap();
     let options = Options { sections: Some(1..=99), ..options(1000) };
@@ -253,8 +260,14 @@ fn a_real_kernel_is_recorded_on_two_cpus() {
         return;
     };
     let append = "PLANISH_SECTIONS=train PLANISH_ROUNDS=10".to_owned();
-    let guest =
-        Guest { kernel, initrd: Some(initrd), memory_mib: 512, cpus: 2, append, deterministic: false };
+    let guest = Guest {
+        kernel,
+        initrd: Some(initrd),
+        memory_mib: 512,
+        cpus: 2,
+        append,
+        execution: Execution::Emulated,
+    };
     let dir = tempfile::tempdir().unwrap();
     let options = Options { sections: Some(1..=99), ..options(1000) };
     let Recorded { summary, transcript } = recorded(&guest, &dir.path().join("perf.data"), &options);

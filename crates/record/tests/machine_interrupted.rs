@@ -6,7 +6,7 @@ mod support;
 
 use record::Error;
 use record::kernel::{Options, record};
-use record::machine::{Failure, Guest};
+use record::machine::{Execution, Failure, Guest};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
@@ -40,7 +40,7 @@ fn a_signal_ends_the_machine_and_leaves_no_file() {
         memory_mib: 64,
         cpus: 1,
         append: String::new(),
-        deterministic: false,
+        execution: Execution::Emulated,
     };
     let mut running = 0;
     let mut interrupt = |line: &str| {

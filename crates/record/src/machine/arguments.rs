@@ -3,6 +3,22 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// What executes a guest's instructions, and what its clock follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// qemu's emulator. The clock follows the host's.
+    Emulated,
+    /// The emulator, and the same run each time: time is counted in executed instructions and begins at a fixed date,
+    /// what qemu draws at random comes from a seed, and the kernel lies where it was linked. Takes three to four times
+    /// as long. With one CPU only: of several, nothing says that they take turns at the same places.
+    Deterministic,
+    /// The host's CPU, through KVM. A plugin sees nothing of such a guest.
+    Kvm {
+        /// What qemu's `-cpu` gets: `host` for a CPU that can do what the host's can.
+        cpu: String,
+    },
+}
+
 /// An x86-64 machine with a serial console on qemu's standard output, no disk and no network.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -17,10 +33,8 @@ pub struct Guest {
     pub cpus: u8,
     /// What is added to the kernel's command line.
     pub append: String,
-    /// The same run each time: time is counted in executed instructions and begins at a fixed date, what qemu draws at
-    /// random comes from a seed, and the kernel lies where it was linked. Takes three to four times as long. With one
-    /// CPU only: of several, nothing says that they take turns at the same places.
-    pub deterministic: bool,
+    /// What executes its instructions.
+    pub execution: Execution,
 }
 
 impl Guest {
@@ -32,12 +46,18 @@ impl Guest {
     /// The command, `qemu-system-x86_64` first. The kernel ends the machine when it panics, and trusts its clock.
     pub fn argv(&self) -> Vec<OsString> {
         let memory = self.memory_mib.to_string();
+        let (accelerator, cpu) = match &self.execution {
+            Execution::Kvm { cpu } => ("kvm", cpu.as_str()),
+            Execution::Emulated | Execution::Deterministic => ("tcg", "max"),
+        };
         let mut argv: Vec<OsString> =
-            ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", &memory].map(OsString::from).into();
+            ["qemu-system-x86_64", "-accel", accelerator, "-cpu", cpu, "-m", &memory]
+                .map(OsString::from)
+                .into();
         argv.extend(["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"].map(OsString::from));
         argv.extend(["-monitor", "none", "-smp", &self.cpus.to_string()].map(OsString::from));
         let mut append = "console=ttyS0 quiet panic=-1 tsc=reliable".to_owned();
-        if self.deterministic {
+        if self.execution == Execution::Deterministic {
             let fixed = ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2024-01-01,clock=vm"];
             argv.extend(fixed.map(OsString::from));
             append.push_str(" nokaslr");
@@ -67,7 +87,7 @@ mod tests {
             memory_mib: 512,
             cpus: 1,
             append: "mitigations=off".into(),
-            deterministic: true,
+            execution: Execution::Deterministic,
         };
         let shown = |guest: &Guest| guest.argv().join(std::ffi::OsStr::new(" ")).into_string().unwrap();
         let text = shown(&guest);
@@ -84,13 +104,29 @@ mod tests {
             text.ends_with("-append console=ttyS0 quiet panic=-1 tsc=reliable nokaslr mitigations=off"),
             "{text}"
         );
-        (guest.deterministic, guest.initrd, guest.cpus) = (false, None, 4);
+        (guest.execution, guest.initrd, guest.cpus) = (Execution::Emulated, None, 4);
         guest.append.clear();
         let text = shown(&guest);
         assert!(
             text.ends_with("-kernel bzImage -append console=ttyS0 quiet panic=-1 tsc=reliable"),
             "{text}"
         );
-        assert!(!text.contains("icount") && text.contains(" -smp 4 "), "{text}");
+        assert!(!text.contains("icount") && text.contains(" -accel tcg -cpu max -m "), "{text}");
+        assert!(text.contains(" -smp 4 "), "{text}");
+    }
+
+    #[test]
+    fn a_machine_on_the_hosts_cpu_counts_no_instructions() {
+        let guest = Guest {
+            kernel: "bzImage".into(),
+            initrd: None,
+            memory_mib: 512,
+            cpus: 1,
+            append: String::new(),
+            execution: Execution::Kvm { cpu: "host".to_owned() },
+        };
+        let text = guest.argv().join(std::ffi::OsStr::new(" ")).into_string().unwrap();
+        assert!(text.starts_with("qemu-system-x86_64 -accel kvm -cpu host -m 512 "), "{text}");
+        assert!(!["icount", "tcg", "nokaslr", "-seed"].iter().any(|word| text.contains(word)), "{text}");
     }
 }

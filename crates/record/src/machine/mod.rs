@@ -1,4 +1,4 @@
-//! Running an emulated machine with the plugin, and listening to its console, until it ends or has to be ended.
+//! Running a machine, with the plugin or without, and listening to its console, until it ends or has to be ended.
 //!
 //! The console must be qemu's standard output (`-serial stdio`, as [`Guest::argv`] has it). Its lines go to a watcher
 //! as they come; the last ones are kept for errors. Lines and their number are bounded, whatever the guest prints.
@@ -7,6 +7,6 @@ mod arguments;
 mod console;
 mod run;
 
-pub use arguments::Guest;
+pub use arguments::{Execution, Guest};
 pub use console::{Index, Section, Statement, Timing};
-pub use run::{Failure, Limits, Run, Transcript, Watcher};
+pub use run::{Failure, Limits, Plugin, Run, Transcript, Watcher};

@@ -1,4 +1,4 @@
-//! One run of a machine: started with the plugin, watched, and ended in time.
+//! One run of a machine: started, with the plugin or without, watched, and ended in time.
 
 use super::console::{self, Section, Statement, Tail, Timing};
 use crate::child::Workload;
@@ -42,12 +42,32 @@ pub struct Limits {
 pub struct Run<'r> {
     /// `qemu-system-x86_64` and its arguments, among them `-serial stdio`.
     pub argv: &'r [OsString],
-    /// The plugin, when it is not where it is looked for.
-    pub plugin: Option<&'r Path>,
-    /// The plugin's settings.
-    pub settings: Vec<(&'static str, OsString)>,
+    /// The plugin, if one watches the machine.
+    pub plugin: Option<Plugin<'r>>,
     /// When the run is no good.
     pub limits: Limits,
+}
+
+/// The plugin of a run.
+#[derive(Clone, Debug)]
+pub struct Plugin<'r> {
+    /// Where it is, when it is not where it is looked for.
+    pub path: Option<&'r Path>,
+    /// Its settings.
+    pub settings: Vec<(&'static str, OsString)>,
+}
+
+impl Plugin<'_> {
+    /// Its file, and what qemu's `-plugin` gets.
+    fn found(&self) -> Result<(PathBuf, Vec<u8>), Error> {
+        let file = plugin::plugin(self.path)?;
+        let mut setting = escaped(file.as_os_str().as_bytes());
+        for (name, value) in &self.settings {
+            setting.extend_from_slice(format!(",{name}=").as_bytes());
+            setting.extend(escaped(value.as_bytes()));
+        }
+        Ok((file, setting))
+    }
 }
 
 /// What a machine that ended well has said.
@@ -133,7 +153,7 @@ impl Drop for Machine {
 }
 
 impl Run<'_> {
-    /// Runs the machine to its end. `loaded` tells afterwards whether the plugin was.
+    /// Runs the machine to its end. `loaded` tells afterwards whether the plugin was; a run without is not asked.
     ///
     /// # Errors
     /// When qemu or the plugin is missing or does not start, and for each [`Failure`], with the console's last lines.
@@ -149,14 +169,12 @@ impl Run<'_> {
         watch: &mut Watcher<'_>,
     ) -> Result<Transcript, Error> {
         let emulator = self.emulator()?;
-        let plugin = plugin::plugin(self.plugin)?;
-        let mut setting = escaped(plugin.as_os_str().as_bytes());
-        for (name, value) in &self.settings {
-            setting.extend_from_slice(format!(",{name}=").as_bytes());
-            setting.extend(escaped(value.as_bytes()));
-        }
+        let plugin = self.plugin.as_ref().map(Plugin::found).transpose()?;
         let mut command = Workload::default().command(&emulator);
-        command.args(self.argv.iter().skip(1)).arg("-plugin").arg(OsStr::from_bytes(&setting));
+        command.args(self.argv.iter().skip(1));
+        if let Some((_, setting)) = &plugin {
+            command.arg("-plugin").arg(OsStr::from_bytes(setting));
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         sys::prepare(&mut command, true);
         let start = Instant::now();
@@ -173,7 +191,10 @@ impl Run<'_> {
         if forward.stopped() {
             watched.failure = Some(Failure::Interrupted);
         }
-        if !loaded() && watched.failure.is_none() {
+        if let Some((plugin, _)) = plugin
+            && watched.failure.is_none()
+            && !loaded()
+        {
             return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
         }
         watched.conclude(ending, &self.limits, emulator)

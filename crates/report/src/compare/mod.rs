@@ -18,4 +18,4 @@ pub use html::html;
 pub use markdown::markdown;
 pub use screen::Screen;
 pub use terminal::terminal;
-pub use words::{headline, ratio_words};
+pub use words::{change, colour, headline, quantity, ratio_words, word};

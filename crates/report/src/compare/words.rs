@@ -21,7 +21,7 @@ pub(crate) fn glyph(verdict: Verdict, negligible: bool) -> (&'static str, &'stat
 }
 
 /// One or two words for the verdict.
-pub(crate) fn word(verdict: Verdict) -> &'static str {
+pub fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
@@ -32,7 +32,7 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
 }
 
 /// The colour on a terminal: green and red only for what was shown after correction.
-pub(crate) fn colour(c: &Compared) -> Colour {
+pub fn colour(c: &Compared) -> Colour {
     match c.verdict {
         Verdict::Faster if is_shown(c) => Colour::Good,
         Verdict::Slower if is_shown(c) => Colour::Bad,
@@ -73,7 +73,7 @@ pub fn ratio_words(c: &Compared) -> String {
 }
 
 /// A share with its sign: `+1.6 %`, `−0.3 %`, `0 %`.
-pub(crate) fn change(share: f64) -> String {
+pub fn change(share: f64) -> String {
     let text = percent(share.abs());
     match share {
         _ if text.trim_start_matches(['0', '.', ' ']) == "%" => "0 %".into(),
@@ -102,7 +102,7 @@ pub(crate) fn p_value(p: f64) -> String {
 }
 
 /// A value with four digits and its unit.
-pub(crate) fn quantity(value: f64, unit: &str) -> String {
+pub fn quantity(value: f64, unit: &str) -> String {
     if !value.is_finite() {
         return "none".into();
     }

@@ -50,8 +50,8 @@ pub fn measure(
     Ok((found?, stop.load(Ordering::Relaxed)))
 }
 
-/// Folders, which stand for the libraries in them, have none.
-fn digest(path: &Path) -> anyhow::Result<String> {
+/// The SHA-256 of a file. Folders, which stand for the libraries in them, have none.
+pub fn digest(path: &Path) -> anyhow::Result<String> {
     use sha2::{Digest, Sha256};
     if path.is_dir() {
         return Ok(String::new());
@@ -61,7 +61,7 @@ fn digest(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Runs are written over nothing but runs, and those are kept once more under another name.
-fn replaceable(path: &Path, design: &Design) -> anyhow::Result<()> {
+pub fn replaceable(path: &Path, design: &Design) -> anyhow::Result<()> {
     let own = design.variants.iter().flat_map(|v| &v.binaries).any(|b| same_file(b, path));
     let Ok(mut file) = File::open(path) else { return Ok(()) };
     let mut start = [0; 24];
@@ -82,7 +82,7 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// What an earlier call measured. It must have been the same measurement but for the number of rounds.
-fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
+pub fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
     let before = runs::read(path, BufReader::new(file))?;
     let mut there = before.design.clone();
@@ -106,7 +106,8 @@ fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
     Ok(before)
 }
 
-fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(PathBuf, File)> {
+/// Begins the file of runs, or writes it anew with those that it has.
+pub fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(PathBuf, File)> {
     let shown = || path.display().to_string();
     // Written anew also when going on: a torn last line and another number of rounds are then right by construction.
     let beside = path.with_extension("beginning");

@@ -7,7 +7,7 @@ mod code_metrics;
 mod design;
 mod gate;
 mod layouts;
-mod measure;
+pub mod measure;
 mod probe;
 mod project;
 pub mod tell;

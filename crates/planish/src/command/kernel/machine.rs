@@ -3,7 +3,7 @@
 use crate::progress::Ticker;
 use anyhow::{Context, bail};
 use kernel::workload;
-use record::machine::{Failure, Guest, Statement};
+use record::machine::{Execution, Failure, Guest, Statement};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl MachineArgs {
     }
 
     /// The machine with a kernel and one CPU; `sections` are those that the workload runs.
-    pub fn guest(&self, kernel: &Path, initrd: &Path, sections: &str, deterministic: bool) -> Guest {
+    pub fn guest(&self, kernel: &Path, initrd: &Path, sections: &str, execution: Execution) -> Guest {
         let append = format!("PLANISH_SECTIONS={sections} {}", self.append.as_deref().unwrap_or_default());
         Guest {
             kernel: kernel.to_owned(),
@@ -57,7 +57,7 @@ impl MachineArgs {
             memory_mib: self.memory,
             cpus: 1,
             append: append.trim_end().to_owned(),
-            deterministic,
+            execution,
         }
     }
 }

@@ -1,28 +1,34 @@
-//! `planish kernel measure`: what kernels cost in counts, section by section of the workload.
+//! `planish kernel measure`: what kernels cost in counts, section by section of the workload; or, with --time, in time.
 
 use super::counts::{self, Counts, Kernel, Section};
 use super::machine::{Initrd, MachineArgs, boot_image, watcher};
+use super::time::{self, TimeArgs};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
 use crate::command::compare::terminal_style;
 use crate::output;
 use anyhow::{Context, bail};
 use code_metrics::machine::{Measured, Options, measure};
+use record::machine::Execution;
 use std::path::{Path, PathBuf};
 
-/// Boot kernels under emulation and count what their code costs: instructions, taken branches, misses of caches.
+/// Boot kernels under emulation and count what their code costs: instructions, taken branches, misses of caches; or with
+/// --time compare how long they take on this machine's CPU.
 ///
-/// The machine is deterministic, time being counted in instructions, so the numbers are exact: measuring again gives the same.
-/// They are counts, not times. The workload's training and held-out sections are told apart; all ratios are to the first
-/// kernel.
+/// For counts the machine is deterministic, time being counted in instructions, so the numbers are exact: measuring again gives
+/// the same. They are no times. With --time every kernel boots once a round, in random order, and the workload tells how long
+/// each section took by the guest's clock; verdicts are those of `planish compare`. The workload's training and held-out
+/// sections are told apart; all ratios are to the first kernel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   planish kernel measure base=out.base autofdo=out.autofdo
   planish kernel measure base.bzImage new.bzImage --initrd my.cpio --format json
+  planish kernel measure --time base=out.base new=out.new --raw runs.jsonl
 
-Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first, 2 wrong usage or input, or
-a machine failed (the end of its console is shown), 130 interrupted.")]
+Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first (--time: a kernel is slower
+than the first over the training or the held-out sections), 2 wrong usage or input, or a machine failed (the end of its console
+is shown), 130 interrupted.")]
 pub struct Args {
     /// Directories of builds or bzImages, the base first; NAME= before one names it
     #[arg(required = true, value_name = "[NAME=]KERNEL")]
@@ -35,6 +41,8 @@ pub struct Args {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    #[command(flatten)]
+    time: TimeArgs,
 }
 
 /// Runs the command.
@@ -46,6 +54,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             bail!("{name}: two kernels have this name; write ANOTHER-NAME={path}");
         }
         named.push((name.to_owned(), boot_image(Path::new(path))?));
+    }
+    if args.time.time {
+        return time::run(&named, args.initrd.as_deref(), &args.machine, &args.time, args.format, global);
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     crate::command::handle_interrupts();
@@ -91,7 +102,7 @@ fn boot(
     name: &str,
     global: &Global,
 ) -> anyhow::Result<Option<Measured>> {
-    let guest = args.machine.guest(image, &initrd.path, "all", true);
+    let guest = args.machine.guest(image, &initrd.path, "all", Execution::Deterministic);
     let options = Options { timeout: Some(args.machine.timeout()), to_the_end: true, ..Options::default() };
     let mut watch = watcher(&format!("measure {name}"), global.quiet);
     let began = std::time::Instant::now();

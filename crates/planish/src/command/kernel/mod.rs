@@ -10,6 +10,7 @@ mod optimize;
 mod plan;
 mod prepare;
 mod record;
+mod time;
 mod workload;
 
 use crate::cli::Global;
@@ -56,7 +57,7 @@ enum Tool {
     Workload(workload::Args),
     /// Record a kernel, under emulation where there is no branch hardware
     Record(record::Args),
-    /// Count what kernels cost, section by section of a workload
+    /// Count what kernels cost, section by section of a workload, or compare their times
     Measure(measure::Args),
     /// All of it: prepare, build, record, rebuild, lay out, measure
     Optimize(optimize::Args),

@@ -6,7 +6,7 @@ use crate::command::INTERRUPTED;
 use crate::output;
 use anyhow::{Context, bail};
 use record::kernel::Options;
-use record::machine::Guest;
+use record::machine::{Execution, Guest};
 use serde_json::json;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -120,7 +120,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         bail!("{}: there is no directory {}; create it first", args.output.display(), directory.display());
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
-    let guest = args.machine.guest(&image, &initrd.path, args.sections.word(), args.deterministic);
+    let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };
+    let guest = args.machine.guest(&image, &initrd.path, args.sections.word(), execution);
     let guest = Guest { cpus: args.cpus, ..guest };
     let options = Options {
         period: args.period.map_or(PERIOD, std::num::NonZeroU64::get),
