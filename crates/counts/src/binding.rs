@@ -203,6 +203,6 @@ fn is_file_name(path: &str) -> bool {
         || (!path.is_empty() && !path.starts_with('[') && !path.starts_with('/') && !path.contains(':'))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -35,6 +35,18 @@ pub enum Error {
         /// Bytes of data that are there.
         present_bytes: u64,
     },
+    /// None of the branches that were counted in a kernel lies in its image.
+    #[error("{path}: {branches} branches were counted, none of them in {image}: {cause}")]
+    NotOfThisKernel {
+        /// Where the counts were to go.
+        path: PathBuf,
+        /// Branches counted.
+        branches: u64,
+        /// The image.
+        image: String,
+        /// Why, and what to do.
+        cause: String,
+    },
     /// Nothing in the recording belongs to the images asked for.
     #[error("{path}: {samples} samples, none of them in {images}: {cause}")]
     NothingMatches {

@@ -101,9 +101,9 @@ impl Book {
 /// What a run of aggregation read, used and left aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Samples, by where their instruction pointer lay.
+    /// Samples, by where their instruction pointer lay; empty where branches were counted and not sampled.
     pub samples: Book,
-    /// Branch stack entries.
+    /// Branch stack entries, or branches where each was counted.
     pub branches: Book,
     /// Pairs of neighbouring entries, each of which spans a fall-through range.
     pub fall_throughs: Book,

@@ -10,7 +10,7 @@ pub struct Branch {
     pub from: Option<ImageAddr>,
     /// Address that control went to.
     pub to: Option<ImageAddr>,
-    /// Branch stack entries seen.
+    /// Branch stack entries seen, or executions where each was counted.
     pub count: u64,
     /// How many of them the processor had mispredicted; 0 where the recording does not tell.
     pub mispredicted: u64,

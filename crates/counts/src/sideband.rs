@@ -79,7 +79,7 @@ fn read_stream(input: &Input, stream: usize, clock: Clock) -> Result<(Sideband, 
 /// How far the kernel's own map reaches. perf ends it at `_etext` or `_edata`, and what runs during boot lies behind.
 /// The rest of the kernel's own gigabyte (`Documentation/x86/x86_64/mm.rst`) belongs to the map as well: modules come
 /// later in the recording and replace their part, and an address where vmlinux has no code is told apart later.
-fn kernel_len(path: &str, start: u64, recorded: u64) -> u64 {
+pub(crate) fn kernel_len(path: &str, start: u64, recorded: u64) -> u64 {
     let own = path.starts_with("[kernel.") || path.starts_with("[guest.kernel.");
     if own { recorded.max((start | 0x3fff_ffff) - start) } else { recorded }
 }

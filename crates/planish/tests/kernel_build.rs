@@ -151,6 +151,17 @@ fn what_is_no_kernel_is_not_booted() {
         |words: &[&str]| planish(dir.path(), &[&["record", "vmlinux", "-o", "k.data"], words].concat());
     refuses(&with(&["--cpus", "2", "--deterministic"]), &["--cpus 2", "--deterministic", "one CPU only"]);
     refuses(&with(&["--cpus", "2"]), &["HdrS"]);
+    refuses(&with(&["--counts"]), &["HdrS"]);
+    refuses(&with(&["--counts", "-c", "100"]), &["--counts", "--period"]);
+    refuses(&with(&["--binary", "vmlinux"]), &["--counts"]);
+    let counts = |words: &[&str]| {
+        planish(dir.path(), &[&["record", "bzImage", "--counts", "-o", "k.counts"], words].concat())
+    };
+    refuses(&counts(&[]), &["vmlinux", "--binary"]);
+    refuses(&counts(&["--binary", "nowhere"]), &["nowhere"]);
+    assert!(!dir.path().join("k.counts").exists());
+    let over = ["record", "bzImage", "--counts", "--binary", "vmlinux", "-o", "vmlinux"];
+    refuses(&planish(dir.path(), &over), &["vmlinux", "is the input"]);
     refuses(&with(&["--cpus", "9"]), &["1..=8"]);
     refuses(&with(&["--cpus", "0"]), &["1..=8"]);
     refuses(&planish(dir.path(), &["measure", "a=vmlinux", "--cpus", "2"]), &["--cpus"]);

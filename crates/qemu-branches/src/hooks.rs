@@ -63,6 +63,9 @@ fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u
         (_, None) if settings.sections.is_some() => {
             return Err("from=LO,to=HI name sections of a machine's run, and this is a program".into());
         }
+        (_, None) if settings.traces => {
+            return Err("traces=on counts branches of a machine's kernel, and this is a program".into());
+        }
         (Some(metrics), None) => return metrics::install(id, guest, metrics),
         (None, None) => {}
     }
@@ -102,6 +105,7 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
             }
             b"comm" => settings.comm = value.to_vec(),
             b"count" => settings.count_only = value == b"on",
+            b"traces" => settings.traces = value == b"on",
             b"chains" => settings.call_chains = value == b"on",
             b"from" | b"to" => {
                 let text = String::from_utf8_lossy(value);
@@ -275,5 +279,6 @@ mod tests {
         assert!(parse(&[b"spool=/a", b"from=1", b"to=256"]).is_err());
         assert!(parse(&[b"spool=/a", b"from=1"]).is_err());
         assert!(parse(&[b"metrics=/r", b"from=1", b"to=99"]).is_err());
+        assert!(parse(&[b"spool=/a", b"traces=on"]).unwrap().traces);
     }
 }

@@ -9,6 +9,9 @@
 //! With `metrics=FILE` it records nothing, and runs a model of the instruction caches and translation buffers beside
 //! the program, or a machine's kernel, instead (see `metrics`); the crate `code-metrics` drives that.
 //!
+//! With `traces=on` a machine's branches are not sampled but counted, all of them, in the plugin's memory (see
+//! [`traces`]).
+//!
 //! A machine's programs may divide its run into sections by markers (see `sections`): with `from=LO,to=HI` only those
 //! sections are recorded, and metrics are counted per section.
 //!
@@ -31,6 +34,7 @@ pub mod records;
 mod sections;
 pub mod spool;
 mod system;
+pub mod traces;
 mod vcpu;
 mod watch;
 

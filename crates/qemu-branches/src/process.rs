@@ -27,6 +27,8 @@ pub struct Settings {
     pub call_chains: bool,
     /// A machine is emulated: there is no process to tell of.
     pub machine: bool,
+    /// Count every branch of a machine's kernel, sample nothing.
+    pub traces: bool,
     /// The sections of a machine's run that are recorded; all of it without.
     pub sections: Option<RangeInclusive<u8>>,
     /// Compute layout metrics, record nothing.

@@ -3,7 +3,8 @@
 //! The file begins with a page of counters ([`Header`]). After it lie chunks, each of a multiple of
 //! [`GRANULE_BYTES`] and written by one thread alone: a [`ChunkHeader`], then perf records in time order. A thread
 //! that fills a chunk takes the next one by an atomic addition in the header page. Since the pages are mapped shared,
-//! nothing is lost when a process is killed, and no buffer is written twice after a fork.
+//! nothing is lost when a process is killed, and no buffer is written twice after a fork. Where branches are counted
+//! ([`crate::traces`]), the one chunk holds their counts in place of records.
 
 use std::fs::OpenOptions;
 use std::io;

@@ -2,7 +2,8 @@
 //!
 //! Only transfers from kernel code to kernel code are recorded (see [`crate::kernel`]); a block of a program empties
 //! the stack. With `from=LO,to=HI` only what the machine does in those sections is recorded (see [`crate::sections`]),
-//! and every marker empties all stacks.
+//! and every marker empties all stacks. With `traces=on` nothing is sampled: every branch is counted, with what followed
+//! it (see [`crate::traces`]).
 //!
 //! A sample's time is the number of taken branches that the machine recorded before it, as nanoseconds: the host's
 //! clock says nothing about the guest, and would make two recordings of the same run differ.
@@ -13,11 +14,12 @@ use crate::kernel;
 use crate::process::{self, Settings};
 use crate::sections::{self, Stretch};
 use crate::spool::{EVENT_ID, STACK_ENTRIES, SpoolFile, Stream};
+use crate::traces::{self, Traces};
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Virtual CPUs of a machine at most.
 pub const MAX_VCPUS: usize = 256;
@@ -29,6 +31,8 @@ static API: OnceLock<Api> = OnceLock::new();
 static SECTIONS: OnceLock<RangeInclusive<u8>> = OnceLock::new();
 /// Taken branches before the last sample, all virtual CPUs together.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
+/// Branches are counted, not sampled.
+static COUNTING: AtomicBool = AtomicBool::new(false);
 
 /// One virtual CPU.
 #[repr(C, align(1024))]
@@ -52,6 +56,8 @@ struct Cpu {
     stream: Stream,
     /// What of `taken` the spool's counter already holds.
     published: u64,
+    /// What was counted; the newest branch of the ring is not in it yet, since what follows it is not known.
+    traces: Traces,
 }
 
 const EMPTY: Cpu = Cpu {
@@ -67,6 +73,7 @@ const EMPTY: Cpu = Cpu {
     ring: [[0; 2]; STACK_ENTRIES],
     stream: Stream::new(),
     published: 0,
+    traces: Traces::EMPTY,
 };
 
 struct Table([UnsafeCell<Cpu>; MAX_VCPUS]);
@@ -92,6 +99,7 @@ pub fn check(guest: Guest, max_vcpus: c_int) -> Result<(), String> {
 pub fn install(id: PluginId, guest: Guest, max_vcpus: c_int, settings: Settings) -> Result<(), String> {
     check(guest, max_vcpus)?;
     let _ = SECTIONS.set(settings.sections.clone().unwrap_or(0..=u8::MAX));
+    COUNTING.store(settings.traces, Ordering::Release);
     let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     let spool = settings.spool.clone();
     process::begin(Settings { machine: true, ..settings })
@@ -113,7 +121,9 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
         match kernel::translated(api, tb) {
             Some(block) => {
                 let block = (&raw const *block).cast_mut().cast::<c_void>();
-                (api.on_block)(tb, before_kernel_block, NO_REGISTERS, block);
+                let counting = COUNTING.load(Ordering::Acquire);
+                let callback = if counting { count_kernel_block } else { before_kernel_block };
+                (api.on_block)(tb, callback, NO_REGISTERS, block);
             }
             None => {
                 (api.on_block)(tb, before_program_block, NO_REGISTERS, std::ptr::null_mut());
@@ -152,60 +162,95 @@ extern "C" fn before_program_block(index: c_uint, _block: *mut c_void) {
 extern "C" fn before_kernel_block(index: c_uint, block: *mut c_void) {
     // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
     let (Some(cpu), block) = (unsafe { (cpu(index), &*block.cast::<Block>()) }) else { return };
-    cpu.enter(block);
+    cpu.enter::<false>(block);
+}
+
+extern "C" fn count_kernel_block(index: c_uint, block: *mut c_void) {
+    // SAFETY: as in `before_kernel_block`.
+    let (Some(cpu), block) = (unsafe { (cpu(index), &*block.cast::<Block>()) }) else { return };
+    cpu.enter::<true>(block);
 }
 
 extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
+    let Some(spool) = process::spool() else { return };
+    let counting = COUNTING.load(Ordering::Acquire);
+    let mut all = Traces::EMPTY;
     for index in 0..IN_USE.load(Ordering::Acquire) {
         // SAFETY: qemu stopped the virtual CPUs before it called the exit hook.
-        if let (Some(cpu), Some(spool)) = (unsafe { cpu(index as c_uint) }, process::spool()) {
-            cpu.publish(&spool);
+        let Some(cpu) = (unsafe { cpu(index as c_uint) }) else { continue };
+        cpu.publish(&spool);
+        if counting {
+            cpu.empty::<true>();
+            all.merge(std::mem::replace(&mut cpu.traces, Traces::EMPTY));
         }
+    }
+    if all.write(&spool).is_none() {
+        let taken = spool.header.taken_branches.load(Ordering::Relaxed);
+        spool.header.lost_samples.fetch_add(taken, Ordering::Relaxed);
     }
 }
 
 impl Cpu {
+    /// A block of the kernel is about to run; `COUNT` says that branches are counted and not sampled.
     #[inline(always)]
-    fn enter(&mut self, block: &'static Block) {
+    fn enter<const COUNT: bool>(&mut self, block: &'static Block) {
         let expected = std::mem::replace(&mut self.next, block.next);
         let before = std::mem::replace(&mut self.block, block);
         if expected != block.start {
             // SAFETY: `block` is only ever set to descriptions that live as long as the process.
-            self.leave(unsafe { &*before }, block);
+            self.leave::<COUNT>(unsafe { &*before }, block);
         }
     }
 
     #[inline(always)]
-    fn leave(&mut self, before: &Block, block: &Block) {
+    fn leave<const COUNT: bool>(&mut self, before: &Block, block: &Block) {
         match kernel::transfer(before, block) {
             Transfer::Taken => {}
             Transfer::Straight => return,
-            Transfer::Interrupted => {
-                self.emptied_at = self.taken;
-                return;
-            }
+            Transfer::Interrupted => return self.empty::<COUNT>(),
         }
         let stretch = Stretch::now();
         if stretch != self.stretch {
-            self.enter_stretch(stretch, SECTIONS.get());
+            self.enter_stretch::<COUNT>(stretch, SECTIONS.get());
         }
         if !self.recording {
             return;
         }
+        if COUNT {
+            self.count_newest(before.last);
+        }
         // The mask keeps the place inside the ring.
         self.ring[(self.taken & RING_MASK) as usize] = [before.last, block.start];
         self.taken += 1;
-        if self.taken == self.due {
+        if !COUNT && self.taken == self.due {
             self.sample();
         }
     }
 
+    /// Counts the newest branch, which the next one, from `next_from`, followed.
+    #[inline(always)]
+    fn count_newest(&mut self, next_from: u64) {
+        if self.emptied_at != self.taken {
+            let newest = self.ring[(self.taken.wrapping_sub(1) & RING_MASK) as usize];
+            self.traces.add(newest, next_from);
+        }
+    }
+
+    /// Empties the stack: what comes next does not follow what is in it.
+    #[inline(always)]
+    fn empty<const COUNT: bool>(&mut self) {
+        if COUNT {
+            self.count_newest(traces::NONE);
+        }
+        self.emptied_at = self.taken;
+    }
+
     #[cold]
     #[inline(never)]
-    fn enter_stretch(&mut self, stretch: Stretch, sections: Option<&RangeInclusive<u8>>) {
+    fn enter_stretch<const COUNT: bool>(&mut self, stretch: Stretch, sections: Option<&RangeInclusive<u8>>) {
+        self.empty::<COUNT>();
         self.stretch = stretch;
         self.recording = sections.is_none_or(|sections| sections.contains(&stretch.section()));
-        self.emptied_at = self.taken;
     }
 
     fn begin_interval(&mut self) {
@@ -263,81 +308,4 @@ impl Cpu {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernel::{KERNEL_BEGINS, testing};
-
-    fn block(start: u64, last: u64, bytes: &[u8]) -> &'static Block {
-        testing::block(start, last, bytes, 1)
-    }
-
-    fn stack(cpu: &Cpu) -> Vec<[u64; 2]> {
-        (cpu.emptied_at..cpu.taken)
-            .rev()
-            .map(|at| cpu.ring[(at & RING_MASK) as usize].map(|address| address - KERNEL_BEGINS))
-            .collect()
-    }
-
-    #[test]
-    fn an_interrupt_entry_is_learnt_and_then_never_taken_for_a_branch() {
-        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
-        let (jump, returns) = (block(0x10, 0x10, &[0xeb, 0x0e]), block(0x20, 0x24, &[0xc3]));
-        let (entry, leaves) = (block(0x80, 0x84, &[0x75, 0x0a]), block(0x86, 0x88, &[0x48, 0xcf]));
-        // The system call's entry comes from a program.
-        for block in [block(0x60, 0x64, &[0xeb, 0xaa]), jump, returns, jump] {
-            cpu.enter(block);
-        }
-        assert_eq!(stack(&cpu), [[0x24, 0x10], [0x10, 0x20], [0x64, 0x10]]);
-        cpu.enter(entry);
-        assert_eq!(stack(&cpu), [[0u64; 2]; 0], "a jump elsewhere did not lead to the entry");
-        cpu.enter(leaves);
-        cpu.enter(returns);
-        assert_eq!(stack(&cpu), [[0u64; 2]; 0], "a return from an interrupt is no branch");
-        cpu.enter(jump);
-        assert_eq!(stack(&cpu), [[0x24, 0x10]], "what an interrupt returns to is no entry");
-        cpu.enter(returns);
-        cpu.enter(entry);
-        assert_eq!(stack(&cpu), [[0u64; 2]; 0], "the entry is known by now");
-    }
-
-    #[test]
-    fn a_function_that_calls_itself_returns_to_its_return() {
-        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
-        let returns = block(0x3000, 0x3001, &[0xc3]);
-        for block in [block(0x2ffb, 0x2ffb, &[0xe9, 0, 0, 0, 0]), returns, returns, returns] {
-            cpu.enter(block);
-        }
-        assert_eq!(stack(&cpu), [[0x3001, 0x3000], [0x3001, 0x3000], [0x2ffb, 0x3000]]);
-    }
-
-    #[test]
-    fn a_program_between_two_kernel_blocks_empties_the_stack() {
-        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
-        let (calls, called) = (block(0x1000, 0x1000, &[0xe8, 0xfb, 0, 0, 0]), block(0x1100, 0x1104, &[0xc3]));
-        cpu.enter(calls);
-        cpu.enter(called);
-        assert_eq!(stack(&cpu), [[0x1000, 0x1100]]);
-        (cpu.next, cpu.block) = (NOWHERE, &raw const NO_BLOCK);
-        cpu.enter(called);
-        assert_eq!(stack(&cpu), [[0u64; 2]; 0]);
-    }
-
-    #[test]
-    fn a_new_stretch_empties_the_stack_and_one_outside_the_sections_records_nothing() {
-        let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
-        let (calls, called) = (block(0x2000, 0x2000, &[0xe8, 0xfb, 0, 0, 0]), block(0x2100, 0x2104, &[0xc3]));
-        let back = block(0x2005, 0x2005, &[0xeb, 0xf9]);
-        let around =
-            |cpu: &mut Cpu| [calls, called, back, calls].into_iter().for_each(|block| cpu.enter(block));
-        around(&mut cpu);
-        assert_eq!(stack(&cpu), [[0x2005, 0x2000], [0x2104, 0x2005], [0x2000, 0x2100]]);
-        // As the next taken branch after a marker does.
-        cpu.enter_stretch(cpu.stretch, Some(&(1..=99)));
-        assert!(!cpu.recording && stack(&cpu).is_empty());
-        around(&mut cpu);
-        assert!(stack(&cpu).is_empty());
-        cpu.enter_stretch(cpu.stretch, Some(&(0..=99)));
-        cpu.enter(called);
-        assert_eq!(stack(&cpu), [[0x2000, 0x2100]]);
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
 //! Recording the kernel of an emulated machine: `qemu-system` with the plugin, and what the guest says on its console.
 //!
+//! [`record`] samples branch stacks into a perf.data; [`count`] has the plugin count every branch in its memory.
+//!
 //! Only the guest knows where its kernel lies, so its init must print two lines on the serial console, which must be
 //! qemu's standard output (`-serial stdio`):
 //!
@@ -23,15 +25,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+mod traces;
+
+pub use traces::{Counted, TraceCount, count};
+
 /// Name of the event in perf.data.
 pub const EVENT: &str = "taken-branches:k";
 /// The name under which perf records the kernel's text.
-const MAP_NAME: &[u8] = b"[kernel.kallsyms]_text";
+pub const MAP_NAME: &str = "[kernel.kallsyms]_text";
 
 /// How to record a machine's kernel.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Taken branches of the kernel between two samples. The real intervals vary by a quarter around it, in a fixed
+    /// Taken branches of the kernel between two samples; without a meaning where all are counted. The real intervals vary by a quarter around it, in a fixed
     /// sequence, lest they fall into step with a loop; each sample states its own.
     pub period: u64,
     /// The plugin, when it is not where it is looked for.
@@ -72,6 +78,14 @@ struct Said {
 }
 
 impl Said {
+    fn text(&self) -> Result<(u64, u64), Error> {
+        self.text.ok_or_else(|| Error::Empty {
+            reason: "the guest did not print its `planish-text` line on the console; does its init, and is \
+                     `-serial stdio` given?"
+                .to_owned(),
+        })
+    }
+
     fn line(&mut self, line: &str) {
         // The firmware leaves terminal sequences before the first line.
         let after = |word: &str| line.split_once(word).map(|(_, rest)| rest.trim());
@@ -130,16 +144,12 @@ pub fn record(
     // To the very end: when the machine has ended, the file is completed.
     let forward = ForwardSignals::to(0);
     let mut file = Output::create(output, std::slice::from_ref(&attr))?;
-    let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let spool = Spool::create(dir)?;
-    let (said, transcript) = run(argv, options, &spool, &forward, watch)?;
-    let (text, end) = said.text.ok_or_else(|| Error::Empty {
-        reason: "the guest did not print its `planish-text` line on the console; does its init, and is \
-                 `-serial stdio` given?"
-            .to_owned(),
-    })?;
+    let spool = Spool::create(directory(output))?;
+    let settings = vec![("period", options.period.to_string().into())];
+    let (said, transcript) = run(argv, options, settings, &spool, &forward, watch)?;
+    let (text, end) = said.text()?;
     let stamp = Stamp { pid: -1, tid: 0, time: 0, id: spool::EVENT_ID };
-    file.records(&records::kernel_mmap(stamp, text, end - text, MAP_NAME))?;
+    file.records(&records::kernel_mmap(stamp, text, end - text, MAP_NAME.as_bytes()))?;
     file.records(&records::comm(Stamp { pid: 0, ..stamp }, b"swapper", false))?;
     let map = File::open(&spool.path).and_then(|file| Map::of(&file));
     let merged = merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file, false)?;
@@ -171,17 +181,18 @@ pub fn record(
     Ok(Recorded { summary, transcript })
 }
 
+/// Where a file lies.
+fn directory(output: &Path) -> &Path {
+    output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Why there is no sample.
 fn empty(taken: u64, lost: u64, output: &Path, options: &Options) -> String {
     match &options.sections {
         _ if lost > 0 => {
             format!("{lost} samples found no room beside {}; is the disk full?", output.display())
         }
-        Some(sections) if taken == 0 => format!(
-            "the kernel took no branch in the sections {} to {}; does the workload execute their markers?",
-            sections.start(),
-            sections.end()
-        ),
+        Some(sections) if taken == 0 => no_branch(sections),
         _ => {
             let period = options.period;
             format!(
@@ -191,15 +202,24 @@ fn empty(taken: u64, lost: u64, output: &Path, options: &Options) -> String {
     }
 }
 
+fn no_branch(sections: &RangeInclusive<u8>) -> String {
+    format!(
+        "the kernel took no branch in the sections {} to {}; does the workload execute their markers?",
+        sections.start(),
+        sections.end()
+    )
+}
+
+/// Runs the machine; `settings` say what the plugin does there.
 fn run(
     argv: &[OsString],
     options: &Options,
+    mut settings: Vec<(&'static str, OsString)>,
     spool: &Spool,
     forward: &ForwardSignals,
     watch: &mut Watcher<'_>,
 ) -> Result<(Said, Transcript), Error> {
-    let mut settings =
-        vec![("spool", spool.path.clone().into_os_string()), ("period", options.period.to_string().into())];
+    settings.push(("spool", spool.path.clone().into_os_string()));
     if let Some(sections) = &options.sections {
         settings.push(("from", sections.start().to_string().into()));
         settings.push(("to", sections.end().to_string().into()));

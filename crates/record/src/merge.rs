@@ -65,8 +65,9 @@ fn first_record(bytes: &[u8]) -> Option<Record<'_>> {
 }
 
 /// The parts of the spool that one thread wrote, in its order.
-struct Stream<'s> {
-    chunks: Vec<&'s [u8]>,
+pub(crate) struct Stream<'s> {
+    /// What its chunks hold behind their headers.
+    pub chunks: Vec<&'s [u8]>,
     current: usize,
     at: usize,
 }
@@ -84,7 +85,7 @@ impl<'s> Stream<'s> {
 }
 
 /// Finds every chunk; a granule that was taken but never begun (its thread was killed) is stepped over.
-fn streams<'s>(path: &Path, spool: &'s [u8]) -> Result<BTreeMap<u64, Stream<'s>>, Error> {
+pub(crate) fn streams<'s>(path: &Path, spool: &'s [u8]) -> Result<BTreeMap<u64, Stream<'s>>, Error> {
     let mut found: BTreeMap<u64, Stream<'_>> = BTreeMap::new();
     let mut at = HEADER_BYTES;
     while let Some(chunk) =

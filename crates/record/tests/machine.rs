@@ -7,11 +7,11 @@ mod support;
 use perfdata::{Input, OrderOptions, Record};
 use record::Error;
 use record::kernel::{Options, Recorded, record};
-use record::machine::{Execution, Failure, Guest, Statement, Timing};
+use record::machine::{Failure, Guest, Statement, Timing};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use support::{compile, has, skipped};
+use support::{has, machine, skipped};
 
 /// Where the kernel of `programs/machine.S` has its system calls.
 const ENTRY: u64 = 0xffff_ffff_8020_2000;
@@ -20,24 +20,6 @@ const HELD: u64 = ENTRY + 0x2000;
 /// Every branch of a call of work(): there, and around its loop.
 const WORK_BRANCHES: [(u64, u64); 4] =
     [(ENTRY + 2, WORK), (WORK, WORK + 13), (WORK + 8, WORK), (WORK + 13, WORK + 5)];
-
-/// A machine that boots the little kernel; `None`, with a note, where there is no emulator or compiler.
-fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
-    if !has("qemu-system-x86_64") {
-        return None;
-    }
-    let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
-    let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
-    let kernel = compile(dir, "machine.S", &[&flags, defines].concat())?;
-    Some(Guest {
-        kernel,
-        initrd: None,
-        memory_mib: 64,
-        cpus: 1,
-        append: String::new(),
-        execution: Execution::Deterministic,
-    })
-}
 
 fn options(period: u64) -> Options {
     // Far longer than it takes, lest a machine that hangs keeps the tests waiting for ever.

@@ -187,16 +187,13 @@ impl Walker<'_> {
     fn follows_call(&mut self) -> Result<(), String> {
         let longest = 7;
         let start = self.address.saturating_sub(longest);
-        let freed = self.kernel.freed_text(start, 7);
-        let Some(text) = freed.or_else(|| self.stub.text(start, longest)) else {
+        // The kernel rewrites some calls when it boots, and frees the text that it boots with: what is in memory counts,
+        // or, where that is no call, what vmlinux has in text that is freed.
+        let (now, built) = (self.stub.text(start, longest), self.kernel.freed_text(start, 7));
+        if now.is_none() && built.is_none() {
             return Err(format!("{:#x}, which is not mapped, is the caller", self.address));
-        };
-        let is_call = (0..text.len()).any(|start| {
-            let mut decoder = Decoder::new(64, &text[start..], DecoderOptions::NONE);
-            let instruction = decoder.decode();
-            let calls = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
-            calls && instruction.len() == text.len() - start
-        });
+        }
+        let is_call = [now, built].into_iter().flatten().any(|text| ends_in_a_call(&text));
         if is_call { Ok(()) } else { Err(format!("no call before {}", self.kernel.shown(self.address))) }
     }
 
@@ -223,4 +220,14 @@ impl Walker<'_> {
 /// Registers of user mode lie at the very end of a task's stack; kernels with FRED leave 16 bytes there.
 fn is_top(address: u64) -> bool {
     address.is_multiple_of(STACK_BYTES) || (address + 16).is_multiple_of(STACK_BYTES)
+}
+
+/// Whether some instruction that ends where the text ends is a call.
+fn ends_in_a_call(text: &[u8]) -> bool {
+    (0..text.len()).any(|start| {
+        let mut decoder = Decoder::new(64, &text[start..], DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        let calls = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        calls && instruction.len() == text.len() - start
+    })
 }

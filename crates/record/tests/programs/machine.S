@@ -48,6 +48,17 @@ upper:
         mov %rax, %rdx
         shr $32, %rdx
         wrmsr
+#ifdef FAULTS
+        // Gate 6, for instructions that there are not.
+        lea invalid(%rip), %rax
+        mov %ax, gates + 6 * 16(%rip)
+        movl $0x8e000008, gates + 6 * 16 + 2(%rip)
+        shr $16, %rax
+        mov %ax, gates + 6 * 16 + 6(%rip)
+        shr $16, %rax
+        mov %eax, gates + 6 * 16 + 8(%rip)
+        lidt to_gates(%rip)
+#endif
         mov $stack, %esp
         mov $user, %ecx
         mov $2, %r11d
@@ -75,11 +86,19 @@ end:
         .p2align 12
 work:
         call nothing
+#ifdef FAULTS
+        ud2
+#endif
         dec %rdi
         jne work
         sysretq
 nothing:
         ret
+#ifdef FAULTS
+invalid:
+        addq $2, (%rsp)
+        iretq
+#endif
 
         .p2align 12
 held:
@@ -156,11 +175,20 @@ descriptors:
         .long segments
 none:
         .fill 10, 1, 0
+to_gates:
+        .word 7 * 16 - 1
+        .long gates, 0
+
+#ifdef IMAGE
+        // By this section a file is known as a kernel.
+        .section __ksymtab, "a"
+        .quad 0
+#endif
 
         .bss
         .p2align 12
 top:    .skip 4096
 low:    .skip 4096
 high:   .skip 4096
-        .skip 4096
+gates:  .skip 4096
 stack:

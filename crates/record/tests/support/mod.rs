@@ -6,6 +6,7 @@
 use image::code::{Instruction, instructions};
 use image::{FileOffset, Image, ImageAddr};
 use perfdata::{Input, OrderOptions, Record};
+use record::machine::{Execution, Guest};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +22,18 @@ pub fn compile(dir: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
         Ok(done) => skipped(&String::from_utf8_lossy(&done.stderr)),
         Err(error) => skipped(&format!("clang-22: {error}")),
     }
+}
+
+/// A machine that boots the little kernel of `programs/machine.S`; `None`, with a note, where there is no emulator or
+/// compiler.
+pub fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
+    if !has("qemu-system-x86_64") {
+        return None;
+    }
+    let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
+    let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
+    let kernel = compile(dir, "machine.S", &[&flags, defines].concat())?;
+    Some(Guest { kernel, initrd: None, memory_mib: 64, cpus: 1, append: String::new(), execution: Execution::Deterministic })
 }
 
 /// Notes that a test could not run.

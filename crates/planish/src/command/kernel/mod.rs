@@ -10,6 +10,7 @@ mod optimize;
 mod plan;
 mod prepare;
 mod record;
+mod record_counts;
 mod time;
 mod workload;
 

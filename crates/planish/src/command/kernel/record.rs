@@ -1,6 +1,7 @@
 //! `planish kernel record`: branch stacks of a kernel, of one that runs here or of one that is booted under emulation.
 
 use super::machine::{self, Initrd, MachineArgs, boot_image, watcher};
+use super::record_counts;
 use crate::cli::{FINE, Format, Global};
 use crate::command::INTERRUPTED;
 use crate::output;
@@ -15,13 +16,15 @@ use std::process::Command;
 /// Record a kernel: boot it under emulation with a workload, or record the one that runs here.
 ///
 /// Without branch hardware the kernel is booted under qemu-system with planish's plugin, which gives the emulated CPUs a branch
-/// stack. What is recorded is kernel text only; an interrupt, a fault or a system call empties the stack. With --hardware the
-/// running kernel is recorded, with the event for this CPU: Intel's LBR or AMD's BRS and LBRv2. Recordings of several machines
-/// are added up by `planish merge` of their counts.
+/// stack. What is recorded is kernel text only; an interrupt, a fault or a system call empties the stack. With --counts every
+/// taken branch is counted in place of samples: exact, in a file of a few megabytes at most. With --hardware the running kernel
+/// is recorded, with the event for this CPU: Intel's LBR or AMD's BRS and LBRv2. Recordings of several machines are added up by
+/// `planish merge` of their counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   planish kernel record out -o kernel.data                     # out: the directory of a build
+  planish kernel record out --counts -o kernel.counts          # every branch, for profile, layout and merge
   planish kernel record bzImage --initrd my.cpio --sections all --deterministic -o kernel.data
   planish kernel record --hardware -o kernel.data -- sleep 60  # the kernel that runs here
 
@@ -46,6 +49,12 @@ pub struct Args {
     /// Taken branches between two samples [default: 250 under emulation, 500009 with --hardware]
     #[arg(short = 'c', long, value_name = "N")]
     period: Option<std::num::NonZeroU64>,
+    /// Count every taken branch in place of sampling, and write counts
+    #[arg(long, conflicts_with_all = ["hardware", "period"])]
+    counts: bool,
+    /// The kernel's vmlinux, for --counts [default: that of the build's directory]
+    #[arg(long, value_name = "FILE", requires = "counts")]
+    binary: Option<PathBuf>,
     /// The same recording each time: time is counted in instructions; about four times as long
     #[arg(long, conflicts_with = "hardware")]
     deterministic: bool,
@@ -113,7 +122,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let image = boot_image(kernel)?;
-    let inputs = std::iter::once(&image).chain(&args.initrd);
+    let vmlinux =
+        if args.counts { Some(record_counts::vmlinux(kernel, args.binary.as_deref())?) } else { None };
+    let inputs = std::iter::once(&image).chain(&args.initrd).chain(&vmlinux);
     output::refuse_inputs([args.output.as_path()], inputs.map(PathBuf::as_path))?;
     let directory = args.output.parent().filter(|directory| !directory.as_os_str().is_empty());
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
@@ -131,6 +142,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         stated: args.initrd.is_none().then(|| guest.argv_with_initrd("planish's workload")),
         ..Options::default()
     };
+    if let Some(vmlinux) = &vmlinux {
+        let (output, format) = (args.output.as_path(), args.format);
+        let wanted = record_counts::Wanted { guest: &guest, options: &options, vmlinux, output, format };
+        return record_counts::run(&wanted, global);
+    }
     crate::command::handle_interrupts();
     let mut watch = watcher("record", global.quiet);
     let recorded = record::kernel::record(&guest.argv(), &args.output, &options, &mut watch);

@@ -1,0 +1,72 @@
+//! A kernel's branches that were counted where it ran: traces by run-time address to counts of its image.
+//!
+//! Input: traces with their sums, and where the kernel's text lay; both from an emulator that counted every taken branch.
+//! They take the same way as those of a recording: bound by build ID, moved by the slide that KASLR chose, checked against
+//! the code. A count is an execution, not a stack entry. Nothing was sampled, so there are no counts of samples.
+
+use crate::aggregate::{Aggregated, names_of};
+use crate::binding::{Bindings, hex};
+use crate::error::Error;
+use crate::resolve::{Rules, Spaces, Sums};
+use crate::sideband::kernel_len;
+use crate::straight_line::Unrecorded;
+use crate::timeline::{Change, KERNEL_PID, MappedFile, Timeline};
+use crate::traces::TraceCount;
+use image::Image;
+use perfdata::RuntimeAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a kernel's text lay while it ran, and whose it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelText {
+    /// Run-time address of the symbol that `name` ends in.
+    pub start: RuntimeAddr,
+    /// One past its last address.
+    pub end: RuntimeAddr,
+    /// The name of its mapping in recordings, as perf has it: `[kernel.kallsyms]_text`.
+    pub name: String,
+    /// The kernel's build ID, where it is known.
+    pub build_id: Option<Vec<u8>>,
+}
+
+/// Counts `traces` in the kernel's `image`; `path` names the result in messages.
+///
+/// # Errors
+/// Where no branch lies in `image`, above all since it is of another build.
+pub fn aggregate(
+    path: &Path,
+    text: &KernelText,
+    traces: impl Iterator<Item = TraceCount>,
+    image: &Arc<Image>,
+) -> Result<Aggregated, Error> {
+    let (start, images) = (text.start, std::slice::from_ref(image));
+    let len = kernel_len(&text.name, start.0, text.end.0.saturating_sub(start.0));
+    let file = MappedFile { path: text.name.clone(), build_id: text.build_id.clone(), kernel: true };
+    let map = Change::Map { pid: KERNEL_PID, start, len, pgoff: start.0, file };
+    let timeline = Timeline::build(vec![(0, map)]);
+    let bindings = Bindings::new(timeline.files(), images, Vec::new());
+    let mut sums = Sums::new(&timeline, &bindings, Rules::Auto);
+    sums.add_traces(Spaces::at(&timeline, KERNEL_PID, 0), traces);
+    let counts = sums.finish(Unrecorded::default());
+    if counts.images.is_empty() {
+        return Err(Error::NotOfThisKernel {
+            path: path.to_owned(),
+            branches: counts.ledger.branches.entered,
+            image: names_of(images),
+            cause: cause(text, image),
+        });
+    }
+    Ok(Aggregated { counts, samples: 0, notes: Vec::new(), elsewhere: Vec::new() })
+}
+
+/// Why nothing lies in the image.
+fn cause(text: &KernelText, image: &Image) -> String {
+    let ids = match (&text.build_id, image.build_id()) {
+        (Some(ran), Some(own)) if !own.matches_padded(ran) => {
+            format!("the kernel that ran has build ID {}, the file {own}; ", hex(ran))
+        }
+        _ => String::new(),
+    };
+    ids + "give the vmlinux that was built with the kernel's boot image (--binary)"
+}
