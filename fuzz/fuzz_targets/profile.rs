@@ -16,5 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok(written) = write(&first, format, &WriteOptions::default()) else { continue };
         let again = read(&written).expect("what we wrote is readable");
         assert_eq!(first.functions.len(), again.functions.len());
+        if format != Format::Binary {
+            assert_eq!(first.provenance, again.provenance);
+        }
     }
 });

@@ -6,6 +6,7 @@
 //! * [`Functions`] is the symbol table as an address map; [`code`] decodes instructions; [`blocks`] reads the basic
 //!   block address map that clang writes for Propeller.
 //! * [`probes`] reads where the numbered blocks of `-fpseudo-probe-for-profiling` ended up.
+//! * [`Image::compilers`] names the compilers that made it.
 //! * [`debug_files`] finds the file that holds the debug information; [`debug`] reads it.
 //! * [`module_layout`] says where the kernel puts the executable sections of a module.
 //!
@@ -15,6 +16,7 @@ mod address;
 pub mod blocks;
 mod build_id;
 pub mod code;
+mod compilers;
 pub mod debug;
 pub mod debug_files;
 mod error;

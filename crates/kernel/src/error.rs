@@ -199,6 +199,21 @@ pub enum Error {
         /// How many of a hundred were found.
         per_cent: u32,
     },
+    /// A profile is of a kernel that another compiler made.
+    #[error(
+        "{path}: taken from a kernel compiled by {profile}, and this build compiles with {build}: counts can be of other code \
+         there. Either {next} a kernel of this build and make the profile anew, or use it all the same with --any-compiler"
+    )]
+    ForeignCompiler {
+        /// The profile.
+        path: PathBuf,
+        /// The compiler that it names.
+        profile: String,
+        /// The compiler of the build.
+        build: String,
+        /// What to do first.
+        next: String,
+    },
     /// make cannot take this name.
     #[error("{path}: make cannot take a name with blanks, quotes, `$`, `#` or `\\` in it; build elsewhere")]
     Path {

@@ -7,6 +7,8 @@
 #[path = "../../kernel/tests/trees/mod.rs"]
 mod trees;
 
+use image::Image;
+use image::code::instructions;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -123,6 +125,76 @@ fn a_profile_is_for_the_objects_that_it_speaks_of_and_named_by_its_content() {
     refuses(&make(dir.path(), &["--layout", "nowhere"], &["all"]), &["nowhere_cc_profile.txt"]);
     let whole = make(dir.path(), &["--layout", "kernel_cc_profile.txt"], &["all"]);
     refuses(&whole, &["the begin of the names"]);
+}
+
+/// Makes `NAME.afdo` of a run of `do_fork`, in a library that the compiler makes; false where it is not installed.
+fn profile_of(dir: &Path, compiler: &str, name: &str) -> bool {
+    let library = format!("{name}.so");
+    let words =
+        ["-g1", "-O1", "-fPIC", "-shared", "-nostdlib", "-Wl,--build-id", "-o", &library, "out/fork.c"];
+    match Command::new(compiler).current_dir(dir).args(words).status() {
+        Ok(status) => assert!(status.success(), "{compiler} {words:?}"),
+        Err(error) => {
+            eprintln!("skipped: {compiler}: {error}");
+            return false;
+        }
+    }
+    let image = Image::open(&dir.join(&library)).unwrap();
+    let function = image.functions().iter().find(|function| function.name == "do_fork").unwrap();
+    let last =
+        instructions(&image, function.address).find(|instruction| instruction.kind.is_transfer()).unwrap();
+    std::fs::write(dir.join("run.txt"), format!("F {:x} {:x} 70\n", function.address.0, last.address.0))
+        .unwrap();
+    let profile = format!("{name}.afdo");
+    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
+    planish.args(["profile", "run.txt", "--binary", &library, "-o", &profile]);
+    fine(&planish.current_dir(dir).stdin(Stdio::null()).output().unwrap());
+    true
+}
+
+#[test]
+fn a_profile_of_another_compiler_is_refused_by_the_names_of_both() {
+    let dir = build();
+    configure(dir.path());
+    let run = |profile: &str, more: &[&str]| {
+        make(dir.path(), &[&["--profile", profile, "--format", "json"][..], more].concat(), &["all"])
+    };
+    let fit = |output: &Output| {
+        let found: Value = serde_json::from_str(&fine(output)).unwrap();
+        (found["compiler"]["fit"].as_str().unwrap().to_owned(), text(&output.stderr))
+    };
+    let version = Command::new("clang-22").arg("--version").output().unwrap();
+    let own = text(&version.stdout).lines().next().unwrap().to_owned();
+
+    assert!(profile_of(dir.path(), "clang-22", "clang"));
+    let (word, said) = fit(&run("clang.afdo", &[]));
+    assert!(word == "same" && !said.contains("clang.afdo"), "{word}: {said}");
+    if profile_of(dir.path(), "gcc", "gcc") {
+        refuses(
+            &run("gcc.afdo", &[]),
+            &["gcc.afdo", "GCC: (", &own, "--any-compiler", "make the profile anew"],
+        );
+        refuses(&run("gcc.afdo", &["--dry-run"]), &["GCC: ("]);
+        let (word, said) = fit(&run("gcc.afdo", &["--any-compiler"]));
+        assert!(word == "other" && said.contains("warning") && said.contains("GCC: ("), "{word}: {said}");
+    }
+
+    let of = |release: &str| {
+        let lines = format!("# compiler: {release}\ndo_fork:10:1\n 0: 10\n");
+        std::fs::write(dir.path().join("t.afdo"), lines).unwrap();
+    };
+    of("clang version 21.1.8");
+    refuses(&run("t.afdo", &[]), &["clang version 21.1.8", &own, "--llvm=-21"]);
+    of("clang version 22.0.99");
+    let (word, said) = fit(&run("t.afdo", &[]));
+    assert!(word == "minor" && said.contains("22.0.99") && said.contains("minor release"), "{word}: {said}");
+    assert!(!text(&run("t.afdo", &["--quiet"]).stderr).contains("22.0.99"));
+    of(&own);
+    assert_eq!(fit(&run("t.afdo", &[])).0, "same");
+    std::fs::write(dir.path().join("t.afdo"), "do_fork:10:1\n 0: 10\n").unwrap();
+    let (word, said) = fit(&run("t.afdo", &[]));
+    assert!(word == "unknown" && said.contains("is not known") && said.contains(&own), "{word}: {said}");
+    refuses(&make(dir.path(), &["--any-compiler"], &["all"]), &["--profile"]);
 }
 
 #[test]

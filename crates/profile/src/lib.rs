@@ -13,8 +13,10 @@ pub mod format;
 pub mod matching;
 mod model;
 pub mod operations;
+mod provenance;
 
 pub use context::{Context, Frame};
 pub use error::Error;
 pub use format::{Format, WriteOptions};
 pub use model::{BodySample, FunctionProfile, Location, Name, SampleProfile, name_hash};
+pub use provenance::Provenance;

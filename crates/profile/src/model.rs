@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Context;
+use crate::{Context, Provenance};
 
 /// Name of a function: its linkage name, or only the hash of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -219,6 +219,8 @@ pub struct SampleProfile {
     pub partial: bool,
     /// Every function that the profiled image contained, sampled or not; sorted.
     pub symbol_list: Vec<String>,
+    /// Which programs were counted; empty where the file does not say.
+    pub provenance: Provenance,
 }
 
 impl SampleProfile {

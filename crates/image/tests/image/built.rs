@@ -159,3 +159,32 @@ fn opening_a_file_of_a_gigabyte_reads_only_its_headers() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes were loaded");
 }
+
+#[test]
+fn the_compilers_of_a_program_are_named_and_its_linker_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(file("a.c"), "int a(void) { return 1; }\n").unwrap();
+    std::fs::write(file("b.c"), "int a(void); int b(void) { return a(); }\n").unwrap();
+    let (a, b, program) = (file("a.o"), file("b.o"), file("program"));
+    let compiled = peers::output_of("clang-22", &["-c", "-o", &a, &file("a.c")]).is_some()
+        && peers::output_of("gcc", &["-c", "-o", &b, &file("b.c")]).is_some();
+    let link = ["-nostdlib", "-fuse-ld=lld", "-shared", "-o", &program, &a, &b];
+    if !compiled || peers::output_of("clang-22", &link).is_none() {
+        return;
+    }
+    let compilers =
+        |path: &str| Image::open(Path::new(path)).unwrap().compilers().into_iter().collect::<Vec<_>>();
+    let version = peers::output_of("clang-22", &["--version"]).unwrap();
+    let (clang, gcc) = (compilers(&a), compilers(&b));
+    assert_eq!(clang, [version.lines().next().unwrap()]);
+    assert!(gcc.len() == 1 && gcc[0].starts_with("GCC: ("), "{gcc:?}");
+    let comment = std::fs::read(&program).unwrap();
+    assert!(comment.windows(8).any(|bytes| bytes == b"Linker: "), "lld left no line of its own");
+    let mut both = [clang, gcc].concat();
+    both.sort_unstable();
+    assert_eq!(compilers(&program), both);
+    if peers::output_of("llvm-objcopy-22", &["--remove-section=.comment", &program]).is_some() {
+        assert!(compilers(&program).is_empty());
+    }
+}

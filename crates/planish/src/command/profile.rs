@@ -9,9 +9,9 @@ use crate::output;
 use anyhow::{Context, anyhow, bail};
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
-use image::Image;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
+use image::{Image, ImageKind};
 use profile::SampleProfile;
 use profile::attribute::{AttributeOptions, AttributeReport, attribute, attribute_probes};
 use profile::format::gcov::GcovVersion;
@@ -157,15 +157,16 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         bail!("{}: expected a DWARF package, found no .debug_cu_index in it", package.display());
     }
     let options = AttributeOptions { threads: global.threads(), ..AttributeOptions::default() };
-    let (profile, report) = match recorded.probes(args.probes, args.format, counts, global.quiet)? {
+    let (mut profile, report) = match recorded.probes(args.probes, args.format, counts, global.quiet)? {
         Some(probes) => attribute_probes(&image, &probes, counts, &options)?,
         None => attribute(&image, &DebugInfo::load(&image, &search)?, counts, &options)?,
     };
+    profile.provenance = recorded.provenance;
     write(args, &profile, output)?;
     if !global.quiet {
         aggregate::print_ledger(&found, global);
         warn_of_little(&found, counts, &report, binary);
-        print_report(&report, profile.functions.len(), output, args.format, global);
+        print_report(&report, profile.functions.len(), &image, output, args.format, global);
     }
     Ok(FINE)
 }
@@ -238,6 +239,7 @@ const MOST_OUTSIDE: usize = 10;
 pub fn print_report(
     report: &AttributeReport,
     functions: usize,
+    image: &Image,
     output: &Path,
     format: ProfileFormat,
     global: &Global,
@@ -258,17 +260,20 @@ pub fn print_report(
         }
     }
     if output != Path::new("-") {
+        let file = output.display();
         let next = match format {
-            ProfileFormat::Gcov => "gcc -fauto-profile=",
-            ProfileFormat::Pprof => "pprof -top ",
-            ProfileFormat::Text | ProfileFormat::Binary | ProfileFormat::Extbinary => {
-                if report.from_probes {
-                    "clang -fpseudo-probe-for-profiling -fprofile-sample-use="
-                } else {
-                    "clang -fprofile-sample-use="
-                }
+            ProfileFormat::Gcov => format!("gcc -fauto-profile={file} …"),
+            ProfileFormat::Pprof => format!("pprof -top {file} …"),
+            _ if image.kind() == ImageKind::Kernel => {
+                format!(
+                    "planish kernel build TREE --profile {file}, with --first-round if this kernel had no profile"
+                )
             }
+            _ if report.from_probes => {
+                format!("clang -fpseudo-probe-for-profiling -fprofile-sample-use={file} …")
+            }
+            _ => format!("clang -fprofile-sample-use={file} …"),
         };
-        eprintln!("wrote {}; next: {next}{0} …", output.display());
+        eprintln!("wrote {file}; next: {next}");
     }
 }

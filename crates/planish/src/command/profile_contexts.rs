@@ -51,6 +51,7 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
     if args.contexts == ContextUse::Nested {
         profile = nest_contexts(&profile);
     }
+    profile.provenance = recorded.provenance.clone();
     write(args, &profile, output)?;
     warn_without_chains(&counts, &args.inputs);
     if !global.quiet {
@@ -61,7 +62,7 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         }
         eprintln!("{:>20}: {}", "contexts", in_words(&cold));
         super::aggregate::warn_of_cut(counts.ledger.truncated_bytes);
-        super::profile::print_report(&report, profile.functions.len(), output, args.format, global);
+        super::profile::print_report(&report, profile.functions.len(), image, output, args.format, global);
     }
     Ok(FINE)
 }

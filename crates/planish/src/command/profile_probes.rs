@@ -7,7 +7,7 @@ use counts::ImageCounts;
 use image::Image;
 use image::debug_files::DebugSearch;
 use image::probes::Probes;
-use profile::SampleProfile;
+use profile::{Provenance, SampleProfile};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,18 +29,25 @@ pub struct Binary {
     pub image: Arc<Image>,
     /// The file that has the probes, if any.
     probes: Option<Arc<Image>>,
+    /// What the profile is to say of the binary: its build ID and its compilers.
+    pub provenance: Provenance,
 }
 
 impl Binary {
     /// Looks where symbols and probes are. Only a debug file that the user named can be a wrong one; that is an error.
     pub fn find(image: Image, search: &DebugSearch) -> anyhow::Result<Binary> {
+        let mut provenance = Provenance::of(&image);
         let (own_probes, own_symbols) = (Probes::exist_in(&image), !image.has_only_dynamic_symbols());
         if own_symbols && (own_probes || search.debug_file.is_none()) {
             let image = Arc::new(image);
             let probes = own_probes.then(|| Arc::clone(&image));
-            return Ok(Binary { image, probes });
+            return Ok(Binary { image, probes, provenance });
         }
         let debug = search.find(&image)?.image.map(Arc::new);
+        // Where `.comment` was stripped, the debug file may have it.
+        if let Some(debug) = debug.as_ref().filter(|_| provenance.compilers().len() == 0) {
+            provenance.add(&Provenance::of(debug));
+        }
         let image = match &debug {
             Some(debug) if !own_symbols => image.with_symbols_of(Arc::clone(debug)),
             _ => image,
@@ -48,7 +55,7 @@ impl Binary {
         let image = Arc::new(image);
         let probes =
             if own_probes { Some(Arc::clone(&image)) } else { debug.filter(|d| Probes::exist_in(d)) };
-        Ok(Binary { image, probes })
+        Ok(Binary { image, probes, provenance })
     }
 
     /// The probes, of the binary or of its debug file.

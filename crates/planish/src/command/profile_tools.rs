@@ -202,6 +202,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
         return show_function(&profile, wanted, args);
     }
     let summary = operations::Summary::of(&profile);
+    let provenance = &profile.provenance;
     let hot = operations::hot_functions(&profile);
     let shown = hot.get(..args.top.min(hot.len())).unwrap_or_default();
     if args.format == Format::Json {
@@ -209,6 +210,8 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
             "file": args.input, "format": format.word(), "summary": summary, "partial": profile.partial,
             "pseudo_probes": profile.is_probe_based(), "calling_contexts": profile.context_sensitive,
             "flow_sensitive_discriminators": profile.fs_discriminators, "listed_symbols": profile.symbol_list.len(),
+            "compilers": provenance.compilers().collect::<Vec<_>>(),
+            "build_ids": provenance.build_ids().map(ToString::to_string).collect::<Vec<_>>(),
             "hot_functions": hot.len(), "hottest": shown,
         });
         print_json(&args.output, &value)?;
@@ -222,6 +225,12 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
         if profile.is_probe_based() { "pseudo probes" } else { "lines" },
         if profile.context_sensitive { ", by calling context" } else { "" }
     )?;
+    for release in provenance.compilers() {
+        writeln!(text, "compiler             {release}")?;
+    }
+    for id in provenance.build_ids() {
+        writeln!(text, "build ID             {id}")?;
+    }
     writeln!(text, "functions            {}", summary.functions)?;
     writeln!(text, "counts               {}", summary.counts)?;
     writeln!(text, "sum of counts        {}", summary.total_count)?;

@@ -118,7 +118,8 @@ impl AttributeReport {
             u128::from(self.conflicting_descriptors),
             "functions with two checksums, of which the first was taken",
         );
-        add(self.without_line, "instruction executions without a source line");
+        let of_all = format!("of {} instruction executions without a source line", self.instructions);
+        add(self.without_line, &of_all);
         add(u128::from(self.undecodable_places), "places that hold no instructions");
         add(u128::from(self.initializers), "functions left out because many share their name");
         add(u128::from(self.problems.damaged_units), "units of damaged debug information");
@@ -136,5 +137,20 @@ impl AttributeReport {
     ) -> Result<(), AttributeError> {
         let enough = self.matched.saturating_mul(100) >= self.counted.saturating_mul(u128::from(least_pct));
         if enough { Ok(()) } else { Err(AttributeError::few_matched(image, debug, self)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_without_a_line_are_told_of_how_many() {
+        let report = AttributeReport { without_line: 3, instructions: 40, ..AttributeReport::default() };
+        let lines = report.lines();
+        assert!(
+            lines.iter().any(|line| line == "3 of 40 instruction executions without a source line"),
+            "{lines:?}"
+        );
     }
 }

@@ -14,7 +14,8 @@ pub fn detect(bytes: &[u8]) -> bool {
 }
 
 /// Reads a text profile. Functions and lines that appear twice add up, as in LLVM. A calling context
-/// (`[main:3 @ foo]`) is kept whole as the name of its function.
+/// (`[main:3 @ foo]`) is kept whole as the name of its function. Comments begin with `#`; those that [`write`] makes of
+/// the provenance are read, the others are not kept.
 ///
 /// # Errors
 /// The first line that does not follow the grammar, with its number.
@@ -29,7 +30,12 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
     let mut path: Vec<(usize, Location, Name)> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_end();
-        if line.is_empty() || line.starts_with('#') {
+        if let Some(comment) = line.strip_prefix('#') {
+            // Anybody may comment on a profile, so that what says nothing to us is no error.
+            profile.provenance.take_line(comment.trim_start());
+            continue;
+        }
+        if line.is_empty() {
             continue;
         }
         let fail = |problem| {
@@ -165,10 +171,12 @@ fn read_metadata(line: &str, function: &mut FunctionProfile) -> Result<(), &'sta
     Ok(())
 }
 
-/// Writes a text profile in LLVM's order: functions by total, largest first, then by name. The symbol list
-/// and the flags of the profile have no place in it.
+/// Writes a text profile in LLVM's order: functions by total, largest first, then by name. The provenance
+/// stands before them, in comments, which LLVM's reader leaves aside. The symbol list and the flags of the profile have no
+/// place in it.
 pub fn write(profile: &SampleProfile) -> Vec<u8> {
     let mut out = Vec::new();
+    profile.provenance.lines().for_each(|line| put(&mut out, format_args!("# {line}\n")));
     let probe_based = profile.is_probe_based();
     for function in profile.by_total() {
         match profile.context_sensitive {

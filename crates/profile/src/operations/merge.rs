@@ -13,7 +13,7 @@ pub struct MergeReport {
 /// Merges profiles; a profile of weight `k` counts as if it were given `k` times. Sums stop at the largest
 /// 64-bit number instead of wrapping. Weight 0 leaves a profile out.
 ///
-/// The merged profile has the flags and the symbol list of all inputs together.
+/// The merged profile has the flags, the symbol list and the provenance of all inputs together.
 pub fn merge<'p>(inputs: impl IntoIterator<Item = (&'p SampleProfile, u64)>) -> (SampleProfile, MergeReport) {
     let mut merged = SampleProfile::default();
     let mut report = MergeReport::default();
@@ -34,6 +34,7 @@ pub fn add_profile(into: &mut SampleProfile, from: &SampleProfile, weight: u64, 
     into.symbol_list.extend(from.symbol_list.iter().cloned());
     into.symbol_list.sort_unstable();
     into.symbol_list.dedup();
+    into.provenance.add(&from.provenance);
     for (name, function) in &from.functions {
         add(into.function(name), function, weight, report);
     }

@@ -18,6 +18,8 @@ fn small_files() -> Vec<Vec<u8>> {
     function.checksum = Some(77);
     function.vtables.entry(Location::new(2, 0)).or_default().insert("_ZTV1A".into(), 4);
     profile.symbol_list = vec!["abc".into(), "def".into()];
+    profile.provenance.add_compiler("GCC: (GNU) 12");
+    profile.provenance.add_build_id("ab".parse().expect("a build ID"));
     let mut files = Vec::new();
     let mut of_lines = profile.clone();
     of_lines.function(&first).checksum = None;

@@ -82,3 +82,17 @@ fn a_profile_of_probes_is_not_written_where_its_numbers_would_be_taken_for_lines
         }
     }
 }
+
+#[test]
+fn a_merged_profile_names_the_compilers_of_all_its_inputs_once() {
+    let of = |release: &str| {
+        let mut profile = profile();
+        profile.provenance.add_compiler(release);
+        profile
+    };
+    let (old, new) = (of("clang version 21.1.8"), of("clang version 22.1.8"));
+    assert_eq!(merge([(&old, 2), (&old, 1)]).0.provenance, old.provenance);
+    let both = merge([(&new, 1), (&profile(), 1), (&old, 1)]).0.provenance;
+    assert_eq!(both.compilers().collect::<Vec<_>>(), ["clang version 21.1.8", "clang version 22.1.8"]);
+    assert_eq!(merge([(&new, 1), (&old, 0)]).0.provenance, new.provenance);
+}

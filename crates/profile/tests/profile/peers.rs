@@ -67,6 +67,40 @@ fn llvm_profdata_reads_every_variant_to_the_same_text() {
 }
 
 #[test]
+fn every_llvm_skips_the_provenance_without_a_word() {
+    let plain = format::read(&fixture_bytes(FIXTURES[0])).expect("fixture");
+    let mut profile = plain.clone();
+    profile.provenance.add_compiler("Debian clang version 22.1.8 (1~deb12u1)");
+    profile.provenance.add_build_id("1196848fa8e39e61".parse().expect("a build ID"));
+    let directory = tempfile::tempdir().expect("temporary directory");
+    for tool in
+        (14..=40).map(|release| format!("llvm-profdata-{release}")).chain(["llvm-profdata".to_owned()])
+    {
+        for (form, compress) in [(Format::Text, false), (Format::ExtBinary, false), (Format::ExtBinary, true)]
+        {
+            let options = WriteOptions { compress, ..WriteOptions::default() };
+            for (name, profile) in [("with", &profile), ("without", &plain)] {
+                let bytes = format::write(profile, form, &options).expect("writable");
+                std::fs::write(directory.path().join(name), bytes).expect("written");
+            }
+            let said = |name: &str, out: &str| {
+                let merge = ["merge", "--sample", "--text", "-o", out, name];
+                let output =
+                    std::process::Command::new(&tool).args(merge).current_dir(&directory).output().ok()?;
+                assert!(
+                    output.status.success() && output.stderr.is_empty(),
+                    "{tool}, {name} {form}: {output:?}"
+                );
+                std::fs::read_to_string(directory.path().join(out)).ok()
+            };
+            let Some(theirs) = said("with", "a") else { break };
+            assert_eq!(Some(&theirs), said("without", "b").as_ref(), "{tool}, {form}");
+            assert_eq!(format::read(theirs.as_bytes()).expect("text"), plain, "{tool}, {form}");
+        }
+    }
+}
+
+#[test]
 fn we_read_every_variant_of_llvm_profdata() {
     for name in FIXTURES {
         let plain = format::read(&fixture_bytes(name)).expect(name);

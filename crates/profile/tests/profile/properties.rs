@@ -165,6 +165,48 @@ proptest! {
     }
 }
 
+/// Numbers of sections that LLVM may give, and others, in place of the one that the provenance has.
+const PROVENANCE: [u8; 8] = *b"plan\0\0\0\0";
+
+#[test]
+fn a_section_of_an_unknown_kind_is_skipped_and_a_provenance_that_is_none_is_an_error() {
+    let mut profile = format::text::read(b"main:5:1\n 1: 5\n").expect("text");
+    let plain = format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
+    let without = profile.clone();
+    profile.provenance.add_compiler("clang version 22.1.8");
+    profile.provenance.add_build_id("0123abcd".parse().expect("a build ID"));
+    let bytes = format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
+    assert_eq!(bytes.len(), plain.len() + 32 + "compiler: clang version 22.1.8\nbuild ID: 0123abcd\n".len());
+    let at = bytes.windows(8).position(|window| window == PROVENANCE).expect("the number of the section");
+    for kind in [7, 8, 31, 33, 64, 1 << 32, u64::MAX] {
+        let mut other = bytes.clone();
+        other[at..at + 8].copy_from_slice(&kind.to_le_bytes());
+        assert_eq!(format::read(&other).as_ref(), Ok(&without), "kind {kind}");
+    }
+    let text = bytes.windows(9).position(|window| window == b"compiler:").expect("the text of the section");
+    for (place, byte) in [(0, b'C'), (0, 0xff), (8, b';'), (31, b'B'), (42, b'g')] {
+        let mut broken = bytes.clone();
+        broken[text + place] = byte;
+        let refused = format::read(&broken).expect_err("a line that is none");
+        assert!(refused.to_string().contains("extbinary profile, offset"), "{refused}");
+    }
+}
+
+#[test]
+fn comments_in_text_that_say_nothing_are_no_error() {
+    let text = b"# hello\n#compiler: clang version 22.1.8\n# build ID: xyz\n# compiler:\nmain:5:1\n# compiler: GCC: (a) 12\n 1: 5\n";
+    let profile = format::read(text).expect("text");
+    let compilers: Vec<&str> = profile.provenance.compilers().collect();
+    assert_eq!(
+        (compilers, profile.provenance.build_ids().len()),
+        (vec!["GCC: (a) 12", "clang version 22.1.8"], 0)
+    );
+    assert_eq!(
+        String::from_utf8(format::text::write(&profile)).expect("text"),
+        "# compiler: GCC: (a) 12\n# compiler: clang version 22.1.8\nmain:5:1\n 1: 5\n"
+    );
+}
+
 const MERGED: Features = Features { checksums: false, ..ALL };
 
 #[test]

@@ -3,7 +3,8 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-use profile::{BodySample, FunctionProfile, Location, Name, SampleProfile};
+use image::BuildId;
+use profile::{BodySample, FunctionProfile, Location, Name, Provenance, SampleProfile};
 
 /// Fixtures that llvm-profdata 22 reads.
 pub const FIXTURES: [&str; 3] = [
@@ -21,6 +22,7 @@ pub struct Features {
     pub vtables: bool,
     pub flags: bool,
     pub large_discriminators: bool,
+    pub provenance: bool,
 }
 
 pub const ALL: Features = Features {
@@ -30,6 +32,7 @@ pub const ALL: Features = Features {
     vtables: true,
     flags: true,
     large_discriminators: true,
+    provenance: true,
 };
 
 fn name(hashes: bool) -> BoxedStrategy<Name> {
@@ -80,15 +83,36 @@ fn function(features: Features, depth: u32) -> BoxedStrategy<FunctionProfile> {
         .boxed()
 }
 
+/// Names of compilers with anything in them, also what cannot stand on a line, and build IDs of every length.
+pub fn provenance() -> impl Strategy<Value = Provenance> {
+    let release = prop_oneof![
+        2 => Just("Debian clang version 22.1.8 (1~deb12u1)".to_owned()),
+        2 => any::<String>(),
+        1 => "[ \\t\\r\\n\\x00#:a]{0,8}",
+        1 => " ?(clang version [0-9]{1,3} \\PC?){0,40}",
+    ];
+    (vec(release, 0..3), vec(vec(any::<u8>(), 1..=64), 0..3)).prop_map(|(releases, ids)| {
+        let mut provenance = Provenance::default();
+        for release in releases {
+            provenance.add_compiler(&release);
+        }
+        ids.iter().filter_map(|id| BuildId::from_bytes(id)).for_each(|id| provenance.add_build_id(id));
+        provenance
+    })
+}
+
 /// Arbitrary profiles.
 pub fn profile(features: Features) -> impl Strategy<Value = SampleProfile> {
     let functions = vec((function(features, 3), count()), 1..5);
-    (functions, any::<bool>(), any::<bool>(), btree_map("[a-z]{1,4}", Just(()), 0..4)).prop_map(
-        move |(functions, fs, partial, symbols)| {
+    (functions, any::<bool>(), any::<bool>(), btree_map("[a-z]{1,4}", Just(()), 0..4), provenance()).prop_map(
+        move |(functions, fs, partial, symbols, provenance)| {
             let mut profile = SampleProfile::default();
             for (mut function, head) in functions {
                 function.head = head;
                 profile.functions.insert(function.name.clone(), function);
+            }
+            if features.provenance {
+                profile.provenance = provenance;
             }
             if features.flags {
                 profile.fs_discriminators = fs;

@@ -1,5 +1,6 @@
 //! `planish kernel build`: run make with a profile or a layout, for the objects that it speaks of.
 
+use super::sample_profile::{self, Compared};
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use crate::progress;
@@ -41,6 +42,9 @@ pub struct Args {
     /// The sample profile
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Use the profile though another compiler, or another major release, made the kernel that it was taken from
+    #[arg(long, requires = "profile")]
+    any_compiler: bool,
     /// The profile was recorded on a kernel built without one: its flow-sensitive discriminators are not used
     #[arg(long, requires = "profile")]
     first_round: bool,
@@ -129,6 +133,20 @@ impl MakeArgs {
         }
     }
 
+    /// The command that make compiles C with; `more` are words after those of [`MakeArgs::words`], which count first.
+    pub fn compiler(&self, more: &[String]) -> anyhow::Result<String> {
+        let given = |name: &str| more.iter().rev().find_map(|word| word.strip_prefix(name));
+        if let Some(cc) = given("CC=").or(self.cc.as_deref()) {
+            return Ok(cc.to_owned());
+        }
+        let release = given("LLVM=").map_or_else(|| self.release(), |release| Ok(release.to_owned()))?;
+        Ok(match release.as_str() {
+            directory if directory.ends_with('/') => format!("{directory}clang"),
+            suffix if suffix.starts_with('-') => format!("clang{suffix}"),
+            _ => "clang".to_owned(),
+        })
+    }
+
     /// The number of jobs.
     pub fn jobs(&self) -> usize {
         let all = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
@@ -178,7 +196,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let request = if known { request } else { Request { whole: true, ..request } };
-    let variables = variables(build, &request)?;
+    let (variables, compared) = variables(build, &request, args, global)?;
     words.extend(variables.words.iter().cloned());
     if args.targets.is_empty() {
         words.extend(["bzImage", "vmlinux"].map(str::to_owned));
@@ -196,7 +214,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     std::fs::create_dir_all(build.join(make::DIRECTORY)).with_context(|| build.display().to_string())?;
     let made = run_make(&words, &command, &log, global)?;
     match args.format {
-        Format::Json => output::print(&format!("{:#}\n", object(&command, &variables, &made, &log)))?,
+        Format::Json => {
+            output::print(&format!("{:#}\n", object(&command, &variables, compared.as_ref(), &made, &log)))?
+        }
         Format::Text if !global.quiet => eprint!("{}", text(&variables, &made, &log)),
         Format::Text => {}
     }
@@ -239,9 +259,14 @@ fn configuration(tree: &Path, build: &Path, lays_out: bool) -> anyhow::Result<Co
     Ok(config)
 }
 
-fn variables(build: &Path, request: &Request) -> anyhow::Result<Variables> {
+fn variables(
+    build: &Path,
+    request: &Request,
+    args: &Args,
+    global: &Global,
+) -> anyhow::Result<(Variables, Option<Compared>)> {
     if request.profile.is_none() && request.layout.is_none() {
-        return Ok(Variables::default());
+        return Ok((Variables::default(), None));
     }
     let layout = request.layout.as_ref().map(|prefix| {
         let mut name = prefix.as_os_str().to_owned();
@@ -257,26 +282,16 @@ fn variables(build: &Path, request: &Request) -> anyhow::Result<Variables> {
     let functions: FunctionsOfObjects = functions_of_objects(build).context(
         "the objects with samples are looked for in a finished build; build once without a profile",
     )?;
-    let samples = match &request.profile {
-        Some(path) => samples(path)?,
-        None => BTreeMap::new(),
+    let Some(path) = &request.profile else {
+        return Ok((make::variables(build, request, &functions, &BTreeMap::new())?, None));
     };
-    Ok(make::variables(build, request, &functions, &samples)?)
-}
-
-/// Samples of a profile by function.
-fn samples(path: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
-    let name = || path.display().to_string();
-    let bytes = std::fs::read(path).with_context(name)?;
-    let profile = profile::format::read(&bytes).with_context(name)?;
-    if profile.has_hashes() {
-        bail!(
-            "{}: it has hashes in place of names, so its functions cannot be found; write it without --md5",
-            name()
-        );
-    }
-    let of = |f: &profile::FunctionProfile| Some((f.name.as_text()?.to_owned(), f.total));
-    Ok(profile.by_total().into_iter().filter_map(of).collect())
+    let profile = sample_profile::read(path)?;
+    // Before anything is written.
+    let cc = args.make.compiler(&args.targets)?;
+    let compared = sample_profile::compare(path, &profile.provenance, &cc, args.any_compiler, global)?;
+    let samples = sample_profile::samples(&profile);
+    let variables = make::variables(build, request, &functions, &samples)?;
+    Ok((variables, Some(compared)))
 }
 
 /// What make did.
@@ -333,7 +348,13 @@ fn run_make(words: &[String], command: &str, log: &Path, global: &Global) -> any
     Ok(made)
 }
 
-fn object(command: &str, variables: &Variables, made: &Made, log: &Path) -> Value {
+fn object(
+    command: &str,
+    variables: &Variables,
+    compared: Option<&Compared>,
+    made: &Made,
+    log: &Path,
+) -> Value {
     let chosen = |chosen: &Option<Chosen>| {
         chosen.as_ref().map(|chosen| {
             json!({
@@ -351,6 +372,7 @@ fn object(command: &str, variables: &Variables, made: &Made, log: &Path) -> Valu
         "command": command,
         "profiled": chosen(&variables.profiled),
         "laid_out": chosen(&variables.laid_out),
+        "compiler": compared.map(Compared::object),
         "compiled": made.compiled,
         "warnings": made.warnings,
         "seconds": made.seconds,

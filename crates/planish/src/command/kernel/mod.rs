@@ -11,6 +11,7 @@ mod plan;
 mod prepare;
 mod record;
 mod record_counts;
+mod sample_profile;
 mod time;
 mod workload;
 

@@ -15,7 +15,7 @@ use super::percent::percent;
 use crate::cli::{FINE, Format, Global};
 use crate::output::{self, error_style, print};
 use anyhow::bail;
-use image::Image;
+use image::{Image, ImageKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -162,10 +162,17 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             eprint!("{}", report::layout::summary(&summary, screen));
             if args.emit.contains(&Emit::Propeller) {
                 let prefix = prefix.display();
-                eprintln!(
-                    "next: clang -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
-                     -Wl,--symbol-ordering-file={prefix}_ld_profile.txt -Wl,--no-warn-symbol-ordering"
-                );
+                if plan.image.kind() == ImageKind::Kernel {
+                    eprintln!(
+                        "next: planish kernel build TREE --profile FILE --layout {prefix}, FILE being what this kernel \
+                         was built with"
+                    );
+                } else {
+                    eprintln!(
+                        "next: clang -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
+                         -Wl,--symbol-ordering-file={prefix}_ld_profile.txt -Wl,--no-warn-symbol-ordering"
+                    );
+                }
             }
         }
         Format::Text => {}

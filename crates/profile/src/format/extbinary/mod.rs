@@ -27,6 +27,9 @@ mod section {
     pub const METADATA: u64 = 5;
     pub const CONTEXTS: u64 = 6;
     pub const FUNCTIONS: u64 = 32;
+    /// Ours: the bytes `plan`, far from the numbers that LLVM gives. Its reader skips sections of kinds that it does
+    /// not know (`SampleProfileReaderExtBinary::readCustomSection`, since LLVM 11).
+    pub const PROVENANCE: u64 = 0x6e61_6c70;
 }
 
 mod flag {
@@ -95,6 +98,7 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
                 let own = contexts.as_deref().unwrap_or(&names);
                 read_metadata_section(&mut reader, &mut profile, section.flags, own, contexts.is_some())?;
             }
+            section::PROVENANCE => read_provenance(&mut reader, &mut profile)?,
             // The offset table is an index into the functions, which are all read; sections of kinds that
             // LLVM adds later speak about things this model does not hold.
             _ => {}
@@ -208,6 +212,18 @@ fn read_symbols(reader: &mut Reader<'_>, profile: &mut SampleProfile) -> Result<
     profile.symbol_list.sort_unstable();
     profile.symbol_list.dedup();
     Ok(())
+}
+
+/// The section holds the lines of the provenance as text, each with a line feed.
+fn read_provenance(reader: &mut Reader<'_>, profile: &mut SampleProfile) -> Result<(), Error> {
+    let text = reader.text(reader.remaining() as u64)?;
+    match text.lines().find(|line| !profile.provenance.take_line(line)) {
+        None => Ok(()),
+        Some(line) => {
+            let line: String = line.chars().take(80).collect();
+            Err(reader.error(format!("a provenance with the line `{}`", line.escape_debug())))
+        }
+    }
 }
 
 fn read_metadata_section(

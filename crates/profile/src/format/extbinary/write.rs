@@ -33,8 +33,9 @@ impl Contents {
     }
 }
 
-/// Writes an extensible binary profile, byte for byte as llvm-profdata does where it compresses nothing.
-/// When some names are only known as hashes, all are written as hashes.
+/// Writes an extensible binary profile, byte for byte as llvm-profdata does where it compresses nothing, but for a
+/// section with the provenance behind all others, where there is one. When some names are only known as hashes, all
+/// are written as hashes.
 ///
 /// # Errors
 /// Where compression fails.
@@ -84,7 +85,7 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
         any(holds.checksums, flag::METADATA_PROBES) | any(holds.attributes, flag::METADATA_ATTRIBUTES);
     // In the order of the bytes; the table in front has the offsets before the functions, so that a reader
     // that loads single functions needs one pass.
-    let bodies = [
+    let mut bodies = vec![
         (section::SUMMARY, summary_flags, summary),
         (section::NAMES, name_flags, name_table),
         (section::CONTEXTS, 0, contexts.as_ref().map_or_else(|| vec![0], |contexts| contexts.table(&index))),
@@ -93,6 +94,10 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
         (section::OFFSETS, any(contexts.is_some(), flag::OFFSETS_ORDERED), offsets),
         (section::METADATA, metadata_flags, metadata),
     ];
+    if !profile.provenance.is_empty() {
+        let text: String = profile.provenance.lines().map(|line| line + "\n").collect();
+        bodies.push((section::PROVENANCE, 0, text.into_bytes()));
+    }
     assemble(bodies, options.compress)
 }
 
@@ -187,8 +192,8 @@ fn put_metadata(
     }
 }
 
-fn assemble(bodies: [(u64, u64, Vec<u8>); 7], compress: bool) -> Result<Vec<u8>, Error> {
-    const TABLE_ORDER: [u64; 7] = [
+fn assemble(bodies: Vec<(u64, u64, Vec<u8>)>, compress: bool) -> Result<Vec<u8>, Error> {
+    const TABLE_ORDER: [u64; 8] = [
         section::SUMMARY,
         section::NAMES,
         section::CONTEXTS,
@@ -196,6 +201,7 @@ fn assemble(bodies: [(u64, u64, Vec<u8>); 7], compress: bool) -> Result<Vec<u8>,
         section::FUNCTIONS,
         section::SYMBOLS,
         section::METADATA,
+        section::PROVENANCE,
     ];
     let mut out = Vec::new();
     put_uleb(&mut out, MAGIC);
