@@ -11,7 +11,7 @@ use counts::traces::{Trace, TraceCount};
 use counts::{Counts, ImageCounts, artefact};
 use image::{Image, ImageAddr};
 use record::kernel::{MAP_NAME, Options, count, record};
-use record::machine::Guest;
+use record::machine::{Execution, Guest};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -47,8 +47,14 @@ fn machine(dir: &Path) -> Option<(Guest, Arc<Image>)> {
     let kernel = link(dir, "kernel", &["-m32", "-Wl,--build-id=none"])?;
     // The machine prints this build ID.
     let image = link(dir, "vmlinux", &["-m64", "-DIMAGE", "-Wl,--build-id=0x01020304"])?;
-    let guest =
-        Guest { kernel, initrd: None, memory_mib: 64, cpus: 1, append: String::new(), deterministic: true };
+    let guest = Guest {
+        kernel,
+        initrd: None,
+        memory_mib: 64,
+        cpus: 1,
+        append: String::new(),
+        execution: Execution::Deterministic,
+    };
     Some((guest, Arc::new(Image::open(&image).unwrap())))
 }
 

@@ -7,7 +7,7 @@ mod support;
 use perfdata::{Input, OrderOptions, Record};
 use record::Error;
 use record::kernel::{Options, Recorded, record};
-use record::machine::{Failure, Guest, Statement, Timing};
+use record::machine::{Execution, Failure, Guest, Statement, Timing};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -168,7 +168,14 @@ fn a_real_kernels_counts_are_those_of_a_recording_of_each_single_branch() {
         return;
     };
     let append = "PLANISH_SECTIONS=fork_wait,tcp_rr,signal PLANISH_ROUNDS=1".to_owned();
-    let guest = Guest { kernel, initrd: Some(initrd), memory_mib: 512, cpus: 1, append, execution: Execution::Deterministic };
+    let guest = Guest {
+        kernel,
+        initrd: Some(initrd),
+        memory_mib: 512,
+        cpus: 1,
+        append,
+        execution: Execution::Deterministic,
+    };
     let taken = agrees(&guest, &Options { sections: Some(1..=99), ..options() });
     assert!(taken > 10_000, "{taken}");
 }

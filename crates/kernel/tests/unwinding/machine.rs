@@ -2,7 +2,7 @@
 
 use super::stub::Stub;
 use kernel::workload;
-use record::machine::Guest;
+use record::machine::{Execution, Guest};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Machine {
             memory_mib: 512,
             cpus,
             append: settings.to_owned(),
-            deterministic,
+            execution: if deterministic { Execution::Deterministic } else { Execution::Emulated },
         };
         let mut argv = guest.argv();
         let chardev = format!("socket,id=gdb,path={},server=on,wait=off", socket.display());

@@ -197,6 +197,7 @@ const PLAIN: Features = Features {
     vtables: true,
     flags: true,
     large_discriminators: true,
+    provenance: false,
 };
 
 proptest! {

@@ -33,7 +33,14 @@ pub fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile(dir, "machine.S", &[&flags, defines].concat())?;
-    Some(Guest { kernel, initrd: None, memory_mib: 64, cpus: 1, append: String::new(), execution: Execution::Deterministic })
+    Some(Guest {
+        kernel,
+        initrd: None,
+        memory_mib: 64,
+        cpus: 1,
+        append: String::new(),
+        execution: Execution::Deterministic,
+    })
 }
 
 /// Notes that a test could not run.
