@@ -103,8 +103,10 @@ fn script(recording: &Path) -> String {
     text
 }
 
+/// A profile as text, without the comments that say which program was counted.
 fn read(directory: &Path, name: &str) -> String {
-    std::fs::read_to_string(directory.join(name)).unwrap()
+    let text = std::fs::read_to_string(directory.join(name)).unwrap();
+    text.lines().filter(|line| !line.starts_with("# ")).map(|line| format!("{line}\n")).collect()
 }
 
 fn make(directory: &Path, input: &str, output: &str, more: &[&str]) -> String {

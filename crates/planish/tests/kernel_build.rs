@@ -131,7 +131,7 @@ fn a_profile_is_for_the_objects_that_it_speaks_of_and_named_by_its_content() {
 fn profile_of(dir: &Path, compiler: &str, name: &str) -> bool {
     let library = format!("{name}.so");
     let words =
-        ["-g1", "-O1", "-fPIC", "-shared", "-nostdlib", "-Wl,--build-id", "-o", &library, "out/fork.c"];
+        ["-g", "-O1", "-fPIC", "-shared", "-nostdlib", "-Wl,--build-id", "-o", &library, "out/fork.c"];
     match Command::new(compiler).current_dir(dir).args(words).status() {
         Ok(status) => assert!(status.success(), "{compiler} {words:?}"),
         Err(error) => {

@@ -30,15 +30,19 @@ fn prepare(directory: &Path, compiler: &str, name: &str) -> bool {
 
 /// The same with more source and more flags.
 fn build(directory: &Path, compiler: &str, name: &str, source: &str, flags: &[&str]) -> bool {
-    let text = format!("int work(int n)\n{{\n\treturn n * 3;\n}}\n{source}");
+    let text = format!(
+        "int work(int n)\n{{\n\tstatic volatile int many;\n\tif (n > 3)\n\t\tmany = n;\n\treturn n * 3;\n}}\n{source}"
+    );
     std::fs::write(directory.join("c.c"), text).unwrap();
-    let words = ["-O1", "-g1", "-fPIC", "-shared", "-nostdlib", "-Wl,--build-id", "-o", name, "c.c"];
+    let words = ["-O1", "-g", "-fPIC", "-shared", "-nostdlib", "-Wl,--build-id", "-o", name, "c.c"];
     let words = [&words[..], flags].concat();
     let Some(built) = run(directory, compiler, &words) else { return false };
     assert!(built.status.success(), "{compiler}: {}", String::from_utf8_lossy(&built.stderr));
     let image = Image::open(&directory.join(name)).unwrap();
     let first = image.functions().iter().find(|function| function.name == "work").unwrap().address;
-    let last = instructions(&image, first).find(|instruction| instruction.kind.is_transfer()).unwrap();
+    // From its jump on to its return: nothing is laid out where only one block ran.
+    let mut transfers = instructions(&image, first).filter(|instruction| instruction.kind.is_transfer());
+    let last = transfers.nth(1).unwrap();
     let line = format!("F {:x} {:x} 500\n", first.0, last.address.0);
     std::fs::write(directory.join(format!("{name}.txt")), line).unwrap();
     true
