@@ -59,7 +59,7 @@ impl<'t> Bindings<'t> {
     fn recorded_id<'f>(&'f self, file: &'f MappedFile) -> Option<&'f [u8]> {
         file.build_id
             .as_deref()
-            .or_else(|| self.listed.iter().find(|(path, _)| *path == file.path).map(|(_, id)| id.as_slice()))
+            .or_else(|| self.listed.iter().find(|(path, _)| is_listed_as(file, path)).map(|(_, id)| id.as_slice()))
             .filter(|id| id.iter().any(|&b| b != 0))
     }
 
@@ -105,6 +105,13 @@ impl<'t> Bindings<'t> {
             _ => bound(file, Arc::new(image)),
         }
     }
+}
+
+/// Whether the list of build IDs means this file by `path`. The mapping of a kernel has the symbol at its begin behind the
+/// name, `[kernel.kallsyms]_text`, where the list has the name alone.
+fn is_listed_as(file: &MappedFile, path: &str) -> bool {
+    let rest = file.path.strip_prefix(path);
+    rest == Some("") || (file.kernel && !path.is_empty() && matches!(rest, Some("_text" | "_stext")))
 }
 
 /// An image with what it takes to find addresses of one mapped file in it.
@@ -205,4 +212,21 @@ fn is_file_name(path: &str) -> bool {
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_listed_without_the_symbol_that_its_mapping_names() {
+        let file = |path: &str, kernel| MappedFile { path: path.to_owned(), build_id: None, kernel };
+        for begin in ["_text", "_stext", ""] {
+            let kernel = file(&format!("[kernel.kallsyms]{begin}"), true);
+            assert!(is_listed_as(&kernel, "[kernel.kallsyms]"), "{begin}");
+            assert!(!is_listed_as(&kernel, "[kernel") && !is_listed_as(&kernel, ""), "{begin}");
+        }
+        assert!(!is_listed_as(&file("/bin/a_text", false), "/bin/a"));
+        assert!(is_listed_as(&file("/bin/a", false), "/bin/a"));
+    }
 }
