@@ -6,10 +6,11 @@
 
 use crate::binding::{Binding, Bindings};
 use crate::error::Error;
-use crate::ledger::{Ledger, Reason};
+use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::model::Counts;
 use crate::resolve::Rules;
 use crate::sideband::read_sideband;
+use crate::spe;
 use crate::straight_line::Unrecorded;
 use crate::timeline::Timeline;
 use crate::workers::{Shared, count_samples};
@@ -67,7 +68,9 @@ pub fn aggregate(
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = clock_of(input);
     let sideband = read_sideband(input, options, clock).map_err(fault)?;
-    if sideband.samples == 0 {
+    let traced =
+        sideband.aux.tracers.contains(&perfdata::tracer::ARM_SPE) && !sideband.aux.buffers.is_empty();
+    if sideband.samples == 0 && !traced {
         let whole = input.wholeness();
         if whole.present_data_bytes < whole.promised_data_bytes {
             return Err(Error::CutShort {
@@ -76,13 +79,28 @@ pub fn aggregate(
                 present_bytes: whole.present_data_bytes,
             });
         }
-        return Err(Error::NoSamples { path: path.to_owned() });
+        let path = path.to_owned();
+        return Err(match sideband.aux.others() {
+            Some(tracer) => Error::OtherTracer { path, bytes: sideband.aux.bytes(), tracer },
+            None => Error::NoSamples { path },
+        });
     }
+    let other_tracers = sideband.aux.note_others(path);
     let timeline = Timeline::build(sideband.changes);
     let bindings = Bindings::new(timeline.files(), images, listed_build_ids(input, &sideband.build_ids));
     let shared =
         Shared { input, timeline: &timeline, bindings: &bindings, options, clock, bases: &sideband.bases };
     let mut sums = count_samples(&shared, progress).map_err(fault)?;
+    if traced {
+        let owners = spe::Owners::new(sideband.aux, clock);
+        sums.merge(spe::count_records(&shared, &owners, progress).map_err(fault)?);
+    }
+    let traced = sums.ledger.spe.clone();
+    let samples = sideband.samples.saturating_add(traced.records);
+    if samples == 0 {
+        let SpeLedger { bytes, incomplete, damaged, .. } = traced;
+        return Err(Error::NoTrace { path: path.to_owned(), bytes, incomplete, damaged });
+    }
     sums.ledger.lost = sideband.lost_records.max(sideband.lost_samples);
     sums.ledger.unknown_records = sideband.unknown;
     sums.ledger.truncated_bytes = sideband.truncated_bytes;
@@ -98,7 +116,7 @@ pub fn aggregate(
     if counts.images.is_empty() {
         return Err(Error::NothingMatches {
             path: path.to_owned(),
-            samples: sideband.samples,
+            samples,
             images: names_of(images),
             cause: cause(&counts.ledger, &notes, &elsewhere, options.pid.map(|pid| (pid, others)))
                 + &damage(&counts.ledger),
@@ -106,7 +124,9 @@ pub fn aggregate(
     }
     notes.extend(several_events(input));
     notes.extend(not_whole(path, input));
-    Ok(Aggregated { counts, samples: sideband.samples, notes, elsewhere })
+    notes.extend(spe::notes(path, &traced));
+    notes.extend(other_tracers);
+    Ok(Aggregated { counts, samples, notes, elsewhere })
 }
 
 /// What the recording's header promises and its file does not hold, or the other way round.

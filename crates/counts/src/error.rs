@@ -22,6 +22,34 @@ pub enum Error {
         /// The recording.
         path: PathBuf,
     },
+    /// The recording has AUX data that is not decoded here, and nothing else.
+    #[error(
+        "{path}: no samples in it, but {bytes} bytes of AUX data of {tracer}, which planish does not decode; for Intel PT, \
+         perf inject --itrace=i100usl --strip makes samples with branch stacks of it"
+    )]
+    OtherTracer {
+        /// The recording.
+        path: PathBuf,
+        /// Bytes of AUX data.
+        bytes: u64,
+        /// Who made it.
+        tracer: String,
+    },
+    /// The AUX data of Arm SPE holds no record.
+    #[error(
+        "{path}: {bytes} bytes of Arm SPE data without a record ({incomplete} incomplete, {damaged} damaged places); \
+         record again: perf record -e arm_spe_0/branch_filter=1,ts_enable=1,min_latency=0/u -- COMMAND"
+    )]
+    NoTrace {
+        /// The recording.
+        path: PathBuf,
+        /// Bytes of AUX data read.
+        bytes: u64,
+        /// Records that were broken off.
+        incomplete: u64,
+        /// Places where the bytes are no packet.
+        damaged: u64,
+    },
     /// The recording is cut before its first sample.
     #[error(
         "{path}: the recording is cut: its header promises {promised_bytes} bytes of data, {present_bytes} are there, \

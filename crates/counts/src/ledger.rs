@@ -35,6 +35,8 @@ pub enum Reason {
     CrossesTransfer,
     /// Decoding from the start of the range does not meet its end: the code recorded is not the image's code.
     NotOnInstruction,
+    /// Neither the trace nor the records around it tell which process ran (AUX data).
+    NoProcess,
     /// The record did not have the shape that its event's attributes promise.
     Malformed,
 }
@@ -124,6 +126,74 @@ pub struct Ledger {
     pub surplus_bytes: u64,
     /// Times that records could not be put into time order within the bounded window.
     pub out_of_order: u64,
+    /// What the AUX data of Arm SPE held.
+    #[serde(default, skip_serializing_if = "SpeLedger::is_empty")]
+    pub spe: SpeLedger,
+}
+
+/// What the AUX data of Arm's Statistical Profiling Extension held. Its records are samples, branches and ranges in the
+/// books of [`Ledger`]; here stands what they were made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SpeLedger {
+    /// Buffers (AUXTRACE records).
+    pub buffers: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Records with the address of an instruction.
+    pub records: u64,
+    /// Of which taken branches.
+    pub taken: u64,
+    /// Of which branches that were not taken, or whose record does not say enough.
+    pub not_taken: u64,
+    /// Of which other operations.
+    pub other_operations: u64,
+    /// Of the taken ones, those with the target of the branch before, which gives a range.
+    pub with_previous_target: u64,
+    /// Ranges that were not recorded: from the target of a branch to the next instruction that can transfer control.
+    pub inferred_ranges: u64,
+    /// Records without an address, or that were broken off.
+    pub incomplete: u64,
+    /// Places where the bytes are no packet.
+    pub damaged: u64,
+    /// Where the first of them lies in the file, in bytes.
+    pub first_damage: Option<u64>,
+    /// AUX records that say that the buffer was full.
+    pub truncated: u64,
+    /// AUX records that say that data is missing in between.
+    pub partial: u64,
+    /// AUX records that say that operations were picked faster than they could be written down.
+    pub collided: u64,
+}
+
+impl SpeLedger {
+    /// Whether there was no AUX data of Arm SPE.
+    pub fn is_empty(&self) -> bool {
+        *self == SpeLedger::default()
+    }
+
+    /// Adds another one.
+    pub fn add(&mut self, other: &SpeLedger) {
+        let sums = [
+            (&mut self.buffers, other.buffers),
+            (&mut self.bytes, other.bytes),
+            (&mut self.records, other.records),
+            (&mut self.taken, other.taken),
+            (&mut self.not_taken, other.not_taken),
+            (&mut self.other_operations, other.other_operations),
+            (&mut self.with_previous_target, other.with_previous_target),
+            (&mut self.inferred_ranges, other.inferred_ranges),
+            (&mut self.incomplete, other.incomplete),
+            (&mut self.damaged, other.damaged),
+            (&mut self.truncated, other.truncated),
+            (&mut self.partial, other.partial),
+            (&mut self.collided, other.collided),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+        self.first_damage = self.first_damage.into_iter().chain(other.first_damage).min();
+    }
 }
 
 impl Ledger {
@@ -139,6 +209,7 @@ impl Ledger {
         self.missing_sections = self.missing_sections.saturating_add(other.missing_sections);
         self.surplus_bytes = self.surplus_bytes.saturating_add(other.surplus_bytes);
         self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
+        self.spe.add(&other.spe);
     }
 
     /// Whether all books balance.

@@ -20,6 +20,7 @@ pub mod preaggregated;
 pub mod resolve;
 pub mod script;
 mod sideband;
+mod spe;
 pub mod straight_line;
 mod streams;
 pub mod text;
@@ -28,6 +29,6 @@ pub mod traces;
 mod workers;
 
 pub use error::Error;
-pub use ledger::{Book, Ledger, Reason};
+pub use ledger::{Book, Ledger, Reason, SpeLedger};
 pub use merge::merge;
 pub use model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 mod paths;
 mod ranges;
+mod single_branches;
 
 /// How doubled and impossible entries are told from real ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

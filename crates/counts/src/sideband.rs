@@ -1,6 +1,7 @@
 //! The first pass over a recording: everything that is not a sample.
 
 use crate::aggregate::{Clock, Options};
+use crate::spe::AuxSideband;
 use crate::streams::each_stream;
 use crate::timeline::{Change, KERNEL_PID, MappedFile};
 use perfdata::{CpuMode, Input, Record, raw_records};
@@ -18,6 +19,7 @@ pub(crate) struct Sideband {
     pub truncated_bytes: u64,
     /// Bytes of records, uncompressed, before each stream: where its positions begin.
     pub bases: Vec<u64>,
+    pub aux: AuxSideband,
 }
 
 /// Reads all records but samples, the streams of a directory in parallel.
@@ -36,6 +38,7 @@ pub(crate) fn read_sideband(
         part.changes.iter_mut().for_each(|(time, _)| *time = time.saturating_add(shift));
         all.changes.append(&mut part.changes);
         all.build_ids.append(&mut part.build_ids);
+        all.aux.append(part.aux, shift);
         all.samples += part.samples;
         all.lost_records = all.lost_records.saturating_add(part.lost_records);
         all.lost_samples = all.lost_samples.saturating_add(part.lost_samples);
@@ -68,6 +71,9 @@ fn read_stream(input: &Input, stream: usize, clock: Clock) -> Result<(Sideband, 
                 Clock::Position => position + raw.offset.wrapping_sub(chunk.offset),
             };
             note_record(&mut out, time, &record);
+            // The header's 8 bytes, the body, and then the payload, where there is one.
+            let payload = raw.offset.saturating_add(8 + raw.body.len() as u64);
+            out.aux.note(time, &record, &id, (chunk.stream, payload));
         }
         position += chunk.bytes.len() as u64;
         chunks.recycle(chunk.bytes);

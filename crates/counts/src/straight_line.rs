@@ -36,6 +36,15 @@ impl Unrecorded {
 /// Longest range in bytes that is decoded; straight-line code beyond it does not occur.
 pub const LONGEST_BYTES: u64 = 1 << 20;
 
+/// The first instruction at or behind `first` that can transfer control; `None` where decoding meets none.
+pub fn next_transfer(image: &Image, first: ImageAddr) -> Option<ImageAddr> {
+    let near = |address: ImageAddr| address.0.wrapping_sub(first.0) <= LONGEST_BYTES;
+    instructions(image, first)
+        .take_while(|instruction| near(instruction.address) && instruction.kind != InstructionKind::Invalid)
+        .find(|instruction| instruction.kind != InstructionKind::Other)
+        .map(|instruction| instruction.address)
+}
+
 /// Checks the ranges `first..=last` for each of `lasts`, which must be sorted; one verdict each.
 pub fn check(
     image: &Image,

@@ -16,7 +16,7 @@ use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};
 use rustc_hash::FxHashMap;
 
 /// Worker tables are translated and emptied when they hold more slots than this, so that memory stays bounded.
-const MOST_SLOTS: usize = 1 << 20;
+pub(crate) const MOST_SLOTS: usize = 1 << 20;
 
 /// What all workers see.
 pub(crate) struct Shared<'t> {
@@ -110,7 +110,7 @@ impl Tables {
 }
 
 /// Which address space a table belongs to: process, its version, the kernel's version.
-type SpaceKey = (i32, u32, u32);
+pub(crate) type SpaceKey = (i32, u32, u32);
 
 struct Worker<'s, 't> {
     shared: &'s Shared<'t>,

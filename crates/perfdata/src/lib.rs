@@ -9,6 +9,7 @@
 //! `include/uapi/linux/perf_event.h`; record layouts cite those two by name.
 
 mod attr;
+mod aux_data;
 mod branch;
 mod bytes;
 mod chunks;
@@ -25,6 +26,7 @@ mod ordered;
 mod prelude;
 mod record;
 mod sample;
+pub mod spe;
 mod stats;
 mod sys;
 mod table;
@@ -33,6 +35,7 @@ mod walk;
 pub mod write;
 
 pub use attr::{EventAttr, attr_flag, branch_sample, read_format, sample_type};
+pub use aux_data::{AuxData, aux_flag, tracer};
 pub use branch::{BranchEntry, BranchFlags, BranchIter, BranchStack, Spec};
 pub use bytes::{Endian, RuntimeAddr, Words, WordsIter};
 pub use chunks::{Chunk, Chunks};

@@ -94,6 +94,9 @@ pub enum UserRecord<'a> {
         mult: u64,
         /// Offset.
         zero: u64,
+        /// Where the counter has fewer than 64 bits (Linux 5.8): a value that it had, and the mask of its bits; of times
+        /// that lie less than a turn of the counter from there only these bits count.
+        short: Option<(u64, u64)>,
     },
     /// A feature section (pipe form).
     Feature {
@@ -155,6 +158,7 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>, endian: Endian) -> Result<Record<'a
             shift: c.u64("time_shift")?,
             mult: c.u64("time_mult")?,
             zero: c.u64("time_zero")?,
+            short: short_counter(c),
         },
         kind::HEADER_FEATURE => UserRecord::Feature { feature: c.u64("feat_id")?, bytes: c.rest() },
         kind::STAT_CONFIG
@@ -168,6 +172,13 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>, endian: Endian) -> Result<Record<'a
         other => return Ok(Record::Unknown { kind: other, body: raw.body }),
     };
     Ok(Record::User(record))
+}
+
+/// time_cycles, time_mask, cap_user_time_zero and cap_user_time_short of newer TIME_CONV records.
+fn short_counter(c: &mut Cursor<'_>) -> Option<(u64, u64)> {
+    let (cycles, mask) = (c.u64("time_cycles").ok()?, c.u64("time_mask").ok()?);
+    let (_, is_short) = (c.u8("cap_user_time_zero").ok()?, c.u8("cap_user_time_short").ok()?);
+    (is_short != 0).then_some((cycles, mask))
 }
 
 /// The attribute of a HEADER_ATTR record, and the ids after it.

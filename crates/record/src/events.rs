@@ -8,9 +8,10 @@ use crate::plan::{
 };
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
-use crate::{Error, cgroups, open};
+use crate::{Error, arm_spe, cgroups, open};
 use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
 use std::io;
+use std::path::Path;
 
 /// What the samples carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -325,9 +326,11 @@ pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope:
             paranoid()
         ),
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) if branch_stack => {
+            let spe = arm_spe::instead(Path::new(arm_spe::EVENT_SOURCES));
             "this CPU or virtual machine has no branch stacks for it; `--branches=emulated` gives branch stacks on any \
              machine, `--branches=none` gives clock samples"
-                .into()
+                .to_owned()
+                + &spe.map_or_else(String::new, |spe| format!("; {spe}"))
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => {
             "this CPU or virtual machine has no counter for it; the clocks (-e cpu-clock, -e task-clock) work on any \

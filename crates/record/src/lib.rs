@@ -4,6 +4,7 @@
 //! stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware branch stacks or clock samples.
 //! [`kernel`] records the kernel of a whole emulated machine, which [`machine`] runs. All write the same file: beside its final name, renamed when it is complete.
 
+pub mod arm_spe;
 mod attr;
 mod cgroups;
 mod child;

@@ -209,6 +209,9 @@ fn tell(args: &Args, summary: &Summary) {
             "note: this machine has no hardware branch stacks, so these are clock samples; \
              --branches=software gives branch stacks at native speed, --branches=emulated exact ones"
         );
+        if let Some(spe) = record::arm_spe::instead(Path::new(record::arm_spe::EVENT_SOURCES)) {
+            eprintln!("note: {spe}");
+        }
     }
     match summary.ending {
         Ending::Code(0) | Ending::Unknown => {}

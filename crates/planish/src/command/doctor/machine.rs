@@ -151,8 +151,9 @@ pub fn branch_stacks() -> HardwareBranches {
     };
     finding.found = format!("{has}; {}", finding.found);
     let mut findings = vec![finding];
-    if Path::new(EVENT_SOURCES).join("arm_spe_0").exists() {
-        findings.push(Finding::good("statistical samples", "Arm SPE (arm_spe_0)"));
+    if let Some(command) = record::arm_spe::command(Path::new(EVENT_SOURCES)) {
+        let found = format!("Arm SPE: planish aggregate reads what `{command}` writes");
+        findings.push(Finding::good("statistical samples", found));
     }
     HardwareBranches { findings, usable }
 }
