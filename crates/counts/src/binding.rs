@@ -59,7 +59,9 @@ impl<'t> Bindings<'t> {
     fn recorded_id<'f>(&'f self, file: &'f MappedFile) -> Option<&'f [u8]> {
         file.build_id
             .as_deref()
-            .or_else(|| self.listed.iter().find(|(path, _)| is_listed_as(file, path)).map(|(_, id)| id.as_slice()))
+            .or_else(|| {
+                self.listed.iter().find(|(path, _)| is_listed_as(file, path)).map(|(_, id)| id.as_slice())
+            })
             .filter(|id| id.iter().any(|&b| b != 0))
     }
 

@@ -27,6 +27,7 @@ const BEGINNINGS: &[&str] = &[
     "ret_from_fork_asm",
     "ret_from_fork",
     "common_startup_64",
+    "secondary_startup_64",
     "secondary_startup_64_no_verify",
 ];
 /// And entries of exceptions and interrupts.

@@ -67,7 +67,11 @@ fn a_recording_becomes_the_profile_that_llvm_profgen_makes_of_it() {
     );
     succeeds(&made);
     let peer = std::fs::read_to_string(fixture("peers/test.profgen.textprof")).expect("peer's profile");
-    assert_eq!(text(&made.stdout), peer);
+    // All but the comments that say which program was counted.
+    let written = text(&made.stdout);
+    let lines: Vec<&str> = written.lines().filter(|line| !line.starts_with("# ")).collect();
+    assert_eq!(lines, peer.lines().collect::<Vec<_>>());
+    assert!(lines.len() < written.lines().count(), "{written}");
     let ledger = text(&made.stderr);
     assert!(ledger.contains("samples: 9232 in"), "{ledger}");
 }

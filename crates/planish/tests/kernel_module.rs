@@ -253,7 +253,7 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
         let profile = std::fs::read_to_string(here.join("p.text")).unwrap();
         let heads: BTreeMap<&str, u64> = profile
             .lines()
-            .filter(|line| !line.starts_with(' '))
+            .filter(|line| !line.starts_with([' ', '#']))
             .map(|line| {
                 let mut parts = line.rsplitn(3, ':');
                 let head = parts.next().unwrap().parse().unwrap();
