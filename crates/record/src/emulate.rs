@@ -51,11 +51,20 @@ impl Spool {
         let path = dir.join(format!(".planish-{}-{number}.spool", std::process::id()));
         leftovers::remove(&dir);
         let _ = std::fs::remove_file(&path);
-        spool::create(&path).map_err(Error::io(&path, "create the spool"))?;
-        let lock = File::open(&path).map_err(Error::io(&path, "open the spool"))?;
-        sys::lock(&lock);
-        let header = spool::open(&path).map_err(Error::io(&path, "map the spool"))?;
+        let made = Spool::made(&path);
+        if made.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        let (header, lock) = made?;
         Ok(Spool { path, header, _lock: lock })
+    }
+
+    fn made(path: &Path) -> Result<(&'static spool::Header, File), Error> {
+        spool::create(path).map_err(Error::io(path, "create the spool"))?;
+        let lock = File::open(path).map_err(Error::io(path, "open the spool"))?;
+        sys::lock(&lock);
+        let header = spool::open(path).map_err(Error::io(path, "map the spool"))?;
+        Ok((header, lock))
     }
 }
 

@@ -319,6 +319,13 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
              different builds; merge profiles of one build"
         );
     }
+    let silent = profiles.iter().filter(|(profile, _)| profile.provenance.compilers().len() == 0).count();
+    if silent > 0 && silent < profiles.len() && !global.quiet {
+        eprintln!(
+            "note: {silent} of {} profiles do not say which compiler made their program; the sum names those of the others",
+            profiles.len()
+        );
+    }
     if !global.quiet {
         eprintln!("merged {} profiles: {} functions", inputs.len(), merged.functions.len());
     }

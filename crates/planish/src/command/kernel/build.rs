@@ -59,7 +59,7 @@ pub struct Args {
     whole: bool,
     #[command(flatten)]
     pub make: MakeArgs,
-    /// Print the command of make, run nothing
+    /// Print the command of make and run nothing; profile and layout are put where it reads them
     #[arg(long)]
     dry_run: bool,
     /// How to print the result
@@ -207,7 +207,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let command = std::iter::once("make").chain(words.iter().map(String::as_str));
     let command = command.map(build::step::quoted).collect::<Vec<_>>().join(" ");
     if args.dry_run {
-        output::print(&(command + "\n"))?;
+        output::print(&match args.format {
+            Format::Json => {
+                format!("{:#}\n", json!({"schema": "planish-kernel-build", "version": 1, "command": command}))
+            }
+            Format::Text => command + "\n",
+        })?;
         return Ok(FINE);
     }
     let log = build.join(make::DIRECTORY).join("make.log");

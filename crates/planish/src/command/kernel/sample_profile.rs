@@ -69,9 +69,15 @@ pub fn compare(
         ),
         Ok(Fit::ProfileUnknown) => (
             "unknown",
-            Some(format!(
-                "note: {file}: which compiler made the profiled kernel is not known, so it is not compared with {build}"
-            )),
+            Some(match provenance.compilers().next() {
+                Some(named) => format!(
+                    "warning: {file}: taken from a kernel compiled by `{named}`, which is no compiler that planish knows, so it is not \
+                     compared with {build}"
+                ),
+                None => format!(
+                    "note: {file}: which compiler made the profiled kernel is not known, so it is not compared with {build}"
+                ),
+            }),
         ),
         Ok(Fit::BuildUnknown) => (
             "unknown",

@@ -289,6 +289,7 @@ impl Session<'_> {
     fn observed(&self, said: &Transcript, boot: &Run) -> anyhow::Result<Vec<Run>> {
         let benchmarks = &self.found.design.benchmarks;
         let timed = timed(said)?;
+        super::clock::check(&timed)?;
         if timed.len() != benchmarks.len() {
             bail!(
                 "it ran {} sections, and the first boot {}: not the same work",

@@ -2,6 +2,7 @@
 //! each boot is one observation of each section, and `compare` judges as it judges programs.
 
 mod boots;
+mod clock;
 mod sums;
 mod told;
 
@@ -99,6 +100,9 @@ pub fn run(
     let design = design(kernels, args)?;
     let stop = stop_flag()?;
     let (recorded, interrupted) = boots.run(design, &stop, global)?;
+    if let Some(path) = args.raw.as_ref().filter(|_| interrupted && !recorded.runs.is_empty()) {
+        eprintln!("planish: interrupted; the boots so far are kept in {}, --resume goes on", path.display());
+    }
     let with_sums = sums::with_sums(&recorded);
     let options = Options {
         correction: match args.correct.unwrap_or_default() {
