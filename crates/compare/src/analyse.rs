@@ -11,6 +11,8 @@ use crate::runs::Recorded;
 use crate::{Error, Metric};
 use cell::Row;
 
+pub use words::LAYOUTS_ADVICE;
+
 /// How to analyse.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {

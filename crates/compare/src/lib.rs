@@ -22,7 +22,7 @@ pub mod runs;
 mod sys;
 mod watch;
 
-pub use analyse::{Analysis, Correction, Options, analyse};
+pub use analyse::{Analysis, Correction, LAYOUTS_ADVICE, Options, analyse};
 pub use design::{Aslr, Benchmark, Design, Layouts, Slot, Stopping, Variant, bind};
 pub use error::Error;
 pub use execute::{Observer, Progress, run};

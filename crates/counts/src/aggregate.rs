@@ -95,10 +95,10 @@ pub fn aggregate(
         let owners = spe::Owners::new(sideband.aux, clock);
         sums.merge(spe::count_records(&shared, &owners, progress).map_err(fault)?);
     }
-    let traced = sums.ledger.spe.clone();
-    let samples = sideband.samples.saturating_add(traced.records);
+    let spe = sums.ledger.spe.clone();
+    let samples = sideband.samples.saturating_add(spe.records);
     if samples == 0 {
-        let SpeLedger { bytes, incomplete, damaged, .. } = traced;
+        let SpeLedger { bytes, incomplete, damaged, .. } = spe;
         return Err(Error::NoTrace { path: path.to_owned(), bytes, incomplete, damaged });
     }
     sums.ledger.lost = sideband.lost_records.max(sideband.lost_samples);
@@ -124,7 +124,7 @@ pub fn aggregate(
     }
     notes.extend(several_events(input));
     notes.extend(not_whole(path, input));
-    notes.extend(spe::notes(path, &traced));
+    notes.extend(spe::notes(path, &spe));
     notes.extend(other_tracers);
     Ok(Aggregated { counts, samples, notes, elsewhere })
 }

@@ -9,6 +9,7 @@
 pub mod aggregate;
 pub mod artefact;
 pub mod binding;
+mod by_space;
 pub mod contexts;
 mod error;
 pub mod kernel;

@@ -5,18 +5,15 @@
 
 use crate::aggregate::{Clock, Options};
 use crate::binding::Bindings;
+use crate::by_space::{self, BySpace};
 use crate::ledger::Reason;
 use crate::path_table::PathTable;
-use crate::resolve::{Rules, Spaces, Sums};
+use crate::resolve::{Rules, Sums};
 use crate::streams::each_stream;
 use crate::timeline::Timeline;
 use crate::traces::{Trace, TraceTable};
 use crossbeam_channel::{Receiver, Sender};
 use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};
-use rustc_hash::FxHashMap;
-
-/// Worker tables are translated and emptied when they hold more slots than this, so that memory stays bounded.
-pub(crate) const MOST_SLOTS: usize = 1 << 20;
 
 /// What all workers see.
 pub(crate) struct Shared<'t> {
@@ -102,23 +99,17 @@ struct Tables {
     paths: PathTable,
 }
 
-impl Tables {
+impl by_space::Tables for Tables {
     #[inline(always)]
     fn slots(&self) -> usize {
         self.traces.slots() + self.addresses.slots() + self.paths.slots()
     }
 }
 
-/// Which address space a table belongs to: process, its version, the kernel's version.
-pub(crate) type SpaceKey = (i32, u32, u32);
-
 struct Worker<'s, 't> {
     shared: &'s Shared<'t>,
     layouts: &'s LayoutTable,
-    /// Tables that are not current, with the spaces they were counted in.
-    tables: FxHashMap<SpaceKey, (Spaces<'t>, Tables)>,
-    current: Option<(i32, Spaces<'t>, Tables)>,
-    slots: usize,
+    tables: BySpace<'t, Tables>,
     wrong_path: u64,
     duplicates: u64,
     sums: Sums<'t>,
@@ -129,9 +120,7 @@ impl<'s, 't> Worker<'s, 't> {
         Worker {
             shared,
             layouts: shared.input.layouts(),
-            tables: FxHashMap::default(),
-            current: None,
-            slots: 0,
+            tables: BySpace::new(),
             wrong_path: 0,
             duplicates: 0,
             sums: Sums::new(shared.timeline, shared.bindings, shared.options.rules),
@@ -144,7 +133,7 @@ impl<'s, 't> Worker<'s, 't> {
                 self.sample(position.wrapping_add(raw.offset.wrapping_sub(chunk.offset)), &raw);
             }
         }
-        if self.slots > MOST_SLOTS {
+        if self.tables.is_full() {
             self.translate();
         }
     }
@@ -162,53 +151,26 @@ impl<'s, 't> Worker<'s, 't> {
             return;
         }
         let time = if self.shared.clock == Clock::Time { sample.time } else { position };
-        match &self.current {
-            Some((pid, spaces, _)) if *pid == sample.pid && spaces.holds_at(time) => {}
-            _ => self.switch(sample.pid, time),
-        }
-        let rules = self.shared.options.rules;
-        if let Some((_, _, tables)) = &mut self.current {
-            let before = tables.slots();
+        let Options { rules, paths, .. } = self.shared.options;
+        let skipped = self.tables.count(self.shared.timeline, (sample.pid, time), |tables| {
             tables.addresses.add(sample.ip.0, 0, 0, 0);
-            let skipped = if self.shared.options.paths {
+            if paths {
                 count_stack(&mut WithPaths(&mut tables.traces, &mut tables.paths), &sample, rules)
             } else {
                 count_stack(&mut tables.traces, &sample, rules)
-            };
-            self.wrong_path += skipped.wrong_path;
-            self.duplicates += skipped.duplicates;
-            self.slots += tables.slots() - before;
-        }
-    }
-
-    #[cold]
-    fn switch(&mut self, pid: i32, time: u64) {
-        self.park();
-        let spaces = Spaces::at(self.shared.timeline, pid, time);
-        let key = (pid, spaces.user.version, spaces.kernel.version);
-        let tables = self.tables.remove(&key).map(|(_, t)| t).unwrap_or_else(|| {
-            let tables = Tables::default();
-            self.slots += tables.slots();
-            tables
+            }
         });
-        self.current = Some((pid, spaces, tables));
-    }
-
-    fn park(&mut self) {
-        if let Some((pid, spaces, tables)) = self.current.take() {
-            self.tables.insert((pid, spaces.user.version, spaces.kernel.version), (spaces, tables));
-        }
+        self.wrong_path += skipped.wrong_path;
+        self.duplicates += skipped.duplicates;
     }
 
     /// Translates all tables into sums of image addresses and empties them.
     fn translate(&mut self) {
-        self.park();
-        for (_, (spaces, tables)) in self.tables.drain() {
+        for (spaces, tables) in self.tables.drain() {
             self.sums.add_samples(spaces, tables.addresses.iter().map(|t| (t.trace.from, t.count)));
             self.sums.add_traces(spaces, tables.traces.iter());
             self.sums.add_paths(spaces, tables.paths.iter());
         }
-        self.slots = 0;
     }
 
     fn finish(mut self) -> Sums<'t> {

@@ -1,6 +1,7 @@
 //! Arm's Statistical Profiling Extension: where it is, and how to record it. planish reads such recordings and does not
 //! make them.
 
+use perfdata::spe::BRANCH_TERMS;
 use std::path::Path;
 
 /// Where the kernel lists its event sources.
@@ -11,7 +12,7 @@ pub fn command(event_sources: &Path) -> Option<String> {
     let names = std::fs::read_dir(event_sources).ok()?.flatten();
     let units = names.filter_map(|entry| entry.file_name().into_string().ok());
     let unit = units.filter(|name| name.starts_with("arm_spe_")).min()?;
-    Some(format!("perf record -e {unit}/branch_filter=1,ts_enable=1,min_latency=0/u -- COMMAND"))
+    Some(format!("perf record -e {unit}/{BRANCH_TERMS}/u -- COMMAND"))
 }
 
 /// What to do where branch stacks are wanted and the machine has SPE in place of them.

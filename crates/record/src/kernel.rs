@@ -37,8 +37,8 @@ pub const MAP_NAME: &str = "[kernel.kallsyms]_text";
 /// How to record a machine's kernel.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Taken branches of the kernel between two samples; without a meaning where all are counted. The real intervals vary by a quarter around it, in a fixed
-    /// sequence, lest they fall into step with a loop; each sample states its own.
+    /// Taken branches of the kernel between two samples; [`count`] takes none. The real intervals vary by a quarter around
+    /// it, in a fixed sequence, lest they fall into step with a loop; each sample states its own.
     pub period: u64,
     /// The plugin, when it is not where it is looked for.
     pub plugin: Option<PathBuf>,

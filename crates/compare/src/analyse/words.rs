@@ -3,6 +3,9 @@
 use crate::result::{Compared, Verdict};
 use statistics::{Answer, least_layouts};
 
+/// What warnings of rows without layouts advise, at their end. It is for programs: of other things there are no layouts.
+pub const LAYOUTS_ADVICE: &str = " (--layouts 8 finds out)";
+
 fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
     let digits = if change.abs() < 0.095 { 2 } else { 1 };
@@ -97,9 +100,9 @@ pub(super) fn warnings(c: &Compared, margin: f64, several: bool) -> Vec<String> 
     }
     match &c.layouts {
         None if matches!(c.verdict, Verdict::Faster | Verdict::Slower) => warnings.push(
-            "without layouts this is about the two files: where the linker happened to put the code may explain it \
-             (--layouts 8 finds out)"
-                .into(),
+            "without layouts this is about the two files: where the linker happened to put the code may explain it"
+                .to_owned()
+                + LAYOUTS_ADVICE,
         ),
         Some(layouts) if layouts.count < least_layouts(layouts.matched) => warnings.push(format!(
             "{} layouts cannot show a difference at 5 %; {} are the least, 8 or more are usual",

@@ -13,15 +13,15 @@ mod owners;
 pub(crate) use notes::notes;
 pub(crate) use owners::{AuxSideband, Buffer, Owners};
 
+use crate::by_space::{self, BySpace};
 use crate::ledger::{Reason, SpeLedger};
-use crate::resolve::{Rules, Spaces, Sums};
+use crate::resolve::{Rules, Sums};
 use crate::streams::each_stream;
 use crate::timeline::KERNEL_PID;
-use crate::traces::{Trace, TraceTable};
-use crate::workers::{MOST_SLOTS, Shared, SpaceKey};
+use crate::traces::{Trace, TraceCount, TraceTable};
+use crate::workers::Shared;
 use perfdata::spe::{Decoder, SpeRecord};
 use perfdata::{AuxSpan, CpuMode};
-use rustc_hash::FxHashMap;
 
 /// Decodes and counts all buffers; `progress` is told the bytes read.
 pub(crate) fn count_records<'t>(
@@ -54,7 +54,7 @@ struct Tables {
     targets: TraceTable,
 }
 
-impl Tables {
+impl by_space::Tables for Tables {
     fn slots(&self) -> usize {
         self.addresses.slots() + self.branches.slots() + self.ranges.slots() + self.targets.slots()
     }
@@ -63,16 +63,14 @@ impl Tables {
 struct Counter<'s, 't> {
     shared: &'s Shared<'t>,
     owners: &'s Owners,
-    tables: FxHashMap<SpaceKey, (Spaces<'t>, Tables)>,
-    current: Option<(i32, Spaces<'t>, Tables)>,
-    slots: usize,
+    tables: BySpace<'t, Tables>,
     sums: Sums<'t>,
 }
 
 impl<'s, 't> Counter<'s, 't> {
     fn new(shared: &'s Shared<'t>, owners: &'s Owners) -> Self {
         let sums = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
-        Counter { shared, owners, tables: FxHashMap::default(), current: None, slots: 0, sums }
+        Counter { shared, owners, tables: BySpace::new(), sums }
     }
 
     fn buffer(&mut self, buffer: &Buffer, progress: &(dyn Fn(u64) + Sync)) -> Result<(), perfdata::Error> {
@@ -89,7 +87,7 @@ impl<'s, 't> Counter<'s, 't> {
             bytes.drain(..used);
             self.sums.ledger.spe.bytes += got;
             progress(got);
-            if self.slots > MOST_SLOTS {
+            if self.tables.is_full() {
                 self.translate();
             }
         }
@@ -133,22 +131,17 @@ impl<'s, 't> Counter<'s, 't> {
             None if address.cpumode() != CpuMode::User => KERNEL_PID,
             None => return self.write_off(Reason::NoProcess, record),
         };
-        match &self.current {
-            Some((current, spaces, _)) if *current == pid && spaces.holds_at(time) => {}
-            _ => self.switch(pid, time),
-        }
-        let Some((_, _, tables)) = &mut self.current else { return };
-        let before = tables.slots();
-        tables.addresses.add(address.runtime().0, 0, 0, 0);
-        if let Some(branch) = branch {
-            let (from, to) = (branch.from.runtime().0, branch.to.runtime().0);
-            tables.branches.add(from, to, Trace::NONE.0, u64::from(branch.mispredicted));
-            match record.previous_target {
-                Some(first) => tables.ranges.add(first.runtime().0, from, 0, 0),
-                None => tables.targets.add(to, 0, 0, 0),
+        self.tables.count(self.shared.timeline, (pid, time), |tables| {
+            tables.addresses.add(address.runtime().0, 0, 0, 0);
+            if let Some(branch) = branch {
+                let (from, to) = (branch.from.runtime().0, branch.to.runtime().0);
+                tables.branches.add(from, to, Trace::NONE.0, u64::from(branch.mispredicted));
+                match record.previous_target {
+                    Some(first) => tables.ranges.add(first.runtime().0, from, 0, 0),
+                    None => tables.targets.add(to, 0, 0, 0),
+                }
             }
-        }
-        self.slots += tables.slots() - before;
+        });
     }
 
     /// Books everything that the record would have given.
@@ -161,39 +154,16 @@ impl<'s, 't> Counter<'s, 't> {
         }
     }
 
-    #[cold]
-    fn switch(&mut self, pid: i32, time: u64) {
-        self.park();
-        let spaces = Spaces::at(self.shared.timeline, pid, time);
-        let key = (pid, spaces.user.version, spaces.kernel.version);
-        let tables = self.tables.remove(&key).map(|(_, tables)| tables).unwrap_or_else(|| {
-            let tables = Tables::default();
-            self.slots += tables.slots();
-            tables
-        });
-        self.current = Some((pid, spaces, tables));
-    }
-
-    fn park(&mut self) {
-        if let Some((pid, spaces, tables)) = self.current.take() {
-            self.tables.insert((pid, spaces.user.version, spaces.kernel.version), (spaces, tables));
-        }
-    }
-
     /// Translates all tables into sums of image addresses and empties them.
     fn translate(&mut self) {
-        self.park();
-        for (_, (spaces, tables)) in self.tables.drain() {
-            let firsts = |table: &TraceTable| -> Vec<_> {
-                table.iter().map(|counted| (counted.trace.from, counted.count)).collect()
-            };
-            self.sums.add_samples(spaces, firsts(&tables.addresses).into_iter());
+        for (spaces, tables) in self.tables.drain() {
+            let first = |counted: TraceCount| (counted.trace.from, counted.count);
+            self.sums.add_samples(spaces, tables.addresses.iter().map(first));
             self.sums.add_traces(spaces, tables.branches.iter());
             let ranges = tables.ranges.iter().map(|c| (c.trace.from, c.trace.to, c.count));
             self.sums.add_ranges(spaces, ranges);
-            self.sums.add_targets(spaces, firsts(&tables.targets).into_iter());
+            self.sums.add_targets(spaces, tables.targets.iter().map(first));
         }
-        self.slots = 0;
     }
 
     fn finish(mut self) -> Sums<'t> {

@@ -2,6 +2,7 @@
 
 use super::AuxSideband;
 use crate::ledger::SpeLedger;
+use perfdata::spe::BRANCH_TERMS;
 use perfdata::tracer;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ pub(crate) fn notes(path: &Path, spe: &SpeLedger) -> Vec<String> {
     if spe.records > 0 && spe.taken == 0 {
         notes.push(format!(
             "{path}: none of {} Arm SPE records is a taken branch; record with branch_filter=1: \
-             perf record -e arm_spe_0/branch_filter=1,ts_enable=1,min_latency=0/u -- COMMAND",
+             perf record -e arm_spe_0/{BRANCH_TERMS}/u -- COMMAND",
             spe.records
         ));
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::Finding;
 use super::sys::{self, Probe};
+use record::arm_spe::EVENT_SOURCES;
 
 /// Whether the CPU has branch stacks, and whether the kernel hands them to us.
 pub struct HardwareBranches {
@@ -14,8 +15,6 @@ pub struct HardwareBranches {
     /// Whether `planish record --branches=hardware` works.
     pub usable: bool,
 }
-
-const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
 
 /// Settings and events, apart from branch stacks.
 pub fn examine() -> Vec<Finding> {

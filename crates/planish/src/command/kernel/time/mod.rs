@@ -15,7 +15,6 @@ use anyhow::{Context, bail};
 use boots::Boots;
 use compare::{Correction, Design, Options, Variant, analyse};
 use record::machine::{Execution, Guest};
-use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// The kernel's door to the CPU's means for machines.
@@ -90,7 +89,7 @@ pub fn run(
         .collect();
     let boots = Boots {
         command: command(&guests),
-        initrd: Sha256::digest(std::fs::read(&initrd.path)?).iter().map(|b| format!("{b:02x}")).collect(),
+        initrd: measure::digest(&initrd.path)?,
         guests,
         emulated: args.emulated_time,
         timeout: machine.timeout(),

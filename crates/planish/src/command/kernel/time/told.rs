@@ -3,7 +3,7 @@
 use super::boots::{HELD, KIND, OPERATIONS, SECTION};
 use super::sums;
 use compare::result::{Compared, Measurement, Variant};
-use compare::{Benchmark, Recorded, Verdict};
+use compare::{Benchmark, LAYOUTS_ADVICE, Recorded, Verdict};
 use report::Style;
 use report::compare::{change, colour, quantity, word};
 use serde::Serialize;
@@ -37,9 +37,6 @@ struct Section {
     operations: u64,
 }
 
-/// What all rows of kernels would say, and the advice in it is for programs.
-const ADVICE: &str = " (--layouts 8 finds out)";
-
 impl Timed {
     /// Puts a comparison of the sections and sums together with what the sections are.
     pub fn of(mut comparison: Measurement, recorded: &Recorded, emulated: bool, emulator: String) -> Timed {
@@ -47,7 +44,8 @@ impl Timed {
         comparison.indices.clear();
         for row in &mut comparison.comparisons {
             for warning in &mut row.warnings {
-                *warning = warning.replace(ADVICE, "");
+                // There are no layouts of kernels to measure.
+                *warning = warning.replace(LAYOUTS_ADVICE, "");
             }
         }
         Timed {
