@@ -3,11 +3,13 @@
 use crate::Stop;
 use crate::cpu::{Cpu, RAX, RDX};
 use crate::flags::Flags;
-use crate::op::{Family, Op, Place};
+use crate::op::{Family, Op, Place, Reach};
 use crate::word::Word;
 
 /// An operation of two operands; `None` where nothing is written.
 pub(crate) trait Binary {
+    /// As [`Family::COMPARES`].
+    const COMPARES: bool = false;
     fn apply<W: Word>(flags: &mut Flags, a: W, b: W) -> Option<W>;
 }
 
@@ -15,12 +17,13 @@ pub(crate) trait Binary {
 pub(crate) struct Of<B>(std::marker::PhantomData<B>);
 
 impl<B: Binary> Family for Of<B> {
+    const COMPARES: bool = B::COMPARES;
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(b) = S::read::<W>(cpu, op) else { return false };
-        let Some(a) = T::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(b) = S::read::<W, R>(cpu, op) else { return false };
+        let Some(a) = T::read::<W, R>(cpu, op) else { return false };
         match B::apply(&mut cpu.flags, a, b) {
-            Some(value) => T::write(cpu, op, value),
+            Some(value) => T::write::<W, R>(cpu, op, value),
             None => true,
         }
     }
@@ -32,7 +35,7 @@ fn add<W: Word>(flags: &mut Flags, a: W, b: W, carry: bool) -> W {
     let (sum, second) = sum.plus(W::cut(u64::from(carry)));
     flags.carry = first | second;
     flags.overflow = a.xor(sum).and(b.xor(sum)).signed() < 0;
-    flags.adjust = a.xor(b).xor(sum).wide() & 16 != 0;
+    flags.adjust = a.xor(b).xor(sum).wide() as u8;
     flags.result(sum);
     sum
 }
@@ -43,22 +46,23 @@ fn subtract<W: Word>(flags: &mut Flags, a: W, b: W, borrow: bool) -> W {
     let (difference, second) = difference.minus(W::cut(u64::from(borrow)));
     flags.carry = first | second;
     flags.overflow = a.xor(b).and(a.xor(difference)).signed() < 0;
-    flags.adjust = a.xor(b).xor(difference).wide() & 16 != 0;
+    flags.adjust = a.xor(b).xor(difference).wide() as u8;
     flags.result(difference);
     difference
 }
 
 #[inline(always)]
 fn logic<W: Word>(flags: &mut Flags, value: W) -> W {
-    (flags.carry, flags.overflow, flags.adjust) = (false, false, false);
+    (flags.carry, flags.overflow, flags.adjust) = (false, false, 0);
     flags.result(value);
     value
 }
 
 macro_rules! binary {
-    ($name:ident, |$flags:ident, $a:ident, $b:ident| $body:expr) => {
+    ($name:ident, |$flags:ident, $a:ident, $b:ident| $body:expr $(, compares: $compares:literal)?) => {
         pub(crate) struct $name;
         impl Binary for $name {
+            $(const COMPARES: bool = $compares;)?
             #[inline(always)]
             fn apply<W: Word>($flags: &mut Flags, $a: W, $b: W) -> Option<W> {
                 $body
@@ -80,14 +84,14 @@ binary!(Sbb, |flags, a, b| {
 binary!(Cmp, |flags, a, b| {
     subtract(flags, a, b, false);
     None
-});
+}, compares: true);
 binary!(And, |flags, a, b| Some(logic(flags, a.and(b))));
 binary!(Or, |flags, a, b| Some(logic(flags, a.or(b))));
 binary!(Xor, |flags, a, b| Some(logic(flags, a.xor(b))));
 binary!(Test, |flags, a, b| {
     logic(flags, a.and(b));
     None
-});
+}, compares: true);
 binary!(Neg, |flags, a, _b| Some(subtract(flags, W::cut(0), a, false)));
 binary!(Not, |_flags, a, _b| Some(a.xor(W::cut(u64::MAX))));
 binary!(Inc, |flags, a, _b| {
@@ -118,7 +122,7 @@ binary!(Shl, |flags, a, b| {
     let value = W::cut(wide.checked_shl(count).unwrap_or(0));
     flags.carry = count <= W::BITS && wide >> (W::BITS - count) & 1 != 0;
     flags.overflow = (value.signed() < 0) != flags.carry;
-    flags.adjust = false;
+    flags.adjust = 0;
     flags.result(value);
     Some(value)
 });
@@ -130,7 +134,7 @@ binary!(Shr, |flags, a, b| {
     let value = W::cut(a.wide() >> count);
     flags.carry = a.wide() >> (count - 1) & 1 != 0;
     flags.overflow = a.signed() < 0;
-    flags.adjust = false;
+    flags.adjust = 0;
     flags.result(value);
     Some(value)
 });
@@ -142,7 +146,7 @@ binary!(Sar, |flags, a, b| {
     let value = W::cut((a.signed() >> count) as u64);
     flags.carry = a.signed() >> (count - 1) & 1 != 0;
     flags.overflow = false;
-    flags.adjust = false;
+    flags.adjust = 0;
     flags.result(value);
     Some(value)
 });
@@ -202,9 +206,9 @@ binary!(Tzcnt, |flags, _a, b| {
 pub(crate) struct Mov;
 impl Family for Mov {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(value) = S::read::<W>(cpu, op) else { return false };
-        T::write(cpu, op, value)
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(value) = S::read::<W, R>(cpu, op) else { return false };
+        T::write::<W, R>(cpu, op, value)
     }
 }
 
@@ -212,10 +216,10 @@ impl Family for Mov {
 pub(crate) struct ImulBy;
 impl Family for ImulBy {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(value) = S::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(value) = S::read::<W, R>(cpu, op) else { return false };
         match Imul::apply(&mut cpu.flags, value, W::cut(op.immediate)) {
-            Some(product) => T::write(cpu, op, product),
+            Some(product) => T::write::<W, R>(cpu, op, product),
             None => true,
         }
     }
@@ -225,8 +229,8 @@ impl Family for ImulBy {
 pub(crate) struct Movzx;
 impl Family for Movzx {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(value) = S::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(value) = S::read::<W, R>(cpu, op) else { return false };
         extended(cpu, op, value.wide())
     }
 }
@@ -235,8 +239,8 @@ impl Family for Movzx {
 pub(crate) struct Movsx;
 impl Family for Movsx {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(value) = S::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(value) = S::read::<W, R>(cpu, op) else { return false };
         extended(cpu, op, value.signed() as u64)
     }
 }
@@ -256,11 +260,11 @@ fn extended(cpu: &mut Cpu<'_>, op: &Op, value: u64) -> bool {
 pub(crate) struct Cmov;
 impl Family for Cmov {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(value) = S::read::<W>(cpu, op) else { return false };
-        let Some(old) = T::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(value) = S::read::<W, R>(cpu, op) else { return false };
+        let Some(old) = T::read::<W, R>(cpu, op) else { return false };
         let chosen = if cpu.flags.holds(op.extra) { value } else { old };
-        T::write(cpu, op, chosen)
+        T::write::<W, R>(cpu, op, chosen)
     }
 }
 
@@ -268,9 +272,9 @@ impl Family for Cmov {
 pub(crate) struct Set;
 impl Family for Set {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
         let value = W::cut(u64::from(cpu.flags.holds(op.extra)));
-        T::write(cpu, op, value)
+        T::write::<W, R>(cpu, op, value)
     }
 }
 
@@ -278,10 +282,10 @@ impl Family for Set {
 pub(crate) struct Xchg;
 impl Family for Xchg {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(b) = S::read::<W>(cpu, op) else { return false };
-        let Some(a) = T::read::<W>(cpu, op) else { return false };
-        T::write(cpu, op, b) && S::write(cpu, op, a)
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(b) = S::read::<W, R>(cpu, op) else { return false };
+        let Some(a) = T::read::<W, R>(cpu, op) else { return false };
+        T::write::<W, R>(cpu, op, b) && S::write::<W, R>(cpu, op, a)
     }
 }
 
@@ -289,12 +293,14 @@ impl Family for Xchg {
 pub(crate) struct Xadd;
 impl Family for Xadd {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(b) = S::read::<W>(cpu, op) else { return false };
-        let Some(a) = T::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(b) = S::read::<W, R>(cpu, op) else { return false };
+        let Some(a) = T::read::<W, R>(cpu, op) else { return false };
         let sum = add(&mut cpu.flags, a, b, false);
         // The source may be part of the target's address, or the target itself, which then gets the sum.
-        T::write(cpu, op, sum) && S::write(cpu, op, a) && (T::MEMORY || T::write(cpu, op, sum))
+        T::write::<W, R>(cpu, op, sum)
+            && S::write::<W, R>(cpu, op, a)
+            && (T::MEMORY || T::write::<W, R>(cpu, op, sum))
     }
 }
 
@@ -302,13 +308,13 @@ impl Family for Xadd {
 pub(crate) struct Cmpxchg;
 impl Family for Cmpxchg {
     #[inline(always)]
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(b) = S::read::<W>(cpu, op) else { return false };
-        let Some(a) = T::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(b) = S::read::<W, R>(cpu, op) else { return false };
+        let Some(a) = T::read::<W, R>(cpu, op) else { return false };
         let expected = cpu.get::<W>(RAX);
         subtract(&mut cpu.flags, expected, a, false);
         if expected == a {
-            return T::write(cpu, op, b);
+            return T::write::<W, R>(cpu, op, b);
         }
         cpu.set(RAX, a);
         true
@@ -318,8 +324,8 @@ impl Family for Cmpxchg {
 /// `mul` and, where `extra` is 1, `imul` with one operand: rdx:rax = rax × operand.
 pub(crate) struct Multiply;
 impl Family for Multiply {
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(b) = T::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(b) = T::read::<W, R>(cpu, op) else { return false };
         let a = cpu.get::<W>(RAX);
         let signed = op.extra == 1;
         let product = if signed {
@@ -343,8 +349,8 @@ impl Family for Multiply {
 /// `div` and, where `extra` is 1, `idiv`.
 pub(crate) struct Divide;
 impl Family for Divide {
-    fn run<W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-        let Some(divisor) = T::read::<W>(cpu, op) else { return false };
+    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+        let Some(divisor) = T::read::<W, R>(cpu, op) else { return false };
         let (low, high) = if W::BYTES == 1 {
             let both = cpu.get::<u16>(RAX);
             (W::cut(u64::from(both)), W::cut(u64::from(both >> 8)))

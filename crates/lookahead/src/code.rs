@@ -4,7 +4,7 @@ use crate::control;
 use crate::lower::lower;
 use crate::memory::{Pages, Source, Text};
 use crate::native::Native;
-use crate::op::Op;
+use crate::op::{Op, run};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 const MOST_OPS: usize = 64;
 /// No block.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Ops that are kept before all are forgotten: 48 bytes each.
+/// Ops that are kept before all are forgotten: 32 bytes each.
 const MOST_KEPT: usize = 4 << 20;
 /// Ops of forgotten blocks that may lie about.
 const MOST_PASSED: usize = 256 << 10;
@@ -25,19 +25,13 @@ pub(crate) struct Block {
     pub start: u64,
     pub first: u32,
     pub count: u32,
-    /// The blocks that followed last: not taken, taken.
+    /// The blocks that followed last: not taken, taken; only such as cannot change.
     pub links: [u32; 2],
     /// The bytes it was made of, where they may change; `None` where they last.
     made_of: Option<Box<[u8]>>,
 }
 
 impl Block {
-    /// Whether its code cannot have changed since it was decoded.
-    #[inline(always)]
-    pub(crate) fn lasts(&self) -> bool {
-        self.made_of.is_none()
-    }
-
     /// Whether memory still holds the code that it was decoded from.
     fn is_current(&self, pages: &mut Pages, source: &mut dyn Source) -> bool {
         let Some(made_of) = &self.made_of else { return true };
@@ -84,6 +78,14 @@ impl Code {
         }
     }
 
+    /// Notes which block followed another.
+    pub(crate) fn link(&mut self, from: u32, taken: bool, to: u32) {
+        let lasts = self.blocks.get(to as usize).is_some_and(|block| block.made_of.is_none());
+        if let Some(block) = self.blocks.get_mut(from as usize) {
+            block.links[usize::from(taken)] = if lasts { to } else { NONE };
+        }
+    }
+
     /// The block at an address; decoded when it is new. `None` where no code can be read.
     pub(crate) fn find(
         &mut self,
@@ -120,17 +122,20 @@ impl Code {
             }
             if instruction.is_invalid() && ip != start {
                 // Reached only if the code goes on there: then it is decoded again, and fails there.
-                self.ops.push(Op { run: control::go_on, length: 0, ..lower(&instruction, native) });
+                self.ops.push(
+                    Op { run: run!(control::go_on), ..lower(&instruction, native) }
+                        .placed(ip.wrapping_sub(start), 0),
+                );
                 break;
             }
-            let op = lower(&instruction, native);
+            let op = lower(&instruction, native).placed(ip.wrapping_sub(start), instruction.len());
             self.ops.push(op);
             ip = instruction.next_ip();
             if instruction.flow_control() != FlowControl::Next {
                 break;
             }
             if self.ops.len() - first as usize >= MOST_OPS {
-                self.ops.push(Op { run: control::go_on, ip, length: 0, ..op });
+                self.ops.push(Op { run: run!(control::go_on), ..op }.placed(ip.wrapping_sub(start), 0));
                 break;
             }
         }

@@ -3,10 +3,12 @@
 use crate::Stop;
 use crate::cpu::{Cpu, RBP, RCX, RSP};
 use crate::flags::Flags;
-use crate::op::{Op, Run};
+use crate::op::{Anywhere, Op, Reach};
 
-fn conditional<const C: u8>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    if cpu.flags.holds(C) {
+/// `jcc`, with the condition in the op's base.
+#[inline(always)]
+pub(crate) fn conditional(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+    if cpu.flags.holds(op.base) {
         return cpu.branch(op, op.immediate);
     }
     fall_through(cpu, op)
@@ -15,34 +17,14 @@ fn conditional<const C: u8>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
 #[inline(always)]
 fn fall_through(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     cpu.taken = false;
-    cpu.rip = op.next();
+    cpu.rip = op.next(cpu.rip);
     true
 }
-
-/// `jcc` by the number of its condition.
-pub(crate) const CONDITIONAL: [Run; 16] = [
-    conditional::<0>,
-    conditional::<1>,
-    conditional::<2>,
-    conditional::<3>,
-    conditional::<4>,
-    conditional::<5>,
-    conditional::<6>,
-    conditional::<7>,
-    conditional::<8>,
-    conditional::<9>,
-    conditional::<10>,
-    conditional::<11>,
-    conditional::<12>,
-    conditional::<13>,
-    conditional::<14>,
-    conditional::<15>,
-];
 
 /// The end of a block that was cut for its length.
 pub(crate) fn go_on(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     cpu.taken = false;
-    cpu.rip = op.ip;
+    cpu.rip = op.ip(cpu.rip);
     true
 }
 
@@ -69,67 +51,71 @@ pub(crate) fn jump_register(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     cpu.branch(op, to)
 }
 
-pub(crate) fn jump_memory(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+pub(crate) fn jump_memory<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
     let address = cpu.address(op);
-    let Some(to) = cpu.load(address) else { return false };
-    cpu.branch(op, to)
+    let to = R::load(cpu, address)?;
+    Some(cpu.branch(op, to))
 }
 
-pub(crate) fn call(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    cpu.push(op.next()) && cpu.branch(op, op.immediate)
+pub(crate) fn call<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
+    cpu.push::<R>(op.next(cpu.rip))?;
+    Some(cpu.branch(op, op.immediate))
 }
 
-pub(crate) fn call_register(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+pub(crate) fn call_register<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
     let to = cpu.wide(op.source);
-    cpu.push(op.next()) && cpu.branch(op, to)
+    cpu.push::<R>(op.next(cpu.rip))?;
+    Some(cpu.branch(op, to))
 }
 
-pub(crate) fn call_memory(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+pub(crate) fn call_memory<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
     let address = cpu.address(op);
-    let Some(to) = cpu.load(address) else { return false };
-    cpu.push(op.next()) && cpu.branch(op, to)
+    let to = R::load(cpu, address)?;
+    cpu.push::<R>(op.next(cpu.rip))?;
+    Some(cpu.branch(op, to))
 }
 
 /// `ret`, with the bytes it drops from the stack as immediate.
-pub(crate) fn ret(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let Some(to) = cpu.pop() else { return false };
+pub(crate) fn ret<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
+    let to = cpu.pop::<R>()?;
     cpu.set_wide(RSP, cpu.wide(RSP).wrapping_add(op.immediate));
-    cpu.branch(op, to)
+    Some(cpu.branch(op, to))
 }
 
-pub(crate) fn push_register(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+pub(crate) fn push_register<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
     let value = cpu.wide(op.source);
-    cpu.push(value)
+    cpu.push::<R>(value).map(|()| true)
 }
 
-pub(crate) fn push_immediate(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    cpu.push(op.immediate)
+pub(crate) fn push_immediate<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
+    cpu.push::<R>(op.immediate).map(|()| true)
 }
 
-pub(crate) fn push_memory(cpu: &mut Cpu<'_>, op: &Op) -> bool {
+pub(crate) fn push_memory<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
     let address = cpu.address(op);
-    let Some(value) = cpu.load(address) else { return false };
-    cpu.push(value)
+    let value = R::load(cpu, address)?;
+    cpu.push::<R>(value).map(|()| true)
 }
 
-pub(crate) fn pop_register(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let Some(value) = cpu.pop() else { return false };
+pub(crate) fn pop_register<R: Reach>(cpu: &mut Cpu<'_>, op: &Op, _: R) -> Option<bool> {
+    let value = cpu.pop::<R>()?;
     cpu.set_wide(op.target, value);
-    true
+    Some(true)
 }
 
 /// The address counts from the stack pointer after the pop.
 pub(crate) fn pop_memory(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let Some(value) = cpu.pop() else { return false };
+    let Some(value) = cpu.pop::<Anywhere>() else { return false };
     let address = cpu.address(op);
     cpu.store::<u64>(address, value)
 }
 
-pub(crate) fn leave(cpu: &mut Cpu<'_>, _: &Op) -> bool {
-    cpu.set_wide(RSP, cpu.wide(RBP));
-    let Some(value) = cpu.pop() else { return false };
+pub(crate) fn leave<R: Reach>(cpu: &mut Cpu<'_>, _: &Op, _: R) -> Option<bool> {
+    let frame = cpu.wide(RBP);
+    let value = R::load(cpu, frame)?;
+    cpu.set_wide(RSP, frame.wrapping_add(8));
     cpu.set_wide(RBP, value);
-    true
+    Some(true)
 }
 
 /// Bits of RFLAGS that `pushf` stores as 0: RF and VM.
@@ -141,11 +127,11 @@ const POPPED: u64 = 0xfd5 & !TRAP & !(1 << 9) | 1 << 14 | 1 << 18 | 1 << 21;
 
 pub(crate) fn push_flags(cpu: &mut Cpu<'_>, _: &Op) -> bool {
     let image = cpu.flags.image() & !HIDDEN;
-    cpu.push(image)
+    cpu.push::<Anywhere>(image).is_some()
 }
 
 pub(crate) fn pop_flags(cpu: &mut Cpu<'_>, _: &Op) -> bool {
-    let Some(image) = cpu.pop() else { return false };
+    let Some(image) = cpu.pop::<Anywhere>() else { return false };
     if image & TRAP != 0 {
         return cpu.end(Stop::Fault);
     }
@@ -180,5 +166,5 @@ pub(crate) fn fault(cpu: &mut Cpu<'_>, _: &Op) -> bool {
 }
 
 pub(crate) fn unmodelled(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    cpu.end(Stop::Unmodelled { mnemonic: crate::Mnemonic(op.mnemonic) })
+    cpu.end(Stop::Unmodelled { mnemonic: op.mnemonic() })
 }

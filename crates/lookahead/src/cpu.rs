@@ -2,7 +2,7 @@
 
 use crate::flags::Flags;
 use crate::memory::{Pages, Source};
-use crate::op::Op;
+use crate::op::{Op, Reach};
 use crate::word::Word;
 use crate::{Branch, Stop};
 use perfdata::RuntimeAddr;
@@ -47,14 +47,18 @@ impl State {
 pub(crate) struct Cpu<'e> {
     pub state: &'e mut State,
     pub flags: Flags,
-    /// Where the next block begins.
+    /// Where the block begins that is run; after its last instruction, where the next one does.
     pub rip: u64,
     pub pages: &'e mut Pages,
     pub source: &'e mut dyn Source,
-    pub branches: &'e mut Vec<Branch>,
-    pub depth: usize,
+    /// Room for the branches that are asked for.
+    pub branches: &'e mut [Branch],
+    /// How many there are.
+    pub found: usize,
     /// Why it does not go on.
     pub stop: Option<Stop>,
+    /// The instruction that it ended at.
+    pub ended_at: u64,
     pub native: &'e mut crate::native::Native,
     /// Blocks that end in the last branch are linked to the one that follows.
     pub taken: bool,
@@ -100,13 +104,29 @@ impl Cpu<'_> {
     #[inline(always)]
     pub(crate) fn address(&self, op: &Op) -> u64 {
         self.wide(op.base)
-            .wrapping_add(self.wide(op.index) << (op.scale & 3))
-            .wrapping_add(self.wide(op.segment))
+            .wrapping_add(self.wide(op.index) << (op.scale_and_segment >> 5 & 3))
+            .wrapping_add(self.wide(op.segment()))
             .wrapping_add(op.displacement)
+    }
+
+    /// The same where it has neither an index nor a segment.
+    #[inline(always)]
+    pub(crate) fn near_address(&self, op: &Op) -> u64 {
+        self.wide(op.base).wrapping_add(op.displacement)
     }
 
     #[inline(always)]
     pub(crate) fn load<W: Word>(&mut self, address: u64) -> Option<W> {
+        match self.pages.at_hand::<W>(address).and_then(|bytes| W::read(bytes)) {
+            Some(value) => Some(value),
+            None => self.load_slowly(address),
+        }
+    }
+
+    /// A load from a page that was not used of late, or from two.
+    #[cold]
+    #[inline(never)]
+    fn load_slowly<W: Word>(&mut self, address: u64) -> Option<W> {
         let found = self.pages.load(self.source, address);
         if found.is_none() {
             self.unreadable(address);
@@ -117,6 +137,18 @@ impl Cpu<'_> {
     #[inline(always)]
     #[must_use]
     pub(crate) fn store<W: Word>(&mut self, address: u64, value: W) -> bool {
+        match self.pages.at_hand::<W>(address) {
+            Some(place) => {
+                value.write(place);
+                true
+            }
+            None => self.store_slowly(address, value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_slowly<W: Word>(&mut self, address: u64, value: W) -> bool {
         let done = self.pages.store(self.source, address, value).is_some();
         if !done {
             self.unreadable(address);
@@ -129,18 +161,18 @@ impl Cpu<'_> {
         self.stop = Some(Stop::Memory { address: RuntimeAddr(address) });
     }
 
+    /// The stack pointer changes only where the stack is within reach.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn push(&mut self, value: u64) -> bool {
+    pub(crate) fn push<R: Reach>(&mut self, value: u64) -> Option<()> {
         let at = self.wide(RSP).wrapping_sub(8);
-        self.set_wide(RSP, at);
-        self.store(at, value)
+        R::store(self, at, value).then(|| self.set_wide(RSP, at))
     }
 
     #[inline(always)]
-    pub(crate) fn pop(&mut self) -> Option<u64> {
+    pub(crate) fn pop<R: Reach>(&mut self) -> Option<u64> {
         let at = self.wide(RSP);
-        let value = self.load(at)?;
+        let value = R::load(self, at)?;
         self.set_wide(RSP, at.wrapping_add(8));
         Some(value)
     }
@@ -149,14 +181,26 @@ impl Cpu<'_> {
     #[inline(always)]
     #[must_use]
     pub(crate) fn branch(&mut self, op: &Op, to: u64) -> bool {
+        let from = op.ip(self.rip);
         self.rip = to;
         self.taken = true;
-        self.branches.push(Branch { from: RuntimeAddr(op.ip), to: RuntimeAddr(to) });
-        if self.branches.len() >= self.depth {
+        if let Some(place) = self.branches.get_mut(self.found) {
+            *place = Branch { from: RuntimeAddr(from), to: RuntimeAddr(to) };
+            self.found += 1;
+        }
+        if self.found >= self.branches.len() {
             self.stop = Some(Stop::Depth);
             return false;
         }
         true
+    }
+
+    /// Notes at which instruction the look-ahead ended.
+    #[cold]
+    #[must_use]
+    pub(crate) fn ended(&mut self, op: &Op) -> bool {
+        self.ended_at = op.ip(self.rip);
+        false
     }
 
     /// Ends the look-ahead at an instruction.

@@ -1,9 +1,10 @@
 //! Tests that hold the models of integer instructions against the processor: random encodings, registers and memory,
 //! followed by the look-ahead and run in a stub.
 
+use crate::Branch;
 use crate::cpu::{Cpu, State};
 use crate::flags::{Flags, bit};
-use crate::lower::lower;
+use crate::lower::{has_model, lower};
 use crate::memory::{Fetched, Page, Pages, Source, Text};
 use crate::native::Native;
 use crate::op::Op;
@@ -15,13 +16,16 @@ const CODE: u64 = 0x40_0000;
 const DATA: u64 = 0x10_0000;
 const DATA_BYTES: u64 = 8192;
 
+/// Room for one.
+const NO_BRANCH: Branch = Branch { from: RuntimeAddr(0), to: RuntimeAddr(0) };
+
 struct Data([Page; 2]);
 
 impl Source for Data {
     fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
         let found = address.checked_sub(DATA).and_then(|at| self.0.get((at / 4096) as usize));
         found.map_or(Fetched::Absent, |page| {
-            into.0 = page.0;
+            *into = *page;
             Fetched::Copied
         })
     }
@@ -187,7 +191,7 @@ fn run(op: &Op, native: &mut Native, gpr: &[u64; 16], flags: u64, source: &mut D
     let mut state = Box::new(State::new());
     state.gpr[..16].copy_from_slice(gpr);
     let mut pages = Pages::new();
-    let mut branches = Vec::new();
+    let mut branches = [NO_BRANCH];
     let mut cpu = Cpu {
         state: &mut state,
         flags: Flags::from_image(flags),
@@ -195,13 +199,14 @@ fn run(op: &Op, native: &mut Native, gpr: &[u64; 16], flags: u64, source: &mut D
         pages: &mut pages,
         source,
         branches: &mut branches,
-        depth: 1,
+        found: 0,
         stop: None,
+        ended_at: 0,
         native,
         taken: false,
         patience: 1,
     };
-    let ran = (op.run)(&mut cpu, op);
+    let ran = (op.run)(&mut cpu, std::slice::from_ref(op));
     let flags = cpu.flags.image() & bit::STATUS;
     let mut data = vec![0; DATA_BYTES as usize];
     cpu.pages.copy_out(cpu.source, DATA, &mut data).unwrap();
@@ -226,8 +231,7 @@ fn models_do_what_the_processor_does() {
             native.clear();
             continue;
         }
-        if op.stub != 0 {
-            // It has no model.
+        if !has_model(&instruction, op) {
             continue;
         }
         let mut gpr = [0u64; 16];
@@ -246,8 +250,8 @@ fn models_do_what_the_processor_does() {
         }
         let mut filler = Random(random.next());
         let page = |filler: &mut Random| {
-            let mut page = Page([0; 4096]);
-            page.0.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&filler.operand().to_le_bytes()));
+            let mut page = [0; 4096];
+            page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&filler.operand().to_le_bytes()));
             page
         };
         let mut data = Data([page(&mut filler), page(&mut filler)]);
@@ -277,7 +281,7 @@ fn models_do_what_the_processor_does() {
 #[test]
 fn what_cannot_be_reached_ends_the_look_ahead() {
     let mut native = Native::new();
-    let mut data = Data([Page([0; 4096]), Page([0; 4096])]);
+    let mut data = Data([[0; 4096], [0; 4096]]);
     let bytes = [0x48, 0x8b, 0x03];
     let instruction = Decoder::with_ip(64, &bytes, CODE, DecoderOptions::NONE).decode();
     let op = lower(&instruction, &mut native);
@@ -285,7 +289,7 @@ fn what_cannot_be_reached_ends_the_look_ahead() {
     gpr[3] = DATA + DATA_BYTES - 4;
     let mut state = Box::new(State::new());
     state.gpr[..16].copy_from_slice(&gpr);
-    let (mut pages, mut branches) = (Pages::new(), Vec::new());
+    let (mut pages, mut branches) = (Pages::new(), [NO_BRANCH]);
     let mut cpu = Cpu {
         state: &mut state,
         flags: Flags::default(),
@@ -293,13 +297,14 @@ fn what_cannot_be_reached_ends_the_look_ahead() {
         pages: &mut pages,
         source: &mut data,
         branches: &mut branches,
-        depth: 1,
+        found: 0,
         stop: None,
+        ended_at: 0,
         native: &mut native,
         taken: false,
         patience: 1,
     };
-    assert!(!(op.run)(&mut cpu, &op));
+    assert!(!(op.run)(&mut cpu, std::slice::from_ref(&op)));
     let address = RuntimeAddr(DATA + DATA_BYTES - 4);
     assert_eq!(cpu.stop, Some(crate::Stop::Memory { address }));
 }

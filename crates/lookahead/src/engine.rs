@@ -5,6 +5,7 @@ use crate::cpu::{Cpu, FS_BASE, GS_BASE, State};
 use crate::flags::Flags;
 use crate::memory::{Pages, Source};
 use crate::native::Native;
+use crate::op::Op;
 use crate::vectors::{ALL, Places, read_xsave};
 use crate::{Branch, Stop, sys};
 use perfdata::RuntimeAddr;
@@ -99,7 +100,7 @@ impl Engine {
         limits: &Limits,
         branches: &mut Vec<Branch>,
     ) -> Outcome {
-        self.run_with(registers, xsave, source, limits, branches, &mut |_| ())
+        self.run_with(registers, xsave, source, limits, branches, None)
     }
 
     /// As [`Engine::run`], and shows the address of each instruction before it is followed.
@@ -112,7 +113,7 @@ impl Engine {
         branches: &mut Vec<Branch>,
         seen: &mut dyn FnMut(RuntimeAddr),
     ) -> Outcome {
-        self.run_with(registers, xsave, source, limits, branches, &mut |ip| seen(RuntimeAddr(ip)))
+        self.run_with(registers, xsave, source, limits, branches, Some(seen))
     }
 
     /// The general registers, flags and instruction pointer after the last look-ahead; whole instructions were followed
@@ -129,17 +130,17 @@ impl Engine {
         }
     }
 
-    #[inline(always)]
-    fn run_with<F: FnMut(u64)>(
+    fn run_with(
         &mut self,
         registers: &Registers,
         xsave: &[u8],
         source: &mut dyn Source,
         limits: &Limits,
         branches: &mut Vec<Branch>,
-        seen: &mut F,
+        seen: Option<&mut dyn FnMut(RuntimeAddr)>,
     ) -> Outcome {
-        branches.clear();
+        const NONE_YET: Branch = Branch { from: RuntimeAddr(0), to: RuntimeAddr(0) };
+        branches.resize(limits.depth.max(1), NONE_YET);
         self.state.gpr[..16].copy_from_slice(&registers.general);
         self.state.gpr[usize::from(FS_BASE)] = registers.fs_base;
         self.state.gpr[usize::from(GS_BASE)] = registers.gs_base;
@@ -160,61 +161,73 @@ impl Engine {
             pages: &mut self.pages,
             source,
             branches,
-            depth: limits.depth.max(1),
+            found: 0,
             stop: None,
+            ended_at: 0,
             native: &mut self.native,
             taken: false,
             patience: limits.instructions,
         };
         let stop = follow(&mut self.code, &mut cpu, seen);
-        let (instructions, rip) = (limits.instructions - cpu.patience, cpu.rip);
+        let (instructions, rip, found) = (limits.instructions - cpu.patience, cpu.rip, cpu.found);
         self.flags = cpu.flags;
         if cpu.native.x87_loaded {
             sys::clear_x87();
         }
         sys::set_mxcsr(host);
+        branches.truncate(found);
         let (pages, clock_read) = (self.pages.copied(), self.pages.clock_read);
         Outcome { stop, instructions, pages, clock_read, instruction_pointer: RuntimeAddr(rip) }
     }
 }
 
+/// Runs the instructions of a block; false where the look-ahead ends.
+fn run_each(ops: &[Op], cpu: &mut Cpu<'_>, seen: &mut dyn FnMut(RuntimeAddr)) -> bool {
+    ops.iter().all(|op| {
+        // The end of a block that was cut is no instruction.
+        if op.length() != 0 {
+            seen(RuntimeAddr(op.ip(cpu.rip)));
+        }
+        (op.run)(cpu, std::slice::from_ref(op))
+    })
+}
+
 /// Runs block after block.
-#[inline(always)]
-fn follow<F: FnMut(u64)>(code: &mut Code, cpu: &mut Cpu<'_>, seen: &mut F) -> Stop {
+fn follow(code: &mut Code, cpu: &mut Cpu<'_>, mut seen: Option<&mut dyn FnMut(RuntimeAddr)>) -> Stop {
     let mut last = NONE;
+    let mut next = NONE;
     loop {
-        let linked = code.blocks.get(last as usize).map_or(NONE, |block| block.links[usize::from(cpu.taken)]);
-        let at = match code.blocks.get(linked as usize) {
-            Some(block) if block.start == cpu.rip && block.lasts() => linked,
+        let block = match code.blocks.get(next as usize) {
+            Some(block) if block.start == cpu.rip => block,
             _ => {
-                let Some(at) = code.find(cpu.rip, cpu.pages, cpu.source, cpu.native) else {
+                let Some(found) = code.find(cpu.rip, cpu.pages, cpu.source, cpu.native) else {
                     return Stop::Memory { address: RuntimeAddr(cpu.rip) };
                 };
-                if let Some(block) = code.blocks.get_mut(last as usize) {
-                    block.links[usize::from(cpu.taken)] = at;
-                }
-                at
+                code.link(last, cpu.taken, found);
+                next = found;
+                let Some(block) = code.blocks.get(found as usize) else { return Stop::Fault };
+                block
             }
         };
-        let Some(block) = code.blocks.get(at as usize) else { return Stop::Fault };
         let first = block.first as usize;
-        let ops = code.ops.get(first..first + block.count as usize).unwrap_or_default();
-        for op in ops {
-            // The end of a block that was cut is no instruction.
-            if op.length != 0 {
-                seen(op.ip);
+        let count = block.count as usize;
+        let Some(ops) = code.ops.get(first..first + count) else { return Stop::Fault };
+        let on = match (&mut seen, ops.first()) {
+            (None, Some(first)) => (first.run)(cpu, ops),
+            (Some(seen), _) => run_each(ops, cpu, seen),
+            (None, None) => true,
+        };
+        if !on {
+            if cpu.stop != Some(Stop::Depth) {
+                cpu.rip = cpu.ended_at;
             }
-            if !(op.run)(cpu, op) {
-                if cpu.stop != Some(Stop::Depth) {
-                    cpu.rip = op.ip;
-                }
-                return cpu.stop.unwrap_or(Stop::Fault);
-            }
+            return cpu.stop.unwrap_or(Stop::Fault);
         }
-        cpu.patience = cpu.patience.saturating_sub(u64::from(block.count));
+        cpu.patience = cpu.patience.saturating_sub(count as u64);
         if cpu.patience == 0 {
             return Stop::Long;
         }
-        last = at;
+        last = next;
+        next = block.links[usize::from(cpu.taken)];
     }
 }

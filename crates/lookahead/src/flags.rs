@@ -13,6 +13,28 @@ pub(crate) mod bit {
     pub(crate) const STATUS: u64 = CF | PF | AF | ZF | SF | OF;
 }
 
+/// Half the number of the conditions that ask for the parity, which is not among the flags of [`HOLDS`].
+const PARITY: u8 = 5;
+
+/// For each even condition a bit for each state of CF, ZF, SF and OF, the lowest first: whether it holds
+/// (Intel SDM volume 1, appendix B).
+const HOLDS: [u16; 8] = {
+    let mut table = [0; 8];
+    let mut state = 0;
+    while state < 16 {
+        let (carry, zero, sign, overflow) = (state & 1 != 0, state & 2 != 0, state & 4 != 0, state & 8 != 0);
+        let less = sign != overflow;
+        let held = [overflow, carry, zero, carry || zero, sign, false, less, zero || less];
+        let mut condition = 0;
+        while condition < 8 {
+            table[condition] |= (held[condition] as u16) << state;
+            condition += 1;
+        }
+        state += 1;
+    }
+    table
+};
+
 /// The flags of the thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
@@ -24,7 +46,8 @@ pub(crate) struct Flags {
     pub parity: u8,
     pub carry: bool,
     pub overflow: bool,
-    pub adjust: bool,
+    /// AF is its bit 4: the two operands and the result, each bit added without carry.
+    pub adjust: u8,
     /// String instructions go down.
     pub down: bool,
     /// All other bits.
@@ -39,7 +62,7 @@ impl Flags {
             parity: u8::from(image & bit::PF == 0),
             carry: image & bit::CF != 0,
             overflow: image & bit::OF != 0,
-            adjust: image & bit::AF != 0,
+            adjust: (image & bit::AF) as u8,
             down: image & bit::DF != 0,
             rest: image & !(bit::STATUS | bit::DF),
         }
@@ -50,7 +73,7 @@ impl Flags {
         self.rest
             | on(self.carry, bit::CF)
             | on(self.parity_even(), bit::PF)
-            | on(self.adjust, bit::AF)
+            | u64::from(self.adjust) & bit::AF
             | on(self.zero == 0, bit::ZF)
             | on(self.sign < 0, bit::SF)
             | on(self.down, bit::DF)
@@ -61,18 +84,19 @@ impl Flags {
         self.parity.count_ones().is_multiple_of(2)
     }
 
-    /// A condition by its number in the encoding of `jcc`: odd ones are the negation of the even one before.
+    /// A condition by its number in the encoding of `jcc`, of which the lowest four bits count: odd ones are the negation
+    /// of the even one before. Looked up, since a jump by its number could rarely be foreseen.
     #[inline(always)]
     pub(crate) fn holds(&self, condition: u8) -> bool {
-        let found = match condition >> 1 {
-            0 => self.overflow,
-            1 => self.carry,
-            2 => self.zero == 0,
-            3 => self.carry || self.zero == 0,
-            4 => self.sign < 0,
-            5 => self.parity_even(),
-            6 => (self.sign < 0) != self.overflow,
-            _ => self.zero == 0 || (self.sign < 0) != self.overflow,
+        let condition = condition & 15;
+        let found = if condition >> 1 == PARITY {
+            self.parity_even()
+        } else {
+            let state = usize::from(self.carry)
+                | usize::from(self.zero == 0) << 1
+                | usize::from(self.sign < 0) << 2
+                | usize::from(self.overflow) << 3;
+            HOLDS[usize::from(condition >> 1)] >> state & 1 != 0
         };
         found != (condition & 1 != 0)
     }

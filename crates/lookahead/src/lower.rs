@@ -4,28 +4,24 @@ use crate::arithmetic::*;
 use crate::control;
 use crate::cpu::{FS_BASE, GS_BASE, ZERO};
 use crate::native::{self, Native};
-use crate::op::{Family, Form, Op, Run, pick};
+use crate::op::{Family, Form, JUMPS, Op, Run, pick, reaching, run};
 use crate::string::{self, Kind};
 use crate::{saved, vectors};
 use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
-/// Makes an instruction ready. What has no model runs on the processor, and what may not do that ends the look-ahead.
+/// Makes an instruction ready, as the first of a block. What has no model runs on the processor, and what may not do that ends the look-ahead.
 pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
     let mut op = Op {
-        run: control::unmodelled,
-        ip: instruction.ip(),
+        run: run!(control::unmodelled),
         displacement: 0,
-        immediate: 0,
+        immediate: instruction.mnemonic() as u64,
         base: ZERO,
         index: ZERO,
-        scale: 0,
-        segment: ZERO,
+        scale_and_segment: ZERO,
         target: 0,
         source: 0,
-        length: instruction.len() as u8,
         extra: 0,
-        mnemonic: instruction.mnemonic() as u16,
-        stub: 0,
+        offset_and_length: 0,
     };
     if !addresses(instruction, &mut op) {
         return op;
@@ -34,13 +30,18 @@ pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
         Some(run) => op.run = run,
         None => {
             // A fresh copy: what the attempt filled in means something else there.
-            let mut plain = Op { target: 0, source: 0, extra: 0, immediate: 0, ..op };
-            if native.lower(instruction, &mut plain) {
-                return plain;
-            }
+            let immediate = instruction.mnemonic() as u64;
+            op = Op { target: 0, source: 0, extra: 0, immediate, ..op };
+            native.lower(instruction, &mut op);
         }
     }
     op
+}
+
+/// Whether the interpreter does an instruction itself.
+#[cfg(test)]
+pub(crate) fn has_model(instruction: &Instruction, mut op: Op) -> bool {
+    modelled(instruction, &mut op).is_some()
 }
 
 /// A general register's number in an op.
@@ -73,13 +74,14 @@ fn addresses(instruction: &Instruction, op: &mut Op) -> bool {
     let base = if base == Register::RIP { Some(ZERO) } else { part(base) };
     let (Some(base), Some(index)) = (base, part(instruction.memory_index())) else { return false };
     (op.base, op.index) = (base, index);
-    op.scale = instruction.memory_index_scale().trailing_zeros() as u8;
+    let scale = instruction.memory_index_scale().trailing_zeros() as u8;
     // `lea` computes without the segment.
-    op.segment = match instruction.memory_segment() {
+    let segment = match instruction.memory_segment() {
         Register::FS if instruction.mnemonic() != Mnemonic::Lea => FS_BASE,
         Register::GS if instruction.mnemonic() != Mnemonic::Lea => GS_BASE,
         _ => ZERO,
     };
+    op.scale_and_segment = scale << 5 | segment;
     true
 }
 
@@ -98,11 +100,15 @@ fn two<F: Family>(instruction: &Instruction, op: &mut Op, bytes: usize) -> Optio
     let count = instruction.op_count();
     let (first, second) =
         (instruction.op0_kind(), if count > 1 { instruction.op1_kind() } else { K::Immediate8 });
+    let near = op.index == ZERO && op.segment() == ZERO;
     let form = match (first, second) {
         (K::Register, K::Register) => Form::RegisterRegister,
+        (K::Register, K::Memory) if near => Form::RegisterNear,
         (K::Register, K::Memory) => Form::RegisterMemory,
+        (K::Memory, K::Register) if near => Form::NearRegister,
         (K::Memory, K::Register) => Form::MemoryRegister,
         (K::Register, _) => Form::RegisterImmediate,
+        (K::Memory, _) if near => Form::NearImmediate,
         (K::Memory, _) => Form::MemoryImmediate,
         _ => return None,
     };
@@ -208,37 +214,37 @@ fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
         M::Lea => {
             op.target = number(instruction.op0_register())?;
             op.extra = first as u8;
-            Some(lea)
+            Some(run!(lea))
         }
-        M::Cbw => with(2, widen),
-        M::Cwde => with(4, widen),
-        M::Cdqe => with(8, widen),
-        M::Cwd => with(2, spread),
-        M::Cdq => with(4, spread),
-        M::Cqo => with(8, spread),
+        M::Cbw => with(2, run!(widen)),
+        M::Cwde => with(4, run!(widen)),
+        M::Cdqe => with(8, run!(widen)),
+        M::Cwd => with(2, run!(spread)),
+        M::Cdq => with(4, run!(spread)),
+        M::Cqo => with(8, run!(spread)),
         M::Bswap if first >= 4 => {
             op.target = number(instruction.op0_register())?;
             op.extra = first as u8;
-            Some(bswap)
+            Some(run!(bswap))
         }
-        M::Cld => with(0, control::direction),
-        M::Std => with(1, control::direction),
-        M::Clc => with(0, control::carry),
-        M::Stc => with(1, control::carry),
-        M::Cmc => with(2, control::carry),
-        M::Pushfq => Some(control::push_flags),
-        M::Popfq => Some(control::pop_flags),
-        M::Leave => (instruction.code() == Code::Leaveq).then_some(control::leave as Run),
+        M::Cld => with(0, run!(control::direction)),
+        M::Std => with(1, run!(control::direction)),
+        M::Clc => with(0, run!(control::carry)),
+        M::Stc => with(1, run!(control::carry)),
+        M::Cmc => with(2, run!(control::carry)),
+        M::Pushfq => Some(run!(control::push_flags)),
+        M::Popfq => Some(run!(control::pop_flags)),
+        M::Leave => (instruction.code() == Code::Leaveq).then_some(reaching!(control::leave)),
         M::Push => push(instruction, op, first),
         M::Pop => pop(instruction, op, first),
-        M::Vzeroupper => Some(vectors::zero_upper),
-        M::Vzeroall => Some(vectors::zero_all),
-        M::Ldmxcsr | M::Vldmxcsr => Some(native::load_mxcsr),
-        M::Stmxcsr | M::Vstmxcsr => Some(native::store_mxcsr),
-        M::Fldcw => Some(native::load_x87_control),
+        M::Vzeroupper => Some(run!(vectors::zero_upper)),
+        M::Vzeroall => Some(run!(vectors::zero_all)),
+        M::Ldmxcsr | M::Vldmxcsr => Some(run!(native::load_mxcsr)),
+        M::Stmxcsr | M::Vstmxcsr => Some(run!(native::store_mxcsr)),
+        M::Fldcw => Some(run!(native::load_x87_control)),
         // Exceptions are masked, so none waits.
-        M::Wait => Some(nothing),
-        M::Rdsspd | M::Rdsspq => Some(native::read_shadow_stack_pointer),
+        M::Wait => Some(run!(nothing)),
+        M::Rdsspd | M::Rdsspq => Some(run!(native::read_shadow_stack_pointer)),
         M::Xsave
         | M::Xsave64
         | M::Xsavec
@@ -246,19 +252,19 @@ fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
         | M::Xsaveopt
         | M::Xsaveopt64
         | M::Fxsave
-        | M::Fxsave64 => Some(saved::save),
-        M::Xrstor | M::Xrstor64 | M::Fxrstor | M::Fxrstor64 => Some(saved::restore),
+        | M::Fxsave64 => Some(run!(saved::save)),
+        M::Xrstor | M::Xrstor64 | M::Fxrstor | M::Fxrstor64 => Some(run!(saved::restore)),
         M::Rdfsbase => base(instruction, op, FS_BASE, false),
         M::Rdgsbase => base(instruction, op, GS_BASE, false),
         M::Wrfsbase => base(instruction, op, FS_BASE, true),
         M::Wrgsbase => base(instruction, op, GS_BASE, true),
         M::Nop | M::Endbr64 | M::Pause | M::Lfence | M::Mfence | M::Sfence | M::Clflush | M::Clflushopt => {
-            Some(nothing)
+            Some(run!(nothing))
         }
         M::Prefetcht0 | M::Prefetcht1 | M::Prefetcht2 | M::Prefetchnta | M::Prefetchw | M::Prefetch => {
-            Some(nothing)
+            Some(run!(nothing))
         }
-        M::Ud2 | M::Int3 | M::Hlt | M::Ud1 | M::Int1 | M::INVALID => Some(control::fault),
+        M::Ud2 | M::Int3 | M::Hlt | M::Ud1 | M::Int1 | M::INVALID => Some(run!(control::fault)),
         other => native::machine(other),
     }
 }
@@ -277,13 +283,13 @@ fn push(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
     match instruction.op0_kind() {
         OpKind::Register if first == 8 => {
             op.source = number(instruction.op0_register())?;
-            Some(control::push_register)
+            Some(reaching!(control::push_register))
         }
-        OpKind::Memory => Some(control::push_memory),
+        OpKind::Memory => Some(reaching!(control::push_memory)),
         OpKind::Register => None,
         _ => {
             op.immediate = instruction.immediate(0);
-            Some(control::push_immediate)
+            Some(reaching!(control::push_immediate))
         }
     }
 }
@@ -292,9 +298,9 @@ fn pop(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
     match instruction.op0_kind() {
         OpKind::Register if first == 8 => {
             op.target = number(instruction.op0_register())?;
-            Some(control::pop_register)
+            Some(reaching!(control::pop_register))
         }
-        OpKind::Memory if first == 8 => Some(control::pop_memory),
+        OpKind::Memory if first == 8 => Some(run!(control::pop_memory)),
         _ => None,
     }
 }
@@ -313,21 +319,22 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
     }
     match instruction.mnemonic() {
         _ if instruction.is_jcc_short_or_near() && near => {
-            control::CONDITIONAL.get(usize::from(instruction.condition_code() as u8).wrapping_sub(1)).copied()
+            op.base = JUMPS + (instruction.condition_code() as u8).wrapping_sub(1) % 16;
+            Some(run!(control::conditional))
         }
-        M::Jmp if near => Some(control::jump),
-        M::Call if near => Some(control::call),
+        M::Jmp if near => Some(run!(control::jump)),
+        M::Call if near => Some(reaching!(control::call)),
         M::Jmp if instruction.is_jmp_near_indirect() => {
-            Some(if register { control::jump_register } else { control::jump_memory })
+            Some(if register { run!(control::jump_register) } else { reaching!(control::jump_memory) })
         }
         M::Call if instruction.is_call_near_indirect() => {
-            Some(if register { control::call_register } else { control::call_memory })
+            Some(if register { reaching!(control::call_register) } else { reaching!(control::call_memory) })
         }
         M::Ret => {
             op.immediate = if instruction.op_count() == 1 { instruction.immediate(0) & 0xffff } else { 0 };
-            Some(control::ret)
+            Some(reaching!(control::ret))
         }
-        M::Jrcxz => Some(control::count_down),
+        M::Jrcxz => Some(run!(control::count_down)),
         // With a prefix they count in ecx.
         M::Loop | M::Loope | M::Loopne if near && !counts_in_ecx(instruction) => {
             op.extra = match instruction.mnemonic() {
@@ -335,9 +342,9 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
                 M::Loope => 2,
                 _ => 3,
             };
-            Some(control::count_down)
+            Some(run!(control::count_down))
         }
-        M::Syscall | M::Sysenter | M::Int => Some(control::system_call),
+        M::Syscall | M::Sysenter | M::Int => Some(run!(control::system_call)),
         _ => None,
     }
 }
@@ -379,7 +386,7 @@ fn string_instruction(instruction: &Instruction, op: &mut Op) -> Option<Run> {
         )
     };
     if instruction.has_segment_prefix() || !(0..instruction.op_count()).all(usual) {
-        return Some(control::unmodelled);
+        return Some(run!(control::unmodelled));
     }
     if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
         op.extra = string::REPEATED;

@@ -13,20 +13,8 @@ const MOST_PAGES: usize = 2048;
 /// No page begins here.
 const NO_PAGE: u64 = 1;
 
-/// One page of memory, at an address that is as round as the page's own.
-#[derive(Clone)]
-#[repr(C, align(4096))]
-pub struct Page(pub [u8; PAGE_BYTES]);
-
-impl Page {
-    const EMPTY: Page = Page([0; PAGE_BYTES]);
-}
-
-impl AsMut<[u8; PAGE_BYTES]> for Page {
-    fn as_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
-        &mut self.0
-    }
-}
+/// One page of memory.
+pub type Page = [u8; PAGE_BYTES];
 
 /// What came of asking for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,11 +63,43 @@ pub trait Source {
     }
 }
 
+/// Room for so many pages is there from the begin: more than most look-aheads need.
+const FIRST_PAGES: usize = 128;
+
+/// Room for so many pages, and where in it they begin to lie at addresses as round as their own.
+fn room(pages: usize) -> (Vec<u8>, usize) {
+    let bytes = vec![0; (pages + 1) * PAGE_BYTES];
+    let start = bytes.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
+    (bytes, start)
+}
+
+/// A page that was used of late.
+#[derive(Clone, Copy)]
+struct Recent {
+    /// Its address.
+    page: u64,
+    /// From there to its place among the copies.
+    distance: u64,
+}
+
+impl Recent {
+    const NONE: Recent = Recent { page: NO_PAGE, distance: 0 };
+
+    /// Where a byte of it lies.
+    #[inline(always)]
+    fn place(self, address: u64) -> usize {
+        address.wrapping_add(self.distance) as usize
+    }
+}
+
 /// The copies of one look-ahead.
 pub(crate) struct Pages {
-    recent: [(u64, u32); RECENT],
+    recent: [Recent; RECENT],
     slots: FxHashMap<u64, u32>,
-    pages: Vec<Page>,
+    /// Room for pages.
+    bytes: Vec<u8>,
+    /// Where the first page is in it, so that pages lie at addresses as round as their own.
+    start: usize,
     used: usize,
     /// Whether something was read that changes with time or with the CPU.
     pub clock_read: bool,
@@ -94,13 +114,15 @@ pub(crate) struct Pages {
 
 impl Pages {
     pub(crate) fn new() -> Pages {
+        let (bytes, start) = room(FIRST_PAGES);
         Pages {
-            recent: [(NO_PAGE, 0); RECENT],
+            recent: [Recent::NONE; RECENT],
             slots: FxHashMap::default(),
-            pages: Vec::new(),
+            start,
+            bytes,
             used: 0,
             clock_read: false,
-            live: Box::new(Page::EMPTY),
+            live: Box::new([0; PAGE_BYTES]),
             accessed: Vec::new(),
             habit: Habit::default(),
             wanted: Vec::new(),
@@ -112,27 +134,16 @@ impl Pages {
         self.accessed.sort_unstable();
         self.accessed.dedup();
         self.habit.note(self.accessed.drain(..));
-        self.recent = [(NO_PAGE, 0); RECENT];
+        self.recent = [Recent::NONE; RECENT];
         self.slots.clear();
         self.used = 0;
         self.clock_read = false;
         let mut wanted = std::mem::take(&mut self.wanted);
         self.habit.wanted(stack & !PAGE_MASK, &mut wanted);
-        while self.pages.len() < wanted.len() {
-            self.pages.push(Page::EMPTY);
-        }
         let mut at = 0;
-        while at < wanted.len() {
-            let (Some(addresses), Some(pages)) = (wanted.get(at..), self.pages.get_mut(self.used..)) else {
-                return;
-            };
-            let done = source.pages(addresses, pages).min(addresses.len());
-            for address in addresses.iter().take(done) {
-                self.slots.insert(*address, self.used as u32);
-                self.used += 1;
-            }
-            // The one that stopped it is left for when it is really asked for.
-            at += done + 1;
+        while let Some(addresses) = wanted.get(at..).filter(|rest| !rest.is_empty()) {
+            // The one that stops it is left for when it is really asked for.
+            at += self.copy(source, addresses) + 1;
         }
         self.wanted = wanted;
     }
@@ -152,31 +163,66 @@ impl Pages {
         if self.used >= MOST_PAGES {
             return Err(false);
         }
-        if self.used == self.pages.len() {
-            self.pages.push(Page::EMPTY);
+        // The page behind it costs little more, and a third of the times it is wanted soon.
+        let both = [page, page.wrapping_add(PAGE_BYTES as u64)];
+        let wanted = if self.slots.contains_key(&both[1]) { &both[..1] } else { &both };
+        let slot = self.used;
+        if self.copy(source, wanted) > 0 {
+            self.remember(page, slot as u32);
+            return Ok(slot);
         }
-        let Some(place) = self.pages.get_mut(self.used) else { return Err(false) };
+        let Some(place) = self.free_pages(1).first_mut() else { return Err(false) };
         match source.page(page, place) {
             Fetched::Copied => {
-                let slot = self.used as u32;
                 self.used += 1;
-                self.slots.insert(page, slot);
-                self.remember(page, slot);
-                Ok(slot as usize)
+                self.slots.insert(page, slot as u32);
+                self.remember(page, slot as u32);
+                Ok(slot)
             }
             Fetched::Live => {
+                *self.live = *place;
                 self.clock_read = true;
-                std::mem::swap(&mut *self.live, place);
                 Err(true)
             }
             Fetched::Absent => Err(false),
         }
     }
 
+    /// Copies pages that are not there, as far as it can; how many from the first on.
+    fn copy(&mut self, source: &mut dyn Source, addresses: &[u64]) -> usize {
+        let pages = self.free_pages(addresses.len());
+        let wanted = addresses.get(..pages.len()).unwrap_or(addresses);
+        let done = source.pages(wanted, pages).min(wanted.len());
+        for address in addresses.iter().take(done) {
+            self.slots.insert(*address, self.used as u32);
+            self.used += 1;
+        }
+        done
+    }
+
+    /// Room for so many pages more, or for as many as are allowed.
+    fn free_pages(&mut self, count: usize) -> &mut [Page] {
+        let end = (self.used + count).min(MOST_PAGES);
+        if self.start + end * PAGE_BYTES > self.bytes.len() {
+            let (mut bytes, start) = room(end.next_power_of_two());
+            let filled = self.used * PAGE_BYTES;
+            let from = self.bytes.get(self.start..self.start + filled);
+            if let (Some(to), Some(from)) = (bytes.get_mut(start..start + filled), from) {
+                to.copy_from_slice(from);
+            }
+            (self.bytes, self.start) = (bytes, start);
+            // What it knows lay elsewhere.
+            self.recent = [Recent::NONE; RECENT];
+        }
+        let bytes = self.bytes.get_mut(self.start..).unwrap_or_default();
+        bytes.as_chunks_mut().0.get_mut(self.used..end).unwrap_or_default()
+    }
+
     fn remember(&mut self, page: u64, slot: u32) {
         self.accessed.push(page);
+        let start = self.start + slot as usize * PAGE_BYTES;
         if let Some(entry) = self.recent.get_mut((page >> 12) as usize % RECENT) {
-            *entry = (page, slot);
+            *entry = Recent { page, distance: (start as u64).wrapping_sub(page) };
         }
     }
 
@@ -185,18 +231,36 @@ impl Pages {
     pub(crate) fn rest_of_page(&mut self, source: &mut dyn Source, address: u64) -> Option<&mut [u8]> {
         let page = address & !PAGE_MASK;
         let at = (address & PAGE_MASK) as usize;
-        let (known, slot) = self.recent[(page >> 12) as usize % RECENT];
-        let slot = if known == page { slot as usize } else { return self.fetch(source, page, at) };
-        self.pages.get_mut(slot).and_then(|page| page.0.get_mut(at..))
+        let recent = self.recent[(page >> 12) as usize % RECENT];
+        if recent.page != page {
+            return self.fetch(source, page, at);
+        }
+        self.bytes.get_mut(recent.place(address)..)?.get_mut(..PAGE_BYTES - at)
     }
 
     #[cold]
     fn fetch(&mut self, source: &mut dyn Source, page: u64, at: usize) -> Option<&mut [u8]> {
         match self.slot(source, page) {
-            Ok(slot) => self.pages.get_mut(slot).and_then(|page| page.0.get_mut(at..)),
-            Err(true) => self.live.0.get_mut(at..),
+            Ok(slot) => {
+                let page = self.start + slot * PAGE_BYTES;
+                self.bytes.get_mut(page + at..page + PAGE_BYTES)
+            }
+            Err(true) => self.live.get_mut(at..),
             Err(false) => None,
         }
+    }
+
+    /// A word's bytes where they lie on one page, and that was used of late; more may follow them.
+    #[inline(always)]
+    pub(crate) fn at_hand<W: Word>(&mut self, address: u64) -> Option<&mut [u8]> {
+        let recent = self.recent[(address >> 12) as usize % RECENT];
+        // Where the word goes on into the next page, its last byte is not on the page that the table has here.
+        let last = address.wrapping_add(W::BYTES as u64 - 1);
+        if recent.page != last & !PAGE_MASK {
+            return None;
+        }
+        let place = recent.place(address);
+        self.bytes.get_mut(place..place + W::BYTES)
     }
 
     #[inline(always)]
@@ -249,8 +313,7 @@ impl Pages {
     }
 }
 
-/// Which pages are worth fetching before they are asked for: those that the last look-aheads often touched. Fetching
-/// one among others costs a fifth of fetching it alone.
+/// Which pages are worth fetching before they are asked for: those that the last look-aheads often touched.
 #[derive(Default)]
 struct Habit {
     /// Running mean of how often each page is touched; [`Habit::ALWAYS`] stands for every time.
@@ -261,7 +324,9 @@ impl Habit {
     const ALWAYS: u32 = 1 << 16;
     /// The newest look-ahead counts for an eighth.
     const NEWEST: u32 = 8;
-    const WANTED: u32 = Self::ALWAYS / 5;
+    /// A page among others costs two fifths of one alone.
+    const WANTED: u32 = Self::ALWAYS * 2 / 5;
+
     const FORGOTTEN: u32 = Self::ALWAYS / 64;
     const MOST: usize = 128;
 
@@ -282,5 +347,47 @@ impl Habit {
         let often = self.weights.iter().filter(|(page, weight)| **weight >= Self::WANTED && **page != stack);
         wanted.extend(often.map(|(page, _)| *page).take(Self::MOST));
         wanted.sort_unstable();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory in which each page is full of its number.
+    struct Numbered;
+
+    impl Source for Numbered {
+        fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
+            into.fill((address >> 12) as u8);
+            if address < (MOST_PAGES as u64 + 9) << 12 { Fetched::Copied } else { Fetched::Absent }
+        }
+        fn text(&mut self, _: u64) -> Text {
+            Text::Passing
+        }
+    }
+
+    #[test]
+    fn what_was_written_stays_while_more_pages_come() {
+        let mut pages = Pages::new();
+        pages.begin(&mut Numbered, 0);
+        let at = |page: u64| (page << 12) + 24;
+        for page in 0..600 {
+            assert_eq!(pages.load::<u8>(&mut Numbered, at(page) - 1), Some(page as u8));
+            pages.store(&mut Numbered, at(page), page.wrapping_mul(0x0101_0101_0101)).unwrap();
+            // The first is at hand all the time, or found again where the pages have moved.
+            assert_eq!(pages.load::<u64>(&mut Numbered, at(0)), Some(0));
+        }
+        assert!((0..600u64).all(|page| {
+            pages.load(&mut Numbered, at(page)) == Some(page.wrapping_mul(0x0101_0101_0101))
+        }));
+        // A word across two pages.
+        assert_eq!(pages.load::<u16>(&mut Numbered, 0x3fff), Some(0x0403));
+        assert!(pages.at_hand::<u16>(0x3fff).is_none() && pages.at_hand::<u16>(0x3ffe).is_some());
+        // In the next look-ahead it is as it was; and the pages of one are limited.
+        pages.begin(&mut Numbered, 0);
+        assert_eq!(pages.load::<u8>(&mut Numbered, at(5)), Some(5));
+        let reached = (0..).take_while(|page| pages.load::<u8>(&mut Numbered, at(*page)).is_some()).count();
+        assert_eq!((reached, pages.copied()), (MOST_PAGES, MOST_PAGES));
     }
 }

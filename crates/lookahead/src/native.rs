@@ -10,7 +10,7 @@
 use crate::Stop;
 use crate::cpu::{Cpu, State, Vector};
 use crate::flags::{Flags, bit};
-use crate::op::Op;
+use crate::op::{self, Op};
 use crate::sys::{self, Arena, X87Image};
 use crate::vectors::Widest;
 use iced_x86::{
@@ -97,7 +97,7 @@ impl Native {
                 at
             }
         };
-        (op.run, op.stub, op.extra, op.source) = (run, at, size as u8, traits);
+        (op.run, op.immediate, op.extra, op.source) = (op::run!(run), u64::from(at), size as u8, traits);
         true
     }
 
@@ -282,21 +282,22 @@ fn run(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     if has(trait_bit::X87) {
         load_x87(cpu);
     }
+    let stub = op.immediate as u32;
     let address = if size == 0 { 0 } else { cpu.address(op) };
     let Native { arena: Some(arena), bounce, .. } = &mut *cpu.native else { return cpu.end(Stop::Fault) };
     if size == 0 {
-        arena.call(op.stub, cpu.state, &mut []);
+        arena.call(stub, cpu.state, &mut []);
     } else {
         let aligned = !has(trait_bit::ALIGNED) || address.is_multiple_of(size as u64);
         match cpu.pages.rest_of_page(cpu.source, address) {
-            Some(bytes) if bytes.len() >= size && aligned => arena.call(op.stub, cpu.state, bytes),
+            Some(bytes) if bytes.len() >= size && aligned => arena.call(stub, cpu.state, bytes),
             Some(_) => {
                 let Some(room) = bounce.0.get_mut(..size) else { return false };
                 if cpu.pages.copy_out(cpu.source, address, room).is_none() {
                     cpu.unreadable(address);
                     return false;
                 }
-                arena.call(op.stub, cpu.state, room);
+                arena.call(stub, cpu.state, room);
                 if has(trait_bit::WRITES_MEMORY) && cpu.pages.copy_in(cpu.source, address, room).is_none() {
                     cpu.unreadable(address);
                     return false;
@@ -334,7 +335,7 @@ pub(crate) fn load_x87_control(cpu: &mut Cpu<'_>, op: &Op) -> bool {
 
 /// rdsspd and rdsspq, which do nothing where there is no shadow stack.
 pub(crate) fn read_shadow_stack_pointer(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    !cpu.source.has_shadow_stack() || cpu.end(Stop::Unmodelled { mnemonic: crate::Mnemonic(op.mnemonic) })
+    !cpu.source.has_shadow_stack() || cpu.end(Stop::Unmodelled { mnemonic: op.mnemonic() })
 }
 
 /// ldmxcsr, with exceptions masked.
@@ -357,10 +358,10 @@ pub(crate) fn store_mxcsr(cpu: &mut Cpu<'_>, op: &Op) -> bool {
 /// Whether a mnemonic is one of those that say what the machine or the time is, and its function.
 pub(crate) fn machine(mnemonic: Mnemonic) -> Option<crate::op::Run> {
     Some(match mnemonic {
-        Mnemonic::Cpuid => cpuid,
-        Mnemonic::Rdtsc => time_stamp,
-        Mnemonic::Rdtscp => time_stamp_and_cpu,
-        Mnemonic::Xgetbv => extended_control,
+        Mnemonic::Cpuid => op::run!(cpuid),
+        Mnemonic::Rdtsc => op::run!(time_stamp),
+        Mnemonic::Rdtscp => op::run!(time_stamp_and_cpu),
+        Mnemonic::Xgetbv => op::run!(extended_control),
         _ => return None,
     })
 }

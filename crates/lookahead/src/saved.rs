@@ -40,7 +40,7 @@ pub(crate) fn restore(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     let area = cpu.address(op);
     // The x87 registers are not put away with the others, so that once they are in use an area may mean others.
     if cpu.native.x87_loaded {
-        return cpu.end(Stop::Unmodelled { mnemonic: crate::Mnemonic(op.mnemonic) });
+        return cpu.end(Stop::Unmodelled { mnemonic: op.mnemonic() });
     }
     match cpu.native.saved.iter().find(|saved| saved.area == area) {
         Some(saved) => {
@@ -65,12 +65,12 @@ fn restore_from_memory(cpu: &mut Cpu<'_>, op: &Op, address: u64) -> bool {
     }
     let wanted = cpu.get::<u32>(RAX).wide() | cpu.get::<u32>(RDX).wide() << 32;
     let by_xsave = matches!(
-        iced_x86::Mnemonic::try_from(usize::from(op.mnemonic)),
+        iced_x86::Mnemonic::try_from(usize::from(op.mnemonic().0)),
         Ok(iced_x86::Mnemonic::Xrstor | iced_x86::Mnemonic::Xrstor64)
     );
     // x87 registers in such an area would have to be loaded too.
     if !by_xsave || read < HEADER_END || vectors::present(&area) & wanted & 1 != 0 {
-        return cpu.end(Stop::Unmodelled { mnemonic: crate::Mnemonic(op.mnemonic) });
+        return cpu.end(Stop::Unmodelled { mnemonic: op.mnemonic() });
     }
     vectors::read_xsave(&area, &Places::of(&area), wanted, cpu.state);
     true

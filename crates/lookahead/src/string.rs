@@ -3,7 +3,7 @@
 use crate::Stop;
 use crate::arithmetic::{Binary, Cmp};
 use crate::cpu::{Cpu, RAX, RCX, RDI, RSI};
-use crate::op::{Op, Run};
+use crate::op::{self, Op, Run};
 use crate::word::Word;
 
 /// Bytes that one repeated instruction may touch: what takes longer than a stop may last ends the look-ahead.
@@ -37,12 +37,20 @@ pub(crate) fn pick(kind: Kind, bytes: usize) -> Option<Run> {
 
 fn of<W: Word>(kind: Kind) -> Run {
     match kind {
-        Kind::Move => move_elements::<W>,
-        Kind::Store => elements::<W, { Kind::Store as u8 }>,
-        Kind::Load => elements::<W, { Kind::Load as u8 }>,
-        Kind::Scan => elements::<W, { Kind::Scan as u8 }>,
-        Kind::Compare => elements::<W, { Kind::Compare as u8 }>,
+        Kind::Move => moved::<W>,
+        Kind::Store => each::<W, { Kind::Store as u8 }>,
+        Kind::Load => each::<W, { Kind::Load as u8 }>,
+        Kind::Scan => each::<W, { Kind::Scan as u8 }>,
+        Kind::Compare => each::<W, { Kind::Compare as u8 }>,
     }
+}
+
+fn moved<W: Word>(cpu: &mut Cpu<'_>, ops: &[Op]) -> bool {
+    op::one_and_on(cpu, ops, move_elements::<W>)
+}
+
+fn each<W: Word, const KIND: u8>(cpu: &mut Cpu<'_>, ops: &[Op]) -> bool {
+    op::one_and_on(cpu, ops, elements::<W, KIND>)
 }
 
 /// How many elements; ends the look-ahead where there are too many.

@@ -17,10 +17,10 @@ struct Memory {
 impl Source for Memory {
     fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
         if address == CODE {
-            into.0.fill(0xcc);
-            into.0.iter_mut().zip(&self.code).for_each(|(to, from)| *to = *from);
+            into.fill(0xcc);
+            into.iter_mut().zip(&self.code).for_each(|(to, from)| *to = *from);
         } else {
-            into.0 = self.data.0;
+            *into = self.data;
         }
         Fetched::Copied
     }
@@ -120,8 +120,8 @@ fn all(mut show: impl FnMut(&[u8])) {
 fn no_instruction_faults_on_the_processor() {
     let mut engine = Engine::new();
     let mut random = Random(0x706c_616e);
-    let mut memory = Memory { code: Vec::new(), data: Page([0; 4096]) };
-    memory.data.0.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
+    let mut memory = Memory { code: Vec::new(), data: [0; 4096] };
+    memory.data.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
     let (mut tried, mut followed) = (0u64, 0u64);
     all(|bytes| {
         tried += 1;

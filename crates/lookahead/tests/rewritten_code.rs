@@ -12,9 +12,9 @@ struct Memory<'c>(&'c [u8]);
 
 impl Source for Memory<'_> {
     fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
-        into.0.fill(0);
+        into.fill(0);
         if address == CODE {
-            into.0.iter_mut().zip(self.0).for_each(|(to, from)| *to = *from);
+            into.iter_mut().zip(self.0).for_each(|(to, from)| *to = *from);
         }
         Fetched::Copied
     }

@@ -52,7 +52,7 @@ impl Stopped<'_> {
     pub fn read(&self, _address: u64, _bytes: &mut [u8]) -> io::Result<usize> {
         match self.0 {}
     }
-    pub fn read_many(&self, _addresses: &[u64], _pages: &mut [impl AsMut<[u8; 4096]>]) -> usize {
+    pub fn read_many(&self, _addresses: &[u64], _pages: &mut [[u8; 4096]]) -> usize {
         match self.0 {}
     }
     pub fn step(&mut self) -> io::Result<Step> {

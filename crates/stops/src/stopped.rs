@@ -111,7 +111,7 @@ impl Stopped<'_> {
 
     /// Reads whole pages, addresses and pages in pairs, with one system call. It ends at the first page that cannot be
     /// read; how many were read. Addresses must be multiples of 4096.
-    pub fn read_many(&self, addresses: &[u64], pages: &mut [impl AsMut<[u8; 4096]>]) -> usize {
+    pub fn read_many(&self, addresses: &[u64], pages: &mut [[u8; 4096]]) -> usize {
         memory::read_pages(self.tid, addresses, pages)
     }
 

@@ -152,7 +152,7 @@ impl Visitor for Killer {
         });
         assert!(thread.xstate(&mut Vec::new()).is_err());
         assert!(thread.read(thread.registers().unwrap().rip, &mut [0; 8]).is_err());
-        assert_eq!(thread.read_many(&[0x400000], &mut [Box::new([0; 4096])]), 0);
+        assert_eq!(thread.read_many(&[0x400000], &mut [[0; 4096]]), 0);
         assert_eq!(thread.step().unwrap(), Step::Ended);
         self.0.stops.insert(thread.pid(), 1);
         Next::default()
@@ -207,7 +207,7 @@ impl Visitor for Stepper {
         // Legacy area and header at least; the header's first word says which components follow.
         assert!(area.len() >= 576, "{}", area.len());
         let page = registers.rip & !4095;
-        let mut pages = [(); 3].map(|()| Box::new([0u8; 4096]));
+        let mut pages = [[0u8; 4096]; 3];
         assert_eq!(thread.read_many(&[page, page, 8], &mut pages), 2);
         assert_eq!(pages[0], pages[1]);
         let begin = (first & 4095) as usize;

@@ -9,6 +9,9 @@ const SHORTEST_NS: f64 = 1_000_000.0;
 const LONGEST_NS: f64 = 1_000_000_000.0;
 /// Weight of the newest stop in the running means.
 const NEWEST: f64 = 0.1;
+/// After so many stops, the period is renewed at this share of them.
+const FIRST_STOPS: u32 = 64;
+const RENEWED: f64 = 0.25;
 /// What a stop costs before there was one; the first ones, which decode much code, cost more.
 const FIRST_NS: f64 = 150_000.0;
 /// Taken branches in a nanosecond before any were counted.
@@ -46,6 +49,8 @@ pub(crate) struct Budget {
     recent: (f64, f64),
     /// CPU time of each process at its last stop.
     times: HashMap<i32, u64>,
+    /// Stops so far, up to [`FIRST_STOPS`].
+    learnt: u32,
     random: Random,
 }
 
@@ -58,6 +63,7 @@ impl Budget {
             counts,
             recent: (FIRST_RATE * SHORTEST_NS, SHORTEST_NS),
             times: HashMap::new(),
+            learnt: 0,
             random: Random::new(0),
         }
     }
@@ -98,7 +104,15 @@ impl Budget {
         if self.counts { (self.recent.0 / self.recent.1.max(1.0)).clamp(0.001, 10.0) } else { 1.0 }
     }
 
-    /// The next period, in the trigger's unit. It varies by a quarter around its mean, lest stops fall into step with
+    /// A new period where there is to be one: at each of the first stops, which teach what a stop costs, then at every
+    /// fourth on the average. To set it takes the kernel a tenth of a stop.
+    pub(crate) fn next_period(&mut self) -> Option<u64> {
+        self.learnt = (self.learnt + 1).min(FIRST_STOPS);
+        let wanted = self.learnt < FIRST_STOPS || self.random.unit() < RENEWED;
+        wanted.then(|| self.period())
+    }
+
+    /// A period in the trigger's unit. It varies by a quarter around its mean, lest stops fall into step with
     /// the program.
     pub(crate) fn period(&mut self) -> u64 {
         let mean = match self.pace {
@@ -124,6 +138,14 @@ mod tests {
         let mean = periods.iter().sum::<u64>() as f64 / periods.len() as f64;
         assert!((mean - 10e6).abs() < 0.3e6, "{mean}");
         assert!(periods.iter().all(|period| (7_400_000..12_600_000).contains(period)));
+    }
+
+    #[test]
+    fn periods_are_renewed_at_first_always_and_then_now_and_then() {
+        let mut budget = Budget::new(Pace::Frequency(100), false);
+        assert!((1..FIRST_STOPS).all(|_| budget.next_period().is_some()));
+        let renewed = (0..1000).filter(|_| budget.next_period().is_some()).count();
+        assert!((180..320).contains(&renewed), "{renewed}");
     }
 
     #[test]

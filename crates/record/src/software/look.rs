@@ -47,7 +47,7 @@ impl Memory<'_, '_> {
             return Fetched::Absent;
         };
         let Some(own) = self.own_clock else { return Fetched::Absent };
-        match own.page(address - start, &mut into.0) {
+        match own.page(address - start, into) {
             Ok(()) => Fetched::Live,
             Err(_) => Fetched::Absent,
         }
@@ -84,7 +84,11 @@ impl Source for Memory<'_, '_> {
     }
 
     fn pages(&mut self, addresses: &[u64], into: &mut [Page]) -> usize {
-        self.thread.read_many(addresses, into)
+        // Those that only the file would give are fetched one by one.
+        match (addresses.first(), self.known.clock) {
+            (Some(first), Some(Some((start, end)))) if (start..end).contains(first) => 0,
+            _ => self.thread.read_many(addresses, into),
+        }
     }
 }
 

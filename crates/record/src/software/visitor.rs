@@ -280,7 +280,7 @@ impl Visitor for Recorder<'_> {
         }
         let cost = Duration::from_nanos(late) + began.elapsed() + RESUME;
         self.budget.spent(with_cold_caches(cost));
-        Next { period: Some(self.budget.period()) }
+        Next { period: self.budget.next_period() }
     }
 
     fn forked(&mut self, parent: i32, child: i32) {

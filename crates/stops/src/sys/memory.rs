@@ -44,14 +44,14 @@ pub(crate) fn read(pid: i32, address: u64, bytes: &mut [u8]) -> io::Result<usize
 }
 
 /// Reads whole pages, in order, until one cannot be read; how many that were.
-pub(crate) fn read_pages(pid: i32, addresses: &[u64], pages: &mut [impl AsMut<[u8; PAGE]>]) -> usize {
+pub(crate) fn read_pages(pid: i32, addresses: &[u64], pages: &mut [[u8; PAGE]]) -> usize {
     let mut done = 0;
     for (addresses, pages) in addresses.chunks(MOST_PAGES).zip(pages.chunks_mut(MOST_PAGES)) {
         let wanted = addresses.len().min(pages.len());
         let local: Vec<libc::iovec> = pages
             .iter_mut()
             .take(wanted)
-            .map(|page| libc::iovec { iov_base: page.as_mut().as_mut_ptr().cast(), iov_len: PAGE })
+            .map(|page| libc::iovec { iov_base: page.as_mut_ptr().cast(), iov_len: PAGE })
             .collect();
         // Neighbours are one piece: the kernel looks each piece up anew.
         let pieces =
@@ -63,7 +63,7 @@ pub(crate) fn read_pages(pid: i32, addresses: &[u64], pages: &mut [impl AsMut<[u
         if read == 0 {
             // Where the call is not allowed at all, the file may still be.
             for (address, page) in addresses.iter().zip(pages.iter_mut()) {
-                if !matches!(from_file(pid, *address, page.as_mut()), Ok(PAGE)) {
+                if !matches!(from_file(pid, *address, page), Ok(PAGE)) {
                     break;
                 }
                 read += 1;
