@@ -4,7 +4,7 @@
 #                                         (default measurements/DATE-software.md)
 #
 # BENCH_ROUNDS (default 5) is how often each cost is measured, in turns; BENCH_SCALE (default 300) the length of SQLite's
-# workload; BENCH_PAIRS (default 30) the rounds of the comparison with and without a recording. QUICK=1 takes a minute and
+# workload; BENCH_PAIRS (default 12) the rounds of the comparison with and without a recording. QUICK=1 takes a minute and
 # shows that the script works; its numbers are no measurement.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ export LC_ALL=C
 quick=${QUICK:-}
 rounds=${BENCH_ROUNDS:-${quick:+2}}; rounds=${rounds:-5}
 scale=${BENCH_SCALE:-${quick:+40}}; scale=${scale:-300}
-pairs=${BENCH_PAIRS:-${quick:+6}}; pairs=${pairs:-30}
+pairs=${BENCH_PAIRS:-${quick:+6}}; pairs=${pairs:-12}
 
 . scripts/toolchain.sh
 need_rust
@@ -83,17 +83,24 @@ done
 
 echo "bench: how many stacks are full" >&2
 : >full
+repeats=${quick:+1}; repeats=${repeats:-4}
+source=$(find . -name sqlite3.c | head -n 1)
+if [ -n "$quick" ] || [ -z "$source" ]; then source=driver.c; fi
 share() { # NAME COMMAND…
   local name=$1; shift
+  record --depth 256 -F 500 -- "$@"
+  local fewer=$(field '"%d | %.2f" % (l["stops"], 100 * l["full"] / l["stops"])')
   record --depth 1024 -F 500 -- "$@"
-  echo "| $name | $(field '"%d | %.1f | %s" % (l["stops"], 100 * l["full"] / l["stops"], ", ".join("%s %d" % (k, v) for k, v in sorted(l["shorter"].items(), key=lambda item: -item[1])) or "none")') |" >>full
+  echo "| $name | $fewer | $(field '"%d | %.2f | %s" % (l["stops"], 100 * l["full"] / l["stops"], ", ".join("%s %d" % (k, v) for k, v in sorted(l["shorter"].items(), key=lambda item: -item[1])) or "none")') |" >>full
 }
 share "SQLite, \`shop train $scale\`" ./shop train "$scale"
-if has gzip; then share "\`gzip -6\`" sh -c 'exec gzip -6 -c text >text.gz'; fi
-if has xz; then share "\`xz -1\`" sh -c 'exec xz -1 -c text >text.xz'; fi
-share "\`$cc -O2\` on the driver" "$cc" -O2 -c driver.c -o driver.check.o
-if has python3; then share "python3" "$(python3 -c 'import sys; print(sys.executable)')" -S count.py; fi
-share "4 threads with a mutex" ./threads "$((scale * 300))"
+# Enough of each that a tenth of a percent is more than one stack.
+times() { echo "for i in $(seq -s ' ' "$1"); do $2 || exit 1; done"; }
+if has gzip; then share "\`gzip -6\`" sh -c "$(times "$repeats" 'gzip -6 -c text >text.gz')"; fi
+if has xz; then share "\`xz -1\`" sh -c "$(times "$repeats" 'xz -1 -c text >text.xz')"; fi
+share "\`$cc -O1\` on $(basename "$source")" "$cc" -O1 -c "$source" -o compiled.o
+if has python3; then share "python3" sh -c "$(times "$repeats" "'$(python3 -c 'import sys; print(sys.executable)')' -S count.py")"; fi
+share "4 threads with a mutex" ./threads "$((scale * 300 * repeats))"
 
 echo "bench: overlap with an exact trace" >&2
 overlap='' short=''
@@ -110,10 +117,12 @@ else
 fi
 
 echo "bench: with and without a recording, $pairs rounds" >&2
+# Long enough that what the start costs, up to 0.2 s where the kernel sets a CPU's counters up anew, says little.
+long=$((scale * repeats))
 printf '#!/bin/sh\nexec ./shop train "$1"\n' >plain
 printf '#!/bin/sh\nexec "%s" record -q --branches=software -o "soft.$$.data" -- ./shop train "$1"\n' "$planish" >recorded
 chmod +x plain recorded
-"$planish" compare plain=./plain recorded=./recorded --rounds "$pairs" --metric wall --metric cpu -- '{bin}' "$scale" >compared 2>&1 || [ $? -eq 1 ]
+"$planish" compare plain=./plain recorded=./recorded --rounds "$pairs" --metric wall --metric cpu -- '{bin}' "$long" >compared 2>&1 || [ $? -eq 1 ]
 rm -f soft.*.data
 
 {
@@ -133,10 +142,10 @@ rm -f soft.*.data
   echo
   echo "## Full stacks"
   echo
-  echo "Depth 1024, \`-F 500\`."
+  echo "At depths of 256 and 1024 branches, \`-F 500\`."
   echo
-  echo "| program | stops | full, % | why the others ended |"
-  echo "|---|---|---|---|"
+  echo "| program | stops | full at 256, % | stops | full at 1024, % | why the others ended |"
+  echo "|---|---|---|---|---|---|"
   cat full
   echo
   echo "## Overlap with an exact trace"
@@ -150,8 +159,8 @@ rm -f soft.*.data
   echo
   echo "## What recording costs the program"
   echo
-  echo "\`planish compare\`, the plain command beside the same under \`planish record --branches=software\` at the default budget;"
-  echo "CPU time includes the tracer's own."
+  echo "\`planish compare\`, the plain command beside the same under \`planish record --branches=software\` at the default budget,"
+  echo "\`shop train $long\`; CPU time includes the tracer's own."
   echo
   echo '```'
   sed "s|$planish|planish|g" compared

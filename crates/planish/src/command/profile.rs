@@ -113,6 +113,9 @@ pub struct MakeArgs {
     /// Merge contexts with a smaller total into their functions [default: the smallest hot count; 0 keeps all]
     #[arg(long, value_name = "COUNT")]
     pub cold_context: Option<u64>,
+    /// List all functions of the binary, so that the compiler takes those that were never sampled for cold (extbinary)
+    #[arg(long)]
+    pub symbol_list: bool,
     #[command(flatten)]
     pub storage: Storage,
     #[command(flatten)]
@@ -139,6 +142,9 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if (args.storage.md5 || args.storage.compress) && args.format != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --format extbinary; the other formats have neither");
     }
+    if args.symbol_list && (args.format != ProfileFormat::Extbinary || args.contexts != ContextUse::Off) {
+        bail!("--symbol-list is for --format extbinary without --contexts; nothing else has a place for it");
+    }
     let search =
         DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
     let recorded = Binary::find(Image::open(binary)?, &search)?;
@@ -156,7 +162,11 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     {
         bail!("{}: expected a DWARF package, found no .debug_cu_index in it", package.display());
     }
-    let options = AttributeOptions { threads: global.threads(), ..AttributeOptions::default() };
+    let options = AttributeOptions {
+        threads: global.threads(),
+        symbol_list: args.symbol_list,
+        ..AttributeOptions::default()
+    };
     let (mut profile, report) = match recorded.probes(args.probes, args.format, counts, global.quiet)? {
         Some(probes) => attribute_probes(&image, &probes, counts, &options)?,
         None => attribute(&image, &DebugInfo::load(&image, &search)?, counts, &options)?,
