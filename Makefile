@@ -3,10 +3,10 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software bench-layout planished kernel-e2e kernel-unwind fuzz build fmt clippy msrv licences clean
+.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 setup: ## install from Debian or Ubuntu what is missing; says what; nothing the second time
 	@scripts/setup.sh
@@ -56,6 +56,9 @@ kernel-e2e: setup ## a Linux 6.12 with profile and layout from Debian's sources,
 
 kernel-unwind: setup ## do stacks of a built kernel unwind while it runs, through cold parts too? make kernel-unwind BUILD=out
 	@scripts/kernel-unwind.sh $(BUILD)
+
+arm64: ## does planish build, run and record on AArch64? cross-built and emulated (20 minutes the first time, downloads 80 MB)
+	@scripts/arm64.sh
 
 fuzz: setup ## a longer fuzz run: make fuzz SECONDS_EACH=600 TARGET=perfdata
 	@scripts/fuzz.sh --seconds $(or $(SECONDS_EACH),60) $(TARGET)

@@ -38,7 +38,7 @@ pub enum Error {
     /// The AUX data of Arm SPE holds no record.
     #[error(
         "{path}: {bytes} bytes of Arm SPE data without a record ({incomplete} incomplete, {damaged} damaged places); \
-         record again: perf record -e arm_spe_0/{terms}/u -- COMMAND", terms = perfdata::spe::BRANCH_TERMS
+         record again: planish record -e arm_spe_0/{terms}/u -- COMMAND", terms = perfdata::spe::BRANCH_TERMS
     )]
     NoTrace {
         /// The recording.

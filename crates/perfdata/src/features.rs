@@ -51,6 +51,8 @@ pub struct Features {
     pub compressed: Option<CompressedInfo>,
     /// Capabilities of PMUs: PMU name, then pairs (features CPU_PMU_CAPS and PMU_CAPS).
     pub pmu_caps: Vec<(String, Vec<(String, String)>)>,
+    /// Where AUXTRACE records lie: offset in the file and size without payload, both in bytes.
+    pub aux_index: Vec<(u64, u64)>,
     /// Features that are not interpreted.
     pub unknown: Vec<UnknownFeature>,
     /// Sections that could not be read at all or were cut short.
@@ -80,7 +82,7 @@ impl Features {
         use feature::*;
         matches!(
             number,
-            BUILD_ID..=CMDLINE | EVENT_DESC | BRANCH_STACK | PMU_MAPPINGS | SAMPLE_TIME | CLOCKID..=DIR_FORMAT
+            BUILD_ID..=CMDLINE | EVENT_DESC | BRANCH_STACK | PMU_MAPPINGS | AUXTRACE | SAMPLE_TIME | CLOCKID..=DIR_FORMAT
                 | COMPRESSED..=CLOCK_DATA | PMU_CAPS
         )
     }
@@ -103,6 +105,7 @@ impl Features {
             feature::EVENT_DESC => self.event_desc = event_desc(c, endian)?,
             feature::BRANCH_STACK => self.branch_stack = true,
             feature::PMU_MAPPINGS => self.pmu_mappings = list(c, |c| Ok((c.u32("pmu type")?, text(c)?)))?,
+            feature::AUXTRACE => self.aux_index = aux_index(c)?,
             feature::SAMPLE_TIME => {
                 self.sample_time =
                     Some(SampleTime { first_ns: c.u64("first time")?, last_ns: c.u64("last time")? });
@@ -191,6 +194,18 @@ fn event_desc(c: &mut Cursor<'_>, endian: Endian) -> Result<Vec<EventDescription
         let name = text(c)?;
         let ids = c.words(u64::from(ids), "ids")?.iter().collect();
         found.push(EventDescription { name, ids });
+    }
+    Ok(found)
+}
+
+/// The number of entries; then for each where its record lies, and the record's size.
+fn aux_index(c: &mut Cursor<'_>) -> Result<Vec<(u64, u64)>, RecordError> {
+    let count = c.u64("number of AUX records")?;
+    let words = c.words(count.saturating_mul(2), "places of AUX records")?;
+    let mut words = words.iter();
+    let mut found = Vec::new();
+    while let (Some(offset), Some(size)) = (words.next(), words.next()) {
+        found.push((offset, size));
     }
     Ok(found)
 }

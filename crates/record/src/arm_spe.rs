@@ -1,43 +1,213 @@
-//! Arm's Statistical Profiling Extension: where it is, and how to record it. planish reads such recordings and does not
-//! make them.
+//! Arm's Statistical Profiling Extension: where it is, what its events ask for beside the user's terms, and what a
+//! recording must say of it. How its data gets into the file has nothing to do with SPE: [`crate::aux`].
+//!
+//! Facts: drivers/perf/arm_spe_pmu.c and tools/perf/arch/arm64/util/arm-spe.c of Linux 6.1 to 6.12.
 
+use crate::Error;
+use crate::aux::Trace;
+use crate::event::machine::Pmu;
+use crate::event::{Event, Machine};
+use crate::events::Rate;
+use crate::plan::Sampling;
+use crate::settings::Registers;
 use perfdata::spe::BRANCH_TERMS;
+use perfdata::{EventAttr, sample_type, tracer};
 use std::path::Path;
 
 /// Where the kernel lists its event sources.
 pub const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
 
-/// perf's command that records taken branches, for the first SPE unit among these event sources; `None` without one.
-pub fn command(event_sources: &Path) -> Option<String> {
-    let names = std::fs::read_dir(event_sources).ok()?.flatten();
-    let units = names.filter_map(|entry| entry.file_name().into_string().ok());
-    let unit = units.filter(|name| name.starts_with("arm_spe_")).min()?;
-    Some(format!("perf record -e {unit}/{BRANCH_TERMS}/u -- COMMAND"))
+/// Operations between two that are picked, where neither the user nor the driver says it: what the hardware counts to.
+const USUAL_PERIOD: u64 = 4096;
+
+fn is_unit(pmu: &str) -> bool {
+    pmu.strip_prefix("arm_spe_").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// What to do where branch stacks are wanted and the machine has SPE in place of them.
-pub fn instead(event_sources: &Path) -> Option<String> {
-    let command = command(event_sources)?;
-    Some(format!(
-        "this machine has Arm SPE, whose branches `{command}` records and `planish aggregate` counts"
-    ))
+/// The SPE units among these event sources, in order: one, or one for each kind of core.
+pub fn units(event_sources: &Path) -> Vec<String> {
+    let machine = Machine { pmus: event_sources.to_owned(), tracefs: None };
+    machine.pmu_names().into_iter().filter(|name| is_unit(name)).collect()
+}
+
+/// The first unit there is, for people; and how to have its records.
+pub fn told(event_sources: &Path) -> Option<(String, &'static str)> {
+    Some((units(event_sources).into_iter().next()?, "planish record --branches=hardware"))
+}
+
+/// The events that record taken branches, one for each unit; of programs alone, or of the kernel too.
+pub(crate) fn branch_events(event_sources: &Path, kernel: bool) -> Vec<String> {
+    let whom = if kernel { "" } else { "u" };
+    units(event_sources).into_iter().map(|unit| format!("{unit}/{BRANCH_TERMS}/{whom}")).collect()
+}
+
+/// Completes the attribute of a PMU's event, if the PMU is an SPE unit, as perf does: with timestamps, unless the user
+/// decides about them, and marked as one that tells of memory. `None` for other PMUs.
+pub(crate) fn complete(pmu: &Pmu, given: &dyn Fn(&str) -> bool, attr: &mut EventAttr) -> Option<Trace> {
+    if !is_unit(&pmu.name) {
+        return None;
+    }
+    if let Some(format) =
+        pmu.formats.get("ts_enable").filter(|format| format.word == 0 && !given("ts_enable"))
+    {
+        attr.config |= format.spread(1).1;
+    }
+    let physical = pmu.formats.get("pa_enable").filter(|format| format.word == 0);
+    let physical = physical.is_some_and(|format| attr.config & format.spread(1).1 != 0);
+    Some(Trace {
+        tracer: tracer::ARM_SPE,
+        usual_period: pmu.capability("min_interval").filter(|period| *period > 0).unwrap_or(USUAL_PERIOD),
+        sample_type: sample_type::DATA_SRC | if physical { sample_type::PHYS_ADDR } else { 0 },
+    })
+}
+
+/// What AUXTRACE_INFO says to decoders: the number of the (first) unit, and a word that perf leaves 0.
+pub(crate) fn private_words(pmu_type: u32) -> [u64; 2] {
+    [u64::from(pmu_type), 0]
+}
+
+/// What to say of SPE where there are no branch stacks of the CPU: that there is SPE, that it is missing where there
+/// could be one, or nothing.
+pub(crate) fn beside(event_sources: &Path) -> String {
+    match units(event_sources).first() {
+        Some(unit) => {
+            format!(", and none of Arm SPE with what was asked for ({unit} alone takes -c, -p, -a and -C)")
+        }
+        None if cfg!(target_arch = "aarch64") => {
+            format!(", and no Arm SPE ({}/arm_spe_0 is missing)", event_sources.display())
+        }
+        None => String::new(),
+    }
+}
+
+/// Whether options ask for what only samples of the kernel have.
+pub(crate) fn asks_for_samples(sampling: &Sampling, rate: Option<Rate>) -> bool {
+    wants(sampling, rate).is_some()
+}
+
+/// The first option that means nothing to SPE.
+fn wants(sampling: &Sampling, rate: Option<Rate>) -> Option<&'static str> {
+    let given = [
+        (matches!(rate, Some(Rate::Frequency(_))), "-F"),
+        (sampling.call_graph.is_some(), "-g"),
+        (sampling.branch_filter.is_some(), "-b or -j"),
+        (sampling.user_registers != Registers::default(), "--user-regs"),
+        (sampling.addresses, "-d"),
+        (sampling.thread_counts, "-s"),
+    ];
+    given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+}
+
+/// Refuses options that SPE events cannot follow: frequencies, and what samples are to carry where no event samples.
+pub(crate) fn check(events: &[Event], sampling: &Sampling, rate: Option<Rate>) -> Result<(), Error> {
+    let Some(event) = events.iter().find(|event| event.trace.is_some()) else { return Ok(()) };
+    let alone = events.iter().all(|event| event.trace.is_some());
+    let option = if event.settings.frequency.is_some() {
+        Some("freq=")
+    } else {
+        wants(sampling, rate).filter(|option| alone || *option == "-F")
+    };
+    option.map_or(Ok(()), |option| {
+        Err(Error::Refused {
+            event: event.name.clone(),
+            reason: format!(
+                "Arm SPE picks an operation every so many (-c N or period=N) and writes records of its own, so {option} \
+                 means nothing to it; leave that out"
+            ),
+        })
+    })
+}
+
+/// What a refusal of an SPE event means.
+pub(crate) fn refused(event: &str, error: &std::io::Error) -> Option<Error> {
+    let reason = match error.raw_os_error()? {
+        libc::EACCES | libc::EPERM => format!(
+            "the kernel does not allow it (kernel.perf_event_paranoid is {}); of the kernel's part (without /u), of \
+             physical addresses (pa_enable) and of physical time (pct_enable) it needs root or CAP_PERFMON",
+            crate::events::paranoid()
+        ),
+        libc::EOPNOTSUPP | libc::EINVAL => format!(
+            "the driver refuses the terms ({error}): a filter that this CPU does not have, or options that SPE does not \
+             know"
+        ),
+        libc::ENOENT | libc::ENODEV | libc::ENXIO => {
+            format!("the unit does not count there ({error}); its `cpumask` says on which CPUs it does")
+        }
+        _ => return None,
+    };
+    Some(Error::Refused { event: event.to_owned(), reason })
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::event::parse;
+    use perfdata::attr_flag as flag;
+
+    /// A made-up machine with SPE units as Linux 6.1 describes them.
+    pub(crate) fn machine(dir: &Path, units: &[(&str, &str)]) -> Machine {
+        let formats = [
+            ("ts_enable", "config:0"),
+            ("pa_enable", "config:1"),
+            ("pct_enable", "config:2"),
+            ("jitter", "config:16"),
+            ("branch_filter", "config:32"),
+            ("load_filter", "config:33"),
+            ("store_filter", "config:34"),
+            ("event_filter", "config1:0-63"),
+            ("min_latency", "config2:0-11"),
+        ];
+        for (number, (unit, cpus)) in units.iter().enumerate() {
+            let unit = dir.join(unit);
+            for folder in ["format", "caps"] {
+                std::fs::create_dir_all(unit.join(folder)).unwrap();
+            }
+            for (name, text) in formats {
+                std::fs::write(unit.join("format").join(name), format!("{text}\n")).unwrap();
+            }
+            std::fs::write(unit.join("type"), format!("{}\n", 8 + number)).unwrap();
+            std::fs::write(unit.join("cpumask"), format!("{cpus}\n")).unwrap();
+            std::fs::write(unit.join("caps/min_interval"), "1024\n").unwrap();
+        }
+        Machine { pmus: dir.to_owned(), tracefs: None }
+    }
 
     #[test]
-    fn the_command_names_the_first_unit_and_only_where_there_is_one() {
-        let sources = tempfile::tempdir().unwrap();
-        std::fs::create_dir(sources.path().join("armv8_pmuv3_0")).unwrap();
-        assert_eq!(instead(sources.path()), None);
-        for unit in ["arm_spe_1", "arm_spe_0"] {
-            std::fs::create_dir(sources.path().join(unit)).unwrap();
+    fn units_are_found_by_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        machine(dir.path(), &[("arm_spe_1", "4-7"), ("arm_spe_0", "0-3")]);
+        for other in ["armv8_pmuv3_0", "arm_spe_", "arm_spe_x"] {
+            std::fs::create_dir(dir.path().join(other)).unwrap();
         }
-        let said = instead(sources.path()).unwrap();
-        let command = "perf record -e arm_spe_0/branch_filter=1,ts_enable=1,min_latency=0/u -- COMMAND";
-        assert!(said.contains(command), "{said}");
-        assert_eq!(instead(Path::new("/nowhere")), None);
+        assert_eq!(units(dir.path()), ["arm_spe_0", "arm_spe_1"]);
+        let events = branch_events(dir.path(), false);
+        assert_eq!(events[0], "arm_spe_0/branch_filter=1,ts_enable=1,min_latency=0/u");
+        assert_eq!(
+            branch_events(dir.path(), true)[1],
+            "arm_spe_1/branch_filter=1,ts_enable=1,min_latency=0/"
+        );
+        assert!(units(Path::new("/nowhere")).is_empty());
+    }
+
+    #[test]
+    fn terms_become_the_bits_that_the_driver_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = machine(dir.path(), &[("arm_spe_0", "0-3")]);
+        let one = |text: &str| parse(&[text.to_owned()], &machine).unwrap().remove(0);
+        let event = one("arm_spe_0/branch_filter=1,ts_enable=1,min_latency=0/u");
+        assert_eq!((event.attr.kind, event.attr.config), (8, 1 << 32 | 1));
+        assert_eq!((event.attr.config1, event.attr.config2), (0, 0));
+        assert_eq!(event.attr.flags & flag::EXCLUDE_KERNEL, flag::EXCLUDE_KERNEL);
+        assert_eq!(event.cpus.as_deref(), Some("0-3"));
+        let trace = event.trace.unwrap();
+        assert_eq!((trace.tracer, trace.usual_period), (tracer::ARM_SPE, 1024));
+        assert_eq!(trace.sample_type, sample_type::DATA_SRC);
+        // Times are asked for unless they are refused; physical addresses are announced.
+        assert_eq!(one("arm_spe_0/load_filter,event_filter=0x82/").attr.config, 1 << 33 | 1);
+        assert_eq!(one("arm_spe_0/event_filter=0x82,min_latency=30/").attr.config1, 0x82);
+        assert_eq!(one("arm_spe_0/ts_enable=0,jitter/").attr.config, 1 << 16);
+        let physical = one("arm_spe_0/pa_enable/").trace.unwrap().sample_type;
+        assert_eq!(physical, sample_type::DATA_SRC | sample_type::PHYS_ADDR);
+        assert!(parse(&["arm_spe_1//".to_owned()], &machine).is_err());
     }
 }

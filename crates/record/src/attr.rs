@@ -6,6 +6,7 @@ use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
 pub(crate) const BRANCH_INSTRUCTIONS: u64 = 4;
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(crate) const CPU_CLOCK: u64 = 0;
 pub(crate) const CLOCK_MONOTONIC: i32 = 1;
 
@@ -60,6 +61,7 @@ pub(crate) fn emulated(period: u64, name: &str, call_chains: bool) -> EventAttr 
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 /// The attribute of software branch stacks: the threads' CPU clock or a counter, with what they do next.
 pub(crate) fn looked_ahead(id: u64, name: &str, trigger: stops::Trigger) -> EventAttr {
     let (kind, config) = match trigger {

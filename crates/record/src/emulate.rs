@@ -170,6 +170,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
         ending: ran.ending,
         notes: Vec::new(),
         look_ahead: None,
+        aux: None,
         streamed: None,
     })
 }

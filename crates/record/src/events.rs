@@ -8,7 +8,7 @@ use crate::plan::{
 };
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
-use crate::{Error, arm_spe, cgroups, open};
+use crate::{Error, arm_spe, aux, cgroups, open};
 use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
 use std::io;
 use std::path::Path;
@@ -64,6 +64,9 @@ pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Resu
     let mut choice = choose_sampled(options, scope, machine)?;
     set_cgroups(&mut choice.events, &options.cgroups)?;
     add_switch_stacks(&mut choice, options, scope, machine)?;
+    aux::check(&choice.events, &options.streaming)?;
+    aux::set_up(&mut choice.events, options.sampling.clock.is_some());
+    choice.notes.extend(aux::clock_note(&choice.events));
     choice.notes.extend(without_groups(&choice.events, !options.cgroups.is_empty()));
     Ok(choice)
 }
@@ -142,10 +145,11 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
         return usual(options, scope, machine);
     }
     let mut sampling = options.sampling.clone();
-    if options.branches == Branches::Hardware {
+    let mut wanted = event::parse(&options.events, machine)?;
+    // Arm SPE has branches without being asked for stacks.
+    if options.branches == Branches::Hardware && wanted.iter().any(|event| event.trace.is_none()) {
         sampling.branch_filter = sampling.branch_filter.or(Some(BranchFilter::ANY));
     }
-    let mut wanted = event::parse(&options.events, machine)?;
     if sampling.switch_events && sampling.call_graph.is_some() && options.rate.is_none() {
         // Named by the user, it is the event that would be added: every switch.
         for own in wanted.iter_mut().filter(|event| counts_switches(&event.attr)) {
@@ -154,6 +158,7 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
             }
         }
     }
+    arm_spe::check(&wanted, &sampling, options.rate)?;
     let mut events = plan(&wanted, &sampling, options.rate, scope);
     let notes = lower_frequencies(&mut events).into_iter().collect();
     let mut choice = Choice { events, branches: "none", notes };
@@ -161,12 +166,17 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
     for event in &mut choice.events {
         let cpu = open::cpus(&options.cpus, event)?.first().copied().unwrap_or(0);
         if let Err(error) = probe(event, scope, cpu, &mut choice.notes) {
+            let traces = event.trace.is_some();
+            if let Some(error) = arm_spe::refused(&event.name, &error).filter(|_| traces) {
+                return Err(error);
+            }
             let why = || refused(&event.name, has_stack(event), &error, scope);
             return Err(no_lbr(&event.name, &sampling, &error).unwrap_or_else(why));
         }
     }
     let lbr_only = |event: &Planned| event.attr.branch_sample_type & branch_sample::CALL_STACK != 0;
-    if choice.events.iter().any(|event| has_stack(event) && !lbr_only(event)) {
+    let branches = |event: &Planned| has_stack(event) && !lbr_only(event) || event.trace.is_some();
+    if choice.events.iter().any(branches) {
         choice.branches = "hardware";
     }
     Ok(choice)
@@ -191,6 +201,16 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
                 Err((_, error)) => refusal = refusal.or(Some(error)),
             }
         }
+        let by_samples = asked.is_some() || arm_spe::asks_for_samples(&options.sampling, options.rate);
+        let spe = match by_samples {
+            true => None,
+            false => sampled_operations(options, scope, machine)?,
+        };
+        match spe {
+            Some(Ok(choice)) => return Ok(choice),
+            Some(Err(error)) if options.branches == Branches::Hardware => return Err(error),
+            _ => {}
+        }
         if options.branches == Branches::Hardware || asked.is_some() {
             let error = refusal.unwrap_or_else(|| io::Error::other("no event"));
             let why = || refused("hardware branch stacks", true, &error, scope);
@@ -201,6 +221,33 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
     opened(&wanted, &options.sampling, options.rate, scope, options).map_err(|(name, error)| {
         no_lbr(&name, &options.sampling, &error).unwrap_or_else(|| refused(&name, false, &error, scope))
     })
+}
+
+/// The taken branches of Arm SPE, where the machine has it; an error where the kernel does not let us have them.
+fn sampled_operations(
+    options: &Options,
+    scope: Scope,
+    machine: &Machine,
+) -> Result<Option<Result<Choice, Error>>, Error> {
+    let texts = arm_spe::branch_events(&machine.pmus, scope == Scope::Cpus);
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let mut events = plan(&event::parse(&texts, machine)?, &options.sampling, options.rate, scope);
+    // Units that count on none of the chosen CPUs are none of this recording's.
+    let counts = |event: &Planned| event.trace.is_none() || open::cpus(&options.cpus, event).is_ok();
+    if !events.iter().any(|event| event.trace.is_some() && counts(event)) {
+        return Ok(None);
+    }
+    for event in events.iter_mut().filter(|event| counts(event)) {
+        let cpu = open::cpus(&options.cpus, event)?.first().copied().unwrap_or(0);
+        let mut notes = Vec::new();
+        if let Err(error) = probe(event, scope, cpu, &mut notes) {
+            let why = || refused(&event.name, false, &error, scope);
+            return Ok(Some(Err(arm_spe::refused(&event.name, &error).unwrap_or_else(why))));
+        }
+    }
+    Ok(Some(Ok(Choice { events, branches: "hardware", notes: Vec::new() })))
 }
 
 /// Events that can be opened as they are, without branch stacks so far; else the name of the one that cannot, and why.
@@ -326,11 +373,11 @@ pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope:
             paranoid()
         ),
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) if branch_stack => {
-            let spe = arm_spe::instead(Path::new(arm_spe::EVENT_SOURCES));
-            "this CPU or virtual machine has no branch stacks for it; `--branches=emulated` gives branch stacks on any \
-             machine, `--branches=none` gives clock samples"
-                .to_owned()
-                + &spe.map_or_else(String::new, |spe| format!("; {spe}"))
+            format!(
+                "this CPU or virtual machine has no branch stacks for it{}; `--branches=emulated` gives branch stacks on \
+                 any machine, `--branches=none` gives clock samples",
+                arm_spe::beside(Path::new(arm_spe::EVENT_SOURCES))
+            )
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => {
             "this CPU or virtual machine has no counter for it; the clocks (-e cpu-clock, -e task-clock) work on any \

@@ -48,10 +48,24 @@ pub(crate) fn features(
         arch: Some(machine.map_or(host.machine, str::to_owned)),
         cpus: Some((host.cpus_configured, host.cpus_online)),
         cmdline: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        sample_time: Some(SampleTime { first_ns: seen.first_time, last_ns: seen.last_time }),
+        cpu_id: cpu_id(),
+        sample_time: (seen.samples > 0)
+            .then_some(SampleTime { first_ns: seen.first_time, last_ns: seen.last_time }),
         clockid: Some(1),
         ..Features::default()
     }
+}
+
+/// Which processor an AArch64 machine has, as perf writes it: MIDR_EL1 without variant (bits 20 to 23) and revision (0 to
+/// 3). Decoders of Arm SPE need it; other machines have no such file.
+fn cpu_id() -> Option<String> {
+    const MIDR: &str = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1";
+    masked(&std::fs::read_to_string(MIDR).ok()?)
+}
+
+fn masked(midr: &str) -> Option<String> {
+    let number = u64::from_str_radix(midr.trim().strip_prefix("0x")?, 16).ok()?;
+    Some(format!("{:#018x}", number & !0x00f0_000f))
 }
 
 const TRACING_DATA: u32 = 1;
@@ -116,4 +130,15 @@ fn group_desc(events: &[Planned]) -> Vec<u8> {
         bytes.extend(members(leader).to_ne_bytes());
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_is_named_without_variant_and_revision() {
+        assert_eq!(masked("0x00000000414fd0c1\n").as_deref(), Some("0x00000000410fd0c0"));
+        assert_eq!(masked("414fd0c1"), None);
+    }
 }

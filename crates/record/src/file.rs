@@ -5,8 +5,8 @@
 
 use crate::Error;
 use crate::place::Place;
-use perfdata::write::{FileWriter, PipeWriter};
-use perfdata::{EventAttr, Features};
+use perfdata::write::{AuxPiece, FileWriter, PipeWriter};
+use perfdata::{Endian, EventAttr, Features};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -90,9 +90,16 @@ impl Reserved {
     pub(crate) fn begin(mut self, attrs: &[EventAttr]) -> Result<Output, Error> {
         let place = self.place.clone();
         let Some(file) = self.file.take() else {
-            return Ok(Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0 });
+            return Ok(Output {
+                form: Form::None,
+                place,
+                marks: VecDeque::new(),
+                piped_bytes: 0,
+                aux_index: Vec::new(),
+            });
         };
-        let mut output = Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0 };
+        let mut output =
+            Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0, aux_index: Vec::new() };
         let begun = FileWriter::new(Gathered::new(file), attrs);
         output.form = Form::File(begun.map_err(|error| {
             output.place.remove();
@@ -125,6 +132,8 @@ pub(crate) struct Output {
     marks: VecDeque<u64>,
     /// Bytes of records handed on, for where there is no file that tells.
     piped_bytes: u64,
+    /// Where AUXTRACE records lie in the file, and their sizes.
+    aux_index: Vec<(u64, u64)>,
 }
 
 impl Output {
@@ -139,7 +148,7 @@ impl Output {
         let begun = PipeWriter::new(Gathered::new(pipe), attrs, features);
         let form = Form::Pipe(begun.map_err(|error| failed(&path, error))?);
         let place = Place { partial: path.clone(), path, directory: false };
-        Ok(Output { form, place, marks: VecDeque::new(), piped_bytes: 0 })
+        Ok(Output { form, place, marks: VecDeque::new(), piped_bytes: 0, aux_index: Vec::new() })
     }
 
     /// Adds records.
@@ -151,6 +160,22 @@ impl Output {
         };
         self.piped_bytes += bytes.len() as u64;
         done.map_err(|error| failed(&self.place.partial, error))
+    }
+
+    /// Adds AUX data: its record, the bytes in two parts, and padding.
+    pub(crate) fn aux(&mut self, piece: &AuxPiece, data: [&[u8]; 2]) -> Result<(), Error> {
+        let record = aux_record(piece).map_err(|error| failed(&self.place.partial, error))?;
+        if let Form::File(writer) = &self.form {
+            self.aux_index.push((writer.data_offset() + writer.data_bytes(), record.len() as u64));
+        }
+        self.records(&record)?;
+        data.iter().filter(|part| !part.is_empty()).try_for_each(|part| self.records(part))?;
+        self.records([0; 8].get(..piece.padding()).unwrap_or_default())
+    }
+
+    /// The features with what only the file knows.
+    fn with_index(&self, features: &Features) -> Features {
+        Features { aux_index: self.aux_index.clone(), ..features.clone() }
     }
 
     /// Promises that nothing older than what was written before the last round follows.
@@ -200,6 +225,7 @@ impl Output {
     /// Writes the feature sections, moves an existing file to `NAME.old`, and gives the file its name. The result is
     /// the recording's size in bytes.
     pub(crate) fn finish(mut self, features: &Features) -> Result<u64, Error> {
+        let features = &self.with_index(features);
         let finished = match &mut self.form {
             Form::None => return Ok(0),
             Form::Pipe(writer) => {
@@ -243,9 +269,12 @@ impl Output {
     /// sections need; in a directory first the files beside it. The result says whether the recording is complete up to
     /// there.
     fn salvage(mut self, features: &Features, parts: &mut [Part]) -> Result<u64, Error> {
+        let places = std::mem::take(&mut self.aux_index);
         let Form::File(writer) = &mut self.form else { return Ok(0) };
         let mut complete = |mark: u64, features: &Features| {
             let end = writer.data_offset() + mark;
+            let aux_index = places.iter().copied().filter(|(at, _)| *at < end).collect();
+            let features = &Features { aux_index, ..features.clone() };
             writer.get_mut().discard();
             let cut = writer.get_mut().file.set_len(end).is_ok();
             let done = cut && writer.rewind(mark).is_ok() && writer.complete(features).is_ok();
@@ -356,6 +385,15 @@ impl Sink {
         }
     }
 
+    /// Adds AUX data.
+    pub(crate) fn aux(&mut self, piece: &AuxPiece, data: [&[u8]; 2]) -> Result<(), Error> {
+        match self {
+            Sink::Whole(output) => output.aux(piece, data),
+            // Readers look for AUX data in the file with the header alone.
+            Sink::Part(_) => Err(Error::Together("AUX data", "--threads")),
+        }
+    }
+
     /// Ends a round.
     pub(crate) fn finish_round(&mut self) -> Result<(), Error> {
         self.records(&FINISHED_ROUND)
@@ -376,6 +414,12 @@ impl Sink {
             Sink::Part(part) => part.bytes,
         }
     }
+}
+
+fn aux_record(piece: &AuxPiece) -> Result<Vec<u8>, perfdata::Error> {
+    let mut record = Vec::new();
+    piece.put(&mut record, Endian::NATIVE)?;
+    Ok(record)
 }
 
 fn failed(path: &Path, error: perfdata::Error) -> Error {

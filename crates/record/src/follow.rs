@@ -124,11 +124,11 @@ impl Session<'_, '_> {
 
     /// Stops all events. A failure means that the event's task is gone, and it counts no more.
     fn disable(&self) {
-        self.opened.all().for_each(|event| drop(event.disable()));
+        drop(self.opened.set_running(false));
     }
 
     fn enable(&self) {
-        self.opened.all().for_each(|event| drop(event.enable()));
+        drop(self.opened.set_running(true));
     }
 
     fn begin_late(&mut self) {
@@ -197,6 +197,7 @@ impl Session<'_, '_> {
         let Some(stream) = self.streams.first() else { return Ok(()) };
         let mut stream = lock(stream);
         stream.drain()?;
+        self.opened.resume(&std::mem::take(&mut stream.resume));
         stream.dump(|ring, pause| pause_ring(self.opened, ring, pause))?;
         self.rotation.rotate(&mut stream, self.target)?;
         drop(stream);

@@ -176,6 +176,7 @@ pub fn record(
         ending: transcript.ending,
         notes: Vec::new(),
         look_ahead: None,
+        aux: None,
         streamed: None,
     };
     Ok(Recorded { summary, transcript })

@@ -6,6 +6,7 @@
 
 pub mod arm_spe;
 mod attr;
+mod aux;
 mod cgroups;
 mod child;
 mod control;
@@ -31,10 +32,10 @@ mod place;
 pub mod plan;
 mod plugin;
 mod readers;
+mod rings;
 mod rotate;
 mod session;
 pub mod settings;
-#[cfg(target_arch = "x86_64")]
 pub mod software;
 mod span;
 pub mod stat;
@@ -47,6 +48,7 @@ mod topology;
 mod tracing;
 mod watch;
 
+pub use aux::{AuxSeen, Trace};
 pub use child::{Stdout, Workload};
 pub use elf::{Machine, Program, program};
 pub use error::Error;

@@ -19,7 +19,7 @@ use crate::synthesize::{self, Synthesizer};
 use crate::sys::files::FileLimit;
 use crate::sys::readers::NowSignal;
 use crate::sys::{ForwardSignals, launch};
-use crate::{Error, Summary};
+use crate::{Error, Summary, aux};
 use perfdata::{EventAttr, attr_flag};
 use std::ffi::OsString;
 use std::path::Path;
@@ -139,12 +139,17 @@ pub fn record(
         foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
     })?;
     choice.notes.extend(open::smaller(&opened, how));
+    // The kernel starts the events of a program that begins.
+    opened.will_run(paused.is_some() && options.sampling.delay.is_none() && !options.sampling.wait);
     let attrs = open::described(&choice.events, &opened);
+    let own_clock = aux::clock(&choice.events, options.sampling.clock);
     let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
     let describe = |seen: &Merged, kernel: &[BuildId], compressed: Option<(u64, u64)>| {
         let mut features = features(None, &argv, seen, kernel.iter().cloned());
         features::describe_events(&mut features, &choice.events, &machine, options.sampling.clock);
         features::describe_streams(&mut features, how, compressed);
+        // Times by the kernel's own clock are nobody else's.
+        features.clockid = features.clockid.filter(|_| own_clock.is_some());
         features
     };
     let mut file = match reserved {
@@ -155,6 +160,8 @@ pub fn record(
             Output::pipe(crate::sys::readers::standard_output()?, &attrs, &features)?
         }
     };
+    let preamble = aux::preamble(&choice.events, &opened.rings)?;
+    file.records(&preamble)?;
     let kernel = synthesize(target, &attrs, &mut file)?;
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);
@@ -165,8 +172,7 @@ pub fn record(
     }
     let (streams, whole) = session::streams(&mut opened, &attrs, file, how)?;
     let mut child = paused.map(|paused| go(paused, command)).transpose()?;
-    let clock = options.sampling.clock.map_or(libc::CLOCK_MONOTONIC, |clock| clock.0);
-    let began_ns = crate::sys::clock_ns(clock);
+    let began = Instant::now();
     let describe: &Describe<'_> = &|seen, compressed| describe(seen, &kernel, compressed);
     let signals = Signals::new()?;
     let mut session = Session {
@@ -180,6 +186,7 @@ pub fn record(
         now,
         rotation: Rotation {
             attrs: &attrs,
+            preamble: &preamble,
             output: output.to_owned(),
             how,
             describe,
@@ -194,9 +201,9 @@ pub fn record(
     forward.ended();
     let (rotation, notes) = (session.rotation, session.notes);
     choice.notes.extend(notes);
-    let end = session::End { opened: &opened, attrs: &attrs, began_ns, clock, rotation, whole };
+    let end = session::End { opened: &opened, attrs: &attrs, began, clock: own_clock, rotation, whole };
     let finished = end.finish(streams, ended)?;
-    if finished.seen.samples == 0 {
+    if finished.seen.is_empty() {
         let lost = finished.streamed.losses.records;
         let reason = if lost > 0 {
             format!(
@@ -224,6 +231,7 @@ pub fn record(
         ending: finished.ending,
         notes: choice.notes,
         look_ahead: None,
+        aux: aux::traced(&choice.events).then_some(seen.aux),
         streamed: Some(finished.streamed),
     })
 }
@@ -312,7 +320,7 @@ pub(crate) fn open(
 /// Starts what was opened in a stopped state. Members of a group follow their leader.
 fn enable(opened: &Opened, choice: &Choice, target: &Target) -> Result<(), Error> {
     let asked = |error: std::io::Error| events::refused(&choice.names(), false, &error, target.scope());
-    opened.all().try_for_each(|event| event.enable().map_err(asked))
+    opened.set_running(true).map_err(asked)
 }
 
 /// A process of another user, which no setting of perf's makes recordable.

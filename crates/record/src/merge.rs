@@ -1,6 +1,7 @@
 //! Turning the plugin's spool into a perf.data: the streams of all threads, merged by time.
 
 use crate::Error;
+use crate::aux::AuxSeen;
 use crate::features::BuildId;
 use crate::file::Output;
 use crate::sys::Map;
@@ -23,9 +24,15 @@ pub(crate) struct Merged {
     pub first_time: u64,
     pub last_time: u64,
     pub build_ids: BTreeSet<BuildId>,
+    pub aux: AuxSeen,
 }
 
 impl Merged {
+    /// Whether there is nothing to look at: no sample and no AUX data.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.samples == 0 && self.aux.bytes == 0
+    }
+
     /// Adds what another stream held.
     pub(crate) fn add(&mut self, other: Merged) {
         if other.samples > 0 {
@@ -36,6 +43,7 @@ impl Merged {
         self.samples += other.samples;
         self.branch_entries += other.branch_entries;
         self.build_ids.extend(other.build_ids);
+        self.aux.add(other.aux);
     }
 }
 

@@ -2,19 +2,30 @@
 
 use crate::Error;
 use crate::attr::bit::WRITE_BACKWARD;
+use crate::aux;
 use crate::descriptors::Need;
 use crate::events::refused;
 use crate::plan::{Planned, Scope};
+use crate::rings::{Sizes, attempts};
 use crate::settings::Wrong;
 use crate::streaming::Streaming;
+use crate::sys::aux::AuxArea;
+use crate::sys::page_bytes;
 use crate::sys::perf::{Event, Ring};
 use perfdata::{EventAttr, attr_flag as flag, sample_type};
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 /// The open events and the rings they write into, one a CPU, and another one where some are written over.
 #[derive(Default)]
 pub(crate) struct Opened {
     pub rings: Vec<Ring>,
+    /// The AUX area beside each ring, where one of its events writes AUX data.
+    pub areas: Vec<Option<AuxArea>>,
+    /// The first thread that is recorded; −1 where CPUs are.
+    pub thread: i32,
+    /// Whether the events are to count now, as far as that is planish's to say.
+    pub running: Mutex<bool>,
     /// The CPU of each ring.
     pub cpus: Vec<i32>,
     /// The first event of each ring, which the ring belongs to.
@@ -31,12 +42,41 @@ pub(crate) struct Follower {
     pub event: Event,
     /// Number of the ring.
     pub ring: usize,
+    /// Whether it writes AUX data.
+    pub traces: bool,
 }
 
 impl Opened {
     /// All events.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Event> {
         self.leaders.iter().chain(self.followers.iter().map(|follower| &follower.event))
+    }
+
+    /// Says beforehand whether the kernel starts the events by itself.
+    pub(crate) fn will_run(&mut self, on: bool) {
+        *self.running.get_mut().unwrap_or_else(PoisonError::into_inner) = on;
+    }
+
+    /// Enables or disables all events. The error is the first one; all are tried.
+    pub(crate) fn set_running(&self, on: bool) -> io::Result<()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = on;
+        self.all()
+            .map(|event| if on { event.enable() } else { event.disable() })
+            .fold(Ok(()), io::Result::and)
+    }
+
+    /// Enables the events again that write AUX data into the areas of these rings, as long as events are to count: the
+    /// kernel disables one whose area was full.
+    pub(crate) fn resume(&self, rings: &[usize]) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*running {
+            return;
+        }
+        // The first event of a ring with an area writes into it, or counts anyway. A failure means that its task is gone.
+        rings.iter().filter_map(|ring| self.leaders.get(*ring)).for_each(|event| drop(event.enable()));
+        let others = self.followers.iter().filter(|other| other.traces && rings.contains(&other.ring));
+        others.for_each(|other| drop(other.event.enable()));
     }
 }
 
@@ -52,10 +92,6 @@ pub(crate) struct Place<'p> {
     pub wished: usize,
 }
 
-/// Rings are as large as the kernel allows, from 16 MiB a CPU down.
-const RING_PAGES: [usize; 11] = [4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 1];
-pub(crate) const PAGE_BYTES: usize = 4096;
-
 /// What failed: an event, by its index, or the mapping of its ring.
 struct Failed {
     index: usize,
@@ -65,15 +101,14 @@ struct Failed {
 
 /// Opens all events. A weak group that the kernel refuses is broken up, and rings that it refuses are made smaller.
 pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, Error> {
-    let sizes: Vec<usize> = place.how.ring.map_or_else(|| RING_PAGES.to_vec(), |pages| vec![pages.0]);
-    let mut sizes = sizes.into_iter();
-    let mut pages = sizes.next().unwrap_or(1);
+    let mut sizes = sizes(place.how, aux::traced(events)).into_iter();
+    let mut size = sizes.next().unwrap_or(Sizes { ring: page_bytes(), aux: page_bytes() });
     need(events, place).check()?;
     loop {
-        match attempt(events, place, pages) {
+        match attempt(events, place, size) {
             Err(Failed { index, mapping, error }) => {
                 if mapping && let Some(smaller) = sizes.next() {
-                    pages = smaller;
+                    size = smaller;
                     continue;
                 }
                 let Some(failed) = events.get(index) else {
@@ -96,6 +131,10 @@ pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, 
     }
 }
 
+fn sizes(how: &Streaming, traced: bool) -> Vec<Sizes> {
+    attempts(how.ring, how.aux, traced, page_bytes())
+}
+
 /// The descriptors that all events together take.
 fn need(events: &[Planned], place: &Place<'_>) -> Need {
     let cpus = if place.cpus.is_empty() { online_cpus() } else { place.cpus.to_vec() };
@@ -105,18 +144,22 @@ fn need(events: &[Planned], place: &Place<'_>) -> Need {
     Need { opened, events: events.len(), threads, cpus: cpus.len(), wished: place.wished * threads }
 }
 
-/// What to say of rings that are smaller than planish would have them.
+/// What to say of rings and AUX areas that are smaller than planish would have them.
 pub(crate) fn smaller(opened: &Opened, how: &Streaming) -> Option<String> {
-    let got = opened.rings.first()?.data_bytes();
-    let best = RING_PAGES.first().map_or(0, |pages| pages * PAGE_BYTES);
-    (how.ring.is_none() && got < best).then(|| {
-        format!(
-            "each CPU's ring has {} KiB, not the {} KiB that lose least: a higher kernel.perf_event_mlock_kb or \
-             `ulimit -l`, or CAP_IPC_LOCK, would allow them",
-            got >> 10,
-            best >> 10
-        )
-    })
+    let area = opened.areas.iter().flatten().next().map(AuxArea::bytes);
+    let best = sizes(how, area.is_some()).into_iter().next()?;
+    let ring = Some(opened.rings.first()?.data_bytes());
+    let lacks =
+        |got: Option<usize>, best: usize| got.filter(|got| *got < best).map(|got| (got >> 10, best >> 10));
+    // What comes much and fast is what suffers: AUX data where there is any.
+    let (what, (got, best)) = match (lacks(area, best.aux), lacks(ring, best.ring)) {
+        (Some(sizes), _) => ("AUX area", sizes),
+        (None, sizes) => ("ring", sizes.filter(|_| area.is_none())?),
+    };
+    Some(format!(
+        "each CPU's {what} has {got} KiB, not the {best} KiB that lose least: a higher kernel.perf_event_mlock_kb or \
+         `ulimit -l`, or CAP_IPC_LOCK, would allow them"
+    ))
 }
 
 fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> Error {
@@ -124,16 +167,17 @@ fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> E
     if let Some(of_group) = event.cgroup.as_ref().and_then(|cgroup| cgroup.refused(&event.name, error)) {
         return of_group;
     }
-    match (error.raw_os_error(), place.how.ring) {
+    let asked = place.how.aux.map(|aux| ("AUX area", aux)).or(place.how.ring.map(|ring| ("ring", ring)));
+    match (error.raw_os_error(), asked) {
         (Some(libc::EINVAL), _) if member => {
             Error::Refused { event: event.name.clone(), reason: crate::events::NO_FIT.to_owned() }
         }
-        (Some(libc::EPERM), Some(pages)) => Error::Refused {
+        (Some(libc::EPERM), Some((what, pages))) => Error::Refused {
             event: event.name.clone(),
             reason: format!(
-                "the kernel allows no ring of {} KiB a CPU; give a smaller -m, or raise kernel.perf_event_mlock_kb or \
+                "the kernel allows no {what} of {} KiB a CPU; give a smaller -m, or raise kernel.perf_event_mlock_kb or \
                  `ulimit -l`, or run with CAP_IPC_LOCK",
-                pages.0 * 4
+                pages.bytes() >> 10
             ),
         },
         _ => refused(&event.name, stack, error, place.scope),
@@ -141,11 +185,12 @@ fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> E
 }
 
 /// Opens all events with rings of a size; the error names the event.
-fn attempt(events: &[Planned], place: &Place<'_>, pages: usize) -> Result<Opened, Failed> {
-    let mut opened = Opened { ids: vec![Vec::new(); events.len()], ..Opened::default() };
+fn attempt(events: &[Planned], place: &Place<'_>, size: Sizes) -> Result<Opened, Failed> {
+    let thread = place.tids.first().copied().unwrap_or(-1);
+    let mut opened = Opened { ids: vec![Vec::new(); events.len()], thread, ..Opened::default() };
     let everything = [-1];
     let tids = if place.tids.is_empty() { &everything[..] } else { place.tids };
-    let wake_bytes = place.how.wake(pages * PAGE_BYTES);
+    let wake_bytes = place.how.wake(size.ring);
     let online = if place.cpus.is_empty() { online_cpus() } else { place.cpus.to_vec() };
     for cpu in online {
         // The rings of this CPU: the usual one, and the one that is written over.
@@ -156,7 +201,11 @@ fn attempt(events: &[Planned], place: &Place<'_>, pages: usize) -> Result<Opened
                 let one = on_cpu(event, cpu).then(|| {
                     let mut attr = event.attr.clone();
                     // More than the ring holds would wake the reader too late.
-                    attr.wakeup = wake_bytes.min((pages * PAGE_BYTES / 2) as u32);
+                    attr.wakeup = wake_bytes.min((size.ring / 2) as u32);
+                    if event.trace.is_some() {
+                        // Early enough for the rest to be filled while the reader is on its way.
+                        attr.aux_watermark = u32::try_from(size.aux / 4).unwrap_or(u32::MAX);
+                    }
                     let group = made.get(event.leader).and_then(Option::as_ref);
                     match &event.cgroup {
                         Some(cgroup) => Event::open_cgroup(&attr, &cgroup.dir, cpu, group),
@@ -173,25 +222,41 @@ fn attempt(events: &[Planned], place: &Place<'_>, pages: usize) -> Result<Opened
                     Some(Err(error)) => return Err(Failed { index, mapping: false, error }),
                 });
             }
-            for (index, event) in made.into_iter().enumerate() {
-                let Some(event) = event else { continue };
+            // Who writes AUX data has to own the ring that its area lies beside.
+            let mut made: Vec<(usize, Option<Event>)> = made.into_iter().enumerate().collect();
+            made.sort_by_key(|(index, _)| events.get(*index).is_none_or(|event| event.trace.is_none()));
+            for (index, event) in made {
+                let (Some(event), Some(planned)) = (event, events.get(index)) else { continue };
                 let fail = |error| Failed { index, mapping: false, error };
                 let ids = event.id().map_err(fail)?;
                 opened.ids.get_mut(index).into_iter().for_each(|list| list.push(ids));
-                let backward = events.get(index).is_some_and(|event| event.attr.flags & WRITE_BACKWARD != 0);
+                let backward = planned.attr.flags & WRITE_BACKWARD != 0;
                 let [usual, over] = &mut rings;
                 let ring = if backward { over } else { usual };
-                if let Some(leader) = ring.and_then(|ring| opened.leaders.get(ring)) {
+                let traces = planned.trace.is_some();
+                if let Some((number, leader)) = ring.and_then(|ring| Some((ring, opened.leaders.get(ring)?)))
+                {
                     event.share_ring_of(leader).map_err(fail)?;
-                    opened.followers.push(Follower { event, ring: ring.unwrap_or_default() });
+                    if traces
+                        && let (Some(shared), Some(area @ None)) =
+                            (opened.rings.get(number), opened.areas.get_mut(number))
+                    {
+                        let full = |error| Failed { index, mapping: true, error };
+                        *area = Some(AuxArea::map(&event, shared, size.aux).map_err(full)?);
+                    }
+                    opened.followers.push(Follower { event, ring: number, traces });
                     continue;
                 }
-                let mapped = Ring::map(&event, pages, backward);
+                let full = |error| Failed { index, mapping: true, error };
+                let mapped = Ring::map(&event, size.ring, backward).map_err(full)?;
+                let area =
+                    traces.then(|| AuxArea::map(&event, &mapped, size.aux)).transpose().map_err(full)?;
                 *ring = Some(opened.rings.len());
                 if backward {
                     opened.overwritten.push(opened.rings.len());
                 }
-                opened.rings.push(mapped.map_err(|error| Failed { index, mapping: true, error })?);
+                opened.rings.push(mapped);
+                opened.areas.push(area);
                 opened.cpus.push(cpu);
                 opened.leaders.push(event);
             }

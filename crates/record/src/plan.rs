@@ -4,6 +4,7 @@
 //! in every sample, build IDs in the records of mappings, a clock that other programs can read, and a watermark.
 
 use crate::attr::{self, SAMPLE_FIELDS, bit};
+use crate::aux::{self, Trace};
 use crate::cgroups::Cgroup;
 use crate::event::Event;
 use crate::events::Rate;
@@ -80,6 +81,8 @@ pub struct Planned {
     pub tracepoint: Option<(String, String)>,
     /// Where it counts, when not everywhere.
     pub cpus: Option<String>,
+    /// What it needs where it writes AUX data.
+    pub(crate) trace: Option<Trace>,
     /// The control group that it counts, when not everything.
     pub(crate) cgroup: Option<Arc<Cgroup>>,
 }
@@ -96,6 +99,7 @@ impl Planned {
             immediate: false,
             tracepoint: None,
             cpus: None,
+            trace: None,
             cgroup: None,
         }
     }
@@ -143,7 +147,8 @@ fn tracking(sampling: &Sampling, addresses: bool) -> u64 {
 /// frequencies are those asked for, see [`lower_frequencies`].
 pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> Vec<Planned> {
     // What happens to processes must not be written over, so that it needs an event and a ring of its own.
-    let late = sampling.late() || scope == Scope::Cpus || sampling.overwrite;
+    let traced = events.iter().any(|event| event.trace.is_some());
+    let late = sampling.late() || scope == Scope::Cpus || sampling.overwrite || traced;
     let mut planned: Vec<Planned> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         let mut attr = one(event, sampling, rate, scope);
@@ -177,6 +182,7 @@ pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Sc
             immediate: false,
             tracepoint: event.tracepoint.clone(),
             cpus: event.cpus.clone(),
+            trace: event.trace,
             cgroup: None,
         });
     }
@@ -184,6 +190,7 @@ pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Sc
         let addresses = planned.iter().any(|event| event.attr.sample_type & sample_type::ADDR != 0);
         planned.push(dummy(planned.len(), sampling, scope, addresses));
     }
+    aux::set_up(&mut planned, sampling.clock.is_some());
     planned
 }
 
@@ -264,6 +271,15 @@ fn one(event: &Event, sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> 
         Some(true) => attr.flags |= flag::INHERIT,
         Some(false) => attr.flags &= !flag::INHERIT,
         None => {}
+    }
+    if let Some(trace) = event.trace {
+        // What samples carry means nothing to it: it writes none.
+        attr.sample_type |= trace.sample_type;
+        attr.period_or_freq = match (own.period, rate) {
+            (Some(period), _) | (None, Some(Rate::Period(period))) => period,
+            (None, _) => trace.usual_period,
+        };
+        return attr;
     }
     let records_data =
         event.tracepoint.is_some() || (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, BPF_OUTPUT);

@@ -124,12 +124,15 @@ pub(crate) fn read(stream: &Shared, opened: &Opened, signals: &Signals, how: &St
     let mut waiting: Vec<Candidates<'_>> =
         lock(stream).rings.iter().filter_map(|emptied| Candidates::of(opened, emptied.number)).collect();
     let mut known = lock(stream).sink().bytes();
+    let mut tick = TICK_MS;
     loop {
-        let last = wait(&mut waiting, signals.end.as_fd());
+        let last = wait(&mut waiting, signals.end.as_fd(), tick);
         let mut stream = lock(stream);
         if let Err(error) = stream.drain() {
             return signals.fail(error);
         }
+        opened.resume(&std::mem::take(&mut stream.resume));
+        tick = stream.soon_ms().unwrap_or(TICK_MS).min(TICK_MS);
         // A file that is begun anew has fewer.
         let now = stream.sink().bytes();
         let fresh = now.checked_sub(known).unwrap_or(now);
@@ -167,11 +170,11 @@ impl<'o> Candidates<'o> {
     }
 }
 
-/// Waits for a ring or for the end; true at the end.
-fn wait(waiting: &mut [Candidates<'_>], end: BorrowedFd<'_>) -> bool {
+/// Waits for a ring or for the end, a tick at most; true at the end.
+fn wait(waiting: &mut [Candidates<'_>], end: BorrowedFd<'_>, tick_ms: i32) -> bool {
     let mut list = vec![end];
     list.extend(waiting.iter().filter_map(|one| one.current).map(AsFd::as_fd));
-    let ready = sys::wait(&list, TICK_MS);
+    let ready = sys::wait(&list, tick_ms);
     let (last, rest) = match ready.split_first() {
         Some((first, rest)) => (first.0, rest),
         None => (true, &ready[..]),
@@ -216,7 +219,7 @@ mod tests {
             eprintln!("skipped: the kernel gives no event here");
             return None;
         };
-        let ring = Ring::map(&event, 1, false).unwrap();
+        let ring = Ring::map(&event, crate::sys::page_bytes(), false).unwrap();
         Some(Opened { rings: vec![ring], cpus: vec![0], leaders: vec![event], ..Opened::default() })
     }
 
@@ -229,15 +232,15 @@ mod tests {
         let patience = Instant::now() + Duration::from_secs(60);
         while waiting[0].current.is_some() {
             assert!(Instant::now() < patience, "the kernel never hung up");
-            assert!(!wait(&mut waiting, signals.end.as_fd()));
+            assert!(!wait(&mut waiting, signals.end.as_fd(), TICK_MS));
         }
         // From here on there is only the end to wait for: were the ring still there, this would not wait at all.
         let polled = crate::sys::readers::wait(&[opened.leaders[0].as_fd()], 0);
         assert_eq!(polled, [(true, true)]);
         let begin = Instant::now();
-        assert!(!wait(&mut waiting, signals.end.as_fd()));
+        assert!(!wait(&mut waiting, signals.end.as_fd(), TICK_MS));
         assert!(begin.elapsed() >= Duration::from_millis(TICK_MS as u64 / 2));
         signals.end();
-        assert!(wait(&mut waiting, signals.end.as_fd()));
+        assert!(wait(&mut waiting, signals.end.as_fd(), TICK_MS));
     }
 }

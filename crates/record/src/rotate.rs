@@ -20,6 +20,8 @@ pub(crate) type Describe<'r> = dyn Fn(&Merged, Option<(u64, u64)>) -> Features +
 /// The files of a recording that is in several.
 pub(crate) struct Rotation<'r> {
     pub attrs: &'r [EventAttr],
+    /// Records that every file begins with.
+    pub preamble: &'r [u8],
     /// The name that was asked for.
     pub output: PathBuf,
     pub how: &'r Streaming,
@@ -57,6 +59,7 @@ impl Rotation<'_> {
     /// Completes the file of a stream whose rings were just emptied, and begins another.
     pub(crate) fn rotate(&mut self, stream: &mut Stream, target: &Target) -> Result<(), Error> {
         let mut next = Reserved::with(&self.output, false, self.how.force)?.begin(self.attrs)?;
+        next.records(self.preamble)?;
         let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
         if let Some(tracker) = self.attrs.iter().find(tracks).or(self.attrs.first()) {
             let mut processes: BTreeSet<i32> = stream.watch.processes.clone();

@@ -1,5 +1,6 @@
 //! The beginning and the end of a recording: rings dealt out to streams, and streams made into a complete file.
 
+use crate::aux::Resuming;
 use crate::file::{Output, Sink};
 use crate::follow::{Ended, pause_ring};
 use crate::losses::{self, Account, Losses, RingLosses};
@@ -15,7 +16,7 @@ use perfdata::EventAttr;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Refuses options that exclude each other.
 pub(crate) fn check(how: &Streaming, output: &Path) -> Result<(), Error> {
@@ -50,12 +51,16 @@ pub(crate) fn streams(
     mut output: Output,
     how: &Streaming,
 ) -> Result<(Vec<Shared>, Option<Output>), Error> {
-    let rings = std::mem::take(&mut opened.rings).into_iter().zip(&opened.cpus).enumerate();
+    let areas = std::mem::take(&mut opened.areas).into_iter().chain(std::iter::repeat_with(|| None));
+    let rings = std::mem::take(&mut opened.rings).into_iter().zip(areas).zip(&opened.cpus).enumerate();
     let mut rings: Vec<Emptied> = rings
-        .map(|(number, (ring, cpu))| Emptied {
+        .map(|(number, ((ring, aux), cpu))| Emptied {
             account: Account { cpu: *cpu, bytes: ring.data_bytes() as u64, ..Account::default() },
             near: how.affinity.map(|affinity| topology::near(*cpu, affinity)),
+            thread: opened.thread,
             ring,
+            aux,
+            resuming: Resuming::default(),
             number,
         })
         .collect();
@@ -82,9 +87,10 @@ pub(crate) fn streams(
 pub(crate) struct End<'e> {
     pub opened: &'e Opened,
     pub attrs: &'e [EventAttr],
-    /// When it began, by the clock of its times.
-    pub began_ns: Option<u64>,
-    pub clock: i32,
+    /// When it began.
+    pub began: Instant,
+    /// The clock of its times; none where that is the kernel's own, which programs cannot read.
+    pub clock: Option<i32>,
     pub rotation: Rotation<'e>,
     /// The file with the header, where no stream goes into it.
     pub whole: Option<Output>,
@@ -112,7 +118,7 @@ impl End<'_> {
                 failure = stream.dump(|ring, pause| pause_ring(self.opened, ring, pause)).err();
             }
         }
-        let now_ns = crate::sys::clock_ns(self.clock);
+        let now_ns = self.clock.and_then(crate::sys::clock_ns);
         let lost = losses::counted(self.opened.all(), self.attrs);
         let mut compressed: Option<(u64, u64)> = None;
         let mut seen = Merged::default();
@@ -150,20 +156,20 @@ impl End<'_> {
             return Err(Error::Empty { reason: "there is no file".to_owned() });
         };
         if let Some(source) = failure {
-            return Err(if seen.samples > 0 {
+            return Err(if !seen.is_empty() {
                 output.keep(source, &features, &mut parts)
             } else {
                 Error::Cut { source: Box::new(source), kept: None }
             });
         }
-        if seen.samples > 0 {
+        if !seen.is_empty() {
             output.records(&losses::records(&lost, self.attrs, now_ns.unwrap_or(0)))?;
             if self.rotation.how.switch.is_some() {
                 output.rename_to(self.rotation.name());
             }
         }
         let path = output.path().to_owned();
-        let bytes = if seen.samples > 0 { output.finish(&features)? } else { 0 };
+        let bytes = if !seen.is_empty() { output.finish(&features)? } else { 0 };
         let files = self.rotation.files;
         let streamed = Streamed { losses, compressed, files, full: ended.full, hotplug: ended.hotplug };
         Ok(Finished { seen, streamed, output: path, bytes, ending: ended.ending })
@@ -171,7 +177,7 @@ impl End<'_> {
 
     /// What each ring lost. What its events count beyond its LOST records was lost after its last record.
     fn rings(&self, rings: &[Emptied], lost: &BTreeMap<u64, u64>, now_ns: Option<u64>) -> Vec<RingLosses> {
-        let elapsed = now_ns.zip(self.began_ns).map_or(0, |(now, began)| now.saturating_sub(began));
+        let elapsed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let of_ring = |number: usize| {
             let leader = self.opened.leaders.get(number).into_iter();
             let followers = self.opened.followers.iter().filter(move |follower| follower.ring == number);
@@ -181,13 +187,17 @@ impl End<'_> {
         let one = |emptied: &Emptied| {
             let account = &emptied.account;
             let counted = of_ring(emptied.number);
-            let after = if counted > account.lost { account.last.zip(now_ns) } else { None };
-            let rest = after.map_or(0, |(last, now)| now.saturating_sub(last));
+            let rest = match (counted > account.lost, account.last, now_ns) {
+                (true, Some(last), Some(now)) => now.saturating_sub(last),
+                // It is not known when: at most, all the time.
+                (true, _, None) => elapsed,
+                _ => 0,
+            };
             RingLosses {
                 cpu: account.cpu,
                 bytes: account.bytes,
                 lost: account.lost.max(counted),
-                paused: Duration::from_nanos((account.paused_ns + rest).min(elapsed)),
+                paused: Duration::from_nanos((account.paused_ns.saturating_add(rest)).min(elapsed)),
                 elapsed: Duration::from_nanos(elapsed),
             }
         };

@@ -249,6 +249,32 @@ impl FromStr for Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPages(pub usize);
 
+impl RingPages {
+    /// The same in bytes.
+    pub(crate) fn bytes(self) -> usize {
+        self.0.saturating_mul(4096)
+    }
+}
+
+/// Sizes of rings and of AUX areas, each where one is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingSizes {
+    /// Of each ring.
+    pub ring: Option<RingPages>,
+    /// Of each AUX area.
+    pub aux: Option<RingPages>,
+}
+
+impl FromStr for RingSizes {
+    type Err = Wrong;
+    /// `RING`, `RING,AUX` or `,AUX`, as perf's `-m`.
+    fn from_str(text: &str) -> Result<RingSizes, Wrong> {
+        let (ring, aux) = text.split_once(',').map_or((text, None), |(ring, aux)| (ring, Some(aux)));
+        let ring = if ring.is_empty() && aux.is_some() { None } else { Some(ring.parse()?) };
+        Ok(RingSizes { ring, aux: aux.map(str::parse).transpose()? })
+    }
+}
+
 impl FromStr for RingPages {
     type Err = Wrong;
     /// A number of pages, which must be a power of two, or of bytes with B, K, M or G, which is rounded up to one.
@@ -289,6 +315,13 @@ mod tests {
         assert_eq!("5M".parse(), Ok(RingPages(2048)));
         for wrong in ["3", "0", "M", "-1", "1T", "99999999999G", "2G"] {
             assert!(wrong.parse::<RingPages>().is_err(), "{wrong}");
+        }
+        let sizes = |text: &str| text.parse::<RingSizes>().map(|sizes| (sizes.ring, sizes.aux));
+        assert_eq!(sizes("64"), Ok((Some(RingPages(64)), None)));
+        assert_eq!(sizes(",4M"), Ok((None, Some(RingPages(1024)))));
+        assert_eq!(sizes("1M,2"), Ok((Some(RingPages(256)), Some(RingPages(2)))));
+        for wrong in ["", ",", "1,", "1,2,3", ",3"] {
+            assert!(sizes(wrong).is_err(), "{wrong}");
         }
         assert!("ax,zz".parse::<Registers>().unwrap_err().to_string().contains("r15"));
     }

@@ -6,9 +6,11 @@
 //! which costs less than handing on what is cut.
 
 use crate::Error;
+use crate::aux::{self, Resuming};
 use crate::file::Sink;
 use crate::losses::Account;
 use crate::span::{Header, Span};
+use crate::sys::aux::AuxArea;
 use crate::sys::perf::Ring;
 use crate::watch::{Watch, has_stack};
 use perfdata::EventAttr;
@@ -25,6 +27,11 @@ pub(crate) struct Emptied {
     pub account: Account,
     /// Place among all rings of the recording.
     pub number: usize,
+    /// The thread that AUX data is said to be of, as perf says it: the first that is recorded, else −1.
+    pub thread: i32,
+    /// The AUX area beside it, and whether its events are to be enabled again.
+    pub aux: Option<AuxArea>,
+    pub resuming: Resuming,
     /// Where its reader is to run, when that is not everywhere.
     pub near: Option<Vec<i32>>,
 }
@@ -39,6 +46,8 @@ pub(crate) struct Stream {
     rounds: bool,
     /// Where the reader runs now.
     bound: Option<Vec<i32>>,
+    /// Rings whose AUX areas were emptied, and whose events may stand still for that reason.
+    pub resume: Vec<usize>,
 }
 
 /// The way of bytes from a ring into the file.
@@ -72,13 +81,14 @@ impl Stream {
         let compressor = compressor.map_err(|error| Error::Compression { reason: error.to_string() })?;
         let gathered = attrs.iter().any(has_stack).then(Vec::new);
         let out = Packer { sink, compressor, packed: Vec::new() };
-        Ok(Stream { rings, watch: Watch::new(attrs), out, gathered, rounds, bound: None })
+        Ok(Stream { rings, watch: Watch::new(attrs), out, gathered, rounds, bound: None, resume: Vec::new() })
     }
 
     /// Empties all rings once, which makes a round. The result says whether there was anything.
     pub(crate) fn drain(&mut self) -> Result<bool, Error> {
         let mut any = false;
         for emptied in self.rings.iter_mut().filter(|emptied| !emptied.ring.is_backward()) {
+            let truncated = self.watch.seen.aux.truncated;
             // What comes meanwhile is for the next round.
             let mut left = emptied.ring.filled().len();
             any |= left > 0;
@@ -101,6 +111,15 @@ impl Stream {
                 )?;
                 emptied.ring.free(taken);
                 left = left.saturating_sub(taken);
+            }
+            let Some(area) = &mut emptied.aux else { continue };
+            let of = aux::Origin { number: emptied.number, cpu: emptied.account.cpu, thread: emptied.thread };
+            let taken = aux::take(area, &emptied.ring, &of, &mut self.out.sink, &mut self.watch.seen.aux)?;
+            any |= taken > 0;
+            // Where there was no room at all, the kernel says nothing.
+            let full = self.watch.seen.aux.truncated > truncated || taken > area.bytes() / 2;
+            if emptied.resuming.round(taken, full) {
+                self.resume.push(emptied.number);
             }
         }
         self.end_round(any)?;
@@ -129,6 +148,11 @@ impl Stream {
             done?;
         }
         self.end_round(true)
+    }
+
+    /// How long to wait for the next round at most, for an area that was full.
+    pub(crate) fn soon_ms(&self) -> Option<i32> {
+        self.rings.iter().filter_map(|emptied| emptied.resuming.soon_ms()).min()
     }
 
     fn end_round(&mut self, any: bool) -> Result<(), Error> {

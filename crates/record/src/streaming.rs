@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Streaming {
     /// Size of each ring; as large as allowed, up to 16 MiB, when none (`-m`).
     pub ring: Option<RingPages>,
+    /// Size of each AUX area, where an event writes AUX data; as large as allowed, up to 16 MiB, when none (`-m ,SIZE`).
+    pub aux: Option<RingPages>,
     /// A reader is woken when so many bytes are in a ring; an eighth of the ring when none (`--mmap-flush`).
     pub wake_bytes: Option<u32>,
     /// Level of zstd, 1 to 22; no compression when none (`-z`).

@@ -1,6 +1,7 @@
 //! What a recording came to.
 
 use crate::Hotplug;
+use crate::aux::AuxSeen;
 use crate::losses::Losses;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -70,6 +71,8 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// How looking ahead went (software branch stacks only).
     pub look_ahead: Option<LookAhead>,
+    /// AUX data, where an event writes such.
+    pub aux: Option<AuxSeen>,
     /// How the records came from the kernel's rings into files; none of an emulated recording.
     pub streamed: Option<Streamed>,
 }

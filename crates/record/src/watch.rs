@@ -15,6 +15,7 @@ const THROTTLE: u32 = 5;
 const UNTHROTTLE: u32 = 6;
 const FORK: u32 = 7;
 const MMAP2: u32 = 10;
+const AUX: u32 = 11;
 const LOST_SAMPLES: u32 = 13;
 const IDENTIFIER_AT: usize = 8;
 const TIME_AT: usize = 32;
@@ -123,6 +124,8 @@ impl Watch {
                 let before = previous.and_then(|previous| self.time(span, previous));
                 ring.gap(lost, before, self.time(span, header));
             }
+            // Place and size in the AUX stream, then the flags.
+            AUX => self.seen.aux.note(span.word(header.at + 24)),
             THROTTLE => self.throttled.0 += 1,
             UNTHROTTLE => self.throttled.1 += 1,
             COMM | FORK | MMAP2 => {

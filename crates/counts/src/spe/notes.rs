@@ -22,15 +22,15 @@ pub(crate) fn notes(path: &Path, spe: &SpeLedger) -> Vec<String> {
     if spe.records > 0 && spe.taken == 0 {
         notes.push(format!(
             "{path}: none of {} Arm SPE records is a taken branch; record with branch_filter=1: \
-             perf record -e arm_spe_0/{BRANCH_TERMS}/u -- COMMAND",
+             planish record -e arm_spe_0/{BRANCH_TERMS}/u -- COMMAND",
             spe.records
         ));
     }
     let lost = spe.truncated.saturating_add(spe.partial).saturating_add(spe.collided);
     if lost > 0 {
         notes.push(format!(
-            "{path}: the kernel says that Arm SPE records were lost: {} times the buffer was full (perf record -m,SIZE \
-             makes it larger), {} times with gaps, {} times operations were picked too fast (perf record -c N with a \
+            "{path}: the kernel says that Arm SPE records were lost: {} times the buffer was full (record -m,SIZE \
+             makes it larger), {} times with gaps, {} times operations were picked too fast (record -c N with a \
              larger N)",
             spe.truncated, spe.partial, spe.collided
         ));

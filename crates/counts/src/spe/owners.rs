@@ -4,7 +4,8 @@
 //!
 //! 1. the record's context packet, which holds the thread where the kernel puts it into the context register
 //!    (`CONFIG_PID_IN_CONTEXTIDR`);
-//! 2. the thread of the buffer, where each thread has one;
+//! 2. the thread of the buffer, where each thread has one (perf names a thread of processors' buffers too: the first that
+//!    was recorded, whoever ran there, so that of those it is the last resort);
 //! 3. in recordings of whole processors the thread that came on the processor last, by the record's timestamp;
 //! 4. in others the thread that an AUX record names: the kernel writes one whenever the recorded thread leaves a
 //!    processor, and it covers the bytes since the one before.
@@ -219,14 +220,15 @@ impl Owners {
         // The last moment of all holds for no version of an address space, the one before for the last.
         let time = exact.or(piece.map(|piece| piece.time)).unwrap_or(u64::MAX - 1).min(u64::MAX - 1);
         let context = record.context.and_then(|id| i32::try_from(id).ok());
-        let own_thread = (buffer.tid >= 0).then_some(buffer.tid);
+        let named_thread = (buffer.tid >= 0).then_some(buffer.tid);
+        let own_thread = named_thread.filter(|_| buffer.cpu == u32::MAX);
         if let Some(tid) = context.or(own_thread) {
             return (Some(self.process_of(tid, time)), time);
         }
         let switched = || latest(self.switches.get(&buffer.cpu)?, exact?);
         let named = || piece.map(|piece| piece.pid).filter(|&pid| pid > 0);
         let pid = if self.wide { switched() } else { named().or_else(switched) };
-        (pid, time)
+        (pid.or_else(|| Some(self.process_of(named_thread?, time))), time)
     }
 
     fn piece(&self, buffer: &Buffer, at: u64) -> Option<&Piece> {

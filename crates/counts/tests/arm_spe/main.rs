@@ -306,6 +306,29 @@ fn perf_reads_the_same_packets_out_of_the_recording() {
 }
 
 #[test]
+fn a_processors_buffer_belongs_to_who_ran_there_not_to_the_thread_that_perf_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(p) = program::build(directory.path()) else { return };
+    let child = PID + 1;
+    // Only the child has the program; perf names the recorded command, its parent, of every buffer.
+    let mut recording = Recording::new(tracer::ARM_SPE);
+    recording.map(child, 10, p.piece, &p.path);
+    let mut packets = Packets::default();
+    round(&p).into_iter().for_each(|branch| {
+        packets.branch(branch);
+    });
+    recording.aux_of(&packets.0, child, 100, (PID, 0));
+    let found = read(&recording, &p, options(1)).unwrap();
+    assert_eq!((found.counts.ledger.samples.used, found.samples), (3, 3));
+    // Where no record of the kernel's says who ran, that thread is better than nobody.
+    let mut recording = Recording::new(tracer::ARM_SPE);
+    recording.map(PID, 10, p.piece, &p.path);
+    recording.buffer(&packets.0, 0, (PID, 0));
+    let found = read(&recording, &p, options(1)).unwrap();
+    assert_eq!((found.counts.ledger.samples.used, found.samples), (3, 3));
+}
+
+#[test]
 fn the_counts_survive_the_artefact() {
     let directory = tempfile::tempdir().unwrap();
     let Some(p) = program::build(directory.path()) else { return };

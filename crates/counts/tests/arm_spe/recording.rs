@@ -198,6 +198,13 @@ impl Recording {
         self.buffer(data, offset, (-1, cpu));
     }
 
+    /// The same where the AUXTRACE record names a thread beside the processor; `of`: both.
+    pub fn aux_of(&mut self, data: &[u8], pid: i32, time: u64, of: (i32, u32)) {
+        let body = [0, data.len() as u64, 0].map(u64::to_le_bytes).concat();
+        self.encoder.other(&mut self.bytes, kind::AUX, 0, &body, &at(pid, time, of.1)).unwrap();
+        self.buffer(data, 0, of);
+    }
+
     /// AUX data alone; `of`: thread and processor.
     pub fn buffer(&mut self, data: &[u8], offset: u64, of: (i32, u32)) {
         let mut body = [data.len() as u64, offset, 0].map(u64::to_le_bytes).concat();

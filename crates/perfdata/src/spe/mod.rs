@@ -7,7 +7,7 @@
 //! The formats are those of the Arm Architecture Reference Manual for A-profile architecture (DDI 0487), chapter
 //! "Statistical Profiling Extension Sample Record Specification". This code has never met data of a real processor.
 
-/// Terms of perf's event that record taken branches with their times: `perf record -e arm_spe_0/TERMS/u`.
+/// Terms of an event that records taken branches with their times: `planish record -e arm_spe_0/TERMS/u`, or perf's.
 pub const BRANCH_TERMS: &str = "branch_filter=1,ts_enable=1,min_latency=0";
 
 mod packet;

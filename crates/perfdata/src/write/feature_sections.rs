@@ -89,6 +89,15 @@ pub(super) fn sections(features: &Features, attrs: &[&EventAttr], endian: Endian
             }
         });
     }
+    if !features.aux_index.is_empty() {
+        add(feature::AUXTRACE, &|s| {
+            s.u64(features.aux_index.len() as u64);
+            features.aux_index.iter().for_each(|(offset, size)| {
+                s.u64(*offset);
+                s.u64(*size);
+            });
+        });
+    }
     numbers(features, &mut add);
     found.into_iter().collect()
 }

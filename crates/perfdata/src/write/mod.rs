@@ -3,12 +3,14 @@
 //!
 //! Records are appended as bytes, so that a recorder can write what it took from a ring without looking into it.
 
+mod auxtrace;
 mod compress;
 mod encode;
 mod encode_sample;
 mod feature_sections;
 mod values;
 
+pub use auxtrace::{AuxPiece, TimeConversion, auxtrace_info, time_conversion};
 pub use compress::{CompressedKind, Compressor};
 pub use encode::Encoder;
 pub use values::{SampleValues, StackValues};
@@ -190,6 +192,10 @@ impl<W: Write> PipeWriter<W> {
         for (number, section) in feature_sections::sections(features, &attrs, endian) {
             if number == feature::TRACING_DATA {
                 formats = section;
+                continue;
+            }
+            if number == feature::AUXTRACE {
+                // It says where in a file AUX data lies.
                 continue;
             }
             if number == feature::BUILD_ID {

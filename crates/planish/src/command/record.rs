@@ -170,15 +170,22 @@ fn check(args: &Args) -> anyhow::Result<()> {
 
 /// The summary for people.
 fn tell(args: &Args, summary: &Summary) {
+    let samples = counted(summary.samples, "sample", "samples");
+    let entries = counted(summary.branch_entries, "branch entry", "branch entries");
+    let what = match &summary.aux {
+        Some(aux) if summary.samples == 0 => format!("{} bytes of AUX data of {}", aux.bytes, summary.event),
+        Some(aux) => {
+            format!("{samples} of {} with {entries} and {} bytes of AUX data", summary.event, aux.bytes)
+        }
+        None => format!("{samples} of {} with {entries}", summary.event),
+    };
     eprintln!(
-        "recorded {} of {} with {} in {:.1} s; wrote {} ({} bytes)",
-        counted(summary.samples, "sample", "samples"),
-        summary.event,
-        counted(summary.branch_entries, "branch entry", "branch entries"),
+        "recorded {what} in {:.1} s; wrote {} ({} bytes)",
         summary.elapsed.as_secs_f64(),
         summary.output.display(),
         summary.bytes
     );
+    summary.aux.iter().for_each(losses::tell_aux);
     if let Some(taken) = summary.taken_branches {
         eprintln!(
             "the program took {taken} branches in {}",
@@ -205,12 +212,14 @@ fn tell(args: &Args, summary: &Summary) {
         eprintln!("note: {note}");
     }
     if args.branches == Branches::Auto && summary.branches == "none" && args.events.is_empty() {
+        let software = cfg!(target_arch = "x86_64");
+        let native = if software { "--branches=software gives branch stacks at native speed, " } else { "" };
         eprintln!(
-            "note: this machine has no hardware branch stacks, so these are clock samples; \
-             --branches=software gives branch stacks at native speed, --branches=emulated exact ones"
+            "note: this machine has no hardware branch stacks, so these are clock samples; {native}--branches=emulated \
+             gives exact ones"
         );
-        if let Some(spe) = record::arm_spe::instead(Path::new(record::arm_spe::EVENT_SOURCES)) {
-            eprintln!("note: {spe}");
+        if let Some((unit, command)) = record::arm_spe::told(Path::new(record::arm_spe::EVENT_SOURCES)) {
+            eprintln!("note: {unit} is there and was not used; `{command}` uses it, or says why it cannot");
         }
     }
     match summary.ending {
@@ -326,6 +335,9 @@ fn to_json(summary: &Summary) -> serde_json::Value {
             "clock_races": went.clock_races,
         });
         fields.insert("look_ahead".to_owned(), look_ahead);
+    }
+    if let (Some(aux), Some(fields)) = (&summary.aux, object.as_object_mut()) {
+        losses::add_aux_json(aux, fields);
     }
     if let (Some(streamed), Some(fields)) = (&summary.streamed, object.as_object_mut()) {
         losses::add_json(streamed, fields);

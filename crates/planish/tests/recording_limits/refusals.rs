@@ -256,3 +256,33 @@ fn a_directory_on_a_full_disk_is_readable() {
         assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0, "nothing is left beside it");
     }
 }
+
+#[test]
+fn arm_spe_by_name_is_refused_by_name_where_there_is_none() {
+    if Path::new("/sys/bus/event_source/devices/arm_spe_0").exists() {
+        return eprintln!("skipped: this machine has Arm SPE");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let event = "arm_spe_0/branch_filter=1,ts_enable=1,min_latency=0/u";
+    let done = planish(dir.path(), &[&["record", "-e", event], &TELLTALE]);
+    let said = text(&done.stderr);
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(2), String::new()), "{said}");
+    assert!(said.contains("there is no PMU \"arm_spe_0\" on this machine"), "{said}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_size_of_aux_areas_without_aux_data_is_refused() {
+    if !possible() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for size in [",4M", "1M,4M"] {
+        let done = planish(dir.path(), &[&CLOCK, &["-m", size], &TELLTALE]);
+        let said = text(&done.stderr);
+        assert_eq!((done.status.code(), text(&done.stdout)), (Some(2), String::new()), "{said}");
+        assert!(said.contains("no event writes AUX data"), "{said}");
+    }
+    let done = planish(dir.path(), &[&CLOCK, &["-m", "3,4M"], &TELLTALE]);
+    assert!(text(&done.stderr).contains("power of two"), "{}", text(&done.stderr));
+}

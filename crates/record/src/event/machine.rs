@@ -140,6 +140,11 @@ impl Pmu {
             .then(|| (unit.unwrap_or_default(), scale.unwrap_or_else(|| "1".to_owned())))
     }
 
+    /// A number that the driver tells of the unit (`caps/`).
+    pub(crate) fn capability(&self, name: &str) -> Option<u64> {
+        read(&self.dir.join("caps").join(name))?.parse().ok()
+    }
+
     /// What it calls its terms and events.
     pub(crate) fn words(&self) -> impl Iterator<Item = String> {
         self.formats.keys().cloned().chain(events_of(&self.dir))

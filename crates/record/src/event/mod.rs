@@ -11,7 +11,7 @@
 
 mod cache;
 mod error;
-mod machine;
+pub(crate) mod machine;
 mod modifiers;
 mod names;
 mod resolve;

@@ -6,7 +6,9 @@ use super::modifiers::{self, Scope};
 use super::names::{self, nearest};
 use super::syntax::{self, EventList, Group, Name, Spec};
 use super::terms::{self, Settings};
+use crate::arm_spe;
 use crate::attr::bit;
+use crate::aux::Trace;
 use perfdata::{EventAttr, attr_flag as flag};
 
 const TYPE_TRACEPOINT: u32 = 2;
@@ -32,6 +34,8 @@ pub struct Event {
     pub tracepoint: Option<(String, String)>,
     /// The CPUs that count for all others (`0-1,4`), of an uncore PMU.
     pub cpus: Option<String>,
+    /// What it needs where it writes AUX data.
+    pub trace: Option<Trace>,
     /// What its counts are in, where the kernel says so, and by how much to multiply them: `Joules`, `2.3e-10`.
     pub unit: Option<(String, String)>,
     /// Why this user may not have it; only [`parse_for_counts`] lets such an event through.
@@ -96,6 +100,7 @@ fn one(spec: &Spec, group: &Group, machine: &Machine, denied: bool) -> Result<Ve
         settings: Settings::default(),
         tracepoint: None,
         cpus: None,
+        trace: None,
         unit: None,
         denied: None,
     };
@@ -174,6 +179,8 @@ fn pmu_event(
     event.attr.kind = pmu.kind;
     event.unit = terms.iter().find_map(|term| pmu.unit(&term.key));
     event.settings = terms::of_pmu(&pmu, &terms, &mut event.attr)?;
+    let given = |key: &str| terms.iter().any(|term| term.key == key);
+    event.trace = arm_spe::complete(&pmu, &given, &mut event.attr);
     event.cpus = pmu.cpus().filter(|_| pmu.name != "cpu");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! How often to stop a thread, so that recording costs no more than was agreed.
 
+use super::Pace;
 use statistics::Random;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,26 +19,6 @@ const FIRST_NS: f64 = 150_000.0;
 const FIRST_RATE: f64 = 0.3;
 /// Processes whose last stop is remembered; most of more have ended.
 const MOST_PROCESSES: usize = 65_536;
-
-/// After a stop the program finds its caches cold: measured on SQLite, it then loses as much again as the stop took.
-const COLD: u32 = 1;
-
-/// What stops cost a program that stood still for so long: that time, and what cold caches take afterwards. It is what a
-/// [`Pace::Budget`] is about.
-pub fn with_cold_caches(stopped: Duration) -> Duration {
-    stopped + stopped * COLD
-}
-
-/// How the interval between stops is chosen.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Pace {
-    /// This share of the program's CPU time may go into stops: 0.03 for 3 %.
-    Budget(f64),
-    /// So many stops for each second of a thread's CPU time.
-    Frequency(u64),
-    /// So much between two stops of a thread, in the trigger's unit.
-    Period(u64),
-}
 
 /// Keeps the mean cost of a stop and how fast the trigger counts, and derives periods from them.
 #[derive(Clone, Debug)]

@@ -3,31 +3,35 @@
 //!
 //! The program runs natively and unmodified. Branches after a system call, or after what another thread writes in the
 //! meantime, cannot be foreseen: a stack ends at the first system call.
+//!
+//! The interpreter knows x86-64 alone; elsewhere [`probe`] and [`record()`] say so.
 
+#[cfg(target_arch = "x86_64")]
 mod budget;
+#[cfg(target_arch = "x86_64")]
 mod check;
+#[cfg(target_arch = "x86_64")]
 mod look;
+#[cfg(target_arch = "x86_64")]
+mod recording;
+#[cfg(target_arch = "x86_64")]
 mod text;
+#[cfg(target_arch = "x86_64")]
 mod trigger;
+#[cfg(target_arch = "x86_64")]
 mod visitor;
 
+#[cfg(not(target_arch = "x86_64"))]
 use crate::child::Workload;
-use crate::event::Machine;
-use crate::features::{self, features};
-use crate::file::Reserved;
-use crate::live::{self, Target};
-use crate::plan::{Planned, Sampling, Scope, dummy};
-use crate::sys::ForwardSignals;
-use crate::sys::files::FileLimit;
-use crate::{Ending, Error, Summary, attr, open};
-pub use budget::{Pace, with_cold_caches};
-use perfdata::attr_flag;
-use perfdata::write::Encoder;
-use std::cell::RefCell;
+#[cfg(not(target_arch = "x86_64"))]
+use crate::live::Target;
+#[cfg(not(target_arch = "x86_64"))]
+use crate::{Error, Summary};
+#[cfg(target_arch = "x86_64")]
+pub use recording::{probe, record};
+#[cfg(not(target_arch = "x86_64"))]
 use std::path::Path;
-use std::time::{Duration, Instant};
-use stops::Trigger;
-use visitor::Recorder;
+use std::time::Duration;
 
 /// Name of the event in perf.data where the CPU clock stops threads.
 pub const CLOCK_EVENT: &str = "cpu-clock:u";
@@ -38,8 +42,25 @@ pub const MOST_DEPTH: usize = 2048;
 /// Taken branches of a stack, when nothing else is said. Deep stacks hold more of what a program does between two
 /// ticks of the clock than many shallow ones.
 pub const DEPTH: usize = 1024;
-/// The id of the samples; far from those that the kernel gives its events.
-const EVENT_ID: u64 = 1 << 62;
+/// After a stop the program finds its caches cold: measured on SQLite, it then loses as much again as the stop took.
+const COLD: u32 = 1;
+
+/// What stops cost a program that stood still for so long: that time, and what cold caches take afterwards. It is what a
+/// [`Pace::Budget`] is about.
+pub fn with_cold_caches(stopped: Duration) -> Duration {
+    stopped + stopped * COLD
+}
+
+/// How the interval between stops is chosen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// This share of the program's CPU time may go into stops: 0.03 for 3 %.
+    Budget(f64),
+    /// So many stops for each second of a thread's CPU time.
+    Frequency(u64),
+    /// So much between two stops of a thread, in the trigger's unit.
+    Period(u64),
+}
 
 /// What threads are stopped after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,177 +101,31 @@ impl Default for Options {
     }
 }
 
-/// Records a command or running processes and threads into `output`, with the branches they take after each stop.
-pub fn record(
-    target: &Target,
-    command: Option<&Workload>,
-    output: &Path,
-    options: &Options,
-) -> Result<Summary, Error> {
-    let start = Instant::now();
-    let scope = target.scope();
-    let alone = options.no_inherit || matches!(target, Target::Threads(_));
-    let sampling = Sampling { no_inherit: alone, ..Sampling::default() };
-    let mut events = vec![tracker(&sampling, scope)];
-    let forward = ForwardSignals::to(0);
-    crate::sys::readers::survive_file_limit();
-    let reserved = Reserved::at(output)?;
-    let paused = command.map(live::pause).transpose()?;
-    let _limit = FileLimit::raise();
-    let child = paused.as_ref().map(|paused| paused.pid);
-    let live_options = live::Options { sampling, ..live::Options::default() };
-    let mut opened = live::open(target, &mut events, &live_options, child, 1).map_err(|error| {
-        live::foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
-    })?;
-    let trigger = options.stop_by.trigger()?;
-    let counts = trigger != Trigger::CpuClock;
-    let name = if counts { COUNTER_EVENT } else { CLOCK_EVENT };
-    let sampled = attr::looked_ahead(EVENT_ID, name, trigger);
-    let encoder = Encoder::new(&sampled);
-    let mut attrs = vec![sampled];
-    attrs.extend(open::described(&events, &opened));
-    let mut file = reserved.begin(&attrs)?;
-    let kernel = live::synthesize(target, &attrs, &mut file)?;
-    let mut budget = budget::Budget::new(options.pace, counts);
-    let stop_options = stops::Options {
-        trigger,
-        period: budget.period(),
-        spread_first: true,
-        follow: !alone,
-        max_stops: None,
-    };
-    let mut tracer = seize(target, child, &stop_options)?;
-    if let Some(paused) = &paused {
-        forward.child(paused.pid as u32);
-    }
-    let depth = options.depth.clamp(1, MOST_DEPTH);
-    let mut recorder =
-        Recorder::new(&mut opened, &mut file, (encoder, EVENT_ID), budget, (depth, options.check));
-    let running: std::collections::BTreeSet<i32> =
-        target.tids().into_iter().filter_map(crate::synthesize::process_of).collect();
-    running.into_iter().for_each(|pid| recorder.running(pid));
-    let child = RefCell::new(paused.map(|paused| live::go(paused, command)).transpose()?);
-    // A command beside a running process only says how long.
-    let timer_ended =
-        || child.borrow_mut().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
-    let stop = || if scope == Scope::Command { false } else { forward.stopped() || timer_ended() };
-    let ended = tracer.run(&mut recorder, &stop)?;
-    let written = recorder.finish();
-    let Recorder { seen, mut went, described, .. } = recorder;
-    let ending = match child.into_inner() {
-        Some(mut child) => child.wait().map_or(Ending::Unknown, Ending::from),
-        None => Ending::Unknown,
-    };
-    forward.ended();
-    went.stopped = Duration::from_nanos(ended.counts.stopped_ns);
-    went.tracer_cpu = Duration::from_nanos(ended.counts.tracer_cpu_ns);
-    went.threads = ended.counts.threads;
-    if seen.samples == 0 {
-        let took = start.elapsed().as_secs_f64();
-        let reason = format!(
-            "no thread was caught running in {took:.1} s; the program was asleep, or too short: --stop-by clock -c 100000 \
-             stops it ten thousand times in a second of CPU time"
-        );
-        return Err(Error::Empty { reason });
-    }
-    let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
-    let mut features = features(None, &argv, &seen, kernel);
-    features::describe_events(&mut features, &events, &Machine::here(), None);
-    if let Err(source) = written {
-        return Err(file.keep(source, &features, &mut []));
-    }
-    let bytes = file.finish(&features)?;
-    let mut notes = notes(&ended.counts);
-    notes.extend(described.into_iter().map(|what| format!("mismatch: {what}")));
-    Ok(Summary {
-        output: output.to_owned(),
-        bytes,
-        branches: "software",
-        event: name.to_owned(),
-        samples: seen.samples,
-        branch_entries: seen.branch_entries,
-        lost_samples: 0,
-        taken_branches: None,
-        processes: ended.counts.processes,
-        native_programs: 0,
-        elapsed: start.elapsed(),
-        ending,
-        notes,
-        look_ahead: Some(went),
-        streamed: None,
-    })
-}
-
-/// Takes the child that waits, or what runs already.
-fn seize(target: &Target, child: Option<i32>, options: &stops::Options) -> Result<stops::Tracer, Error> {
-    if let (Scope::Command, Some(child)) = (target.scope(), child) {
-        return Ok(stops::Tracer::seize_child(child, options)?);
-    }
-    let tids = target.tids();
-    if tids.is_empty() {
-        return Err(Error::Empty { reason: "all that was to be recorded has ended".to_owned() });
-    }
-    Ok(stops::Tracer::attach(&tids, options)?)
-}
-
-impl StopBy {
-    /// What stops threads here.
-    fn trigger(self) -> Result<Trigger, Error> {
-        const REASON: &str = "this CPU, hypervisor or kernel does not count them for you; without --stop-by threads are \
-                              stopped by CPU time";
-        let refused = || Error::Refused { event: "taken branches".to_owned(), reason: REASON.to_owned() };
-        match self {
-            StopBy::Clock => Ok(Trigger::CpuClock),
-            StopBy::Auto => Ok(trigger::taken_branches().unwrap_or_default()),
-            StopBy::Branches => trigger::taken_branches().ok_or_else(refused),
-        }
+#[cfg(not(target_arch = "x86_64"))]
+fn elsewhere() -> Error {
+    Error::Refused {
+        event: "software branch stacks".to_owned(),
+        reason: format!(
+            "the interpreter that looks ahead knows x86-64 alone, and this machine is {}; --branches=emulated gives branch \
+             stacks on any machine, and Arm SPE or BRBE (--branches=hardware) where the CPU has one of them",
+            std::env::consts::ARCH
+        ),
     }
 }
 
-/// The event that tells what is mapped and started; of programs only, which needs no permission.
-fn tracker(sampling: &Sampling, scope: Scope) -> Planned {
-    let mut event = dummy(0, sampling, scope, false);
-    event.attr.flags |= attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
-    event.name = "dummy:u".to_owned();
-    event
-}
-
-/// Tries on a child of no consequence, which never runs, whether this machine and user can have software branch stacks.
+/// Says that this machine cannot have software branch stacks.
+#[cfg(not(target_arch = "x86_64"))]
 pub fn probe() -> Result<(), Error> {
-    let paused = live::pause(&Workload::new(["true"]))?;
-    let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
-    live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid), 0)?;
-    let options = stops::Options {
-        trigger: Trigger::CpuClock,
-        period: 1_000_000,
-        spread_first: false,
-        follow: false,
-        max_stops: None,
-    };
-    stops::Tracer::seize_child(paused.pid, &options).map(drop)?;
-    Ok(())
+    Err(elsewhere())
 }
 
-/// What could not be recorded, in plain sentences.
-fn notes(counts: &stops::Counts) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (why, count) in &counts.left_alone {
-        let reason = match why {
-            stops::LeftAlone::ThirtyTwoBit => "run 32-bit code and were not recorded",
-            stops::LeftAlone::Busy => "did not stop in time to be let go one by one",
-            stops::LeftAlone::Child | stops::LeftAlone::Gone => continue,
-        };
-        notes.push(format!("{count} processes {reason}"));
-    }
-    for (why, count) in &counts.interrupted {
-        let reason = match why {
-            stops::Reason::Blocked => "block the signal that stops them",
-            stops::Reason::Handled => "have handlers for all signals that could stop them",
-            stops::Reason::NoEvent => "could not be given a clock event (kernel.perf_event_paranoid)",
-            stops::Reason::NoDescriptor => "found no free file descriptor (ulimit -n)",
-        };
-        notes
-            .push(format!("{count} threads {reason}; they were interrupted instead, at less even intervals"));
-    }
-    notes
+/// Refuses to record.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn record(
+    _target: &Target,
+    _command: Option<&Workload>,
+    _output: &Path,
+    _options: &Options,
+) -> Result<Summary, Error> {
+    Err(elsewhere())
 }

@@ -1,9 +1,10 @@
 //! What is done at each stop: look ahead, write a sample, choose when to stop next.
 
-use super::budget::{Budget, with_cold_caches};
+use super::budget::Budget;
 use super::check::{Checked, step_along};
 use super::look::{Known, Memory, registers};
 use super::text::Mapped;
+use super::with_cold_caches;
 use crate::Error;
 use crate::file::Output;
 use crate::merge::{Merged, mmap_build_id};

@@ -1,10 +1,12 @@
 //! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code is here.
 
+pub(crate) mod aux;
 pub(crate) mod count;
 pub(crate) mod files;
 pub(crate) mod launch;
 pub(crate) mod perf;
 pub(crate) mod readers;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod vvar;
 
 use std::fs::File;
@@ -212,7 +214,9 @@ pub(crate) fn host() -> Host {
         names
     };
     let text = |field: &[libc::c_char]| {
-        let bytes: Vec<u8> = field.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+        // Signed on x86-64, unsigned on AArch64.
+        let bytes: Vec<u8> =
+            field.iter().take_while(|byte| **byte != 0).flat_map(|byte| byte.to_ne_bytes()).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     };
     // SAFETY: a call without pointers.
@@ -224,6 +228,12 @@ pub(crate) fn host() -> Host {
         cpus_configured: count(libc::_SC_NPROCESSORS_CONF),
         cpus_online: count(libc::_SC_NPROCESSORS_ONLN),
     }
+}
+
+/// Bytes of a page, which mappings of the kernel's rings are made of: 4096 on x86-64, on AArch64 also 16 or 64 KiB.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: a call without pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// The user whose files we may replace.

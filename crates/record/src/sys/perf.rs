@@ -1,16 +1,21 @@
 //! perf_event_open, and the rings that the kernel writes its records into (`man 2 perf_event_open`).
 
+use super::page_bytes;
 use crate::span::Span;
 use perfdata::EventAttr;
+use perfdata::write::TimeConversion;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const PAGE_BYTES: usize = 4096;
 const DATA_HEAD_AT: usize = 1024;
 const DATA_TAIL_AT: usize = 1032;
+pub(super) const AUX_HEAD_AT: usize = 1056;
+pub(super) const AUX_TAIL_AT: usize = 1064;
+pub(super) const AUX_OFFSET_AT: usize = 1072;
+pub(super) const AUX_SIZE_AT: usize = 1080;
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
@@ -124,10 +129,10 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Maps the ring of an event; `pages` is a power of two. A backward ring is one that the kernel writes over itself
-    /// from high to low places, and that must be paused to be read.
-    pub(crate) fn map(event: &Event, pages: usize, backward: bool) -> io::Result<Ring> {
-        let len = (pages + 1) * PAGE_BYTES;
+    /// Maps the ring of an event with room for so many bytes of records: a power of two, and a page at least. A backward
+    /// ring is one that the kernel writes over itself from high to low places, and that must be paused to be read.
+    pub(crate) fn map(event: &Event, data_bytes: usize, backward: bool) -> io::Result<Ring> {
+        let len = data_bytes + page_bytes();
         let access = if backward { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
         // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
         let base = unsafe {
@@ -135,7 +140,7 @@ impl Ring {
         };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Ring { base, data_bytes: pages * PAGE_BYTES, backward, dumped: 0 })
+                Ok(Ring { base, data_bytes, backward, dumped: 0 })
             }
             _ => Err(io::Error::last_os_error()),
         }
@@ -151,8 +156,8 @@ impl Ring {
         self.backward
     }
 
-    fn position(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: both positions lie, aligned, in the first page, and kernel and recorder use them atomically.
+    pub(super) fn position(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: the positions that this crate names lie, aligned, in the first page, and kernel and recorder use them atomically.
         unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
@@ -174,7 +179,7 @@ impl Ring {
         // SAFETY: the data begins after the first page and is `data_bytes` long; the kernel does not write between
         // tail and head until the tail moves, which takes `&mut self`, nor into a ring that is paused.
         unsafe {
-            let data = self.base.as_ptr().add(PAGE_BYTES);
+            let data = self.base.as_ptr().add(page_bytes());
             Span {
                 one: std::slice::from_raw_parts(data.add(at), first),
                 two: std::slice::from_raw_parts(data, filled - first),
@@ -193,9 +198,45 @@ impl Ring {
     }
 }
 
+/// Offsets in the first page of what converts times, and the bits of its capabilities.
+const CAPABILITIES_AT: usize = 40;
+const CAP_ZERO: u64 = 1 << 4;
+const CAP_SHORT: u64 = 1 << 5;
+/// The half words and words behind: width of counters, shift, factor.
+const SHIFT_AND_MULT_AT: usize = 48;
+const ZERO_AT: usize = 64;
+const CYCLES_AT: usize = 80;
+const MASK_AT: usize = 88;
+const LOCK_AT: usize = 8;
+
+impl Ring {
+    /// How ticks of the CPUs' timer become the kernel's own clock, where the kernel says so. Of events with another clock
+    /// it means nothing.
+    pub(crate) fn time_conversion(&self) -> Option<TimeConversion> {
+        /// The kernel writes the page seldom and shortly.
+        const TRIES: usize = 1000;
+        let word = |at| self.position(at).load(Ordering::Acquire);
+        for _ in 0..TRIES {
+            let before = word(LOCK_AT) as u32;
+            let capabilities = word(CAPABILITIES_AT);
+            let numbers = word(SHIFT_AND_MULT_AT);
+            let found = TimeConversion {
+                shift: (numbers >> 16) as u16,
+                mult: (numbers >> 32) as u32,
+                zero: word(ZERO_AT),
+                short: (capabilities & CAP_SHORT != 0).then(|| (word(CYCLES_AT), word(MASK_AT))),
+            };
+            if before & 1 == 0 && word(LOCK_AT) as u32 == before {
+                return (capabilities & CAP_ZERO != 0).then_some(found);
+            }
+        }
+        None
+    }
+}
+
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: exactly the range that was mapped.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.data_bytes + PAGE_BYTES) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.data_bytes + page_bytes()) };
     }
 }

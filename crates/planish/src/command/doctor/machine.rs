@@ -150,9 +150,16 @@ pub fn branch_stacks() -> HardwareBranches {
     };
     finding.found = format!("{has}; {}", finding.found);
     let mut findings = vec![finding];
-    if let Some(command) = record::arm_spe::command(Path::new(EVENT_SOURCES)) {
-        let found = format!("Arm SPE: planish aggregate reads what `{command}` writes");
-        findings.push(Finding::good("statistical samples", found));
+    let mut usable = usable;
+    if let Some((unit, command)) = record::arm_spe::told(Path::new(EVENT_SOURCES)) {
+        let subject = "statistical samples";
+        usable |= record::live::has_hardware_branches();
+        findings.push(if usable {
+            Finding::good(subject, format!("Arm SPE ({unit}): `{command}` records taken branches"))
+        } else {
+            let found = format!("Arm SPE ({unit}) is there and cannot be used");
+            Finding::limited(subject, found, "planish record --branches=hardware -- true, which says why")
+        });
     }
     HardwareBranches { findings, usable }
 }

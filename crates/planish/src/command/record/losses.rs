@@ -1,7 +1,7 @@
 //! What the summary of a recording says about losses, and about how the records were kept.
 
 use super::counted;
-use record::Streamed;
+use record::{AuxSeen, Streamed};
 use serde_json::{Map, Value, json};
 
 /// From here on, a part of the time is worth a sentence.
@@ -49,6 +49,37 @@ pub fn tell(streamed: &Streamed) {
     for file in &streamed.files {
         eprintln!("note: an earlier part is in {}", file.display());
     }
+}
+
+/// What was lost of AUX data, for people.
+pub fn tell_aux(aux: &AuxSeen) {
+    if aux.truncated + aux.partial > 0 {
+        eprintln!(
+            "warning: AUX data was lost: the area was full {}, and there are gaps {}; give larger areas (-m ,64M), or record \
+             less (-c)",
+            counted(aux.truncated, "time", "times"),
+            counted(aux.partial, "time", "times")
+        );
+    }
+    if aux.collided > 0 {
+        eprintln!(
+            "warning: {} operations were lost because they were picked faster than they are written down; pick fewer (-c \
+             with a larger number)",
+            counted(aux.collided, "time", "times")
+        );
+    }
+}
+
+/// The same for programs.
+pub fn add_aux_json(aux: &AuxSeen, fields: &mut Map<String, Value>) {
+    let counts = json!({
+        "bytes": aux.bytes,
+        "pieces": aux.pieces,
+        "truncated": aux.truncated,
+        "partial": aux.partial,
+        "collided": aux.collided,
+    });
+    fields.insert("aux".into(), counts);
 }
 
 /// For programs.

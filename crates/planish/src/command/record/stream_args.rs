@@ -3,15 +3,16 @@
 use super::Args;
 use crate::cli::Threads;
 use anyhow::bail;
-use record::settings::RingPages;
+use record::settings::RingSizes;
 use record::streaming::{Affinity, Control, Spread, Streaming, Switch, bytes};
 
 /// How records get from the rings into files.
 #[derive(Debug, clap::Args)]
 pub struct StreamArgs {
-    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M [default: 16M, less if not allowed]
-    #[arg(short = 'm', long, value_name = "PAGES")]
-    pub mmap_pages: Option<RingPages>,
+    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M; behind a comma that of the AUX area
+    /// [default: 16M, less if not allowed]
+    #[arg(short = 'm', long, value_name = "PAGES[,AUX]")]
+    pub mmap_pages: Option<RingSizes>,
     /// Wake a reader when so many bytes are in a ring: a number with B, K, M or G [default: an eighth of the ring]
     #[arg(long, value_name = "SIZE", value_parser = wake_bytes)]
     pub mmap_flush: Option<u32>,
@@ -83,7 +84,8 @@ impl StreamArgs {
     /// The same as values.
     pub fn streaming(&self) -> Streaming {
         Streaming {
-            ring: self.mmap_pages,
+            ring: self.mmap_pages.and_then(|sizes| sizes.ring),
+            aux: self.mmap_pages.and_then(|sizes| sizes.aux),
             wake_bytes: self.mmap_flush,
             compression: self.compression,
             threads: self.spread(),
