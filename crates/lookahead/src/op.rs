@@ -188,10 +188,10 @@ pub(crate) trait Place {
 pub(crate) struct Target;
 /// The register `source`.
 pub(crate) struct Register;
-/// Memory, at an address with all its parts.
-pub(crate) struct Memory;
-/// Memory at a base register and a displacement: most of it.
-pub(crate) struct Near;
+/// Memory; `NEAR` where its address is a base register and a displacement, as mostly.
+pub(crate) struct At<const NEAR: bool>;
+type Memory = At<false>;
+type Near = At<true>;
 /// The immediate; it cannot be written.
 pub(crate) struct Immediate;
 
@@ -219,30 +219,23 @@ impl Place for Register {
     }
 }
 
-impl Place for Memory {
-    const MEMORY: bool = true;
+impl<const NEAR: bool> At<NEAR> {
     #[inline(always)]
-    fn read<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W> {
-        let address = cpu.address(op);
-        R::load(cpu, address)
-    }
-    #[inline(always)]
-    fn write<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op, value: W) -> bool {
-        let address = cpu.address(op);
-        R::store(cpu, address, value)
+    fn address(cpu: &Cpu<'_>, op: &Op) -> u64 {
+        if NEAR { cpu.near_address(op) } else { cpu.address(op) }
     }
 }
 
-impl Place for Near {
+impl<const NEAR: bool> Place for At<NEAR> {
     const MEMORY: bool = true;
     #[inline(always)]
     fn read<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W> {
-        let address = cpu.near_address(op);
+        let address = Self::address(cpu, op);
         R::load(cpu, address)
     }
     #[inline(always)]
     fn write<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op, value: W) -> bool {
-        let address = cpu.near_address(op);
+        let address = Self::address(cpu, op);
         R::store(cpu, address, value)
     }
 }
