@@ -28,13 +28,13 @@ impl Source for Memory<'_> {
         }
         let turn = if in_code { address - CODE } else { number.wrapping_mul(7) } as usize;
         let count = self.bytes.len().max(1);
-        for (at, byte) in into.0.iter_mut().enumerate() {
+        for (at, byte) in into.iter_mut().enumerate() {
             let from = if in_code { turn.saturating_add(at) } else { turn.wrapping_add(at) % count };
             *byte = self.bytes.get(from).copied().unwrap_or(0xcc);
         }
         if !in_code && number % 13 == 7 {
             self.live = self.live.wrapping_add(1);
-            into.0[0] = self.live;
+            into[0] = self.live;
             return Fetched::Live;
         }
         Fetched::Copied

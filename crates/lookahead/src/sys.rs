@@ -34,13 +34,24 @@ impl Arena {
             if fd < 0 {
                 return None;
             }
-            let map = |access| {
-                let at = libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0);
+            let found = |at: *mut libc::c_void| {
                 if at == libc::MAP_FAILED { None } else { NonNull::new(at.cast::<u8>()) }
             };
-            let sized = libc::ftruncate(fd, bytes as libc::off_t) == 0;
-            let write = sized.then(|| map(libc::PROT_READ | libc::PROT_WRITE)).flatten();
-            let run = sized.then(|| map(libc::PROT_READ | libc::PROT_EXEC)).flatten();
+            let (read_write, read_run) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ | libc::PROT_EXEC);
+            let map = |access, kind, fd| found(libc::mmap(std::ptr::null_mut(), bytes, access, kind, fd, 0));
+            let (write, run) = if libc::ftruncate(fd, bytes as libc::off_t) == 0 {
+                (map(read_write, libc::MAP_SHARED, fd), map(read_run, libc::MAP_SHARED, fd))
+            } else {
+                // A limit on file sizes (`ulimit -f`) holds for such files too. Memory without a file is mapped a second
+                // time by moving none of it.
+                let write = map(read_write, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
+                let twin = write.and_then(|write| {
+                    found(libc::mremap(write.as_ptr().cast(), 0, bytes, libc::MREMAP_MAYMOVE))
+                });
+                let run = twin.filter(|twin| libc::mprotect(twin.as_ptr().cast(), bytes, read_run) == 0);
+                (write, run)
+            };
             libc::close(fd);
             match (write, run) {
                 (Some(write), Some(run)) => Some(Arena { write, run, bytes, used: 0 }),

@@ -211,7 +211,7 @@ pub fn record(
                  (-F, -c, a smaller --call-graph dwarf,SIZE)"
             )
         } else {
-            nothing(&choice, options, start)
+            nothing(&choice, options, start) + &finished.ending.told()
         };
         return Err(Error::Empty { reason });
     }

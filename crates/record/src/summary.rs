@@ -30,6 +30,15 @@ impl From<std::process::ExitStatus> for Ending {
 }
 
 impl Ending {
+    /// What to add to a message about a recording in which nothing came: how the program ended, unless well.
+    pub(crate) fn told(self) -> String {
+        match self {
+            Ending::Code(0) | Ending::Unknown => String::new(),
+            Ending::Code(code) => format!(" (the program ended with code {code})"),
+            Ending::Signal(signal) => format!(" (the program was ended by signal {signal})"),
+        }
+    }
+
     /// 0 for success, the code, or 128 + signal, as a shell says it.
     pub fn code(self) -> i32 {
         match self {

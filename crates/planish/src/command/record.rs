@@ -58,7 +58,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         tell(&args, &summary);
     }
     if args.format == Format::Json {
-        println!("{:#}", to_json(&summary));
+        use std::io::Write as _;
+        writeln!(std::io::stdout(), "{:#}", to_json(&summary)).context("standard output")?;
     }
     Ok(match summary.ending {
         // A program that was asked to stop did what it was asked.

@@ -38,10 +38,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     // Without the right to read it, or on another system, kernel frames stay addresses.
     let kernel = std::fs::read_to_string("/proc/kallsyms").map(|text| KernelSymbols::parse(&text)).ok();
     let found = analyse(&input, kernel.as_ref()).with_context(|| path.to_string())?;
+    use std::io::Write as _;
     match args.format {
-        Format::Text => print!("{}", text(&found, args.top)),
-        Format::Json => println!("{:#}", to_json(&found, args.top)),
+        Format::Text => write!(std::io::stdout(), "{}", text(&found, args.top)),
+        Format::Json => writeln!(std::io::stdout(), "{:#}", to_json(&found, args.top)),
     }
+    .context("standard output")?;
     if !global.quiet {
         notes(&found);
     }

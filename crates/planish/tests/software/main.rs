@@ -4,6 +4,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails, in its helpers too")]
 
+mod endings;
 mod foreseen;
 mod programs_left_alone;
 mod recordings;

@@ -64,6 +64,7 @@ pub fn record(
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);
     }
+    let command_pid = paused.as_ref().map(|paused| paused.pid);
     let depth = options.depth.clamp(1, MOST_DEPTH);
     let mut recorder =
         Recorder::new(&mut opened, &mut file, (encoder, EVENT_ID), budget, (depth, options.check));
@@ -74,7 +75,11 @@ pub fn record(
     // A command beside a running process only says how long.
     let timer_ended =
         || child.borrow_mut().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
-    let stop = || if scope == Scope::Command { false } else { forward.stopped() || timer_ended() };
+    let stop = || match (scope, command_pid) {
+        // What it started may go on for long: it is waited for until a signal says otherwise.
+        (Scope::Command, Some(pid)) => forward.stopped() && crate::sys::has_ended(pid),
+        _ => forward.stopped() || timer_ended(),
+    };
     let ended = tracer.run(&mut recorder, &stop)?;
     let written = recorder.finish();
     let Recorder { seen, mut went, described, .. } = recorder;
@@ -90,7 +95,8 @@ pub fn record(
         let took = start.elapsed().as_secs_f64();
         let reason = format!(
             "no thread was caught running in {took:.1} s; the program was asleep, or too short: --stop-by clock -c 100000 \
-             stops it ten thousand times in a second of CPU time"
+             stops it ten thousand times in a second of CPU time{}",
+            ending.told()
         );
         return Err(Error::Empty { reason });
     }

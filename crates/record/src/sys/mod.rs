@@ -25,7 +25,8 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// When the last of them came, in milliseconds of the monotonic clock; 0 when none did.
 static LAST_MS: AtomicI64 = AtomicI64::new(0);
 /// The alarm is our own: it ends a child that would not end.
-const SIGNALS: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGALRM];
+const SIGNALS: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGALRM, libc::SIGUSR2];
 /// A signal so soon after another is no repetition by chance: the child is to end now.
 const INSIST_MS: i64 = 3000;
 /// What a child gets, after SIGTERM, to end by itself.
@@ -43,6 +44,10 @@ extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
             // SAFETY: a call without pointers that a signal handler may make.
             unsafe { libc::kill(child, libc::SIGKILL) };
         }
+        return;
+    }
+    if signal == libc::SIGUSR2 {
+        // It asks for a file now, of recordings that know that; others must not end by it.
         return;
     }
     STOP.store(true, Ordering::Relaxed);
@@ -69,6 +74,16 @@ fn now_ms() -> i64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     // Never 0, which says that no signal came.
     (time.tv_sec * 1000 + time.tv_nsec / 1_000_000).max(1)
+}
+
+/// Whether a child has ended; it is left for whoever waits for it.
+pub(crate) fn has_ended(child: i32) -> bool {
+    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the description is a local that the call may write, and zeros are a valid one.
+    unsafe {
+        let mut found: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, child as libc::id_t, &mut found, how) != 0 || found.si_pid() == child
+    }
 }
 
 /// What a clock shows, in nanoseconds.
