@@ -21,7 +21,7 @@ use stops::{Next, Stopped, Visitor};
 const MMAP2: u32 = 10;
 /// How often what was recorded goes to the disk.
 const FLUSH: Duration = Duration::from_millis(100);
-const FLUSH_BYTES: usize = 1 << 20;
+const FLUSH_BYTES: usize = 128 << 10;
 /// Mismatches that are described, of those that are counted.
 const MOST_DESCRIBED: usize = 5;
 /// Letting a thread go on, which its own part of the visit cannot measure.

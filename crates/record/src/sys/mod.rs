@@ -77,6 +77,7 @@ fn now_ms() -> i64 {
 }
 
 /// Whether a child has ended; it is left for whoever waits for it.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn has_ended(child: i32) -> bool {
     let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: the description is a local that the call may write, and zeros are a valid one.
