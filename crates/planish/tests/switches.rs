@@ -166,8 +166,7 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     let all = |reason: &str| number(&found["totals"][reason], "count");
     assert!(of("play", "synchronization") * 2 > all("synchronization"), "{shown}");
     assert!(of("crowd", "preemption") > 0 && of("crowd", "synchronization") < 10, "{shown}");
-    // On a busy machine the players often find their turn has come already.
-    assert!(of("play", "synchronization") > 100, "{shown}");
+    assert!(of("play", "synchronization") > 500, "{shown}");
     let ran: u64 = stacks
         .iter()
         .filter(|row| {
@@ -207,7 +206,7 @@ fn every_form_of_a_recording_of_perf_gives_books_that_balance() {
         }
         let found = analysed(dir.path(), name);
         check_books(&found);
-        assert!(number(&found["totals"]["synchronization"], "count") > 100, "{name}");
+        assert!(number(&found["totals"]["synchronization"], "count") > 500, "{name}");
         assert_eq!(found["has_stacks"], true, "{name}");
         if number(&found, "lost_records") == 0 {
             compare_with_perf(dir.path(), name, &found);

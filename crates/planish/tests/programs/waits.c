@@ -1,4 +1,4 @@
-// Two threads hand a turn to each other through a futex, then two spin on one CPU; prints the process's voluntary and
+// On one CPU two threads hand a turn to each other through a futex, then two spin; prints the process's voluntary and
 // involuntary context switches from the begin of main on.
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -66,7 +66,6 @@ int main(int count, char **words) {
   getrusage(RUSAGE_SELF, &before);
   if (count > 1)
     rounds = atoi(words[1]);
-  pair(play);
   cpu_set_t all, one;
   sched_getaffinity(0, sizeof all, &all);
   CPU_ZERO(&one);
@@ -74,6 +73,9 @@ int main(int count, char **words) {
     if (CPU_ISSET(cpu, &all))
       CPU_SET(cpu, &one);
   sched_setaffinity(0, sizeof one, &one);
+  // On one CPU the other player cannot answer before it was switched to, however busy the machine is: of each two turns
+  // one is waited for.
+  pair(play);
   pair(crowd);
   getrusage(RUSAGE_SELF, &after);
   printf("%ld %ld\n", after.ru_nvcsw - before.ru_nvcsw, after.ru_nivcsw - before.ru_nivcsw);
