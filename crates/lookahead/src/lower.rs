@@ -9,7 +9,8 @@ use crate::string::{self, Kind};
 use crate::{saved, vectors};
 use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
-/// Makes an instruction ready, as the first of a block. What has no model runs on the processor, and what may not do that ends the look-ahead.
+/// Makes an instruction ready, as the first of a block. What has no model runs on the processor, and what may not do that
+/// ends the look-ahead.
 pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
     let mut op = Op {
         run: run!(control::unmodelled),

@@ -73,6 +73,10 @@ fn room(pages: usize) -> (Vec<u8>, usize) {
     (bytes, start)
 }
 
+/// A page at an address as round as its own, since instructions that run on the processor may insist on it.
+#[repr(C, align(4096))]
+struct Live(Page);
+
 /// A page that was used of late.
 #[derive(Clone, Copy)]
 struct Recent {
@@ -104,7 +108,7 @@ pub(crate) struct Pages {
     /// Whether something was read that changes with time or with the CPU.
     pub clock_read: bool,
     /// Holds a live page for the time of an access.
-    live: Box<Page>,
+    live: Box<Live>,
     /// Pages that were accessed, some more than once.
     accessed: Vec<u64>,
     /// Pages that the last look-aheads accessed, to be fetched together with the first.
@@ -122,7 +126,7 @@ impl Pages {
             bytes,
             used: 0,
             clock_read: false,
-            live: Box::new([0; PAGE_BYTES]),
+            live: Box::new(Live([0; PAGE_BYTES])),
             accessed: Vec::new(),
             habit: Habit::default(),
             wanted: Vec::new(),
@@ -180,7 +184,7 @@ impl Pages {
                 Ok(slot)
             }
             Fetched::Live => {
-                *self.live = *place;
+                self.live.0 = *place;
                 self.clock_read = true;
                 Err(true)
             }
@@ -245,7 +249,7 @@ impl Pages {
                 let page = self.start + slot * PAGE_BYTES;
                 self.bytes.get_mut(page + at..page + PAGE_BYTES)
             }
-            Err(true) => self.live.get_mut(at..),
+            Err(true) => self.live.0.get_mut(at..),
             Err(false) => None,
         }
     }
@@ -326,7 +330,6 @@ impl Habit {
     const NEWEST: u32 = 8;
     /// A page among others costs two fifths of one alone.
     const WANTED: u32 = Self::ALWAYS * 2 / 5;
-
     const FORGOTTEN: u32 = Self::ALWAYS / 64;
     const MOST: usize = 128;
 

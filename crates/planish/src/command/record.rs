@@ -58,8 +58,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         tell(&args, &summary);
     }
     if args.format == Format::Json {
-        use std::io::Write as _;
-        writeln!(std::io::stdout(), "{:#}", to_json(&summary)).context("standard output")?;
+        crate::output::print(&format!("{:#}\n", to_json(&summary)))?;
     }
     Ok(match summary.ending {
         // A program that was asked to stop did what it was asked.

@@ -1,6 +1,7 @@
 //! `planish switches`: how long threads and stacks of a recording waited, and for what reason.
 
 use crate::cli::{FINE, Format, Global};
+use crate::output;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -38,12 +39,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     // Without the right to read it, or on another system, kernel frames stay addresses.
     let kernel = std::fs::read_to_string("/proc/kallsyms").map(|text| KernelSymbols::parse(&text)).ok();
     let found = analyse(&input, kernel.as_ref()).with_context(|| path.to_string())?;
-    use std::io::Write as _;
-    match args.format {
-        Format::Text => write!(std::io::stdout(), "{}", text(&found, args.top)),
-        Format::Json => writeln!(std::io::stdout(), "{:#}", to_json(&found, args.top)),
-    }
-    .context("standard output")?;
+    output::print(&match args.format {
+        Format::Text => text(&found, args.top),
+        Format::Json => format!("{:#}\n", to_json(&found, args.top)),
+    })?;
     if !global.quiet {
         notes(&found);
     }
