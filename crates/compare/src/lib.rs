@@ -16,6 +16,7 @@ mod error;
 mod execute;
 mod machine;
 mod metric;
+mod pair;
 mod process;
 pub mod result;
 pub mod runs;

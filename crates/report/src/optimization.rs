@@ -1,15 +1,16 @@
 //! What `planish optimize` did and gained, and how it is told.
 
+mod conclusion;
 #[cfg(test)]
 mod tests;
 mod variants;
 
 pub use variants::{LaidOut, Objects, Variant};
 
-use crate::compare::{self, ratio_words};
+use crate::compare;
 use crate::numbers::{bytes, count, pct};
 use crate::style::{Colour, Style};
-use ::compare::result::{Measurement, Verdict};
+use ::compare::result::{Compared, Measurement};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -34,6 +35,9 @@ pub struct Optimization {
     pub matched: Matched,
     /// The measurements, one for each evaluation command.
     pub measurements: Vec<Measurement>,
+    /// What the layout added to the profile: both programs in the runs of each measurement, the profile alone as base.
+    #[serde(default)]
+    pub last_step: Vec<Compared>,
     /// Taken branches of the programs, where they were counted.
     pub branches: Vec<Branches>,
     /// The other programs.
@@ -205,6 +209,9 @@ impl Optimization {
         for warning in &self.warnings {
             let _ = writeln!(text, "  {} {warning}", style.paint(Colour::Care, "note:"));
         }
+        for line in self.conclusion() {
+            let _ = writeln!(text, "  {} {line}", style.paint(Colour::Strong, "result:"));
+        }
         text
     }
 
@@ -212,6 +219,10 @@ impl Optimization {
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "# {}\n", self.headline());
+        for line in self.conclusion() {
+            let _ = writeln!(text, "- {line}");
+        }
+        let _ = writeln!(text);
         let _ = writeln!(text, "## Measured\n");
         for measurement in &self.measurements {
             let _ = writeln!(text, "{}", compare::markdown(measurement));
@@ -244,14 +255,7 @@ impl Optimization {
             return format!("{name}: not measured");
         };
         let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
-        let (metric, ratio) = (metric_words(first), ratio_words(compared));
-        // A title without the verdict would be read as a gain.
-        let what = match compared.verdict {
-            Verdict::Faster | Verdict::Slower => format!("{metric} {ratio}"),
-            Verdict::Same => format!("no difference shown in {metric}, {ratio}"),
-            Verdict::LayoutLuck => format!("only layout luck in {metric}, {ratio}"),
-            Verdict::Undecided => format!("undecided in {metric}, {ratio}"),
-        };
+        let what = conclusion::verdict_words(metric_words(first), compared);
         format!("{name}, rebuilt with its {how}: {what}")
     }
 

@@ -9,7 +9,7 @@ use build::config::Command;
 use build::plan::{self, Files, Measured, STATE_DIRECTORY};
 use build::reuse::Reused;
 use build::state::State;
-use compare::result::Measurement;
+use compare::result::{Compared, Measurement};
 use image::Image;
 use report::{
     Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording, Stage,
@@ -146,10 +146,12 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
         measured.iter().filter(|p| !["base", "opt"].contains(&p.ending) && at(&p.path).is_file()).collect();
     let mut measurements = Vec::new();
     let mut branches = Vec::new();
+    let mut last_step = Vec::new();
     for (n, command) in project.config.evaluate.command.all().iter().enumerate() {
         let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
         // While it was written the file had another name.
         measurement.raw = vec![files.runs(n).display().to_string()];
+        last_step.extend(added_by_layout(project, &files, n)?);
         measurements.push(measurement);
         if project.config.record.count_branches {
             // The steps are optional: without an emulator there are no counts.
@@ -182,9 +184,25 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
         layout: project.config.optimize.lays_out().then(|| laid_out(project, &files)).transpose()?,
         matched: matched(last.matched),
         measurements,
+        last_step,
         branches,
         stages: stages(project)?,
     })
+}
+
+/// The program with the layout beside the one with the profile alone, from the runs of evaluation command `n`.
+fn added_by_layout(project: &Project, files: &Files, n: usize) -> anyhow::Result<Option<Compared>> {
+    if !project.config.optimize.lays_out() {
+        return Ok(None);
+    }
+    let path = project.directory.join(files.runs(n));
+    let file = std::fs::File::open(&path).with_context(|| path.display().to_string())?;
+    let runs = compare::runs::read(&path, std::io::BufReader::new(file))?;
+    let name = |ending| files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let profiled = if project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
+    let Some(pair) = runs.pair(&name(profiled), &name("layout")) else { return Ok(None) };
+    let told = compare::analyse(&[pair], &compare::Options::default())?;
+    Ok(told.measurement.comparisons.into_iter().next())
 }
 
 /// A program beside baseline and rebuild.

@@ -66,6 +66,7 @@ fn report() -> Optimization {
             ..Matched::default()
         },
         measurements: vec![sample()],
+        last_step: vec![],
         branches: vec![Branches { command: "app eval".into(), base: 2000, opt: 1100, others: vec![] }],
         variants: vec![],
         layout: None,
@@ -152,4 +153,29 @@ fn the_terminal_shows_branches_and_notes() {
     let text = report().terminal(Style::default());
     assert!(text.contains("taken branches: 0.550 of the baseline's"), "{text}");
     assert!(text.contains("note: careful"), "{text}");
+}
+
+#[test]
+fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
+    let mut report = report();
+    let program = Program { path: ".planish/app.layout".into(), ..Program::default() };
+    report.variants.push(Variant { name: "layout".into(), program, flags: String::new() });
+    report.measurements[0].comparisons[0].variant = "app.layout".into();
+    let step = |verdict| Compared {
+        verdict,
+        base: "app.opt".into(),
+        variant: "app.layout".into(),
+        effect: 0.985,
+        interval: Some([0.968, 1.002]),
+        ..compared()
+    };
+    report.last_step = vec![step(Verdict::Undecided)];
+    let text = report.terminal(Style::default());
+    assert!(text.contains("app.layout beside the baseline: faster, CPU time (user + system) 0.920"), "{text}");
+    assert!(text.contains("beside app.opt (the profile alone): undecided"), "{text}");
+    assert!(text.contains("that the layout adds to the profile is not shown"), "{text}");
+    assert!(text.contains("linked once"), "{text}");
+    report.last_step = vec![step(Verdict::Faster)];
+    let text = report.markdown();
+    assert!(text.contains("(the profile alone): faster, CPU time") && !text.contains("is not shown"), "{text}");
 }

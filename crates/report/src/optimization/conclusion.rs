@@ -1,0 +1,60 @@
+//! What the numbers of a run amount to, in words that claim no more than the numbers do.
+
+use super::{Optimization, metric_words};
+use crate::compare::ratio_words;
+use ::compare::result::{Compared, Verdict};
+
+/// A verdict with the number behind it.
+pub(super) fn verdict_words(metric: &str, compared: &Compared) -> String {
+    let ratio = ratio_words(compared);
+    match compared.verdict {
+        Verdict::Faster | Verdict::Slower => format!("{metric} {ratio}"),
+        Verdict::Same => format!("no difference shown in {metric}, {ratio}"),
+        Verdict::LayoutLuck => format!("only layout luck in {metric}, {ratio}"),
+        Verdict::Undecided => format!("undecided in {metric}, {ratio}"),
+    }
+}
+
+impl Optimization {
+    /// The closing lines: the result beside the baseline, and what its last step added.
+    pub(super) fn conclusion(&self) -> Vec<String> {
+        let result = self.result();
+        let mut lines = Vec::new();
+        let several = self.measurements.len() > 1;
+        for (n, measurement) in self.measurements.iter().enumerate() {
+            let metric = metric_words(measurement);
+            let of = |command: Option<&str>| match command {
+                Some(command) if several => format!(" ({command})"),
+                _ => String::new(),
+            };
+            let command = measurement.benchmarks.first().map(|benchmark| benchmark.command.as_str());
+            let beside = |compared: &Compared, what: &str| {
+                let gained = match compared.verdict {
+                    Verdict::Faster => "faster, ",
+                    Verdict::Slower => "slower, ",
+                    _ => "",
+                };
+                let words = verdict_words(metric, compared);
+                format!("{result} beside {what}{}: {gained}{words}", of(command))
+            };
+            if let Some(whole) = measurement.comparisons.iter().find(|c| c.variant == result) {
+                lines.push(beside(whole, "the baseline"));
+            }
+            if let Some(step) = self.last_step.get(n).filter(|step| step.variant == result) {
+                let added = match step.verdict {
+                    Verdict::Faster | Verdict::Slower => "",
+                    _ => "; that the layout adds to the profile is not shown",
+                };
+                lines.push(beside(step, &format!("{} (the profile alone)", step.base)) + added);
+            }
+        }
+        if !lines.is_empty() && self.measurements.iter().all(|m| m.variants.iter().all(|v| v.layouts == 0)) {
+            lines.push(
+                "each program was linked once: another link of the same code can move such numbers by a percent or \
+                 more; planish compare --layouts averages over links"
+                    .into(),
+            );
+        }
+        lines
+    }
+}
