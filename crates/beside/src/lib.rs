@@ -19,7 +19,7 @@ pub const PRIVATE: u32 = 0o600;
 /// What names begin with that nothing else looks for.
 const PREFIX: &str = ".planish-";
 /// Random letters and digits of a name.
-const RANDOM: usize = 8;
+pub const RANDOM: usize = 8;
 /// Only the owners of files in a directory remove them; everybody writes there.
 const STICKY: u32 = 0o1000;
 const ALL_WRITE: u32 = 0o002;

@@ -7,7 +7,6 @@ use crate::step::{Wrapper, quoted};
 use crate::{Error, Plan, Program, Step, sys};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,7 +142,7 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut dyn FnMut(&
 }
 
 fn create(path: &Path) -> Result<File, Error> {
-    File::create(path).map_err(|source| file_error(path, "cannot create", source))
+    beside::fresh(path).map_err(|source| file_error(path, "cannot create", source))
 }
 
 fn prepare(step: &Step, place: Place) -> Result<(), Error> {
@@ -171,8 +170,9 @@ fn write_wrapper(path: &Path, compiler: &str, planish: &Path) -> std::io::Result
     }
     let (planish, compiler) = (quoted(&planish.to_string_lossy()), quoted(compiler));
     let script = format!("#!/bin/sh\nexec {planish} compiler -- {compiler} \"$@\"\n");
-    std::fs::write(path, script)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+    let mut file = beside::Unfinished::at(path)?.with_mode(0o755);
+    file.write_all(script.as_bytes())?;
+    file.finish().map(|_| ())
 }
 
 /// Half-made outputs help nobody: neither those of a call that was killed nor those of a failed or interrupted step.
@@ -335,7 +335,7 @@ fn put_in_place(step: &Step, place: Place, log: &mut File, said: &mut dyn FnMut(
         let to = place.directory.join(staged(kept));
         match step.pages_of(kept) {
             Pages::Off => {
-                std::fs::copy(&from, &to).map_err(|source| file_error(&to, "cannot copy to", source))?;
+                beside::copy(&from, &to).map_err(|source| file_error(&to, "cannot copy to", source))?;
             }
             pages => told(pages.write(&from, &to)?),
         }

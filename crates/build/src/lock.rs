@@ -2,7 +2,7 @@
 
 use crate::plan::STATE_DIRECTORY;
 use crate::{Error, sys};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -21,8 +21,7 @@ impl Lock {
         let path = folder.join("lock");
         let fail = |source| Error::File { path: path.clone(), action: "cannot lock", source };
         std::fs::create_dir_all(&folder).map_err(fail)?;
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = open.map_err(fail)?;
+        let mut file = beside::read_write(&path).map_err(fail)?;
         if !sys::try_lock(&file).map_err(fail)? {
             let mut owner = String::new();
             // The owner's number is a courtesy; the message stands without it.

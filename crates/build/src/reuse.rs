@@ -156,7 +156,7 @@ fn note(word: &str, what: &[OsString]) {
 fn log(text: &str) {
     let Some(out) = std::env::var_os("PLANISH_OUT") else { return };
     let path = Path::new(&out).join(LOG);
-    if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
+    if let Ok(mut file) = beside::append(&path) {
         let _ = file.write_all(text.as_bytes());
     }
 }

@@ -53,12 +53,10 @@ impl State {
     /// Writes the state: beside, then renamed.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         let path = directory.join(STATE_DIRECTORY).join("state.json");
-        let beside = path.with_extension("json.partial");
         let fail = |source| Error::File { path: path.clone(), action: "cannot write", source };
         let mut bytes = serde_json::to_vec_pretty(self).map_err(|e| fail(e.into()))?;
         bytes.push(b'\n');
-        std::fs::write(&beside, bytes).map_err(fail)?;
-        std::fs::rename(&beside, &path).map_err(fail)
+        beside::write(&path, bytes).map_err(fail)
     }
 
     /// Whether a step was finished from the same inputs and its outputs are still what it made.

@@ -12,7 +12,6 @@ use crate::{Error, Geometry, result, run};
 use record::machine::{Limits, Plugin, Run, Transcript, Watcher};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -106,7 +105,7 @@ pub fn measure(argv: &[OsString], options: &Options, watch: &mut Watcher<'_>) ->
     let dir = tempfile::Builder::new().prefix("planish-metrics-").tempdir();
     let dir = dir.map_err(Error::io(&std::env::temp_dir(), "make a temporary directory"))?;
     let result = dir.path().join("result");
-    File::create(&result).map_err(Error::io(&result, "create"))?;
+    beside::fresh(&result).map_err(Error::io(&result, "create"))?;
     let mut settings = vec![("metrics", result.clone().into_os_string())];
     settings.extend(run::shapes(&options.geometry).map(|(name, shape)| (name, shape.into())));
     let limits = Limits { timeout: options.timeout, to_the_end: options.to_the_end };

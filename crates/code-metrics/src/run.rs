@@ -79,7 +79,7 @@ impl Place {
             Place { program: dir.join("program"), result: dir.join("result"), stderr: dir.join("stderr") };
         std::os::unix::fs::symlink(&program.path, &place.program)
             .map_err(Error::io(&place.program, "link"))?;
-        File::create(&place.result).map_err(Error::io(&place.result, "create"))?;
+        beside::fresh(&place.result).map_err(Error::io(&place.result, "create"))?;
         Ok(place)
     }
 
@@ -139,7 +139,7 @@ fn surroundings(run: &mut Command, options: &Options, place: &Place) -> Result<(
         Some(path) => run.stdin(File::open(path).map_err(Error::io(path, "open as standard input"))?),
         None => run.stdin(Stdio::null()),
     };
-    let stderr = File::create(&place.stderr).map_err(Error::io(&place.stderr, "create"))?;
+    let stderr = beside::fresh(&place.stderr).map_err(Error::io(&place.stderr, "create"))?;
     run.stdout(Stdio::null()).stderr(stderr);
     Ok(())
 }

@@ -3,10 +3,9 @@
 //!
 //! What no symbol covers gets the name of its file in brackets, so that no sample is without a place.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SegmentFlags, SymbolKind};
@@ -17,12 +16,8 @@ use crate::maps::Mapping;
 pub(crate) fn write(mappings: &[Mapping]) -> Result<String, String> {
     let path = format!("/tmp/perf-{}.map", std::process::id());
     let failed = |error: io::Error| format!("{path}: {error}");
-    // One of an earlier process of this number. A new file and never a link: others may write to this folder.
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path).map_err(failed)?;
+    // Others may write to this folder, and the name is known; one of an earlier process of this number is replaced.
+    let file = beside::Unfinished::at(Path::new(&path)).map_err(failed)?.with_mode(0o644);
     let mut out = BufWriter::new(file);
     for mapping in mappings {
         let Some(range) = mapping.superpages() else { continue };
@@ -30,7 +25,10 @@ pub(crate) fn write(mappings: &[Mapping]) -> Result<String, String> {
         let file = Path::new(&mapping.path).file_name().unwrap_or_default().to_string_lossy();
         lines(&mut out, range, &functions, &format!("[{file}]")).map_err(failed)?;
     }
-    out.flush().map_err(failed)?;
+    out.into_inner()
+        .map_err(|error| error.into_error())
+        .and_then(beside::Unfinished::finish)
+        .map_err(failed)?;
     Ok(path)
 }
 

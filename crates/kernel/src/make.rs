@@ -142,9 +142,7 @@ fn content_hash(parts: &[&[u8]]) -> String {
 fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<String, Error> {
     let path = folder.join(name);
     if !path.is_file() {
-        let beside = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
-        std::fs::write(beside.path(), bytes).map_err(Error::io(&path))?;
-        beside.persist(&path).map_err(|error| Error::Io { path: path.clone(), source: error.error })?;
+        beside::write(&path, bytes).map_err(Error::io(&path))?;
     }
     word(&path)
 }

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
 /// Options of a small kernel that boots and runs the workload, for `make KCONFIG_ALLCONFIG=… allnoconfig` on x86-64.
 pub const SMALL_CONFIG: &str = include_str!("../../../kernel/small.config");
@@ -55,11 +55,8 @@ pub fn build(compiler: Option<&OsStr>, dir: &Path) -> Result<PathBuf, Error> {
     let path = dir.join(INITRD);
     let program = program(compiler)?;
     let bytes = archive(&program).map_err(Error::io(&path))?;
-    let mut file = NamedTempFile::with_prefix_in(".planish-", dir).map_err(Error::io(dir))?;
-    file.write_all(&bytes).map_err(Error::io(&path))?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(readable).map_err(Error::io(&path))?;
-    file.persist(&path).map_err(|failed| Error::Io { path: path.clone(), source: failed.error })?;
+    let mut file = beside::Unfinished::at(&path).map_err(Error::io(dir))?.with_mode(0o644);
+    file.write_all(&bytes).and_then(|()| file.finish()).map_err(Error::io(&path))?;
     Ok(path)
 }
 
@@ -71,7 +68,7 @@ pub fn program(compiler: Option<&OsStr>) -> Result<Vec<u8>, Error> {
     let scratch = TempDir::with_prefix("planish-workload-").map_err(Error::io(std::env::temp_dir()))?;
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
-        std::fs::write(&path, text).map_err(Error::io(&path))?;
+        beside::write(&path, text).map_err(Error::io(&path))?;
     }
     let named = compiler.map(OsStr::to_owned);
     let tried: Vec<OsString> = match named {

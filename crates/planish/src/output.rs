@@ -2,17 +2,8 @@
 //! to the standard streams.
 
 use anyhow::{Context, anyhow, bail};
-use std::collections::BTreeSet;
 use std::io::{BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Temporary files that an interrupt must remove.
-static TEMPORARIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-fn temporaries() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Writes `path` through `fill`: beside it first, renamed when whole. `-` is standard output.
 pub fn write_file(
@@ -26,15 +17,11 @@ pub fn write_file(
     }
     if path.exists() && !path.is_file() {
         // A device or a pipe cannot be replaced by renaming.
-        let mut out =
-            BufWriter::new(std::fs::OpenOptions::new().write(true).open(path).with_context(|| shown(path))?);
+        let mut out = BufWriter::new(beside::sink(path).with_context(|| shown(path))?);
         fill(&mut out)?;
         return out.flush().with_context(|| shown(path));
     }
-    let (name, done) = write_beside(path, fill)?;
-    let done = done.and_then(|beside| renamed(beside, path));
-    temporaries().remove(&name);
-    done
+    renamed(write_beside(path, fill)?, path)
 }
 
 /// Writes text files that belong together: all beside their places first, then all renamed. Where one cannot be renamed,
@@ -49,12 +36,10 @@ pub fn write_together(files: &[(PathBuf, &str)]) -> anyhow::Result<()> {
         if path.exists() && !path.is_file() && !path.is_dir() {
             continue;
         }
-        let (name, done) = write_beside(path, |out| Ok(out.write_all(text.as_bytes())?))?;
-        let kept = Kept(name);
-        whole.push((path, kept, done?));
+        whole.push((path, write_beside(path, |out| Ok(out.write_all(text.as_bytes())?))?));
     }
     let mut replaced: Vec<Replaced<'_>> = Vec::with_capacity(whole.len());
-    for (path, _kept, beside) in whole {
+    for (path, beside) in whole {
         let done = Replaced::keep(path).and_then(|before| renamed(beside, path).map(|()| before));
         match done {
             Ok(before) => replaced.push(before),
@@ -74,15 +59,6 @@ pub fn write_together(files: &[(PathBuf, &str)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A temporary file's name, taken off the list when it is done with.
-struct Kept(PathBuf);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        temporaries().remove(&self.0);
-    }
-}
-
 /// A file that another one took the place of, and what it held before.
 struct Replaced<'p> {
     path: &'p Path,
@@ -98,10 +74,11 @@ impl<'p> Replaced<'p> {
         }
         let before = tempfile::Builder::new()
             .prefix(".planish-")
-            .make_in(directory_of(path), |name| std::fs::hard_link(path, name))
+            .make_in(beside::directory_of(path), |name| std::fs::hard_link(path, name))
             .or_else(|_| {
                 // A file system without hard links.
-                let copy = tempfile::Builder::new().prefix(".planish-").tempfile_in(directory_of(path))?;
+                let copy =
+                    tempfile::Builder::new().prefix(".planish-").tempfile_in(beside::directory_of(path))?;
                 std::fs::copy(path, copy.path())?;
                 let (_, name) = copy.into_parts();
                 Ok::<_, std::io::Error>(tempfile::NamedTempFile::from_parts((), name))
@@ -127,30 +104,20 @@ impl<'p> Replaced<'p> {
     }
 }
 
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Writes a file beside its place. Its name stands in the list of temporary files until the caller removes it.
+/// Writes a file beside its place.
 fn write_beside(
     path: &Path,
     fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
-) -> anyhow::Result<(PathBuf, anyhow::Result<tempfile::NamedTempFile>)> {
+) -> anyhow::Result<beside::Unfinished> {
     refuse_input(path)?;
-    let directory = directory_of(path);
-    let beside = tempfile::Builder::new()
-        .prefix(".planish-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(directory)
-        .map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => {
-                anyhow!("{}: there is no directory {}; create it first", path.display(), directory.display())
-            }
-            kind => anyhow!("{}: cannot be written in {}: {kind}", path.display(), directory.display()),
-        })?;
-    let name = beside.path().to_owned();
-    temporaries().insert(name.clone());
-    Ok((name, filled(beside, path, fill)))
+    let directory = beside::directory_of(path);
+    let beside = beside::Unfinished::at(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            anyhow!("{}: there is no directory {}; create it first", path.display(), directory.display())
+        }
+        kind => anyhow!("{}: cannot be written in {}: {kind}", path.display(), directory.display()),
+    })?;
+    filled(beside, path, fill)
 }
 
 /// Refuses an output that is one of the inputs, by whatever name: what is read would be lost.
@@ -199,17 +166,17 @@ fn refuse_input(path: &Path) -> anyhow::Result<()> {
 }
 
 fn filled(
-    beside: tempfile::NamedTempFile,
+    beside: beside::Unfinished,
     path: &Path,
     fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
-) -> anyhow::Result<tempfile::NamedTempFile> {
+) -> anyhow::Result<beside::Unfinished> {
     let mut out = BufWriter::with_capacity(1 << 16, beside);
     fill(&mut out)?;
     out.into_inner().map_err(|e| e.into_error()).with_context(|| shown(path))
 }
 
-fn renamed(beside: tempfile::NamedTempFile, path: &Path) -> anyhow::Result<()> {
-    beside.persist(path).map_err(|e| e.error).with_context(|| shown(path))?;
+fn renamed(beside: beside::Unfinished, path: &Path) -> anyhow::Result<()> {
+    beside.finish().with_context(|| shown(path))?;
     Ok(())
 }
 
@@ -238,7 +205,7 @@ pub fn remove_temporaries_on_interrupt() {
             if crate::command::handles_interrupts() {
                 continue;
             }
-            for path in temporaries().iter().cloned().chain(superpages::unfinished()) {
+            for path in beside::unfinished() {
                 let _ = std::fs::remove_file(path);
             }
             let _ = signal_hook::low_level::emulate_default_handler(signal);

@@ -85,6 +85,39 @@ fn unsafe_code_stands_only_where_it_is_expected() {
     assert_none("unsafe code outside sys.rs and the other allowed places", found);
 }
 
+/// Where files may be opened for writing without `crates/beside`: what is written there exists already and is no file that
+/// a command makes (devices, fifos of the user, cgroups, what the emulator's plugin maps), or it makes and removes
+/// files of its own.
+const WRITES_ALLOWED: &[&str] = &[
+    "crates/beside/",
+    "crates/qemu-branches/",
+    "crates/record/src/cgroups.rs",
+    "crates/record/src/sys/readers.rs",
+    "crates/planish/src/command/kernel/time/mod.rs",
+    "crates/superpages/src/elf.rs",
+];
+
+#[test]
+fn files_are_made_in_one_place() {
+    let ways = [("File::cr", "eate("), ("fs::wr", "ite("), ("OpenOptions:", ":new("), ("File::opt", "ions(")];
+    let ways = ways.map(|(one, other)| format!("{one}{other}"));
+    let mut found = Vec::new();
+    for (path, text) in texts(&[".rs"]) {
+        let product = path.starts_with("crates/") && path.contains("/src/") && !path.ends_with("/tests.rs");
+        if !product || WRITES_ALLOWED.iter().any(|allowed| path.contains(allowed)) {
+            continue;
+        }
+        // Unit tests stand at the end of a file.
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or("");
+        for (index, line) in code.lines().enumerate() {
+            if ways.iter().any(|way| line.contains(way.as_str())) {
+                found.push(format!("{path}:{}: {}", index + 1, line.trim()));
+            }
+        }
+    }
+    assert_none("files made without crates/beside", found);
+}
+
 #[test]
 fn no_test_is_ignored_and_nothing_is_left_to_be_written() {
     let markers = [

@@ -6,9 +6,10 @@
 //! nothing is lost when a process is killed, and no buffer is written twice after a fork. Where branches are counted
 //! ([`crate::traces`]), the one chunk holds their counts in place of records.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,10 +75,9 @@ pub struct ChunkHeader {
     reserved: [u64; 4],
 }
 
-/// Makes an empty spool file; its chunks are added by [`Stream`].
-pub fn create(path: &Path) -> io::Result<()> {
+/// Makes a new file an empty spool; its chunks are added by [`Stream`].
+pub fn begin(mut file: &File) -> io::Result<()> {
     use std::io::Write;
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     let mut first = vec![0; HEADER_BYTES as usize];
     first[..8].copy_from_slice(&MAGIC.to_le_bytes());
     first[8..16].copy_from_slice(&HEADER_BYTES.to_le_bytes());
@@ -86,7 +86,7 @@ pub fn create(path: &Path) -> io::Result<()> {
 
 /// Maps `bytes` of the file from `offset`, writable and shared.
 fn map(path: &Path, offset: u64, bytes: u64, reserve: bool) -> io::Result<NonNull<u8>> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     let offset = i64::try_from(offset).map_err(io::Error::other)?;
     let flags = libc::MAP_SHARED | if reserve { libc::MAP_POPULATE } else { 0 };
     if reserve {

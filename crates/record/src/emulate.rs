@@ -45,26 +45,17 @@ pub(crate) struct Spool {
 impl Spool {
     pub fn create(dir: &Path) -> Result<Spool, Error> {
         let dir = std::path::absolute(dir).map_err(Error::io(dir, "find the absolute path"))?;
-        // Two recordings of one process must not share the name.
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!(".planish-{}-{number}.spool", std::process::id()));
         leftovers::remove(&dir);
-        let _ = std::fs::remove_file(&path);
-        let made = Spool::made(&path);
-        if made.is_err() {
+        let prefix = format!(".planish-{}-", std::process::id());
+        let made = beside::file_named(&dir, &prefix, ".spool");
+        let (path, file) = made.map_err(Error::io(&dir, "create the spool in"))?;
+        sys::lock(&file);
+        let header = spool::begin(&file).and_then(|()| spool::open(&path));
+        let header = header.map_err(|error| {
             let _ = std::fs::remove_file(&path);
-        }
-        let (header, lock) = made?;
-        Ok(Spool { path, header, _lock: lock })
-    }
-
-    fn made(path: &Path) -> Result<(&'static spool::Header, File), Error> {
-        spool::create(path).map_err(Error::io(path, "create the spool"))?;
-        let lock = File::open(path).map_err(Error::io(path, "open the spool"))?;
-        sys::lock(&lock);
-        let header = spool::open(path).map_err(Error::io(path, "map the spool"))?;
-        Ok((header, lock))
+            Error::io(&path, "map the spool")(error)
+        })?;
+        Ok(Spool { path, header, _lock: file })
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn remove(dir: &Path) {
             continue;
         }
         let data = if directory { entry.path().join("data") } else { entry.path() };
-        let Ok(mut file) = File::open(data) else { continue };
+        // Only what is the caller's own, and nothing that could keep a recorder waiting.
+        let Ok(mut file) = beside::read_own(&data) else { continue };
         if begins_with(&mut file, magic) && crate::sys::lock(&file) {
             // It may be another user's; then it stays.
             let _ = if directory {
@@ -38,13 +39,24 @@ fn owner(name: &OsStr) -> Option<(u32, &'static [u8])> {
     let bytes = name.as_bytes();
     let spool = bytes.strip_prefix(b".planish-").and_then(|rest| rest.strip_suffix(b".spool"));
     if let Some((pid, count)) = spool.and_then(|middle| std::str::from_utf8(middle).ok()?.split_once('-')) {
-        count.parse::<u32>().ok()?;
+        known(count)?;
         return Some((pid.parse().ok()?, b""));
     }
     let stem = bytes.strip_suffix(b".part")?;
-    let dot = stem.iter().rposition(|byte| *byte == b'.').filter(|dot| *dot > 0)?;
-    let pid = std::str::from_utf8(stem.get(dot + 1..)?).ok()?;
-    Some((pid.parse().ok()?, MAGIC))
+    let mut words = stem.rsplit(|byte| *byte == b'.').map(std::str::from_utf8);
+    let (last, before) = (words.next()?.ok()?, words.next()?.ok());
+    // `NAME.PID.RANDOM`, and `NAME.PID` of older recorders.
+    let new = before
+        .and_then(|pid| pid.parse().ok())
+        .filter(|_| last.len() == beside::RANDOM && known(last).is_some() && words.next().is_some());
+    let old = || last.parse().ok().filter(|_| before.is_some_and(|name| !name.is_empty()));
+    Some((new.or_else(old)?, MAGIC))
+}
+
+/// What makes names unlike any other: letters and digits.
+fn known(random: &str) -> Option<()> {
+    let fits = !random.is_empty() && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    fits.then_some(())
 }
 
 /// An empty file begins with everything.
@@ -72,6 +84,8 @@ mod tests {
         ];
         let gone = [
             ("a.999999999.part", ""),
+            ("a.b.999999992.x1Yz09aB.part", "PERFILE2"),
+            (".planish-999999991-x1Yz09aB.spool", ""),
             ("b.data.999999998.part", "PERFILE2 and more"),
             (".planish-999999997-0.spool", "anything"),
         ];

@@ -1,8 +1,9 @@
 //! Where a recording goes: beside its final name first, renamed when complete, what was there before kept as `NAME.old`.
 
 use crate::{Error, leftovers};
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use beside::directory_of;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Names of a recording on its way.
@@ -21,36 +22,19 @@ impl Place {
     /// of its own where one is asked for. With `force` a foreign output is no reason to refuse.
     pub(crate) fn reserve(path: &Path, directory: bool, force: bool) -> Result<(Place, File), Error> {
         check(path, directory, force)?;
-        leftovers::remove(parent(path));
-        let mut numbers = 0..MOST_AT_ONCE;
-        loop {
-            let number = numbers.next();
-            let place =
-                Place { path: path.to_owned(), partial: partial(path, number.unwrap_or(0)), directory };
-            if directory && !place.partial.is_dir() {
-                let made = DirBuilder::new().mode(0o700).create(&place.partial);
-                made.map_err(|error| no_place(path, &error))?;
-            }
-            let file = create(&place.data()).map_err(|error| no_place(path, &error))?;
-            // The lock tells the parts of killed recorders from those in use. Where files cannot be locked, the number
-            // of the process has to do.
-            if crate::sys::lock(&file) || number.is_none() {
-                file.set_len(0).map_err(|error| no_place(path, &error))?;
-                return Ok((place, file));
-            }
-        }
-    }
-
-    /// The file with the header.
-    pub(crate) fn data(&self) -> PathBuf {
-        if self.directory { self.partial.join("data") } else { self.partial.clone() }
+        let dir = directory_of(path);
+        leftovers::remove(dir);
+        let (partial, file) = make(path, dir, directory).map_err(|error| no_place(path, &error))?;
+        // The lock tells the parts of killed recorders from those in use. Where files cannot be locked, the number of the
+        // process in the name has to do.
+        crate::sys::lock(&file);
+        Ok((Place { path: path.to_owned(), partial, directory }, file))
     }
 
     /// One of the files beside it, which hold records alone.
     pub(crate) fn part(&self, number: usize) -> Result<(PathBuf, File), Error> {
         let path = self.partial.join(format!("data.{number}"));
-        let file = create(&path).and_then(|file| file.set_len(0).map(|()| file));
-        let file = file.map_err(Error::io(&path, "create"))?;
+        let file = beside::exclusive(&path, beside::PRIVATE).map_err(Error::io(&path, "create"))?;
         Ok((path, file))
     }
 
@@ -82,29 +66,24 @@ impl Place {
     }
 }
 
-/// Recordings of one name that a process makes at the same time, at most.
-const MOST_AT_ONCE: u32 = 8;
-
-/// The name beside the final one. A process that makes several numbers them.
-fn partial(path: &Path, number: u32) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    let number = if number == 0 { String::new() } else { format!(".{number}") };
-    name.push(format!("{number}.{}.part", std::process::id()));
-    path.with_file_name(name)
-}
-
-fn create(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-/// The directory that a file lies in.
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// Makes the file beside the final name, or the directory with the file: `NAME.PID.` and something that nobody can guess.
+fn make(path: &Path, dir: &Path, directory: bool) -> std::io::Result<(PathBuf, File)> {
+    let mut prefix = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    prefix.push_str(&format!(".{}.", std::process::id()));
+    if !directory {
+        return beside::file_named(dir, &prefix, ".part");
+    }
+    let partial = beside::directory_named(dir, &prefix, ".part")?;
+    let file = beside::exclusive(&partial.join("data"), beside::PRIVATE);
+    if file.is_err() {
+        let _ = std::fs::remove_dir(&partial);
+    }
+    file.map(|file| (partial, file))
 }
 
 /// Says what is wrong with the output's directory; the name of the file beside it would only confuse.
 fn no_place(path: &Path, error: &std::io::Error) -> Error {
-    let dir = parent(path);
+    let dir = directory_of(path);
     let shown = dir.display();
     let reason = match error.kind() {
         std::io::ErrorKind::NotFound => format!("there is no directory {shown}"),

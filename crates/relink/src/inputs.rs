@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -80,18 +79,13 @@ pub(crate) struct Work(pub(crate) PathBuf);
 
 impl Work {
     pub(crate) fn new(home: &Path) -> Result<Work, Error> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = home.join(format!("work-{}-{number}", std::process::id()));
-        // A process of the same number may have died here.
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).map_err(Error::file(&path, "create"))?;
-        Ok(Work(path))
+        fs::create_dir_all(home).map_err(Error::file(home, "create"))?;
+        beside::directory_named(home, "work-", "").map(Work).map_err(Error::file(home, "make a directory in"))
     }
 
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
         let path = self.0.join(name);
-        fs::write(&path, bytes).map_err(Error::file(&path, "write"))?;
+        beside::write(&path, bytes).map_err(Error::file(&path, "write"))?;
         Ok(path)
     }
 
@@ -391,7 +385,7 @@ fn unpack(archive: &[u8], entries: &[tar::Entry], home: &Path) -> Result<(), Err
         let directory = path.parent().unwrap_or(&base);
         fs::create_dir_all(directory).map_err(Error::file(directory, "create"))?;
         let bytes = archive.get(entry.bytes.clone()).unwrap_or_default();
-        fs::write(&path, bytes).map_err(Error::file(&path, "write"))?;
+        beside::write(&path, bytes).map_err(Error::file(&path, "write"))?;
     }
     work.publish("root", &root)
 }

@@ -264,8 +264,5 @@ fn place(from: &Path, to: &Path) -> Result<(), Error> {
     if fs::rename(from, to).is_ok() {
         return Ok(());
     }
-    let name = to.file_name().unwrap_or_default().to_string_lossy();
-    let beside = to.with_file_name(format!(".{name}.{}", std::process::id()));
-    fs::copy(from, &beside).map_err(Error::file(&beside, "write"))?;
-    fs::rename(&beside, to).map_err(Error::file(to, "move into place"))
+    beside::copy(from, to).map_err(Error::file(to, "move into place"))
 }

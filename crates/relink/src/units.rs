@@ -184,7 +184,7 @@ fn name_objects(inputs: &Inputs, renamed: &NewNames<'_>) -> Result<PathBuf, Erro
         let library = members.first().is_some_and(|member| !member.name.is_empty());
         let bytes = if library { archive::write(&members) } else { members.swap_remove(0).bytes };
         let out = base.join(file);
-        fs::write(&out, bytes).map_err(Error::file(&out, "write"))?;
+        beside::write(&out, bytes).map_err(Error::file(&out, "write"))?;
     }
     work.publish("named", &place)?;
     Ok(place)

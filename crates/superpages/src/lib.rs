@@ -33,6 +33,6 @@ pub use libraries::{elf_program, files_of, find_program};
 pub use links::{Advice, link_flags};
 pub use probe::{Backed, Backing, Probe, Tried, host_backing, probe};
 pub use process::{User, text_files, users};
-pub use rewrite::{Aligned, Writes, Written, align, align_or_copy, copy, unfinished};
+pub use rewrite::{Aligned, Writes, Written, align, align_or_copy, copy};
 pub use system::{Found, find};
 pub use verify::{Cell, Text, Verification, own_superpage_bytes, verify};

@@ -5,12 +5,10 @@
 //! small pages. It is written beside its place, synced (only clean pages can be dropped and read again) and renamed,
 //! so that a program that runs from the old file keeps it.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -252,30 +250,6 @@ fn put(bytes: &mut [u8], at: usize, value: u64) {
     }
 }
 
-/// Files that are being written beside their place.
-static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-/// The files that are being written now: who ends the process by a signal removes them.
-pub fn unfinished() -> Vec<PathBuf> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-}
-
-/// Keeps a file in the list while it lives.
-struct Unfinished(PathBuf);
-
-impl Unfinished {
-    fn new(path: &Path) -> Unfinished {
-        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
-        Unfinished(path.to_owned())
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
-    }
-}
-
 /// Writes `bytes` bytes beside `output`, syncs and renames.
 fn write(
     input: &File,
@@ -297,12 +271,8 @@ fn write(
         let source = io::Error::from(io::ErrorKind::NotFound);
         return Err(fail("it is a link that leads to no file; name the file itself")(source));
     }
-    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let beside = tempfile::Builder::new()
-        .prefix(".planish-")
-        .tempfile_in(folder)
-        .map_err(fail("no file can be made in its folder"))?;
-    let _listed = Unfinished::new(beside.path());
+    let unfinished = beside::Unfinished::at(&place).map_err(fail("no file can be made in its folder"))?;
+    let file = unfinished.file().map_err(fail("no file can be made in its folder"))?;
     let size = match writes {
         Writes::Large => SUPERPAGE,
         Writes::Small => 64 << 10,
@@ -315,16 +285,14 @@ fn write(
         fill(window, at)?;
         for (index, piece) in window.chunks(size as usize).enumerate() {
             let to = at + index as u64 * size;
-            beside.as_file().write_all_at(piece, to).map_err(fail("writing failed"))?;
+            file.write_all_at(piece, to).map_err(fail("writing failed"))?;
         }
         at += count;
     }
     let about = input.metadata().map_err(fail("the input's mode cannot be read"))?;
     // Only the superuser can give a file away; for others it is theirs.
-    let _ = std::os::unix::fs::fchown(beside.as_file(), Some(about.uid()), Some(about.gid()));
-    let mode = fs::Permissions::from_mode(about.mode() & 0o777);
-    beside.as_file().set_permissions(mode).map_err(fail("its mode cannot be set"))?;
-    beside.as_file().sync_all().map_err(fail("syncing failed"))?;
-    beside.persist(&place).map_err(|error| fail("renaming into place failed")(error.error))?;
+    let _ = std::os::unix::fs::fchown(file, Some(about.uid()), Some(about.gid()));
+    file.sync_all().map_err(fail("syncing failed"))?;
+    unfinished.with_mode(about.mode() & 0o777).finish().map_err(fail("renaming into place failed"))?;
     Ok(())
 }

@@ -138,7 +138,7 @@ impl Store {
     /// Puts a kept object where the command would have.
     pub(super) fn copy(&self, key: &str, kept: &Kept, compile: &Compile) -> Result<(), Error> {
         let copy = |ending: &str, to: &Path| {
-            let copied = std::fs::copy(self.file(key, ending), to);
+            let copied = beside::copy(&self.file(key, ending), to);
             copied.map_err(|source| Error::File { path: to.to_owned(), action: "cannot write", source })
         };
         if let (true, Some(to)) = (kept.has_dependency_file, &compile.dependencies) {
@@ -153,10 +153,7 @@ impl Store {
 
     /// Beside, then renamed: several compilers may run at once.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}", std::process::id()));
-        std::fs::write(&beside, bytes)?;
-        std::fs::rename(&beside, path)
+        beside::write(path, bytes)
     }
 }
 

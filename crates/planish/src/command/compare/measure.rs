@@ -110,9 +110,8 @@ pub fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
 pub fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(PathBuf, File)> {
     let shown = || path.display().to_string();
     // Written anew also when going on: a torn last line and another number of rounds are then right by construction.
-    let beside = path.with_extension("beginning");
-    let mut file = File::create(&beside).with_context(shown)?;
-    let write = |file: &mut File| -> std::io::Result<()> {
+    let mut file = beside::Unfinished::at(path).with_context(shown)?;
+    let write = |file: &mut beside::Unfinished| -> std::io::Result<()> {
         runs::write_head(file, design)?;
         for run in &before.runs {
             runs::write_run(file, run)?;
@@ -126,8 +125,7 @@ pub fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(
         old.push(".old");
         std::fs::rename(path, old).with_context(shown)?;
     }
-    std::fs::rename(&beside, path).with_context(shown)?;
-    Ok((path.to_owned(), file))
+    Ok((path.to_owned(), file.finish().with_context(shown)?))
 }
 
 struct Keeper {

@@ -311,7 +311,7 @@ const LAST_LINES: usize = 25;
 
 fn run_make(words: &[String], command: &str, log: &Path, global: &Global) -> anyhow::Result<Made> {
     let began = std::time::Instant::now();
-    let mut log_file = File::create(log).with_context(|| log.display().to_string())?;
+    let mut log_file = beside::fresh(log).with_context(|| log.display().to_string())?;
     writeln!(log_file, "$ {command}").with_context(|| log.display().to_string())?;
     // One stream, so that messages stand where they belong.
     let mut shell = Command::new("sh");
