@@ -2,7 +2,7 @@
 //! they name, on a processor that has them.
 
 use crate::vectors::Widest;
-use iced_x86::{Code, CpuidFeature, EncodingKind, FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, CpuidFeature, EncodingKind, FlowControl, Instruction, Mnemonic};
 use std::arch::is_x86_feature_detected as has;
 
 /// Whether an instruction may have a stub.
@@ -22,7 +22,7 @@ pub(crate) fn natively(instruction: &Instruction) -> bool {
 /// What has effects beyond registers and the memory operand, or a value that is never the same twice.
 fn reaches_further(instruction: &Instruction) -> bool {
     use Mnemonic as M;
-    let by_name = matches!(
+    matches!(
         instruction.mnemonic(),
         M::Maskmovq
             | M::Maskmovdqu
@@ -45,12 +45,7 @@ fn reaches_further(instruction: &Instruction) -> bool {
             | M::Vzeroupper
             | M::Vzeroall
             | M::Wait
-    );
-    // A register as bit number reaches memory far from the operand.
-    let bits = matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc)
-        && instruction.op0_kind() == OpKind::Memory
-        && instruction.op1_kind() == OpKind::Register;
-    by_name || bits
+    )
 }
 
 /// Integer instructions of the first processors that are worth a stub; all others of theirs have a model or stay out.
@@ -62,9 +57,6 @@ fn basic(mnemonic: Mnemonic) -> bool {
             | M::Rcr
             | M::Shld
             | M::Shrd
-            | M::Bts
-            | M::Btr
-            | M::Btc
             | M::Lahf
             | M::Sahf
             | M::Cmpxchg8b

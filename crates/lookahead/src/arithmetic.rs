@@ -182,10 +182,6 @@ binary!(Imul, |flags, a, b| {
     flags.result(value);
     Some(value)
 });
-binary!(Bt, |flags, a, b| {
-    flags.carry = a.wide() >> (b.wide() & u64::from(W::BITS - 1)) & 1 != 0;
-    None
-});
 binary!(Bsf, |flags, _a, b| {
     flags.result(b);
     // The target keeps its value, and all of it, where the source is 0.

@@ -63,7 +63,7 @@ fn undefined(instruction: &Instruction, count: u64) -> u64 {
         M::Shl | M::Sal | M::Shr | M::Sar => bit::AF | if count == 1 { 0 } else { bit::OF | bit::CF },
         M::Rol | M::Ror if count != 1 => bit::OF,
         M::Imul | M::Mul => bit::SF | bit::ZF | bit::AF | bit::PF,
-        M::Bt => bit::OF | bit::SF | bit::AF | bit::PF,
+        M::Bt | M::Bts | M::Btr | M::Btc => bit::OF | bit::SF | bit::AF | bit::PF,
         M::Bsf | M::Bsr => bit::OF | bit::SF | bit::AF | bit::PF | bit::CF,
         M::Tzcnt => bit::OF | bit::SF | bit::AF | bit::PF,
         M::Div | M::Idiv => bit::STATUS,
@@ -140,9 +140,10 @@ const OPCODES: [(&[u8], usize); 62] = [
 /// An encoding of a modelled instruction without branches, stack or rsp.
 fn encoding(random: &mut Random) -> Option<(Vec<u8>, Instruction)> {
     let mut bytes = Vec::new();
-    match random.next() % 6 {
+    match random.next() % 7 {
         0 => bytes.push(0x66),
         1 => bytes.push(0xf3),
+        2 => bytes.push(0xf0),
         _ => {}
     }
     if random.next().is_multiple_of(2) {
@@ -151,7 +152,7 @@ fn encoding(random: &mut Random) -> Option<(Vec<u8>, Instruction)> {
     match random.next() % 16 {
         0 => bytes.extend([0x0f, 0x40 | (random.next() % 16) as u8]),
         1 => bytes.extend([0x0f, 0x90 | (random.next() % 16) as u8]),
-        2 => bytes.extend([0x0f, 0xa3]),
+        2 => bytes.extend([0x0f, 0xa3 | (random.next() % 4) as u8 * 8]),
         _ => bytes.extend(OPCODES[(random.next() % OPCODES.len() as u64) as usize].0),
     }
     // ModRM, SIB, displacement and immediate: whatever comes.
@@ -170,14 +171,42 @@ fn encoding(random: &mut Random) -> Option<(Vec<u8>, Instruction)> {
         && ![instruction.memory_base(), instruction.memory_index()]
             .map(Register::full_register)
             .contains(&Register::RSP)
-        // A register as bit number reaches far from the operand.
-        && !(instruction.mnemonic() == Mnemonic::Bt
-            && instruction.op0_kind() == OpKind::Memory
-            && instruction.op1_kind() == OpKind::Register)
         && !instruction.is_ip_rel_memory_operand()
         && instruction.memory_base().size() != 4
         && instruction.memory_index().size() != 4;
     usable.then_some((bytes, instruction))
+}
+
+/// Bytes of the first operand.
+fn operand_bytes(instruction: &Instruction) -> usize {
+    match instruction.op0_kind() {
+        OpKind::Memory => instruction.memory_size().size(),
+        _ => instruction.op0_register().size(),
+    }
+}
+
+/// Whether the instruction tests a bit of a string in memory, by a number in a register.
+fn is_bit_of_string(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc)
+        && instruction.op0_kind() == OpKind::Memory
+        && instruction.op1_kind() == OpKind::Register
+}
+
+/// Places such an instruction's operand in the middle of the first page, and its bit somewhere on the same page, which is as
+/// far as the processor may reach in a copy. False where one register stands for both.
+fn place_bit(random: &mut Random, instruction: &Instruction, op: &Op, gpr: &mut [u64; 16]) -> bool {
+    let register = instruction.op1_register();
+    let number = register.full_register().number();
+    if number == usize::from(op.base) || number == usize::from(op.index) {
+        return false;
+    }
+    gpr[usize::from(op.base)] = (DATA + 2000 + random.next() % 64).wrapping_sub(op.displacement);
+    // Half a page, before the operand and behind it, less the widest operand.
+    let bit = (random.next() % 31_000) as i64 - 15_500;
+    let kept = if register.size() == 8 { 0 } else { u64::MAX << (register.size() * 8) };
+    gpr[number] = gpr[number] & kept | bit as u64 & !kept;
+    true
 }
 
 struct After {
@@ -247,6 +276,9 @@ fn models_do_what_the_processor_does() {
                 continue;
             }
             gpr[usize::from(base)] = place.wrapping_sub(op.displacement);
+            if is_bit_of_string(&instruction) && !place_bit(&mut random, &instruction, &op, &mut gpr) {
+                continue;
+            }
         }
         let mut filler = Random(random.next());
         let page = |filler: &mut Random| {
@@ -269,10 +301,18 @@ fn models_do_what_the_processor_does() {
         assert!(model.ran && real.ran, "{what}");
         assert_eq!(model.gpr, real.gpr, "{what} from {gpr:x?}");
         assert!(model.data == real.data, "{what}: memory differs");
-        let count = if instruction.op1_kind() == OpKind::Register { gpr[1] & 31 } else { op.immediate & 31 };
+        let most = if operand_bytes(&instruction) == 8 { 63 } else { 31 };
+        let count = if instruction.op1_kind() == OpKind::Register { gpr[1] } else { op.immediate };
+        let count = count & most;
         let asked = !undefined(&instruction, count);
         assert_eq!(model.flags & asked, real.flags & asked, "{what} flags, from {gpr:x?} {flags:x}");
-        *seen.entry(format!("{:?}", instruction.mnemonic())).or_default() += 1;
+        let form = if is_bit_of_string(&instruction) { " of a string" } else { "" };
+        *seen.entry(format!("{:?}{form}", instruction.mnemonic())).or_default() += 1;
+    }
+    for name in ["Bt", "Bts", "Btr", "Btc"] {
+        let of_string = seen.get(&format!("{name} of a string")).copied().unwrap_or(0);
+        let other = seen.get(name).copied().unwrap_or(0);
+        assert!(of_string > 500 && other > 500, "{name}: {of_string} of strings, {other} others");
     }
     let names: Vec<&str> = seen.keys().map(String::as_str).collect();
     assert!(seen.len() > 60, "only {} instructions were tried: {names:?}", seen.len());

@@ -12,6 +12,7 @@
 
 mod allowed;
 mod arithmetic;
+mod bits;
 mod code;
 mod control;
 mod cpu;

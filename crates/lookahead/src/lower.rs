@@ -1,12 +1,12 @@
 //! From a decoded instruction to an op.
 
 use crate::arithmetic::*;
+use crate::bits::{Bt, Btc, Btr, Bts, InString};
 use crate::control;
 use crate::cpu::{FS_BASE, GS_BASE, ZERO};
 use crate::native::{self, Native};
 use crate::op::{Family, Form, JUMPS, Op, Run, pick, reaching, run};
-use crate::string::{self, Kind};
-use crate::{saved, vectors};
+use crate::{saved, string, vectors};
 use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
 /// Makes an instruction ready, as the first of a block. What has no model runs on the processor, and what may not do that
@@ -126,12 +126,20 @@ fn two<F: Family>(instruction: &Instruction, op: &mut Op, bytes: usize) -> Optio
     pick::<F>(bytes, form)
 }
 
+/// A bit test; with the number in a register it may reach memory far from the operand.
+fn bit<B: Binary>(instruction: &Instruction, op: &mut Op, bytes: usize) -> Option<Run> {
+    match (instruction.op0_kind(), instruction.op1_kind()) {
+        (OpKind::Memory, OpKind::Register) => two::<InString<B>>(instruction, op, bytes),
+        _ => two::<Of<B>>(instruction, op, bytes),
+    }
+}
+
 /// The function for an instruction that has a model.
 fn modelled(instruction: &Instruction, op: &mut Op) -> Option<Run> {
     use Mnemonic as M;
     let name = instruction.mnemonic();
     if instruction.is_string_instruction() {
-        return string_instruction(instruction, op);
+        return string::lower(instruction, op);
     }
     if let Some(run) = branch(instruction, op) {
         return Some(run);
@@ -165,9 +173,10 @@ fn modelled(instruction: &Instruction, op: &mut Op) -> Option<Run> {
         M::Bsf => two::<Of<Bsf>>(instruction, op, first),
         M::Bsr => two::<Of<Bsr>>(instruction, op, first),
         M::Tzcnt => two::<Of<Tzcnt>>(instruction, op, first),
-        M::Bt if instruction.op0_kind() == OpKind::Register || instruction.op1_kind() != OpKind::Register => {
-            two::<Of<Bt>>(instruction, op, first)
-        }
+        M::Bt => bit::<Bt>(instruction, op, first),
+        M::Bts => bit::<Bts>(instruction, op, first),
+        M::Btr => bit::<Btr>(instruction, op, first),
+        M::Btc => bit::<Btc>(instruction, op, first),
         M::Imul if instruction.op_count() == 3 => two::<ImulBy>(instruction, op, first),
         M::Imul if instruction.op_count() == 2 => two::<Of<Imul>>(instruction, op, first),
         M::Imul => {
@@ -352,48 +361,4 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
 
 fn counts_in_ecx(instruction: &Instruction) -> bool {
     matches!(instruction.code(), Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX)
-}
-
-fn string_instruction(instruction: &Instruction, op: &mut Op) -> Option<Run> {
-    use Mnemonic as M;
-    let (kind, bytes) = match instruction.mnemonic() {
-        M::Movsb => (Kind::Move, 1),
-        M::Movsw => (Kind::Move, 2),
-        M::Movsd => (Kind::Move, 4),
-        M::Movsq => (Kind::Move, 8),
-        M::Stosb => (Kind::Store, 1),
-        M::Stosw => (Kind::Store, 2),
-        M::Stosd => (Kind::Store, 4),
-        M::Stosq => (Kind::Store, 8),
-        M::Lodsb => (Kind::Load, 1),
-        M::Lodsw => (Kind::Load, 2),
-        M::Lodsd => (Kind::Load, 4),
-        M::Lodsq => (Kind::Load, 8),
-        M::Scasb => (Kind::Scan, 1),
-        M::Scasw => (Kind::Scan, 2),
-        M::Scasd => (Kind::Scan, 4),
-        M::Scasq => (Kind::Scan, 8),
-        M::Cmpsb => (Kind::Compare, 1),
-        M::Cmpsw => (Kind::Compare, 2),
-        M::Cmpsd => (Kind::Compare, 4),
-        M::Cmpsq => (Kind::Compare, 8),
-        _ => return None,
-    };
-    // Another segment, or 32-bit addresses.
-    let usual = |index: u32| {
-        !matches!(
-            instruction.op_kind(index),
-            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegSI | OpKind::MemoryESDI
-        )
-    };
-    if instruction.has_segment_prefix() || !(0..instruction.op_count()).all(usual) {
-        return Some(run!(control::unmodelled));
-    }
-    if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
-        op.extra = string::REPEATED;
-    }
-    if !instruction.has_repne_prefix() {
-        op.extra |= string::WHILE_EQUAL;
-    }
-    string::pick(kind, bytes)
 }

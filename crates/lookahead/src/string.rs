@@ -5,6 +5,7 @@ use crate::arithmetic::{Binary, Cmp};
 use crate::cpu::{Cpu, RAX, RCX, RDI, RSI};
 use crate::op::{self, Op, Run};
 use crate::word::Word;
+use iced_x86::{Instruction, Mnemonic, OpKind};
 
 /// Bytes that one repeated instruction may touch: what takes longer than a stop may last ends the look-ahead.
 const MOST_BYTES: u64 = 4 << 20;
@@ -12,7 +13,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Which instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+enum Kind {
     Move,
     Store,
     Load,
@@ -21,11 +22,11 @@ pub(crate) enum Kind {
 }
 
 /// Set in `extra`: repeated; and while the elements are the same, or differ.
-pub(crate) const REPEATED: u8 = 1;
-pub(crate) const WHILE_EQUAL: u8 = 2;
+const REPEATED: u8 = 1;
+const WHILE_EQUAL: u8 = 2;
 
 /// The function for an element of so many bytes.
-pub(crate) fn pick(kind: Kind, bytes: usize) -> Option<Run> {
+fn pick(kind: Kind, bytes: usize) -> Option<Run> {
     Some(match bytes {
         1 => of::<u8>(kind),
         2 => of::<u16>(kind),
@@ -153,4 +154,49 @@ fn elements<W: Word, const KIND: u8>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
         }
     }
     true
+}
+
+/// The function for a string instruction.
+pub(crate) fn lower(instruction: &Instruction, op: &mut Op) -> Option<Run> {
+    use Mnemonic as M;
+    let (kind, bytes) = match instruction.mnemonic() {
+        M::Movsb => (Kind::Move, 1),
+        M::Movsw => (Kind::Move, 2),
+        M::Movsd => (Kind::Move, 4),
+        M::Movsq => (Kind::Move, 8),
+        M::Stosb => (Kind::Store, 1),
+        M::Stosw => (Kind::Store, 2),
+        M::Stosd => (Kind::Store, 4),
+        M::Stosq => (Kind::Store, 8),
+        M::Lodsb => (Kind::Load, 1),
+        M::Lodsw => (Kind::Load, 2),
+        M::Lodsd => (Kind::Load, 4),
+        M::Lodsq => (Kind::Load, 8),
+        M::Scasb => (Kind::Scan, 1),
+        M::Scasw => (Kind::Scan, 2),
+        M::Scasd => (Kind::Scan, 4),
+        M::Scasq => (Kind::Scan, 8),
+        M::Cmpsb => (Kind::Compare, 1),
+        M::Cmpsw => (Kind::Compare, 2),
+        M::Cmpsd => (Kind::Compare, 4),
+        M::Cmpsq => (Kind::Compare, 8),
+        _ => return None,
+    };
+    // Another segment, or 32-bit addresses.
+    let usual = |index: u32| {
+        !matches!(
+            instruction.op_kind(index),
+            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegSI | OpKind::MemoryESDI
+        )
+    };
+    if instruction.has_segment_prefix() || !(0..instruction.op_count()).all(usual) {
+        return Some(op::run!(crate::control::unmodelled));
+    }
+    if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
+        op.extra = REPEATED;
+    }
+    if !instruction.has_repne_prefix() {
+        op.extra |= WHILE_EQUAL;
+    }
+    pick(kind, bytes)
 }
