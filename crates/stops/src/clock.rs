@@ -142,6 +142,7 @@ impl Tracer {
             self.look_at(tid);
             self.recover(tid, visitor, place);
         }
+        self.find_survivors();
     }
 
     /// Looks which signals a program handles, and changes its clocks if need be.
@@ -220,8 +221,7 @@ impl Tracer {
             let reported = sys::wait(sys::WaitFor { tid: Some(tid), peek: true, no_hang: true });
             if matches!(reported, Ok(None)) {
                 self.counts.stops_recovered += 1;
-                let event = info.code & 0xff00;
-                self.stopped(tid, info.signal | event, visitor, place);
+                self.stopped(tid, info.stop(), visitor, place);
             }
         } else if !std::path::Path::new("/proc").join(tid.to_string()).exists() {
             add(&mut self.counts.skipped, Skip::Ended);

@@ -37,6 +37,8 @@ pub enum LeftAlone {
     Child,
     /// It was gone before it could be looked at.
     Gone,
+    /// It asked to be traced by the process that made it.
+    TracedByParent,
     /// It did not stop in time for being let go, so the kernel lets it go when the tracing thread ends.
     Busy,
 }
@@ -51,6 +53,9 @@ pub struct Counts {
     /// How long threads stood still for these stops, in nanoseconds, summed. From the end of the period where the
     /// kernel says when that was, else from when the tracer learnt of it.
     pub stopped_ns: u64,
+    /// How long new threads, and those that made them, stood still for their birth; so did programs that began. In
+    /// nanoseconds, summed, from when the tracer learnt of it.
+    pub births_ns: u64,
     /// CPU time of the tracing thread in [`run`](crate::Tracer::run), the visitor's included, in nanoseconds.
     pub tracer_cpu_ns: u64,
     /// Signals that were not ours and were passed on.
@@ -61,6 +66,10 @@ pub struct Counts {
     pub stops_recovered: u64,
     /// Threads traced.
     pub threads: u64,
+    /// Threads that were seen at their birth and let be, since too many came. Others came unseen.
+    pub let_be: u64,
+    /// Times that a thread was told to make untraced ones, since too many came.
+    pub muted: u64,
     /// Processes traced.
     pub processes: u64,
     /// Programs begun by exec.

@@ -4,7 +4,7 @@ use crate::counts::{LeftAlone, Skip, add};
 use crate::place::Place;
 use crate::proc;
 use crate::stopped::{Resume, Stopped};
-use crate::sys::{self, Change, EVENT_STOP};
+use crate::sys::{self, AT_CALL, Change, EVENT_STOP};
 use crate::tracer::{State, Tracer, Way, fine, possible_period};
 use crate::visit::{Ending, Next, Visitor};
 
@@ -65,6 +65,7 @@ impl Tracer {
         }
         if self.insert(tid, status.tgid, State::Starting) {
             visitor.forked(status.ppid, status.tgid);
+            self.watch(tid, status.ppid, visitor);
         }
         true
     }
@@ -80,28 +81,47 @@ impl Tracer {
         if status.tgid != parent && !self.options.follow {
             return;
         }
+        // It has reported already, and was let be.
+        if status.tracer != self.own_tid {
+            return;
+        }
         if self.insert(tid, status.tgid, State::Starting)
             && let Some(visitor) = visitor
         {
             visitor.forked(parent, status.tgid);
+            self.watch(tid, parent, *visitor);
         }
     }
 
     /// A known thread is in a ptrace stop.
     pub(crate) fn stopped(&mut self, tid: i32, code: i32, visitor: &mut dyn Visitor, place: &mut Place) {
         let signal = code & 0xff;
+        let (arrived_ns, shown) = (sys::now_ns(), self.counts.stops);
         match code >> 8 {
+            0 if code == AT_CALL => self.at_call(tid, visitor),
             0 => self.signalled(tid, signal, visitor, place),
             EVENT_STOP => self.event_stopped(tid, signal, visitor, place),
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 if let Some(made) = fine(sys::event_message(tid)) {
                     self.announced(tid, made, &mut Some(visitor));
                 }
-                fine(sys::resume(tid, 0));
+                self.mute_where_crowded(tid);
+                self.go_on(tid, 0);
             }
             libc::PTRACE_EVENT_EXEC => self.executed(tid, visitor),
-            _ => {
-                fine(sys::resume(tid, 0));
+            _ => self.go_on(tid, 0),
+        }
+        if code >> 8 != 0 && self.counts.stops == shown {
+            self.counts.births_ns += sys::now_ns().saturating_sub(arrived_ns);
+        }
+    }
+
+    /// Lets a thread go on, with a signal delivered (0: none).
+    pub(crate) fn go_on(&self, tid: i32, signal: i32) {
+        match self.threads.get(&tid) {
+            Some(thread) => thread.go_on(tid, signal),
+            None => {
+                fine(sys::resume(tid, signal));
             }
         }
     }
@@ -123,12 +143,12 @@ impl Tracer {
             {
                 process.doubtful = true;
             }
-            fine(sys::resume(tid, signal));
+            self.go_on(tid, signal);
         } else if matches!(thread.way, Way::Signal(_)) {
             self.show(tid, visitor, place);
         } else {
             add(&mut self.counts.skipped, Skip::Late);
-            fine(sys::resume(tid, 0));
+            self.go_on(tid, 0);
         }
     }
 
@@ -144,6 +164,9 @@ impl Tracer {
         let listen = thread.state == State::Listening;
         let asked = std::mem::take(&mut thread.interrupting);
         if new {
+            if self.is_too_many(tid, visitor) {
+                return;
+            }
             self.start_clock(tid, false);
         }
         if listen {
@@ -151,7 +174,7 @@ impl Tracer {
         } else if asked && !new {
             self.show(tid, visitor, place);
         } else {
-            fine(sys::resume(tid, 0));
+            self.go_on(tid, 0);
         }
     }
 
@@ -169,8 +192,10 @@ impl Tracer {
         }
         // The other threads are gone, and report it, if they have not yet.
         let first = self.first_period();
+        self.listen_to_births(tid);
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.close_event();
+            thread.watched = 0;
             thread.period = first;
             (thread.state, thread.way) = (State::Running, Way::Waiting);
             (thread.interrupting, thread.flush, thread.mask) = (false, false, None);
@@ -185,13 +210,15 @@ impl Tracer {
             // An exec takes all handlers away.
             process.signal = Some(libc::SIGURG);
             process.doubtful = true;
+            process.let_be = None;
         }
         self.start_clock(tid, false);
-        fine(sys::resume(tid, 0));
+        self.go_on(tid, 0);
     }
 
     /// Shows a thread to the visitor, where its registers are those of running code, and lets it go on.
     fn show(&mut self, tid: i32, visitor: &mut dyn Visitor, place: &mut Place) {
+        let follow = self.follow(true);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let arrived_ns = sys::now_ns();
         let by_signal = matches!(thread.way, Way::Signal(_));
@@ -233,10 +260,13 @@ impl Tracer {
                 thread.unblock_own_signal(tid);
             }
         }
+        if thread.muted && resume == Resume::Run(0) && self.allowance.is_full(arrived_ns) {
+            thread.muted = fine(sys::set_follow(tid, follow)).is_none();
+        }
         match resume {
             Resume::Run(signal) => {
                 self.counts.signals_passed += u64::from(signal != 0);
-                fine(sys::resume(tid, signal));
+                thread.go_on(tid, signal);
             }
             Resume::Listen => {
                 thread.state = State::Listening;

@@ -2,7 +2,7 @@
 
 use crate::counts::{LeftAlone, add};
 use crate::handle::{restart_call, stops_process};
-use crate::sys::{self, Change, EVENT_STOP, WaitFor};
+use crate::sys::{self, AT_CALL, Change, EVENT_STOP, WaitFor};
 use crate::tracer::{State, Tracer, Way, fine};
 use crate::visit::{Ending, Visitor};
 
@@ -71,7 +71,7 @@ impl Tracer {
                 Ok(Some((tid, Change::Stopped(code)))) => self.leave(tid, code, visitor),
                 Ok(None) => {
                     if let Ok(info) = sys::signal_info(tid) {
-                        self.leave(tid, info.signal | (info.code & 0xff00), visitor);
+                        self.leave(tid, info.stop(), visitor);
                     }
                 }
                 Err(_) => self.forget(tid, Ending::Unknown, visitor),
@@ -84,6 +84,12 @@ impl Tracer {
     fn leave(&mut self, tid: i32, code: i32, visitor: &mut Option<&mut dyn Visitor>) {
         let signal = code & 0xff;
         let mut deliver = 0;
+        if code == AT_CALL {
+            // What the call returned is its own.
+            fine(sys::detach(tid, 0));
+            self.forget(tid, Ending::LetGo, visitor);
+            return;
+        }
         match code >> 8 {
             0 => {
                 let Some(info) = fine(sys::signal_info(tid)) else { return };

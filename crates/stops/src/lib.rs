@@ -28,7 +28,9 @@
 //! - A set-user-id program that a traced program starts does not get its owner's rights unless the tracer is root: the
 //!   kernel withholds them from traced programs, and the exec cannot be seen before it is done. Record such programs as
 //!   root, or without following children.
-//! - A traced program cannot be traced by another (a debugger), nor say of itself that it is (PTRACE_TRACEME).
+//! - A traced program cannot be traced by another (a debugger), nor say of itself that it is (PTRACE_TRACEME). The children
+//!   of programs for which [`Visitor::may_trace`] says so are let go when they ask.
+//! - Of many short threads most are let be, where the options say so, and are never seen.
 //! - A process's `TracerPid` shows the tracer.
 //!
 //! # Elsewhere
@@ -36,8 +38,12 @@
 //! On other systems than x86-64 Linux everything compiles, and says [`Error::Unsupported`].
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod begin;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod clock;
 mod counts;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod crowd;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod elsewhere;
 mod error;
@@ -58,6 +64,8 @@ mod sys;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod tracer;
 mod visit;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod watch;
 
 pub use counts::{Counts, LeftAlone, Reason, Skip};
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

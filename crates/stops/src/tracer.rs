@@ -5,16 +5,17 @@
 //! the zombie stays, and because it would be shown for ever, the tracer waits for stops alone from then on and looks
 //! for exits at each tick.
 
+use crate::Error;
 use crate::counts::{Counts, LeftAlone, add};
+use crate::crowd::Allowance;
 use crate::place::Place;
 use crate::proc;
 use crate::sys::event::Event;
 use crate::sys::tick::Ticks;
 use crate::sys::{self, SignalInfo, WaitFor};
 use crate::visit::{Ended, Ending, Options, Visitor, Why};
-use crate::{Error, refusal};
 use statistics::Random;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::marker::PhantomData;
 
@@ -65,6 +66,10 @@ pub(crate) struct Thread {
     pub flush: bool,
     /// What its signal mask was before that.
     pub mask: Option<u64>,
+    /// Its new threads are not traced, since too many came.
+    pub muted: bool,
+    /// So many system calls are watched yet for one that asks to be traced.
+    pub watched: u32,
 }
 
 impl Thread {
@@ -81,6 +86,8 @@ impl Thread {
             interrupting: false,
             flush: false,
             mask: None,
+            muted: false,
+            watched: 0,
         }
     }
 
@@ -111,6 +118,8 @@ pub(crate) struct Process {
     pub signal: Option<i32>,
     /// Look again soon whether the signal will do.
     pub doubtful: bool,
+    /// Some of its threads were let be: those that were there at the last sweep.
+    pub let_be: Option<HashSet<i32>>,
 }
 
 /// Threads of running programs, stopped in turn on their CPU clock.
@@ -128,11 +137,13 @@ pub struct Tracer {
     pub(crate) period: u64,
     /// Spreads first periods.
     random: Random,
+    /// How many threads may be born traced.
+    pub(crate) allowance: Allowance,
     pub(crate) threads: HashMap<i32, Thread>,
     pub(crate) processes: HashMap<i32, Process>,
     pub(crate) counts: Counts,
     /// The child that was given to us.
-    child: Option<i32>,
+    pub(crate) child: Option<i32>,
     child_ending: Option<Ending>,
     /// A zombie is left to its owner, so exits are looked for thread by thread.
     careful: bool,
@@ -143,11 +154,12 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    fn new(options: &Options) -> Tracer {
+    pub(crate) fn new(options: &Options) -> Tracer {
         Tracer {
             options: options.clone(),
             period: possible_period(options.period),
             random: Random::new(0),
+            allowance: Allowance::new(options.new_threads),
             threads: HashMap::new(),
             processes: HashMap::new(),
             counts: Counts::default(),
@@ -157,77 +169,6 @@ impl Tracer {
             orphans: false,
             own_tid: sys::thread_id(),
             _bound: PhantomData,
-        }
-    }
-
-    /// Takes a forked child that waits before its exec; the caller lets it go afterwards. Its stops begin with the
-    /// program that it becomes.
-    ///
-    /// # Errors
-    ///
-    /// The child cannot be traced ([`Error`] says why).
-    pub fn seize_child(pid: i32, options: &Options) -> Result<Tracer, Error> {
-        let mut tracer = Tracer::new(options);
-        sys::seize(pid, options.follow).map_err(|source| refusal::explain(pid, source))?;
-        tracer.insert(pid, pid, State::Running);
-        tracer.child = Some(pid);
-        Ok(tracer)
-    }
-
-    /// Takes running processes with all their threads. A number that is a thread's but no process's stands for that
-    /// thread alone. Nothing is stopped by this.
-    ///
-    /// # Errors
-    ///
-    /// One of them cannot be traced ([`Error`] says why); the others are let go.
-    pub fn attach(tids_or_pids: &[i32], options: &Options) -> Result<Tracer, Error> {
-        let mut tracer = Tracer::new(options);
-        for &tid in tids_or_pids {
-            let status = proc::status(tid).map_err(|_| Error::Gone { pid: tid })?;
-            if proc::runs_32_bit(status.tgid) {
-                return Err(Error::ThirtyTwoBit { pid: tid });
-            }
-            if status.tgid != tid {
-                tracer.take(status.tgid, tid)?;
-                continue;
-            }
-            // A thread that is not traced yet may make another while we look; one that is traced brings its own.
-            loop {
-                let before = tracer.threads.len();
-                for thread in proc::threads(tid).map_err(|_| Error::Gone { pid: tid })? {
-                    tracer.take(tid, thread)?;
-                }
-                if tracer.threads.len() == before {
-                    break;
-                }
-            }
-            if !tracer.processes.contains_key(&tid) {
-                return Err(Error::Gone { pid: tid });
-            }
-        }
-        if tracer.threads.is_empty() { Err(Error::Nothing) } else { Ok(tracer) }
-    }
-
-    /// Takes one running thread; one that has ended is passed over.
-    fn take(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
-        if self.threads.contains_key(&tid) {
-            return Ok(());
-        }
-        match sys::seize(tid, self.options.follow) {
-            Ok(()) => {
-                self.insert(tid, pid, State::Running);
-                self.start_clock(tid, true);
-                Ok(())
-            }
-            Err(error) => match proc::status(tid) {
-                // Its maker was traced already, so it is ours and reports soon.
-                Ok(status) if status.tracer == self.own_tid && self.processes.contains_key(&pid) => {
-                    self.insert(tid, pid, State::Starting);
-                    Ok(())
-                }
-                Ok(status) if !matches!(status.state, b'Z' | b'X') => Err(refusal::explain(pid, error)),
-                _ => Ok(()),
-            },
         }
     }
 
@@ -313,6 +254,11 @@ impl Tracer {
             return self.period;
         }
         possible_period((self.random.unit() * self.period as f64) as u64)
+    }
+
+    /// What is traced of what threads make: processes if asked for, threads unless too many come.
+    pub(crate) fn follow(&self, threads: bool) -> sys::Follow {
+        sys::Follow { threads, processes: self.options.follow }
     }
 
     /// Adds a thread, and its process where that is new; true if it is.

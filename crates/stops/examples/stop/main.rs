@@ -24,6 +24,7 @@ fn arguments() -> Option<Arguments> {
         period: 1_000_000,
         follow: false,
         max_stops: None,
+        new_threads: None,
     };
     let mut all =
         Arguments { options, seconds: f64::INFINITY, step: 0, pids: Vec::new(), command: Vec::new() };

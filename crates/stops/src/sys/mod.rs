@@ -8,6 +8,8 @@ use std::io;
 
 /// `PTRACE_EVENT_STOP`: a seized thread stopped without a signal to deliver (include/uapi/linux/ptrace.h).
 pub(crate) const EVENT_STOP: i32 = 128;
+/// What a stop at the begin or end of a system call is told by in place of a signal (`PTRACE_O_TRACESYSGOOD`).
+pub(crate) const AT_CALL: i32 = libc::SIGTRAP | 0x80;
 /// `PTRACE_PEEKSIGINFO`, which reads queued signals and leaves them.
 const PEEKSIGINFO: libc::c_uint = 0x4209;
 const GETSIGMASK: libc::c_uint = 0x420a;
@@ -85,13 +87,41 @@ fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> io::R
     done(unsafe { libc::ptrace(request, tid, address, data) })
 }
 
-/// Begins to trace a thread without stopping it; its new threads are traced too, and its new processes if asked.
-pub(crate) fn seize(tid: i32, follow: bool) -> io::Result<()> {
-    let mut options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
-    if follow {
-        options |= libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+/// What is traced of what a thread makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Follow {
+    /// New threads.
+    pub threads: bool,
+    /// New processes.
+    pub processes: bool,
+}
+
+impl Follow {
+    fn options(self) -> usize {
+        let mut options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
+        if self.threads {
+            options |= libc::PTRACE_O_TRACECLONE;
+        }
+        if self.processes {
+            options |= libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+        }
+        options as usize
     }
-    ptrace(libc::PTRACE_SEIZE, tid, 0, options as usize)
+}
+
+/// Begins to trace a thread without stopping it.
+pub(crate) fn seize(tid: i32, follow: Follow) -> io::Result<()> {
+    ptrace(libc::PTRACE_SEIZE, tid, 0, follow.options())
+}
+
+/// Changes what is traced of what a stopped thread makes.
+pub(crate) fn set_follow(tid: i32, follow: Follow) -> io::Result<()> {
+    ptrace(libc::PTRACE_SETOPTIONS, tid, 0, follow.options())
+}
+
+/// Lets a stopped thread go on to where it begins or ends a system call, with a signal delivered (0: none).
+pub(crate) fn resume_to_call(tid: i32, signal: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_SYSCALL, tid, 0, signal as usize)
 }
 
 /// Lets a stopped thread go on, with a signal delivered (0: none).
@@ -164,6 +194,14 @@ pub(crate) struct SignalInfo {
     /// `si_fd` of a signal that a descriptor made (`struct siginfo`, field `_sigpoll`); other signals have other
     /// numbers there.
     pub fd: i32,
+}
+
+impl SignalInfo {
+    /// The stop that it belongs to, as [`Change::Stopped`] says it.
+    pub(crate) fn stop(&self) -> i32 {
+        let at_call = (self.signal, self.code) == (libc::SIGTRAP, AT_CALL);
+        if at_call { AT_CALL } else { self.signal | self.code & 0xff00 }
+    }
 }
 
 /// Byte offset of `si_fd` on x86-64: three numbers, padding, `si_band`.

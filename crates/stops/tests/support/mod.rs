@@ -25,6 +25,7 @@ pub fn options() -> Options {
         period: PERIOD_NS,
         follow: true,
         max_stops: None,
+        new_threads: None,
     }
 }
 
