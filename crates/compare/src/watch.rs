@@ -55,7 +55,7 @@ fn monitor(design: &Design, variant: usize) -> Monitor {
         Stopping::UntilDecided => Plan::UntilDecided,
     };
     let options = Options {
-        rule: Rule { margin: design.margin, alpha: 0.05 / rows as f64 },
+        rule: Rule { margin: design.margin, alpha: 0.05 / rows as f64, rows: 1 },
         draws: DRAWS,
         seed: design.seed,
         matched: design.layouts == Layouts::Matched,

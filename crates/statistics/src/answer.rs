@@ -163,8 +163,9 @@ impl Answer {
         {
             let per_layout = if a.matched { c.difference_variance } else { Some(c.layout_variance) };
             let run = if a.matched { 2.0 * c.run_variance } else { c.run_variance };
-            let rounds = per_layout
-                .and_then(|v| power::rounds_with_layouts(rule.log_margin(), v, run, a.layouts, a.matched));
+            let goal = rule.goal(a.estimate);
+            let rounds =
+                per_layout.and_then(|v| power::rounds_with_layouts(goal, v, run, a.layouts, a.matched));
             // No number of rounds makes up for layouts that are too few for any verdict.
             let enough = a.layouts >= least_layouts(a.matched);
             needed.rounds = rounds.filter(|&r| enough && r as usize > self.as_built.rounds);
@@ -189,13 +190,14 @@ pub fn compare_all(observations: &[Observation], variants: usize, options: Optio
     };
     let answers: Vec<Option<Answer>> = (1..variants).map(one).collect();
     let p: Vec<f64> = answers.iter().flatten().map(Answer::p_value).collect();
+    let rule = Rule { rows: p.len(), ..options.rule };
     let mut corrected = crate::many::holm(&p).into_iter();
     answers
         .into_iter()
         .map(|a| {
             a.map(|a| {
                 let p = corrected.next().unwrap_or(1.0);
-                a.with_corrected(p, options.rule)
+                a.with_corrected(p, rule)
             })
         })
         .collect()

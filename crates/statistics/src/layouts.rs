@@ -12,12 +12,21 @@
 //!   freedom; p from flipping the signs of D (all patterns up to L = 17).
 //!
 //! Both tests are exact when the variants have the same law, whatever that law is, and the intervals hold exactly the
-//! effects that the same test does not reject (`relabel`). Where layouts are too few for the test to reject anything
-//! (under 4 independent, under 6 matched), the interval is t's. The layout is the unit: more rounds make each u sharper,
-//! only more layouts make τ certain. Intervals from resampling rounds alone would cover 17 to 66 %.
+//! effects that the same test does not reject (`relabel`).
+//!
+//! So few layouts have few relabellings: 8 matched ones cannot go below p = 2/2⁸ however large the effect, and after a
+//! correction for seven rows nothing could be claimed. Where no other relabelling is as far from 0 as the labels that were,
+//! p is therefore the smaller one of that floor and Student's t (matched) or Welch's (independent). Above the floor the
+//! answer is that of the exact test alone; below it, it errs no more often than t, which for two variants of one law, of
+//! whatever shape, is right or conservative (`measurements/2026-11-22-compare-rows.md`). It is wrong where the layouts move
+//! the two variants by different laws, which a claim below the floor has to say.
+//!
+//! Where layouts are too few for the test to reject anything (under 4 independent, under 6 matched), the interval is t's
+//! and nothing is claimed. The layout is the unit: more rounds make each u sharper, only more layouts make τ certain. Intervals from resampling rounds alone would cover 17 to 66 %.
 
 use crate::Observation;
-use crate::distribution::t_quantile;
+use crate::distribution::{t_quantile, t_two_sided};
+use crate::power::ALPHA;
 use crate::relabel::{self, Relabellings};
 use crate::robust::{mean, median, running_median, trimmed_mean, variance};
 use serde::{Deserialize, Serialize};
@@ -25,6 +34,9 @@ use std::collections::BTreeMap;
 
 /// Share cut from each end of a binary's runs before its mean.
 pub const LAYOUT_TRIM: f64 = 0.2;
+/// No p-value is told as smaller: levels without any spread make t infinite.
+const SMALLEST_P: f64 = 1e-12;
+
 /// The effect averaged over layouts, on the log scale: ln(B) − ln(A).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Averaged {
@@ -38,8 +50,11 @@ pub struct Averaged {
     pub low90: f64,
     /// Upper end of the 90 % interval.
     pub high90: f64,
-    /// Randomisation p-value at the level of layouts, two-sided.
+    /// p-value at the level of layouts, two-sided: of the relabellings, or of t where that is smaller and the
+    /// relabellings are at their floor.
     pub p_value: f64,
+    /// That floor: the smallest p-value that relabelling so few layouts can give.
+    pub least_p_value: f64,
     /// Layouts per variant (the smaller number where they differ).
     pub layouts: usize,
     /// True when layout l of A and layout l of B have the same order.
@@ -151,12 +166,19 @@ impl LayoutMeans {
 /// Effect from the levels of independent layouts of A and of B (two each at least).
 pub fn independent_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Averaged {
     let (na, nb) = (a.len() as f64, b.len() as f64);
-    let (va, vb) = (variance(a) / na, variance(b) / nb);
+    // In an order of their own, so that sums are equal to the last bit however the layouts are numbered.
+    let sorted = |levels: &[f64]| {
+        let mut levels = levels.to_vec();
+        levels.sort_unstable_by(f64::total_cmp);
+        levels
+    };
+    let (own_a, own_b) = (sorted(a), sorted(b));
+    let (va, vb) = (variance(&own_a) / na, variance(&own_b) / nb);
     // Welch and Satterthwaite; equal to 2L − 2 where both spread alike.
     let spread = va * va / (na - 1.0) + vb * vb / (nb - 1.0);
     let df = if spread > 0.0 { (va + vb).powi(2) / spread } else { na + nb - 2.0 };
     let labels = relabel::assignments(a, b, draws, seed);
-    let effect = around(mean(b) - mean(a), (va + vb).sqrt(), df, a.len().min(b.len()), labels);
+    let effect = around(mean(&own_b) - mean(&own_a), (va + vb).sqrt(), df, a.len().min(b.len()), labels);
     Averaged { relink_band: relink_band(a, b), ..effect }
 }
 
@@ -164,9 +186,12 @@ pub fn independent_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Aver
 pub fn matched_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Averaged {
     let differences: Vec<f64> = a.iter().zip(b).map(|(x, y)| y - x).collect();
     let n = differences.len();
-    let error = (variance(&differences) / n as f64).sqrt();
     let labels = relabel::signs(&differences, draws, seed);
-    let effect = around(mean(&differences), error, n as f64 - 1.0, n, labels);
+    // By size, which neither another numbering nor an exchange of the variants changes.
+    let mut sorted = differences;
+    sorted.sort_unstable_by(|x, y| x.abs().total_cmp(&y.abs()).then(x.total_cmp(y)));
+    let error = (variance(&sorted) / n as f64).sqrt();
+    let effect = around(mean(&sorted), error, n as f64 - 1.0, n, labels);
     Averaged { matched: true, relink_band: relink_band(a, b), ..effect }
 }
 
@@ -176,13 +201,20 @@ fn around(estimate: f64, error: f64, df: f64, layouts: usize, mut labels: Relabe
         labels.interval(1.0 - level).unwrap_or((estimate - half, estimate + half))
     };
     let ((low, high), (low90, high90)) = (interval(0.95), interval(0.90));
+    let relabelled = labels.p_value();
+    // Layouts too few for any claim (`least_layouts`) get none by t either.
+    let p_value = match labels.is_at_floor() && relabelled < ALPHA {
+        true => relabelled.min(t_two_sided(estimate / error, df).max(SMALLEST_P)),
+        false => relabelled,
+    };
     Averaged {
         estimate,
         low,
         high,
         low90,
         high90,
-        p_value: labels.p_value(),
+        p_value,
+        least_p_value: labels.least_p_value(),
         layouts,
         matched: false,
         standard_error: error,

@@ -35,6 +35,23 @@ fn matched_layouts_give_what_scipy_gives() {
 }
 
 #[test]
+fn an_effect_beyond_every_relabelling_is_judged_by_t() {
+    // Eight layouts, a quarter slower: every relabelling is nearer to nothing, and 2/2^8 is as small as they get.
+    let a: Vec<f64> = (0..8).map(|l| 0.01 * f64::from(l * 5 % 8)).collect();
+    let b: Vec<f64> = a.iter().enumerate().map(|(l, x)| x + 0.2263 + 0.002 * (l % 3) as f64).collect();
+    let effect = matched_effect(&a, &b, 99, 1);
+    assert_eq!(effect.least_p_value, 2.0 / 256.0);
+    assert!(effect.p_value < 1e-9, "{effect:?}");
+    let effect = independent_effect(&a, &b, 99, 1);
+    assert_eq!(effect.least_p_value, 2.0 / 12870.0);
+    assert!(effect.p_value < 1e-7 && effect.p_value > 1e-12, "{effect:?}");
+    // Not at the floor: the exact test alone, as with five layouts, which can show nothing.
+    let near: Vec<f64> = a.iter().enumerate().map(|(l, x)| x + if l == 3 { -0.01 } else { 0.02 }).collect();
+    assert_eq!(matched_effect(&a, &near, 99, 1).p_value, 4.0 / 256.0);
+    assert_eq!(matched_effect(&a[..5], &b[..5], 99, 1).p_value, 2.0 / 32.0);
+}
+
+#[test]
 fn levels_without_any_spread_are_no_difference() {
     let effect = independent_effect(&[0.5; 4], &[0.5; 4], 9, 1);
     assert_eq!((effect.p_value, effect.estimate, effect.standard_error), (1.0, 0.0, 0.0));

@@ -14,36 +14,51 @@ pub const POWER: f64 = 0.8;
 pub const EQUIVALENCE_POWER: f64 = 0.9;
 const MOST: u32 = 100_000;
 
+/// What more measuring is planned for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// To show a difference of this size (ln scale) at this two-sided level, with [`POWER`].
+    Difference {
+        /// Its size.
+        size: f64,
+        /// The level after a correction for the number of comparisons.
+        alpha: f64,
+    },
+    /// To show that any difference lies within ± this (ln scale) where there is none, with [`EQUIVALENCE_POWER`].
+    Equivalence(f64),
+}
+
+impl Goal {
+    /// The room that the error has, and by how many standard errors it must be smaller: with `df` degrees of freedom.
+    fn room(self, df: f64) -> (f64, f64) {
+        match self {
+            Goal::Difference { size, alpha } => (size, t_quantile(1.0 - alpha / 2.0, df) + t_quantile(POWER, df)),
+            // z(0.95), not z(0.9): with no difference either side can fail.
+            Goal::Equivalence(margin) => {
+                (margin, t_quantile(0.95, df) + normal_quantile(1.0 - (1.0 - EQUIVALENCE_POWER) / 2.0))
+            }
+        }
+    }
+}
+
 /// The smallest difference (ln scale) that is noticed with probability `power` at two-sided `alpha`.
 pub fn detectable(standard_error: f64, df: f64, alpha: f64, power: f64) -> f64 {
     (t_quantile(1.0 - alpha / 2.0, df) + t_quantile(power, df)) * standard_error
 }
 
-/// Layouts per variant that notice `effect` (ln scale) with 80 % power.
+/// Layouts per variant that reach the goal.
 ///
 /// `deviation` is the standard deviation of one layout's level (independent) or of one matched difference. `None` when
-/// the effect is 0 or more than 100,000 are needed.
-pub fn layouts_for(effect: f64, deviation: f64, matched: bool) -> Option<u32> {
-    needed(effect, deviation, matched, |df| t_quantile(1.0 - ALPHA / 2.0, df) + t_quantile(POWER, df))
-}
-
-/// Layouts per variant that show equivalence within ±`margin` (ln scale) with 90 % chance where nothing differs.
-///
-/// Two one-sided tests at 5 % each: n = k·σ²·(t(0.95) + z(0.95))²/m², k = 2 independent, 1 matched. z(0.95), not
-/// z(0.9): with no difference either side can fail.
-pub fn layouts_for_equivalence(margin: f64, deviation: f64, matched: bool) -> Option<u32> {
-    let failing = (1.0 - EQUIVALENCE_POWER) / 2.0;
-    needed(margin, deviation, matched, |df| t_quantile(0.95, df) + normal_quantile(1.0 - failing))
-}
-
-fn needed(size: f64, deviation: f64, matched: bool, factor: impl Fn(f64) -> f64) -> Option<u32> {
+/// the size is 0 or more than 100,000 are needed.
+pub fn layouts(goal: Goal, deviation: f64, matched: bool) -> Option<u32> {
     let (samples, least) = (if matched { 1.0 } else { 2.0 }, least_layouts(matched) as u32);
+    let (Goal::Difference { size, .. } | Goal::Equivalence(size)) = goal;
     if size.is_nan() || size <= 0.0 || !deviation.is_finite() {
         return None;
     }
     let enough = |n: u32| {
-        let df = samples * (f64::from(n) - 1.0);
-        factor(df) * deviation * (samples / f64::from(n)).sqrt() <= size
+        let (size, factor) = goal.room(samples * (f64::from(n) - 1.0));
+        factor * deviation * (samples / f64::from(n)).sqrt() <= size
     };
     // Fewer than `least` decide nothing. The condition is
     // monotone in n, so the smallest n lies between a power of two and its half.
@@ -66,27 +81,48 @@ fn needed(size: f64, deviation: f64, matched: bool, factor: impl Fn(f64) -> f64)
     Some(high)
 }
 
-/// Rounds after which a difference of `margin` (ln scale) is told from none, given the standard error after `rounds`.
-///
-/// Two one-sided tests at 5 % with 90 % chance each: the error falls with the root of the rounds.
-pub fn rounds_for(margin: f64, standard_error: f64, rounds: usize) -> Option<u32> {
-    let factor = normal_quantile(0.95) + normal_quantile(0.95);
-    let n = rounds as f64 * (standard_error * factor / margin).powi(2);
-    (n.is_finite() && n < 1e9).then(|| n.ceil().max(6.0) as u32)
+/// Layouts per variant that notice `effect` (ln scale) at 5 % with 80 % power.
+pub fn layouts_for(effect: f64, deviation: f64, matched: bool) -> Option<u32> {
+    layouts(Goal::Difference { size: effect, alpha: ALPHA }, deviation, matched)
 }
 
-/// Rounds at which the present `layouts` settle `margin`, when more layouts are not wanted: solves
-/// k(σ_L² + σ_w²/R)/L = (m/f)². `None` when layouts alone are too noisy for that.
+/// Layouts per variant that show equivalence within ±`margin` (ln scale) with 90 % chance where nothing differs.
+///
+/// Two one-sided tests at 5 % each: n = k·σ²·(t(0.95) + z(0.95))²/m², k = 2 independent, 1 matched.
+pub fn layouts_for_equivalence(margin: f64, deviation: f64, matched: bool) -> Option<u32> {
+    layouts(Goal::Equivalence(margin), deviation, matched)
+}
+
+/// Rounds after which a pair of programs reaches the goal, given the standard error after `rounds`: it falls with the
+/// root of the rounds.
+pub fn rounds(goal: Goal, standard_error: f64, rounds: usize) -> Option<u32> {
+    let (size, factor) = goal.room(1e6);
+    let n = rounds as f64 * (standard_error * factor / size).powi(2);
+    let least = match goal {
+        Goal::Difference { alpha, .. } => least_rounds(ALPHA / alpha),
+        Goal::Equivalence(_) => least_rounds(1.0),
+    };
+    (n.is_finite() && n < 1e9).then(|| (n.ceil() as u32).max(least))
+}
+
+/// Rounds under which the swaps of one pair cannot be rare enough for a claim that is corrected for so many `rows`:
+/// the smallest p-value of R rounds is 2/2^R.
+pub fn least_rounds(rows: f64) -> u32 {
+    (1..64).find(|&r| 2.0 * rows.max(1.0) < ALPHA * 2f64.powi(r)).unwrap_or(64) as u32
+}
+
+/// Rounds at which the present `layouts` reach the goal, when more layouts are not wanted: solves
+/// k(σ_L² + σ_w²/R)/L = (size/f)². `None` when layouts alone are too noisy for that.
 pub fn rounds_with_layouts(
-    margin: f64,
+    goal: Goal,
     layout_variance: f64,
     run_variance: f64,
     layouts: usize,
     matched: bool,
 ) -> Option<u32> {
     let (samples, l) = (if matched { 1.0 } else { 2.0 }, layouts as f64);
-    let factor = t_quantile(0.95, samples * (l - 1.0)) + normal_quantile(0.95);
-    let room = l / samples * (margin / factor).powi(2) - layout_variance;
+    let (size, factor) = goal.room(samples * (l - 1.0));
+    let room = l / samples * (size / factor).powi(2) - layout_variance;
     let n = run_variance / room;
     (room > 0.0 && n < 1e9).then(|| n.ceil().max(1.0) as u32)
 }
@@ -120,10 +156,20 @@ mod tests {
             (t_quantile(0.95, 2.0 * f64::from(n) - 2.0) + 1.6448536) * 0.015 * (2.0 / f64::from(n)).sqrt()
         };
         assert!(half(n) <= 0.01 && half(n - 1) > 0.01, "{n}");
-        let rounds = rounds_with_layouts(0.01, 1e-5, 1e-3, 16, true).unwrap();
+        let rounds = rounds_with_layouts(Goal::Equivalence(0.01), 1e-5, 1e-3, 16, true).unwrap();
         let error = ((1e-5 + 1e-3 / f64::from(rounds)) / 16.0).sqrt();
         assert!(error * (t_quantile(0.95, 15.0) + 1.6448536) <= 0.01 + 1e-12, "{rounds}");
-        assert!(rounds_with_layouts(0.01, 1e-3, 1e-3, 4, false).is_none());
+        assert!(rounds_with_layouts(Goal::Equivalence(0.01), 1e-3, 1e-3, 4, false).is_none());
+    }
+
+    #[test]
+    fn a_claim_among_many_rows_needs_more_rounds_and_layouts_than_one_alone() {
+        assert_eq!([1.0, 7.0, 8.0, 40.0].map(least_rounds), [6, 9, 9, 11]);
+        let among = |rows: f64| Goal::Difference { size: 0.03, alpha: ALPHA / rows };
+        let of = |rows| layouts(among(rows), 0.02, true).unwrap();
+        assert!(of(1.0) < of(8.0) && of(8.0) < of(40.0), "{} {} {}", of(1.0), of(8.0), of(40.0));
+        assert!(rounds(among(40.0), 0.01, 10) > rounds(among(1.0), 0.01, 10));
+        assert_eq!(rounds(among(8.0), 1e-6, 10), Some(9));
     }
 
     #[test]

@@ -20,12 +20,24 @@ pub(crate) struct Relabellings {
     lows: Vec<f64>,
     highs: Vec<f64>,
     extreme: usize,
+    /// How many of them are as far from 0 whatever the levels are: the labels as they were, and exactly reversed.
+    always: usize,
 }
 
 impl Relabellings {
     /// Share of relabellings at least as far from 0 as the labels that were.
     pub(crate) fn p_value(&self) -> f64 {
         self.extreme as f64 / self.lows.len().max(1) as f64
+    }
+
+    /// The smallest p-value that so few relabellings can give.
+    pub(crate) fn least_p_value(&self) -> f64 {
+        self.always as f64 / self.lows.len().max(1) as f64
+    }
+
+    /// Is no other relabelling as far from 0 as the labels that were?
+    pub(crate) fn is_at_floor(&self) -> bool {
+        self.extreme <= self.always
     }
 
     /// Effects not rejected at `alpha`; `None` when there are too few relabellings to reject any.
@@ -40,13 +52,14 @@ impl Relabellings {
     }
 
     fn with_capacity(n: usize) -> Self {
-        Relabellings { lows: Vec::with_capacity(n), highs: Vec::with_capacity(n), extreme: 0 }
+        Relabellings { lows: Vec::with_capacity(n), highs: Vec::with_capacity(n), extreme: 0, always: 0 }
     }
 
     fn add(&mut self, one: f64, other: f64, extreme: bool) {
         self.lows.push(one.min(other));
         self.highs.push(one.max(other));
         self.extreme += usize::from(extreme);
+        self.always += usize::from(one.min(other) == f64::NEG_INFINITY && one.max(other) == f64::INFINITY);
     }
 }
 

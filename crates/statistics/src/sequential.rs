@@ -59,6 +59,44 @@ pub fn nominal_levels(looks: usize, alpha: f64) -> Vec<f64> {
     levels
 }
 
+/// The p-value after looks that nobody planned: how often would chance alone have given one as small at any of them?
+///
+/// `looks` are the shares of the information, ascending, the last being 1 and the one that gave `p_value`. The law is that of
+/// [`nominal_levels`] with equal levels at all looks (Pocock 1977), so that k looks cost less than k times.
+pub fn after_looks(p_value: f64, looks: &[f64]) -> f64 {
+    const CELLS: usize = 400;
+    // Looks that tell all but the same are one; what chance alone would hardly ever give is bounded by their number.
+    let mut times: Vec<f64> = Vec::new();
+    for &time in looks.iter().filter(|t| t.is_finite() && **t > 0.0) {
+        if times.last().is_some_and(|last| time < last * 1.02) {
+            times.pop();
+        }
+        times.push(time);
+    }
+    let most = (p_value * times.len() as f64).min(1.0);
+    if times.len() < 2 || !(1e-9..1.0).contains(&p_value) {
+        return most.max(p_value);
+    }
+    let z = normal_quantile(1.0 - p_value / 2.0);
+    let mut density: Vec<(f64, f64)> = vec![(0.0, 1.0)];
+    let (mut before, mut crossed) = (0.0, 0.0);
+    for time in times {
+        let (edge, step) = (z * time.sqrt(), (time - before).sqrt());
+        before = time;
+        let leaving = |(x, w): &(f64, f64)| w * (normal((x - edge) / step) + normal((-edge - x) / step));
+        crossed += density.iter().map(leaving).sum::<f64>();
+        let width = 2.0 * edge / CELLS as f64;
+        let scale = width / (step * (2.0 * std::f64::consts::PI).sqrt());
+        let at = |cell: usize| {
+            let x = -edge + (cell as f64 + 0.5) * width;
+            let mass: f64 = density.iter().map(|(y, w)| w * (-0.5 * ((x - y) / step).powi(2)).exp()).sum();
+            (x, mass * scale)
+        };
+        density = (0..CELLS).map(at).collect();
+    }
+    crossed.clamp(p_value, most)
+}
+
 /// An asymptotic confidence sequence for the mean of a stream of scores.
 #[derive(Clone, Debug)]
 pub struct ConfidenceSequence {
@@ -275,6 +313,20 @@ mod tests {
         let left = (0..20_000).filter(|_| leaves(&mut random)).count();
         assert!((880..1120).contains(&left), "{left}");
         assert!((nominal_levels(1, 0.05)[0] - 0.05).abs() < 1e-9);
+    }
+
+    #[test]
+    fn unplanned_looks_cost_what_pocock_says() {
+        // His nominal levels for 5 % over 2, 3 and 5 equally spaced looks.
+        for (looks, nominal) in [(2, 0.0294), (3, 0.0221), (5, 0.0158)] {
+            let times: Vec<f64> = (1..=looks).map(|look| f64::from(look) / f64::from(looks)).collect();
+            let p = after_looks(nominal, &times);
+            assert!((p - 0.05).abs() < 0.0005, "{looks}: {p}");
+        }
+        assert_eq!((after_looks(0.03, &[1.0]), after_looks(0.03, &[0.999, 1.0])), (0.03, 0.03));
+        assert_eq!((after_looks(1.0, &[0.5, 1.0]), after_looks(0.0, &[0.5, 1.0])), (1.0, 0.0));
+        let late = after_looks(0.04, &[0.9, 1.0]);
+        assert!(0.04 < late && late < after_looks(0.04, &[0.3, 1.0]), "{late}");
     }
 
     fn normal_tail_of(sum: f64, looks: f64) -> f64 {

@@ -43,11 +43,13 @@ pub struct Rule {
     pub margin: f64,
     /// Chance to claim a difference where there is none.
     pub alpha: f64,
+    /// Comparisons that share this chance. Only planning asks for it: p-values come corrected.
+    pub rows: usize,
 }
 
 impl Default for Rule {
     fn default() -> Self {
-        Rule { margin: 0.01, alpha: 0.05 }
+        Rule { margin: 0.01, alpha: 0.05, rows: 1 }
     }
 }
 
@@ -57,13 +59,22 @@ impl Rule {
         self.margin.ln_1p()
     }
 
+    /// What settles a comparison with this estimate: it is shown to differ where it seems to by more than the margin, else
+    /// to be the same.
+    pub fn goal(&self, estimate: f64) -> power::Goal {
+        match estimate.abs() > self.log_margin() {
+            true => power::Goal::Difference { size: estimate.abs(), alpha: self.alpha / self.rows.max(1) as f64 },
+            false => power::Goal::Equivalence(self.log_margin()),
+        }
+    }
+
     /// Is all of this within the margin?
     pub fn within(&self, low: f64, high: f64) -> bool {
         low > -self.log_margin() && high < self.log_margin()
     }
 }
 
-/// What would settle an undecided comparison at the margin: either of the two.
+/// What would settle an undecided comparison: either of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Needed {
     /// So many layouts per variant in all, with as many rounds as now.
@@ -96,7 +107,7 @@ pub fn judge(as_built: &AsBuilt, averaged: Option<&Averaged>, rule: Rule) -> Jud
 }
 
 /// Layouts of each variant without which nothing is decided: fewer have no randomisation p-value
-/// under 5 %, be it by the 2^L signs of matched or by the C(2L, L) assignments of independent ones.
+/// under 5 % for a single comparison, be it by the 2^L signs of matched or by the C(2L, L) assignments of independent ones.
 pub const fn least_layouts(matched: bool) -> usize {
     if matched { 6 } else { 4 }
 }
@@ -115,7 +126,7 @@ fn without_layouts(as_built: &AsBuilt, rule: Rule) -> Judgement {
     };
     let needed = (verdict == Verdict::Undecided).then(|| {
         let rounds =
-            as_built.standard_error.and_then(|e| power::rounds_for(rule.log_margin(), e, as_built.rounds));
+            as_built.standard_error.and_then(|e| power::rounds(rule.goal(as_built.estimate), e, as_built.rounds));
         Needed { layouts: None, rounds: rounds.filter(|&r| r as usize > as_built.rounds) }
     });
     Judgement { verdict, negligible: shown && same, as_built_off: None, needed }
@@ -152,6 +163,6 @@ fn with_layouts(as_built: &AsBuilt, averaged: &Averaged, rule: Rule) -> Judgemen
 fn needed(averaged: &Averaged, rule: Rule) -> Needed {
     let samples = if averaged.matched { 1.0 } else { 2.0 };
     let deviation = averaged.standard_error * (averaged.layouts as f64 / samples).sqrt();
-    let layouts = power::layouts_for_equivalence(rule.log_margin(), deviation, averaged.matched);
+    let layouts = power::layouts(rule.goal(averaged.estimate), deviation, averaged.matched);
     Needed { layouts: layouts.filter(|&l| l as usize > averaged.layouts), rounds: None }
 }

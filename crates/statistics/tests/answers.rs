@@ -27,6 +27,7 @@ fn averaged(estimate: f64, error: f64) -> Averaged {
         low90: estimate - 1.75 * error,
         high90: estimate + 1.75 * error,
         p_value: if (estimate / error).abs() > 2.13 { 0.02 } else { 0.5 },
+        least_p_value: 2.0 / 65536.0,
         layouts: 16,
         matched: true,
         standard_error: error,

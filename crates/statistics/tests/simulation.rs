@@ -6,6 +6,8 @@
 mod cases;
 #[path = "../examples/simulate/noise.rs"]
 mod noise;
+#[path = "../examples/simulate/rows.rs"]
+mod rows;
 #[path = "../examples/simulate/session.rs"]
 mod session;
 
@@ -57,4 +59,26 @@ fn real_differences_are_seen() {
         ],
         100,
     );
+}
+
+#[test]
+fn among_many_rows_nothing_is_claimed_wrongly_and_a_quarter_is_found() {
+    let names = [
+        "8 rows, A/A, vm, 8 matched layouts",
+        "40 rows, A/A, quiet, 8 matched layouts",
+        "20 rows, A/A, vm, 8 independent layouts",
+        "8 rows, 25 % in one, vm, 8 matched layouts",
+        "40 rows, 25 % in one, vm, 8 matched layouts",
+        "40 rows, 25 % in one, vm, 8 independent layouts",
+    ];
+    let mut checked = 0;
+    for family in rows::all().iter().filter(|family| names.contains(&family.name().as_str())) {
+        let mut sum = rows::Outcome::default();
+        (0..40).for_each(|index| sum.add(&family.run(11, index)));
+        for row in family.told(&sum) {
+            assert!(!row.misses(), "{row}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 9);
 }

@@ -107,7 +107,7 @@ pub(super) struct Row {
 }
 
 pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) -> Result<Vec<Row>, Error> {
-    let rule = Rule { margin, alpha: 0.05 };
+    let rule = Rule { margin, alpha: 0.05, rows: 1 };
     let settings = statistics::Options {
         rule,
         draws: options.draws,

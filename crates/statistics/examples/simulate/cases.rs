@@ -255,10 +255,10 @@ impl Case {
 
 /// One line of the table.
 pub struct Row {
-    name: String,
-    hits: u64,
-    trials: u64,
-    target: Option<(f64, f64)>,
+    pub name: String,
+    pub hits: u64,
+    pub trials: u64,
+    pub target: Option<(f64, f64)>,
 }
 
 impl Row {

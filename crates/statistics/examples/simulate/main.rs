@@ -2,10 +2,11 @@
 //!
 //! `cargo run --release -p statistics --example simulate [-- --quick] [--comparisons N] [--seed N] [--only TEXT]`
 //! prints a Markdown table; the exit code is 1 when a target is missed. N (4,000) comparisons for error rates, a quarter of
-//! it for power and stopping, which are far from their targets.
+//! it for power and stopping, which are far from their targets. `--rows` simulates many rows together in their place.
 
 mod cases;
 mod noise;
+mod rows;
 mod session;
 
 use cases::{Case, Outcome};
@@ -15,10 +16,11 @@ struct Arguments {
     comparisons: usize,
     seed: u64,
     only: String,
+    rows: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments { comparisons: 4000, seed: 1, only: String::new() };
+    let mut arguments = Arguments { comparisons: 4000, seed: 1, only: String::new(), rows: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number =
@@ -27,6 +29,7 @@ fn arguments() -> Result<Arguments, String> {
             "--quick" => arguments.comparisons = 60,
             "--comparisons" => arguments.comparisons = number()? as usize,
             "--seed" => arguments.seed = number()?,
+            "--rows" => arguments.rows = true,
             "--only" => arguments.only = words.next().ok_or("--only needs a text")?,
             _ => return Err(format!("unknown argument {word}")),
         }
@@ -37,40 +40,53 @@ fn arguments() -> Result<Arguments, String> {
 fn main() -> Result<(), String> {
     let arguments = arguments()?;
     let cases: Vec<Case> = cases::all().into_iter().filter(|c| c.name().contains(&arguments.only)).collect();
+    let families: Vec<rows::Family> =
+        rows::all().into_iter().filter(|f| f.name().contains(&arguments.only)).collect();
     let started = std::time::Instant::now();
     println!("{} comparisons per error rate, seed {}\n", arguments.comparisons, arguments.seed);
     println!("| simulation | measured | 95 % interval | target | |\n|---|---|---|---|---|");
     let mut missed = 0;
-    for case in &cases {
-        let outcome = simulate(case, &arguments);
-        for row in case.rows(&outcome) {
-            missed += usize::from(row.misses());
-            println!("{row}");
-        }
+    let mut tell = |row: &cases::Row| {
+        missed += usize::from(row.misses());
+        println!("{row}");
+    };
+    for case in cases.iter().filter(|_| !arguments.rows) {
+        let sum = Outcome::add;
+        let outcome = simulate(case.comparisons(arguments.comparisons), &sum, &|at| case.run(arguments.seed, at));
+        case.rows(&outcome).iter().for_each(&mut tell);
+    }
+    for family in families.iter().filter(|_| arguments.rows) {
+        let sum = rows::Outcome::add;
+        let outcome = simulate(arguments.comparisons, &sum, &|at| family.run(arguments.seed, at));
+        family.told(&outcome).iter().for_each(&mut tell);
     }
     println!("\n{missed} targets missed; {:.0} s", started.elapsed().as_secs_f64());
     if missed > 0 { Err(format!("{missed} targets missed")) } else { Ok(()) }
 }
 
-/// All comparisons of a case on two threads. Every comparison has its own seed, so the threads change nothing.
-fn simulate(case: &Case, arguments: &Arguments) -> Outcome {
+/// So many comparisons on two threads. Every comparison has its own seed, so the threads change nothing.
+fn simulate<T: Default + Send>(
+    comparisons: usize,
+    add: &(dyn Fn(&mut T, &T) + Sync),
+    run: &(dyn Fn(u64) -> T + Sync),
+) -> T {
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut sum = Outcome::default();
+        let mut sum = T::default();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= case.comparisons(arguments.comparisons) {
+            if index >= comparisons {
                 return sum;
             }
-            sum.add(&case.run(arguments.seed, index as u64));
+            add(&mut sum, &run(index as u64));
         }
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
-        let mut sum = Outcome::default();
+        let mut sum = T::default();
         for worker in workers {
             match worker.join() {
-                Ok(part) => sum.add(&part),
+                Ok(part) => add(&mut sum, &part),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
