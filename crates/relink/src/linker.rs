@@ -31,13 +31,12 @@ impl Linker {
             let looked = path.display().to_string();
             return Linker::at(path).ok_or(Error::NoLinker { looked });
         }
-        let directories: Vec<PathBuf> =
-            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+        let around = programs::Surroundings::running();
         let names =
             (11..=NEWEST).rev().map(|release| format!("ld.lld-{release}")).chain(["ld.lld".to_owned()]);
         for name in names {
-            let candidates =
-                directories.iter().map(|directory| directory.join(&name)).filter(|path| path.is_file());
+            let directories = around.directories().iter();
+            let candidates = directories.map(|directory| directory.join(&name)).filter(|path| path.is_file());
             if let Some(linker) = candidates.filter_map(Linker::at).next() {
                 return Ok(linker);
             }
@@ -49,7 +48,7 @@ impl Linker {
     fn at(path: PathBuf) -> Option<Linker> {
         // lld takes its role from its name, so symbolic links must stay as they are.
         let path = std::path::absolute(path).ok()?;
-        let output = Command::new(&path).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let output = programs::Surroundings::running().ask(&path).arg("--version").output().ok()?;
         let said = String::from_utf8_lossy(&output.stdout);
         let version = said.lines().next().filter(|line| output.status.success() && line.contains("LLD"))?;
         Some(Linker { version: version.trim().to_owned(), path })

@@ -19,6 +19,8 @@ const SHT_NOBITS: u32 = 8;
 const PF_X: u32 = 1;
 const DT_SONAME: u64 = 14;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
+const DT_DEPAUDIT: u64 = 0x6fff_fefb;
+const DT_AUDIT: u64 = 0x6fff_fefc;
 const DF_1_PIE: u64 = 0x0800_0000;
 pub(crate) const HEADER_BYTES: u64 = 64;
 pub(crate) const PROGRAM_BYTES: u64 = 56;
@@ -104,6 +106,8 @@ pub(crate) struct Headers {
     pub(crate) file_bytes: u64,
     /// Path of the dynamic linker, when the file asks for one.
     pub(crate) interpreter: Option<String>,
+    /// The file names libraries whose code runs while it is loaded (DT_AUDIT, DT_DEPAUDIT).
+    pub(crate) audited: bool,
 }
 
 impl Headers {
@@ -156,6 +160,22 @@ fn length(path: &Path, file: &File) -> Result<u64, Error> {
         return Err(Error::NotAProgram { path: path.to_owned(), what });
     }
     Ok(about.len())
+}
+
+/// What the dynamic section says.
+#[derive(Clone, Copy, Default)]
+struct Dynamic {
+    there: bool,
+    named: bool,
+    pie: bool,
+    audited: bool,
+}
+
+impl Dynamic {
+    /// A program, or a library? Both have type 3; libc.so.6 even names an interpreter.
+    fn kind(self, interpreted: bool) -> Kind {
+        if self.pie || interpreted && !(self.there && self.named) { Kind::Pie } else { Kind::Library }
+    }
 }
 
 struct Reader<'a> {
@@ -227,9 +247,10 @@ impl Reader<'_> {
         let section_table = u64_at(&header, 40);
         let sections = self.sections(section_table, u16_at(&header, 58), u16_at(&header, 60))?;
         let interpreter = self.interpreter(&programs);
+        let dynamic = self.dynamic(&programs);
         let kind = match kind {
             2 => Kind::Fixed,
-            _ => self.position_independent(&programs, interpreter.is_some())?,
+            _ => dynamic.kind(interpreter.is_some()),
         };
         let headers = Headers {
             arch,
@@ -240,6 +261,7 @@ impl Reader<'_> {
             section_table,
             file_bytes: self.file_bytes,
             interpreter,
+            audited: dynamic.audited,
         };
         self.check(&headers)?;
         Ok(headers)
@@ -328,24 +350,24 @@ impl Reader<'_> {
         Some(String::from_utf8_lossy(path).into_owned())
     }
 
-    /// A program, or a library? Both have type 3; libc.so.6 even names an interpreter.
-    fn position_independent(&self, programs: &[Program], interpreted: bool) -> Result<Kind, Error> {
+    fn dynamic(&self, programs: &[Program]) -> Dynamic {
         let Some(dynamic) = programs.iter().find(|program| program.kind == PT_DYNAMIC) else {
-            return Ok(if interpreted { Kind::Pie } else { Kind::Library });
+            return Dynamic::default();
         };
         // In separate debug files the dynamic section is empty.
         let size = dynamic.file_bytes.min(MAX_DYNAMIC);
         let bytes = self.bytes(dynamic.offset, size, "the dynamic section").unwrap_or_default();
-        let (mut named, mut pie) = (false, false);
+        let mut found = Dynamic { there: true, ..Dynamic::default() };
         for entry in bytes.chunks_exact(16) {
             match (u64_at(entry, 0), u64_at(entry, 8)) {
                 (0, _) => break,
-                (DT_SONAME, _) => named = true,
-                (DT_FLAGS_1, flags) => pie = flags & DF_1_PIE != 0,
+                (DT_SONAME, _) => found.named = true,
+                (DT_FLAGS_1, flags) => found.pie = flags & DF_1_PIE != 0,
+                (DT_AUDIT | DT_DEPAUDIT, _) => found.audited = true,
                 _ => {}
             }
         }
-        Ok(if pie || interpreted && !named { Kind::Pie } else { Kind::Library })
+        found
     }
 
     fn check(&self, headers: &Headers) -> Result<(), Error> {

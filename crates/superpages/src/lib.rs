@@ -29,7 +29,7 @@ pub use check::{Assessment, Reason, SUPERPAGE, Segment, Share, Size, SizeShare, 
 pub use copying::{Memory, Request, copying_library, copying_works};
 pub use elf::{Arch, Kind};
 pub use error::Error;
-pub use libraries::{elf_program, files_of, find_program};
+pub use libraries::{Loading, elf_program, files_of, find_program};
 pub use links::{Advice, link_flags};
 pub use probe::{Backed, Backing, Probe, Tried, host_backing, probe};
 pub use process::{User, text_files, users};

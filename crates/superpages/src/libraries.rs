@@ -2,6 +2,7 @@
 //!
 //! The program's own dynamic linker is asked (`--list`, as `ldd` does), so search paths, RUNPATH and the linker's
 //! cache count as they will when it runs. Libraries that a program opens later by itself are not known before.
+//! Of a program that is only looked at, nothing is run but the system's dynamic linker ([`Loading::Looked`]).
 
 use std::env;
 use std::io::Read;
@@ -13,6 +14,18 @@ use crate::elf::Headers;
 
 /// Scripts that run scripts; the kernel allows four.
 const MAX_SCRIPTS: usize = 5;
+
+/// Where a system's dynamic linkers lie.
+const SYSTEM: [&str; 6] = ["/lib", "/lib32", "/lib64", "/usr", "/nix/store", "/gnu/store"];
+
+/// Whether the program is to run, so that its own dynamic linker may, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loading {
+    /// It will run.
+    Runs,
+    /// It is looked at: nothing that it names may run.
+    Looked,
+}
 
 /// Finds a program as a shell would: a name with `/` is a path, any other is looked for in `PATH`.
 ///
@@ -61,17 +74,36 @@ pub fn elf_program(path: &Path) -> Result<PathBuf, Error> {
     })
 }
 
+/// Why the dynamic linker of a program that is only looked at is not asked.
+fn asks_too_much(headers: &Headers, linker: &str) -> Option<String> {
+    if headers.audited {
+        return Some("it names libraries that run while it is loaded (DT_AUDIT)".to_owned());
+    }
+    let real = Path::new(linker).canonicalize().ok();
+    let known = real.is_some_and(|real| SYSTEM.iter().any(|system| real.starts_with(system)));
+    let foreign = Some(format!("its dynamic linker {linker:?} is none of the system's"));
+    foreign.filter(|_| !known || !linker.starts_with('/'))
+}
+
 /// The program and everything its dynamic linker loads before it runs; for a static program itself alone.
 /// `library_path` stands for `LD_LIBRARY_PATH` where given.
 ///
 /// # Errors
-/// When the program cannot be read, or its dynamic linker does not answer.
-pub fn files_of(program: &Path, library_path: Option<&Path>) -> Result<Vec<PathBuf>, Error> {
+/// When the program cannot be read, or its dynamic linker does not answer, or may not be asked.
+pub fn files_of(
+    program: &Path,
+    library_path: Option<&Path>,
+    loading: Loading,
+) -> Result<Vec<PathBuf>, Error> {
     let failed = |what: String| Error::Libraries { path: program.to_owned(), what };
     let file = crate::elf::open(program)?;
     let headers = Headers::read(program, &file)?;
     let mut files = vec![program.to_owned()];
     let Some(linker) = headers.interpreter() else { return Ok(files) };
+    if let Some(why) = asks_too_much(&headers, linker).filter(|_| loading == Loading::Looked) {
+        let next = "nothing of it runs for a look; --alone takes the file without its libraries";
+        return Err(failed(format!("{why}; {next}")));
+    }
     // `$ORIGIN` is the folder of the file itself, not of a link to it.
     let absolute = program.canonicalize().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(linker);
@@ -111,8 +143,39 @@ mod tests {
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         let program = elf_program(&script).unwrap();
         assert!(program.ends_with("sh"), "{program:?}");
-        let files = files_of(&program, None).unwrap();
+        let files = files_of(&program, None, Loading::Looked).unwrap();
         assert!(files.iter().any(|file| file.to_string_lossy().contains("libc")), "{files:?}");
+    }
+
+    #[test]
+    fn a_foreign_dynamic_linker_does_not_run_for_a_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let (marker, evil) = (folder.path().join("ran"), folder.path().join("ld.so"));
+        std::fs::write(&evil, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
+        std::fs::set_permissions(&evil, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let sh = elf_program(&find_program("sh").unwrap()).unwrap();
+        let mut bytes = std::fs::read(&sh).unwrap();
+        let old: &[u8] = if cfg!(target_arch = "x86_64") { b"/lib64/ld-" } else { b"/lib/ld-" };
+        let Some(at) = bytes.windows(old.len()).position(|part| part == old) else {
+            return eprintln!("skipped: sh has no dynamic linker");
+        };
+        let end = at + bytes[at..].iter().position(|&byte| byte == 0).unwrap();
+        // A short name for the long one of the folder, which the place in the file has no room for.
+        let short = Path::new("/tmp/planish.ld");
+        let _ = std::fs::remove_file(short);
+        std::os::unix::fs::symlink(&evil, short).unwrap();
+        let mut name = short.to_str().unwrap().as_bytes().to_vec();
+        name.resize(end - at, 0);
+        bytes[at..end].copy_from_slice(&name);
+        let program = folder.path().join("program");
+        std::fs::write(&program, bytes).unwrap();
+        let looked = files_of(&program, None, Loading::Looked);
+        let ran = marker.exists();
+        // What runs the program anyway asks it.
+        let _ = files_of(&program, None, Loading::Runs);
+        std::fs::remove_file(short).unwrap();
+        assert!(looked.unwrap_err().to_string().contains("none of the system's"));
+        assert!(!ran && marker.exists());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use image::debug::DebugInfo;
 use image::{DebugSearch, Image};
 use profile::FunctionProfile;
 use profile::format::Format as ProfileFormat;
+use programs::Surroundings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -63,7 +64,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     {
         return check(binary, baseline, profile, args.format, global);
     }
-    let project = Project::open(&args.config)?;
+    let project = Project::open(&args.config, Asking::of(args.dry_run))?;
     let files = Files::of(&project.config);
     let given = args.profile.as_ref().map(|p| absolute(p)).transpose()?;
     let layout = args.layout.as_ref().map(|p| layout_files(p)).transpose()?;
@@ -130,7 +131,7 @@ pub struct Project {
 
 impl Project {
     /// Opens a configuration; a directory stands for the planish.toml in it.
-    pub fn open(path: &Path) -> anyhow::Result<Project> {
+    pub fn open(path: &Path, asking: Asking) -> anyhow::Result<Project> {
         let path = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
         let mut config = Config::read(&path)?;
         if config.record.branches == Branches::Auto {
@@ -139,14 +140,16 @@ impl Project {
             config.record.branches = if hardware { Branches::Hardware } else { Branches::Emulated };
         }
         let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
-        tools.rust_takes_z = rust_takes_z();
-        if config.optimize.also.contains(&Alternative::Pgo) {
-            tools.no_counters = missing_counters(&tools.cc);
-        }
         let full = absolute(&path)?;
         let (Some(directory), Some(file)) = (full.parent(), full.file_name()) else {
             bail!("{}: not a file", path.display());
         };
+        let probes = Probes::new(asking, directory);
+        probes.tell();
+        tools.rust_takes_z = rust_takes_z(&probes);
+        if config.optimize.also.contains(&Alternative::Pgo) {
+            tools.no_counters = missing_counters(&probes, &tools.cc);
+        }
         config.check_paths(directory, &path)?;
         if let Err(error) = compare::Metric::parse(&config.evaluate.metric) {
             bail!("{}: [evaluate] {error}", path.display());
@@ -168,15 +171,79 @@ fn cpu_records_branches() -> bool {
     })
 }
 
+/// What a project is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// To be looked at: nothing that it names or holds is run.
+    Reading,
+    /// To be built: its own commands run anyway, and its toolchain is the one that counts.
+    Running,
+}
+
+impl Asking {
+    /// By `--dry-run`.
+    pub fn of(dry_run: bool) -> Asking {
+        if dry_run { Asking::Reading } else { Asking::Running }
+    }
+}
+
+/// Asks the compilers of a project.
+struct Probes<'a> {
+    asking: Asking,
+    directory: &'a Path,
+    around: Surroundings,
+}
+
+impl<'a> Probes<'a> {
+    fn new(asking: Asking, directory: &'a Path) -> Probes<'a> {
+        let around = match asking {
+            Asking::Reading => Surroundings::around(directory),
+            Asking::Running => Surroundings::running(),
+        };
+        Probes { asking, directory, around }
+    }
+
+    /// Says what a run may find that was not looked at.
+    fn tell(&self) {
+        if self.asking == Asking::Running {
+            return;
+        }
+        let names = ["rust-toolchain.toml", "rust-toolchain"];
+        let mut files = self.directory.ancestors().flat_map(|at| names.map(|name| at.join(name)));
+        if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {
+            eprintln!(
+                "planish: note: {}: not obeyed here, since it can name a program; a run asks the rustc that it names",
+                file.display()
+            );
+        }
+        let left_out: Vec<String> = self.around.left_out().iter().map(ToString::to_string).collect();
+        if !left_out.is_empty() {
+            eprintln!("planish: note: PATH: nothing is asked in {}", left_out.join(", "));
+        }
+    }
+
+    /// What a compiler answers; none where it is not there, or where only the project's own word stands for it.
+    fn output(&self, program: &str, arguments: &[&str]) -> Option<std::process::Output> {
+        let mut command = match self.asking {
+            Asking::Reading => self.around.ask(&self.around.find(program)?),
+            Asking::Running => {
+                let mut command = std::process::Command::new(program);
+                command.current_dir(self.directory).stdin(std::process::Stdio::null());
+                command
+            }
+        };
+        command.args(arguments).output().ok()
+    }
+}
+
 /// Sample profiles are handed to rustc with `-Z`, which nightly builds take, and others with RUSTC_BOOTSTRAP=1.
-fn rust_takes_z() -> bool {
-    std::process::Command::new("rustc").arg("-Zhelp").output().is_ok_and(|said| said.status.success())
+fn rust_takes_z(probes: &Probes<'_>) -> bool {
+    probes.output("rustc", &["-Zhelp"]).is_some_and(|said| said.status.success())
 }
 
 /// The library that clang would link an instrumented program with, where it is not there. Debian packs it apart.
-fn missing_counters(cc: &str) -> Option<PathBuf> {
-    let asked = ["-fprofile-generate", "-###", "-x", "c", "/dev/null", "-o", "-"];
-    let said = std::process::Command::new(cc).args(asked).stdin(std::process::Stdio::null()).output().ok()?;
+fn missing_counters(probes: &Probes<'_>, cc: &str) -> Option<PathBuf> {
+    let said = probes.output(cc, &["-fprofile-generate", "-###", "-x", "c", "/dev/null", "-o", "-"])?;
     let said = String::from_utf8_lossy(&said.stderr);
     let libraries = said.split_whitespace().map(|word| PathBuf::from(word.trim_matches('"')));
     let is_library = |path: &PathBuf| {

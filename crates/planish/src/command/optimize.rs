@@ -1,7 +1,7 @@
 //! `planish optimize`: build, record, aggregate, profile, rebuild, verify, measure, report.
 
 use super::INTERRUPTED;
-use super::build::Project;
+use super::build::{Asking, Project};
 use super::compare::{stop_flag, terminal_style};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::error_style;
@@ -39,7 +39,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
-    let project = Project::open(&args.config)?;
+    let project = Project::open(&args.config, Asking::of(args.dry_run))?;
     let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
     if args.dry_run {
         let mut out = std::io::stdout().lock();

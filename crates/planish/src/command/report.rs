@@ -1,6 +1,6 @@
 //! `planish report`: the result of a finished run, told again.
 
-use super::build::{Project, Verified};
+use super::build::{Asking, Project, Verified};
 use super::compare::terminal_style;
 use crate::cli::{FINE, Global};
 use crate::output;
@@ -62,7 +62,7 @@ enum Told {
 /// Runs the command.
 pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     if let (Some(config), Some(markdown), Some(json)) = (&args.collect, &args.output, &args.json) {
-        let report = collect(&Project::open(config)?)?;
+        let report = collect(&Project::open(config, Asking::Running)?)?;
         output::write_file(markdown, |out| Ok(out.write_all(report.markdown().as_bytes())?))?;
         output::write_file(json, |out| {
             serde_json::to_writer_pretty(&mut *out, &report)?;

@@ -3,8 +3,8 @@
 use crate::cli::{FINE, Format};
 use anyhow::{Context as _, bail, ensure};
 use clones::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, negated, states, turned_off};
+use programs::Surroundings;
 use serde_json::json;
-use std::process::{Command, Stdio};
 
 /// The modes of gcc's `-flive-patching`.
 const MODES: [&str; 2] = ["inline-clone", "inline-only-static"];
@@ -80,8 +80,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn ask(args: &Args, mode: Option<&str>) -> anyhow::Result<String> {
-    let mut command = Command::new(&args.compiler);
-    command.args([&args.level, "-Q", "--help=optimizers"]).stdin(Stdio::null()).env("LC_ALL", "C");
+    let around = Surroundings::here();
+    let Some(compiler) = around.named(&args.compiler) else {
+        bail!("{}: no such program; name a gcc in PATH (absolute entries count), or its path", args.compiler);
+    };
+    let mut command = around.ask(&compiler);
+    command.args([&args.level, "-Q", "--help=optimizers"]);
     if let Some(mode) = mode {
         command.arg(format!("-flive-patching={mode}"));
     }

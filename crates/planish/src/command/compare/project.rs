@@ -13,7 +13,6 @@ use build::{Plan, Step};
 use compare::{Benchmark, Design, Metric, Variant};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A planish.toml and where it lies.
 pub struct Project {
@@ -275,10 +274,10 @@ fn checkout(directory: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     Ok(root.join(prefix))
 }
 
-/// What git prints.
+/// What git prints; it runs no hook or program that the repository names. Only a work tree may fetch what it lacks.
 pub fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
-    let ran =
-        Command::new("git").arg("-C").arg(directory).args(arguments).output().context("cannot start git")?;
+    let fetches = arguments.first() == Some(&"worktree");
+    let ran = programs::git(directory, fetches).args(arguments).output().context("cannot start git")?;
     if !ran.status.success() {
         let said = String::from_utf8_lossy(&ran.stderr);
         bail!("git {} in {}: {}", arguments.join(" "), directory.display(), said.trim());

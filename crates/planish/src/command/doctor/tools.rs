@@ -1,14 +1,16 @@
 //! Which compilers, linkers and helpers are installed, in which version, and what does each really accept?
 //!
 //! A flag counts as supported when the compiler compiles an empty function with it without a word. Linkers are asked
-//! for their help text, since linking needs more than a linker.
+//! for their help text, since linking needs more than a linker. All are asked from a neutral directory: what the one
+//! they are asked about names or holds is not run.
 
 use std::env;
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
+
+use programs::{Surroundings, is_program};
 
 use super::Finding;
 
@@ -44,39 +46,43 @@ const LINKER_FEATURES: &[(&str, &str)] = &[
 
 /// Looks at everything, side by side: most of the time is spent starting programs.
 pub fn examine() -> Tools {
-    let mut jobs: Vec<fn() -> Finding> = vec![clang, gcc, rust, linkers, profile_tools, perf];
+    let jobs: [fn(&Surroundings) -> Finding; 6] = [clang, gcc, rust, linkers, profile_tools, perf];
     let plugin = emulation_plugin();
+    let around = &Surroundings::here();
     let (mut findings, emulator) = thread::scope(|scope| {
-        let running: Vec<_> = jobs.drain(..).map(|job| scope.spawn(job)).collect();
-        let emulator = emulator();
+        let running = jobs.map(|job| scope.spawn(move || job(around)));
+        let emulator = emulator(around);
         let findings: Vec<Finding> = running.into_iter().filter_map(|job| job.join().ok()).collect();
         (findings, emulator)
     });
     let can_emulate = emulator.is_some() && plugin.is_some();
-    findings.push(emulation(emulator, plugin));
+    findings.push(emulation(around, emulator, plugin));
+    findings.extend(left_out(around));
     Tools { findings, can_emulate }
 }
 
-/// The first program of this name in PATH.
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| is_program(candidate))
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+/// The entries of PATH in which nothing was looked for.
+fn left_out(around: &Surroundings) -> Option<Finding> {
+    let entries: Vec<String> = around.left_out().iter().map(ToString::to_string).collect();
+    if entries.is_empty() {
+        return None;
+    }
+    Some(Finding::limited(
+        "PATH",
+        format!("nothing was looked for in {}", entries.join(", ")),
+        "look from another directory, with absolute entries; what a directory holds is not run to look at it",
+    ))
 }
 
 /// `NAME-23` down to `NAME-MIN`, then plain `NAME`: the newest first, as distributions name them.
-fn newest(name: &str, versions: std::ops::RangeInclusive<u32>) -> Option<PathBuf> {
-    versions.rev().find_map(|version| on_path(&format!("{name}-{version}"))).or_else(|| on_path(name))
+fn newest(around: &Surroundings, name: &str, versions: std::ops::RangeInclusive<u32>) -> Option<PathBuf> {
+    let numbered = versions.rev().find_map(|version| around.find(&format!("{name}-{version}")));
+    numbered.or_else(|| around.find(name))
 }
 
 /// Standard output and standard error of a run without input; `None` when the program does not start.
-fn output_of(program: &Path, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+fn output_of(around: &Surroundings, program: &Path, arguments: &[&str]) -> Option<String> {
+    let output = around.ask(program).args(arguments).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
 }
 
@@ -87,9 +93,9 @@ fn version_in(text: &str) -> Option<&str> {
 }
 
 /// `name version`, as the lines of the report show a tool.
-fn describe(program: &Path) -> String {
+fn describe(around: &Surroundings, program: &Path) -> String {
     let name = program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let text = output_of(program, &["--version"]).unwrap_or_default();
+    let text = output_of(around, program, &["--version"]).unwrap_or_default();
     match version_in(&text) {
         Some(version) => format!("{name} {version}"),
         None => format!("{name} (no version found)"),
@@ -97,8 +103,9 @@ fn describe(program: &Path) -> String {
 }
 
 /// Whether the compiler takes these flags without an error or a warning.
-fn compiles(compiler: &Path, flags: &[&str]) -> bool {
-    let child = Command::new(compiler)
+fn compiles(around: &Surroundings, compiler: &Path, flags: &[&str]) -> bool {
+    let child = around
+        .ask(compiler)
         .args(flags)
         // To standard output and not to /dev/null: a compiler that fails removes its output file, and root's does.
         .args(["-Werror", "-x", "c", "-S", "-o", "-", "-"])
@@ -115,10 +122,16 @@ fn compiles(compiler: &Path, flags: &[&str]) -> bool {
 }
 
 /// The names of the supported features, then those that are not.
-fn sort_features(compiler: &Path, features: &[Feature]) -> (Vec<&'static str>, Vec<&'static str>) {
+fn sort_features(
+    around: &Surroundings,
+    compiler: &Path,
+    features: &[Feature],
+) -> (Vec<&'static str>, Vec<&'static str>) {
     let answers: Vec<bool> = thread::scope(|scope| {
-        let jobs: Vec<_> =
-            features.iter().map(|(_, flags)| scope.spawn(move || compiles(compiler, flags))).collect();
+        let jobs: Vec<_> = features
+            .iter()
+            .map(|(_, flags)| scope.spawn(move || compiles(around, compiler, flags)))
+            .collect();
         jobs.into_iter().map(|job| job.join().unwrap_or(false)).collect()
     });
     let pick = |wanted: bool| {
@@ -128,15 +141,15 @@ fn sort_features(compiler: &Path, features: &[Feature]) -> (Vec<&'static str>, V
     (pick(true), pick(false))
 }
 
-fn clang() -> Finding {
+fn clang(around: &Surroundings) -> Finding {
     let subject = "clang";
-    let Some(clang) = newest("clang", 17..=23) else {
+    let Some(clang) = newest(around, "clang", 17..=23) else {
         let found =
-            if on_path("gcc").is_some() { "not installed; gcc alone is there" } else { "not installed" };
+            if around.find("gcc").is_some() { "not installed; gcc alone is there" } else { "not installed" };
         return Finding::missing(subject, found, "apt-get install clang-22 lld-22 llvm-22 (or make setup)");
     };
-    let name = describe(&clang);
-    let (has, lacks) = sort_features(&clang, CLANG_FEATURES);
+    let name = describe(around, &clang);
+    let (has, lacks) = sort_features(around, &clang, CLANG_FEATURES);
     if !has.contains(&"sample profiles") {
         let next = "a clang of version 17 or newer (apt-get install clang-22), and the C headers (libc6-dev)";
         return Finding::missing(subject, format!("{name} does not compile with the profiling flags"), next);
@@ -148,9 +161,11 @@ fn clang() -> Finding {
     Finding::limited(subject, format!("{found}; not: {}", lacks.join(", ")), "clang 20 or newer has them all")
 }
 
-fn gcc() -> Finding {
+fn gcc(around: &Surroundings) -> Finding {
     let subject = "gcc";
-    let Some(gcc) = newest("gcc", 12..=17).filter(|_| on_path("gcc").is_none()).or_else(|| on_path("gcc"))
+    let Some(gcc) = newest(around, "gcc", 12..=17)
+        .filter(|_| around.find("gcc").is_none())
+        .or_else(|| around.find("gcc"))
     else {
         return Finding::limited(
             subject,
@@ -158,10 +173,11 @@ fn gcc() -> Finding {
             "apt-get install gcc, only for programs built with gcc",
         );
     };
-    let name = describe(&gcc);
+    let name = describe(around, &gcc);
     // GCC lists the option only when it was configured with it; reading needs a profile, which is not at hand.
-    let auto = output_of(&gcc, &["-Q", "--help=common"]).is_some_and(|text| text.contains("-fauto-profile"));
-    let (has, _) = sort_features(&gcc, GCC_FEATURES);
+    let auto =
+        output_of(around, &gcc, &["-Q", "--help=common"]).is_some_and(|text| text.contains("-fauto-profile"));
+    let (has, _) = sort_features(around, &gcc, GCC_FEATURES);
     let mut features = has;
     if auto {
         features.insert(0, "sample profiles (-fauto-profile)");
@@ -170,22 +186,22 @@ fn gcc() -> Finding {
     Finding::limited(subject, format!("{name} without -fauto-profile"), "a gcc configured with auto-profile")
 }
 
-fn rust() -> Finding {
+fn rust(around: &Surroundings) -> Finding {
     let subject = "rustc";
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin/rustc"));
-    let Some(rustc) = on_path("rustc").or_else(|| home().filter(|path| is_program(path))) else {
+    let Some(rustc) = around.find("rustc").or_else(|| home().filter(|path| is_program(path))) else {
         return Finding::limited(
             subject,
             "not installed",
             "only for programs written in Rust: rustup, or make setup",
         );
     };
-    let name = describe(&rustc);
-    let text = output_of(&rustc, &["-vV"]).unwrap_or_default();
+    let name = describe(around, &rustc);
+    let text = output_of(around, &rustc, &["-vV"]).unwrap_or_default();
     let llvm = text.lines().find_map(|line| line.strip_prefix("LLVM version: ")).unwrap_or("unknown");
     let found = format!("{name} with LLVM {llvm}");
     // Whoever knows the switch may use it with a stable compiler.
-    if output_of(&rustc, &["-Zhelp"]).is_some_and(|help| help.contains("profile-sample-use")) {
+    if output_of(around, &rustc, &["-Zhelp"]).is_some_and(|help| help.contains("profile-sample-use")) {
         return Finding::good(subject, format!("{found}: -Zprofile-sample-use"));
     }
     Finding::limited(
@@ -196,19 +212,19 @@ fn rust() -> Finding {
     )
 }
 
-fn linkers() -> Finding {
+fn linkers(around: &Surroundings) -> Finding {
     let subject = "linkers";
     let mut described = Vec::new();
     let mut orders = false;
-    let lld = newest("ld.lld", 17..=23);
-    let others = ["mold", "ld.gold", "ld.bfd"].into_iter().filter_map(on_path);
+    let lld = newest(around, "ld.lld", 17..=23);
+    let others = ["mold", "ld.gold", "ld.bfd"].into_iter().filter_map(|name| around.find(name));
     for linker in lld.iter().cloned().chain(others) {
-        let help = output_of(&linker, &["--help"]).unwrap_or_default();
+        let help = output_of(around, &linker, &["--help"]).unwrap_or_default();
         let known = LINKER_FEATURES.iter().filter(|(option, _)| help.contains(option)).map(|(_, name)| *name);
         let known: Vec<&str> = known.collect();
         orders |= !known.is_empty();
         let features = if known.is_empty() { "no order files".to_owned() } else { known.join(", ") };
-        described.push(format!("{} ({features})", describe(&linker)));
+        described.push(format!("{} ({features})", describe(around, &linker)));
     }
     let found = if described.is_empty() { "none found".to_owned() } else { described.join("; ") };
     if lld.is_some() && orders {
@@ -217,13 +233,13 @@ fn linkers() -> Finding {
     Finding::limited(subject, found, "apt-get install lld-22: orders functions after a profile")
 }
 
-fn profile_tools() -> Finding {
+fn profile_tools(around: &Surroundings) -> Finding {
     let subject = "LLVM profile tools";
     let tools: Vec<PathBuf> = ["llvm-profdata", "llvm-profgen", "llvm-readelf"]
         .iter()
-        .filter_map(|name| newest(name, 17..=23))
+        .filter_map(|name| newest(around, name, 17..=23))
         .collect();
-    let found = tools.iter().map(|tool| describe(tool)).collect::<Vec<_>>().join(", ");
+    let found = tools.iter().map(|tool| describe(around, tool)).collect::<Vec<_>>().join(", ");
     if tools.len() == 3 {
         return Finding::good(subject, found);
     }
@@ -235,10 +251,10 @@ fn profile_tools() -> Finding {
     )
 }
 
-fn perf() -> Finding {
+fn perf(around: &Surroundings) -> Finding {
     let subject = "perf";
-    match on_path("perf") {
-        Some(perf) => Finding::good(subject, describe(&perf)),
+    match around.find("perf") {
+        Some(perf) => Finding::good(subject, describe(around, &perf)),
         None => Finding::limited(
             subject,
             "not installed",
@@ -248,9 +264,9 @@ fn perf() -> Finding {
 }
 
 /// A qemu-user that takes plugins, for this machine's instruction set.
-fn emulator() -> Option<PathBuf> {
-    let qemu = on_path(&format!("qemu-{}", env::consts::ARCH))?;
-    output_of(&qemu, &["--help"])?.contains("-plugin").then_some(qemu)
+fn emulator(around: &Surroundings) -> Option<PathBuf> {
+    let qemu = around.find(&format!("qemu-{}", env::consts::ARCH))?;
+    output_of(around, &qemu, &["--help"])?.contains("-plugin").then_some(qemu)
 }
 
 /// Our plugin, in the places where `planish record` looks for it.
@@ -267,13 +283,15 @@ fn emulation_plugin() -> Option<PathBuf> {
         .find(|place| place.is_file())
 }
 
-fn emulation(emulator: Option<PathBuf>, plugin: Option<PathBuf>) -> Finding {
+fn emulation(around: &Surroundings, emulator: Option<PathBuf>, plugin: Option<PathBuf>) -> Finding {
     let subject = "emulated branch stacks";
     match (emulator, plugin) {
-        (Some(qemu), Some(_)) => Finding::good(subject, format!("{} and the plugin", describe(&qemu))),
+        (Some(qemu), Some(_)) => {
+            Finding::good(subject, format!("{} and the plugin", describe(around, &qemu)))
+        }
         (Some(qemu), None) => Finding::limited(
             subject,
-            format!("{} is there, the plugin libplanish_qemu_branches.so is not", describe(&qemu)),
+            format!("{} is there, the plugin libplanish_qemu_branches.so is not", describe(around, &qemu)),
             "make build puts it beside planish; an installed planish wants it in ../lib/planish",
         ),
         (None, _) => Finding::limited(
@@ -300,11 +318,12 @@ mod tests {
 
     #[test]
     fn a_flag_no_compiler_knows_is_not_supported() {
-        let Some(compiler) = newest("clang", 17..=23).or_else(|| on_path("gcc")) else {
+        let around = &Surroundings::here();
+        let Some(compiler) = newest(around, "clang", 17..=23).or_else(|| around.find("gcc")) else {
             eprintln!("skipped: no C compiler");
             return;
         };
-        assert!(compiles(&compiler, &["-O2"]));
-        assert!(!compiles(&compiler, &["-fno-such-flag-exists"]));
+        assert!(compiles(around, &compiler, &["-O2"]));
+        assert!(!compiles(around, &compiler, &["-fno-such-flag-exists"]));
     }
 }

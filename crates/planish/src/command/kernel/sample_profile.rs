@@ -5,10 +5,10 @@ use crate::cli::Global;
 use anyhow::{Context, bail};
 use kernel::compiler::{Fit, fit};
 use profile::{FunctionProfile, Provenance, SampleProfile};
+use programs::Surroundings;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// Reads a profile whose functions have names.
 pub fn read(path: &Path) -> anyhow::Result<SampleProfile> {
@@ -97,8 +97,13 @@ pub fn compare(
 /// The first line that a compiler answers to `--version`; of a command with a wrapper, the last word is the compiler.
 fn release(cc: &str) -> anyhow::Result<String> {
     let compiler = cc.split_whitespace().last().unwrap_or_default();
-    let mut command = Command::new(compiler);
-    let output = command.arg("--version").stdin(Stdio::null()).output();
+    let around = Surroundings::here();
+    let Some(program) = around.named(compiler) else {
+        bail!(
+            "{compiler}: cannot be asked for its release: no such program in PATH (absolute entries count)"
+        );
+    };
+    let output = around.ask(&program).arg("--version").output();
     let output = output.with_context(|| format!("cannot ask {compiler} for its release"))?;
     if !output.status.success() {
         bail!("{compiler} --version failed ({}); is it a compiler?", output.status);

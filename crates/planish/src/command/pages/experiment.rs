@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use compare::{Benchmark, Design, Metric, Options, Recorded, Variant, analyse};
 use measuring::{How, Output, Told};
 use std::path::{Path, PathBuf};
-use superpages::Writes;
+use superpages::{Loading, Writes};
 
 /// Measure a command three times over: as built, aligned, aligned and warm.
 ///
@@ -61,7 +61,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
         return Ok(NEGATIVE);
     }
-    let files = large(&superpages::files_of(&program, None)?);
+    let files = large(&superpages::files_of(&program, None, Loading::Runs)?);
     if files.is_empty() {
         eprintln!("planish: neither {name} nor its libraries have text for a superpage (2 MiB)");
         return Ok(NEGATIVE);
@@ -196,7 +196,7 @@ impl Copies<'_> {
 
     /// Whether the dynamic linker takes the copies: a program with an old-style RPATH does not.
     fn check_used(&self, program: &Path, kind: &str) -> anyhow::Result<()> {
-        let used = superpages::files_of(program, Some(&self.root.join(kind)))?;
+        let used = superpages::files_of(program, Some(&self.root.join(kind)), Loading::Runs)?;
         for file in self.files.iter().filter(|file| *file != program) {
             if !used.contains(&self.place(kind, file)) {
                 bail!(

@@ -41,7 +41,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some((name, arguments)) = args.command.split_first() else { bail!("there is no command behind --") };
     let path = superpages::find_program(name)?;
     let program = superpages::elf_program(&path)?;
-    let files = superpages::files_of(&program, None)?;
+    let files = superpages::files_of(&program, None, superpages::Loading::Runs)?;
     let variables = match args.copy {
         Some(into) => copied(args, into, &program, &files, global)?,
         None => warmed(args, name, &program, files, global)?.then(Variables::new),

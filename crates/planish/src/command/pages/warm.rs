@@ -5,7 +5,7 @@ use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::print;
 use anyhow::bail;
 use std::path::{Path, PathBuf};
-use superpages::Warmed;
+use superpages::{Loading, Warmed};
 
 /// Read the text of files or of a process into superpages of the page cache.
 ///
@@ -79,7 +79,7 @@ pub fn files_of(what: &str, alone: bool) -> anyhow::Result<Vec<PathBuf>> {
             Ok(files)
         }
         _ if alone || !path.exists() => Ok(vec![path.to_owned()]),
-        _ => Ok(superpages::files_of(path, None)?),
+        _ => Ok(superpages::files_of(path, None, Loading::Looked)?),
     }
 }
 
