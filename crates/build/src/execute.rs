@@ -1,14 +1,16 @@
 //! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or none.
 
+use crate::bounded_log::{self, BoundedLog};
+use crate::child::{self, Said, Source};
 use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
 use crate::step::{Wrapper, quoted};
-use crate::{Error, Plan, Program, Step, sys};
+use crate::{Error, Plan, Program, Step};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,14 +34,13 @@ pub enum Event<'a> {
     Started(&'a Step),
     /// It wrote a line to standard error.
     Said(&'a Step, &'a str),
+    /// It wrote a line to standard output, which goes to the log alone.
+    Printed(&'a Step, &'a str),
     /// It ended well after that time.
     Finished(&'a Step, Duration),
     /// An optional step failed; the rest goes on.
     Failed(&'a Step, &'a Error),
 }
-
-/// Grace given to a step between the user's wish to stop and its end by force.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// What is said of a step that calls no build command and does not make what it promised.
 const PROGRAM_FAULT: &str = "this is a fault of the step's program";
@@ -72,7 +73,10 @@ pub fn run(
         state.steps.remove(&step.name);
         let made_from = state.made_from(step, place.directory)?;
         let began = Instant::now();
-        let mut said = |line: &str| observe(index, total, Event::Said(step, line));
+        let mut said = |source: Source, line: &str| {
+            let event = if source == Source::Error { Event::Said } else { Event::Printed };
+            observe(index, total, event(step, line));
+        };
         let ran = run_step(step, place, stop, &mut said);
         if ran.is_err() {
             remove_staged(step, place);
@@ -121,24 +125,35 @@ fn file_error(path: &Path, action: &'static str, source: std::io::Error) -> Erro
     Error::File { path: path.to_owned(), action, source }
 }
 
-fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut dyn FnMut(&str)) -> Result<(), Error> {
+fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> Result<(), Error> {
     let interrupted = || stop.load(Ordering::Relaxed);
     if interrupted() {
         return Err(Error::Interrupted { step: step.name.clone() });
     }
     prepare(step, place)?;
-    let log = PathBuf::from(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name));
-    let mut log_file = create(&place.directory.join(&log))?;
+    let log = log_of(step);
+    let full = place.directory.join(&log);
+    let mut file = BoundedLog::create(&full).map_err(|source| file_error(&log, "cannot create", source))?;
     // The first line of a log is the command, so that a log alone can be understood.
-    let _ = writeln!(log_file, "$ {}", step.command_line());
-    let status = spawn_and_wait(step, place, &log_file, stop, said)?;
+    let _ = writeln!(file, "$ {}", step.command_line());
+    let status = spawn_and_wait(step, place, &mut file, stop, said);
     if interrupted() {
         return Err(Error::Interrupted { step: step.name.clone() });
     }
+    let status = status?;
     if !status.success() && !status.code().is_some_and(|code| step.also_fine.contains(&code)) {
-        return Err(failure(step, &status, log, &place.directory.join(STATE_DIRECTORY).join("log")));
+        let _ = file.finish();
+        return Err(failure(step, &status, log, place));
     }
-    put_in_place(step, place, &mut log_file, said)
+    put_in_place(step, place, &mut file, said)
+}
+
+/// Who is told what a step says.
+type Hears<'h> = dyn FnMut(Source, &str) + 'h;
+
+/// Where a step's own words go, relative to the directory of planish.toml.
+fn log_of(step: &Step) -> PathBuf {
+    PathBuf::from(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name))
 }
 
 fn create(path: &Path) -> Result<File, Error> {
@@ -185,9 +200,9 @@ fn remove_staged(step: &Step, place: Place) {
 fn spawn_and_wait(
     step: &Step,
     place: Place,
-    log: &File,
+    log: &mut BoundedLog,
     stop: &AtomicBool,
-    said: &mut dyn FnMut(&str),
+    said: &mut Hears,
 ) -> Result<ExitStatus, Error> {
     let start_error = |source| Error::Step {
         step: step.name.clone(),
@@ -215,44 +230,21 @@ fn spawn_and_wait(
         .current_dir(place.directory);
     command.stdin(Stdio::null());
     command.stdout(match &step.stdout {
-        Some(path) => create(&place.directory.join(staged(path)))?,
-        None => log.try_clone().map_err(start_error)?,
+        Some(path) => create(&place.directory.join(staged(path)))?.into(),
+        None => Stdio::piped(),
     });
     if !(step.interactive && place.terminal) {
         command.stderr(Stdio::piped());
     }
-    let mut child = command.spawn().map_err(start_error)?;
-    let Some(stderr) = child.stderr.take() else {
-        return wait(&mut child, stop).map_err(start_error);
-    };
-    // Lines come through a channel, so that a step that is silent for minutes can still be interrupted.
-    let (sender, receiver) = std::sync::mpsc::channel::<String>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                if sender.send(final_names(step, &String::from_utf8_lossy(&line))).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut log = log;
-        let mut asked: Option<Instant> = None;
-        loop {
-            match receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => {
-                    let _ = writeln!(log, "{line}");
-                    said(&line);
-                }
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-            end_if_asked(&mut child, stop, &mut asked);
-            // A grandchild may hold the pipe open although the step itself has been ended.
-            if asked.is_some_and(|since| since.elapsed() > GRACE) {
-                break;
-            }
+    let child = command.spawn().map_err(start_error)?;
+    child::hear(child, stop, &mut |Said { source, line, ended }| {
+        let line = final_names(step, &line);
+        // A disk that takes no log may still take the result.
+        let _ = log.write_all(line.as_bytes());
+        if ended {
+            let _ = log.write_all(b"\n");
         }
-        wait(&mut child, stop)
+        said(source, &line);
     })
     .map_err(start_error)
 }
@@ -266,40 +258,19 @@ fn final_names(step: &Step, line: &str) -> String {
     line
 }
 
-fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> {
-    let mut asked = None;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+/// What failed, with the last lines of the log and of what a recorded program printed.
+fn failure(step: &Step, status: &ExitStatus, log: PathBuf, place: Place) -> Error {
+    /// Lines shown of each.
+    const LAST_LINES: usize = 15;
+    let full = |path: &Path| place.directory.join(path);
+    let mut last = bounded_log::last_lines(&full(&log), 1, LAST_LINES);
+    if let Some(printed) = &step.program_log {
+        let lines = bounded_log::last_lines(&full(printed), 0, LAST_LINES);
+        if !lines.is_empty() {
+            last.push(format!("the program printed last (all of it in {}):", printed.display()));
+            last.extend(lines);
         }
-        end_if_asked(child, stop, &mut asked);
-        std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// Ctrl-C reaches the children through the terminal, but a signal to this process alone must be handed on. A child that
-/// does not end is killed.
-fn end_if_asked(child: &mut Child, stop: &AtomicBool, asked: &mut Option<Instant>) {
-    if !stop.load(Ordering::Relaxed) {
-        return;
-    }
-    match asked {
-        None => {
-            *asked = Some(Instant::now());
-            sys::ask_to_end(child);
-        }
-        Some(since) if since.elapsed() > GRACE / 2 => {
-            let _ = child.kill();
-        }
-        Some(_) => {}
-    }
-}
-
-fn failure(step: &Step, status: &ExitStatus, log: PathBuf, logs: &Path) -> Error {
-    let text = std::fs::read(logs.join(format!("{}.log", step.name))).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let last: Vec<&str> = text.lines().skip(1).collect();
-    let last = &last[last.len().saturating_sub(15)..];
     Error::Step {
         step: step.name.clone(),
         found: status.to_string(),
@@ -309,13 +280,26 @@ fn failure(step: &Step, status: &ExitStatus, log: PathBuf, logs: &Path) -> Error
     }
 }
 
-fn put_in_place(step: &Step, place: Place, log: &mut File, said: &mut dyn FnMut(&str)) -> Result<(), Error> {
+/// Gives what a step printed as its result the names that its outputs will have, where it is text.
+fn with_final_names(step: &Step, path: &Path) -> Result<(), Error> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
+    let named = final_names(step, &text);
+    if named == text {
+        return Ok(());
+    }
+    std::fs::write(path, named).map_err(|source| file_error(path, "cannot write", source))
+}
+
+fn put_in_place(step: &Step, place: Place, log: &mut BoundedLog, said: &mut Hears) -> Result<(), Error> {
     let mut told = |sentence: Option<String>| {
         if let Some(line) = sentence {
             let _ = writeln!(log, "{line}");
-            said(&line);
+            said(Source::Error, &line);
         }
     };
+    if let Some(printed) = &step.stdout {
+        with_final_names(step, &place.directory.join(staged(printed)))?;
+    }
     for (made, kept) in &step.collect {
         let from = place.directory.join(made);
         if !from.is_file() {

@@ -6,6 +6,8 @@
 //! remembers each finished one in a [`state::State`], so that an interrupted or repeated run goes on where it has to.
 //! [`verify`] says whether the compiler could have used the profile at all.
 
+pub mod bounded_log;
+mod child;
 pub mod config;
 pub mod error;
 pub mod execute;
@@ -22,13 +24,15 @@ pub mod step;
 mod sys;
 pub mod target;
 pub mod toolchain;
+pub mod training;
 pub mod variant_plan;
 pub mod variants;
 pub mod verify;
 mod words;
 
+pub use child::wait;
 pub use config::Config;
 pub use error::Error;
 pub use lock::Lock;
-pub use step::{Outlook, Plan, Program, Step};
+pub use step::{Outlook, Plan, Program, Step, quoted};
 pub use words::split_words;

@@ -29,6 +29,8 @@ pub struct Files {
     pub counts: PathBuf,
     /// The profile for the compiler.
     pub profile: PathBuf,
+    /// What the profile rests on.
+    pub profile_summary: PathBuf,
     /// What the check of the rebuild found.
     pub verify: PathBuf,
     /// What the layout is worth.
@@ -60,6 +62,7 @@ impl Files {
             opt: folder.join(format!("{name}.opt")),
             counts: folder.join("run.counts"),
             profile: folder.join(format!("{name}.{suffix}")),
+            profile_summary: folder.join("profile.json"),
             verify: folder.join("verify.json"),
             layout: folder.join("layout.json"),
             objects: folder.join(OBJECTS_LOG),
@@ -157,6 +160,11 @@ pub fn last_profile(config: &Config) -> PathBuf {
     last_round(config).named(&Files::of(config).profile)
 }
 
+/// What the last profile of [`optimize`] rests on.
+pub fn last_summary(config: &Config) -> PathBuf {
+    last_round(config).named(&Files::of(config).profile_summary)
+}
+
 /// What the check of the last rebuild of [`optimize`] found.
 pub fn last_verify(config: &Config) -> PathBuf {
     last_round(config).named(&Files::of(config).verify)
@@ -229,7 +237,7 @@ mod tests {
     }
 
     const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'bin/app'\n[workload]\ntrain = ['{bin} a', '{bin} b']\n\
-                       [evaluate]\ncommand = '{bin} c'\n";
+                       [evaluate]\ncommand = '{bin} c'\n[record]\nbranches = 'hardware'\n";
 
     #[test]
     fn every_step_reads_what_an_earlier_one_made() {
@@ -244,6 +252,30 @@ mod tests {
             }
             made.extend(&step.outputs);
         }
+    }
+
+    #[test]
+    fn without_a_cpu_that_records_branches_the_training_is_timed_before_it_is_recorded() {
+        let auto = TWO.replace("branches = 'hardware'", "seconds = 9\nsymbol_list = true");
+        let plan = plan(&auto);
+        let step = |name: &str| plan.steps.iter().find(|s| s.name == name).unwrap();
+        assert_eq!(
+            step("time-training").command_line(),
+            "planish train time --branches auto --seconds 9 --emulate-below 5 --budget 100 --program-output \
+             .planish/log/time-training.output --command './.planish/app.base a' --command './.planish/app.base b' > \
+             .planish/training.json"
+        );
+        assert_eq!(
+            step("record-2").command_line(),
+            "planish train record --by .planish/training.json -o .planish/train-2.data --budget 100 --program-output \
+             .planish/log/record-2.output -- ./.planish/app.base b"
+        );
+        assert!(step("record-1").inputs.contains(&".planish/training.json".into()));
+        assert!(step("profile").command_line().contains(" --symbol-list "));
+        // A shorter training is timed anew with another program.
+        let twice = super::tests::plan(&(auto + "[optimize]\nsteps = ['autofdo', 'propeller']\n"));
+        let again = twice.steps.iter().find(|s| s.name == "opt-time-training").unwrap();
+        assert!(again.outputs.contains(&".planish/opt-training.json".into()), "{again:?}");
     }
 
     #[test]
@@ -292,7 +324,8 @@ mod tests {
         let line = |n: usize| plan.steps[n].command_line();
         assert_eq!(
             line(1),
-            "planish record -o .planish/train-1.data --branches=auto -- ./.planish/app.base a"
+            "planish record -o .planish/train-1.data --branches=hardware --whole --program-output \
+             .planish/log/record-1.output -- ./.planish/app.base a"
         );
         assert_eq!(
             line(3),
@@ -300,7 +333,8 @@ mod tests {
         );
         assert_eq!(
             line(4),
-            "planish profile .planish/run.counts --binary .planish/app.base --format extbinary -o .planish/app.afdo"
+            "planish profile .planish/run.counts --binary .planish/app.base --format extbinary -o .planish/app.afdo \
+             --summary json > .planish/profile.json"
         );
         let printed = plan.describe(|_| String::new());
         assert!(

@@ -1,7 +1,9 @@
 //! The steps of each stage: observe a program, rebuild it with a profile, relink it in a layout, measure it.
 
-use crate::config::{Branches, Command, Compiler, Config};
-use crate::plan::{Files, Measured, STATE_DIRECTORY, last_profile, last_verify, text};
+mod record;
+
+use crate::config::{Command, Compiler, Config};
+use crate::plan::{Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text};
 use crate::step::quoted;
 use crate::target::{Knowledge, LayoutFiles, Target, build_step};
 use crate::toolchain::Toolchain;
@@ -23,7 +25,7 @@ impl Round {
     }
 
     /// The ending of the program that is recorded.
-    fn recorded(self) -> &'static str {
+    pub(crate) fn recorded(self) -> &'static str {
         match self.number {
             1 => "base",
             2 => "opt",
@@ -37,7 +39,7 @@ impl Round {
     }
 
     /// Begins the names of its steps of observation.
-    fn prefix(self) -> String {
+    pub(crate) fn prefix(self) -> String {
         if self == Round::FIRST { String::new() } else { format!("{}-", self.recorded()) }
     }
 
@@ -52,7 +54,7 @@ impl Round {
         first.with_file_name(format!("{}{name}", self.ordinal()))
     }
 
-    fn file(self, name: &str) -> PathBuf {
+    pub(crate) fn file(self, name: &str) -> PathBuf {
         Path::new(STATE_DIRECTORY).join(format!("{}{name}", self.prefix()))
     }
 
@@ -84,9 +86,7 @@ impl Stages<'_> {
     /// Records the program of a round and counts.
     pub(crate) fn observe(&self, round: Round) -> Vec<Step> {
         let program = self.files.program(round.recorded());
-        let recorded = self.training.iter().enumerate();
-        let mut steps: Vec<Step> =
-            recorded.map(|(n, command)| self.record(round, &program, n, command)).collect();
+        let mut steps = self.record_all(round, &program);
         let mut step = planish(format!("{}aggregate", round.prefix()), &["aggregate"]);
         step.inputs = (0..self.training.len()).map(|n| round.recording(n)).collect();
         step.arguments.extend(step.inputs.iter().map(|p| text(p)));
@@ -102,24 +102,6 @@ impl Stages<'_> {
         steps
     }
 
-    fn record(&self, round: Round, program: &Path, n: usize, command: &[String]) -> Step {
-        let output = round.recording(n);
-        let mut step = planish(format!("{}record-{}", round.prefix(), n + 1), &["record", "-o"]);
-        step.arguments.push(text(&output));
-        let record = &self.config.record;
-        step.arguments.push(format!("--branches={}", record.branches.word()));
-        // Under emulation time means nothing and a period of 1,000 taken branches costs little. Elsewhere record knows a
-        // rate that the machine bears.
-        let period = record.period.or((record.branches == Branches::Emulated).then_some(1000));
-        step.arguments.extend(period.into_iter().flat_map(|n| ["-c".to_owned(), n.to_string()]));
-        step.arguments.push("--".into());
-        step.arguments.extend(bound(command, program));
-        step.inputs =
-            std::iter::once(program.to_owned()).chain(paths(&self.config.workload.inputs)).collect();
-        step.outputs = vec![output];
-        step
-    }
-
     /// Makes the profile of a round and rebuilds with it.
     pub(crate) fn rebuild(&self, round: Round, reuses: bool, relocations: bool) -> Result<Vec<Step>, Error> {
         let (files, ordinal) = (self.files, round.ordinal());
@@ -130,8 +112,14 @@ impl Stages<'_> {
         profile.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
         profile.arguments.extend(["--format", format, "-o"].map(str::to_owned));
         profile.arguments.push(text(&made));
+        if self.config.record.symbol_list {
+            profile.arguments.push("--symbol-list".into());
+        }
+        profile.arguments.extend(["--summary", "json"].map(str::to_owned));
+        let summary = round.named(&files.profile_summary);
         profile.inputs = vec![round.counts(), recorded];
-        profile.outputs = vec![made.clone()];
+        profile.outputs = vec![made.clone(), summary.clone()];
+        profile.stdout = Some(summary);
 
         let name = format!("{ordinal}rebuild");
         let plain = Target::plain(&name, Knowledge::Profile(&made), &rebuilt);
@@ -308,7 +296,9 @@ impl Stages<'_> {
             format!("branches-{}-{}", program.ending, n + 1),
             &["record", "--branches=emulated", "-c", "100003", "--format", "json", "-o"],
         );
-        step.arguments.extend([text(&data), "--".into()]);
+        step.arguments.push(text(&data));
+        self.keep_output(&mut step);
+        step.arguments.push("--".into());
         step.arguments.extend(bound(command, &program.path));
         step.inputs =
             std::iter::once(program.path.clone()).chain(paths(&self.config.evaluate.inputs)).collect();
@@ -322,7 +312,7 @@ impl Stages<'_> {
         let files = self.files;
         let mut step = planish("report", &["report", "--collect", file, "-o"]);
         step.arguments.extend([text(&files.report_markdown), "--json".into(), text(&files.report_json)]);
-        step.inputs = vec![PathBuf::from(file), files.verify.clone()];
+        step.inputs = vec![PathBuf::from(file), files.verify.clone(), last_summary(self.config)];
         if self.config.optimize.profile_rounds() > 1 {
             step.inputs.push(last_verify(self.config));
         }

@@ -51,6 +51,9 @@ pub struct Step {
     pub optional: bool,
     /// Inputs that optional steps make: an argument that is one of them is left out when there is no such file.
     pub not_there: Vec<PathBuf>,
+    /// The file that the step's command is told to put the output of a recorded program into.
+    #[serde(skip)]
+    pub program_log: Option<PathBuf>,
     /// Scripts written before the step runs, that stand in the place of compilers.
     pub wrappers: Vec<Wrapper>,
 }
@@ -83,6 +86,7 @@ impl Step {
             interactive: false,
             optional: false,
             not_there: Vec::new(),
+            program_log: None,
             wrappers: Vec::new(),
         }
     }

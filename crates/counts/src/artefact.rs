@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `build_id` | string | build ID of the image in hex, empty where it has none |
 //! | `path` | string | path of the image as recorded |
-//! | `kind` | string | `sample`, `branch`, `fall-through` or `path` |
+//! | `kind` | string | `sample`, `branch`, `fall-through`, `path`, `first-half-sample` or `first-half-branch` |
 //! | `first` | uint64, optional | sampled address, branch source, or first instruction of the range; null: outside the image |
 //! | `second` | uint64, optional | branch target or last instruction of the range; null: none, or outside the image |
 //! | `count` | decimal(38,0) | times seen |
@@ -14,13 +14,13 @@
 //! | `before` | uint64, optional | path: source of the branch that led to `first` |
 //! | `after` | uint64, optional | path: target of the branch at `second` |
 //!
-//! The last two columns and rows of kind `path` are there only in files of version 2, which is what counts with paths
-//! are written as. Sums over any number of files fit, whoever adds them: group by all columns but `count` and
+//! The last two columns and rows of kind `path` are there only where paths were counted (version 2). Rows of the two last
+//! kinds say what of the samples and branches is of the first half of the samples ([`crate::evidence`]; version 3). Sums over any number of files fit, whoever adds them: group by all columns but `count` and
 //! `mispredicted` and add these. The key-value metadata carry `planish.counts.version` and `planish.ledger` (JSON). Rows are sorted, so equal
 //! counts give equal bytes.
 
 use crate::error::Error;
-use crate::model::{Counts, ImageCounts};
+use crate::model::{Branch, Counts, ImageCounts, SampleCount};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
@@ -36,8 +36,8 @@ mod read;
 
 pub use read::read;
 
-/// Newest version of the schema above; files without paths are written as version 1.
-pub const VERSION: u32 = 2;
+/// Newest version of the schema above; files without halves are written as version 2, without paths as version 1.
+pub const VERSION: u32 = 3;
 
 /// First bytes of every artefact.
 pub const MAGIC: &[u8; 4] = b"PAR1";
@@ -52,7 +52,7 @@ const COLUMNS: &str = "
     OPTIONAL INT64 second (INTEGER(64,false));
     REQUIRED FIXED_LEN_BYTE_ARRAY (16) count (DECIMAL(38,0));
     REQUIRED FIXED_LEN_BYTE_ARRAY (16) mispredicted (DECIMAL(38,0));";
-/// Columns of version 2.
+/// Columns of files with paths.
 const PATH_COLUMNS: &str = "
     OPTIONAL INT64 before (INTEGER(64,false));
     OPTIONAL INT64 after (INTEGER(64,false));";
@@ -63,6 +63,8 @@ const SAMPLE: &str = "sample";
 const BRANCH: &str = "branch";
 const FALL_THROUGH: &str = "fall-through";
 const PATH: &str = "path";
+const FIRST_HALF_SAMPLE: &str = "first-half-sample";
+const FIRST_HALF_BRANCH: &str = "first-half-branch";
 
 /// One row.
 struct Row<'a> {
@@ -85,7 +87,13 @@ pub fn write(path: &Path, counts: &Counts, out: impl Write + Send) -> Result<(),
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
     let ledger = serde_json::to_string(&counts.ledger).unwrap_or_default();
     let paths = counts.images.iter().any(|image| !image.paths.is_empty());
-    let (version, more) = if paths { (VERSION, PATH_COLUMNS) } else { (1, "") };
+    let halves = counts.images.iter().any(|image| !image.first_half.is_empty());
+    let more = if paths { PATH_COLUMNS } else { "" };
+    let version = match (halves, paths) {
+        (true, _) => VERSION,
+        (false, true) => 2,
+        (false, false) => 1,
+    };
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).map_err(fault)?))
         .set_created_by("planish".into())
@@ -122,11 +130,14 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
         before: None,
         after: None,
     };
-    let samples = image.samples.iter().map(move |s| row(SAMPLE, Some(s.address.0), None, s.count, 0));
-    let branches = image
-        .branches
-        .iter()
-        .map(move |b| row(BRANCH, b.from.map(|a| a.0), b.to.map(|a| a.0), b.count, b.mispredicted));
+    let sample = move |kind, s: &SampleCount| row(kind, Some(s.address.0), None, s.count, 0);
+    let branch =
+        move |kind, b: &Branch| row(kind, b.from.map(|a| a.0), b.to.map(|a| a.0), b.count, b.mispredicted);
+    let samples = image.samples.iter().map(move |s| sample(SAMPLE, s));
+    let branches = image.branches.iter().map(move |b| branch(BRANCH, b));
+    let half = &image.first_half;
+    let half_samples = half.samples.iter().map(move |s| sample(FIRST_HALF_SAMPLE, s));
+    let half_branches = half.branches.iter().map(move |b| branch(FIRST_HALF_BRANCH, b));
     let ranges = image
         .fall_throughs
         .iter()
@@ -135,7 +146,7 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
         let (before, after) = (p.from.map(|a| a.0), p.to.map(|a| a.0));
         Row { before, after, ..row(PATH, Some(p.first.0), Some(p.last.0), p.count, 0) }
     });
-    ranges.chain(samples).chain(branches).chain(paths)
+    ranges.chain(samples).chain(branches).chain(paths).chain(half_samples).chain(half_branches)
 }
 
 fn write_group<W: Write + Send>(

@@ -29,6 +29,8 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
             std::collections::btree_map::Entry::Vacant(free) => drop(free.insert(image)),
             std::collections::btree_map::Entry::Occupied(mut taken) => {
                 let sum = taken.get_mut();
+                let undivided = sum.is_undivided() || image.is_undivided();
+                sum.add_halves(image.first_half, undivided);
                 sum.path = sum.path.clone().min(image.path);
                 sum.samples.extend(image.samples);
                 sum.branches.extend(image.branches);
@@ -38,13 +40,17 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
         }
     }
     for mut image in images.into_values() {
-        image.samples = add_up(
-            image.samples,
-            |s: &SampleCount| s.address,
-            |s| s.count,
-            |a, b| Some(SampleCount { count: a.count.checked_add(b.count)?, ..*a }),
-        )
-        .map_err(|s| overflow(&image.path, s.address.0))?;
+        let samples = |list| {
+            let sum = add_up(
+                list,
+                |s: &SampleCount| s.address,
+                |s| s.count,
+                |a, b| Some(SampleCount { count: a.count.checked_add(b.count)?, ..*a }),
+            );
+            sum.map_err(|s| overflow(&image.path, s.address.0))
+        };
+        image.samples = samples(image.samples)?;
+        image.first_half.samples = samples(image.first_half.samples)?;
         image.fall_throughs = add_up(
             image.fall_throughs,
             |r: &FallThrough| (r.first, r.last),
@@ -52,16 +58,20 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
             |a, b| Some(FallThrough { count: a.count.checked_add(b.count)?, ..*a }),
         )
         .map_err(|r| overflow(&image.path, r.first.0))?;
-        image.branches = add_up(
-            image.branches,
-            |b: &Branch| (b.from, b.to),
-            |b| b.count,
-            |a, b| {
-                let mispredicted = a.mispredicted.checked_add(b.mispredicted)?;
-                Some(Branch { count: a.count.checked_add(b.count)?, mispredicted, ..*a })
-            },
-        )
-        .map_err(|b| overflow(&image.path, b.from.or(b.to).map_or(0, |a| a.0)))?;
+        let branches = |list| {
+            let sum = add_up(
+                list,
+                |b: &Branch| (b.from, b.to),
+                |b| b.count,
+                |a, b| {
+                    let mispredicted = a.mispredicted.checked_add(b.mispredicted)?;
+                    Some(Branch { count: a.count.checked_add(b.count)?, mispredicted, ..*a })
+                },
+            );
+            sum.map_err(|b| overflow(&image.path, b.from.or(b.to).map_or(0, |a| a.0)))
+        };
+        image.branches = branches(image.branches)?;
+        image.first_half.branches = branches(image.first_half.branches)?;
         image.paths = add_up(
             image.paths,
             |p: &Path| (p.from, p.first, p.last, p.to),

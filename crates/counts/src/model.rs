@@ -67,6 +67,24 @@ pub struct ImageCounts {
     pub fall_throughs: Vec<FallThrough>,
     /// Paths through the image; empty where they were not asked for.
     pub paths: Vec<Path>,
+    /// What of the samples and branches is of the first half of the samples; empty where the counts are of no samples.
+    pub first_half: FirstHalf,
+}
+
+/// Counts of one half of the samples ([`crate::halves`]), sorted as those of the whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstHalf {
+    /// Instruction pointer samples.
+    pub samples: Vec<SampleCount>,
+    /// Branches; which of them were mispredicted is not told.
+    pub branches: Vec<Branch>,
+}
+
+impl FirstHalf {
+    /// True where the counts are not told apart by halves.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty() && self.branches.is_empty()
+    }
 }
 
 impl ImageCounts {
@@ -78,6 +96,23 @@ impl ImageCounts {
     /// True where the recording had branch stacks in this image.
     pub fn has_branches(&self) -> bool {
         !self.branches.is_empty() || !self.fall_throughs.is_empty()
+    }
+
+    /// True where the counts cannot be of samples that were told apart by halves: so many never fall into one.
+    pub(crate) fn is_undivided(&self) -> bool {
+        let samples = self.sample_total();
+        let sampled = samples > 0 && samples <= 64;
+        self.first_half.is_empty() && !self.is_empty() && !sampled
+    }
+
+    /// Forgets the halves, where they are known of a part only.
+    pub(crate) fn add_halves(&mut self, more: FirstHalf, undivided: bool) {
+        if undivided {
+            self.first_half = FirstHalf::default();
+        } else {
+            self.first_half.samples.extend(more.samples);
+            self.first_half.branches.extend(more.branches);
+        }
     }
 
     /// Sum of branch counts with both ends inside the image or coming from outside.

@@ -8,6 +8,7 @@ use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use crate::straight_line::{self, Unrecorded};
 use crate::timeline::{FileId, KERNEL_PID, Mapping, SpaceRef, Timeline};
 use crate::traces::{Trace, TraceCount};
+use first_half::HalfSums;
 use image::{Image, ImageAddr};
 use paths::PathKey;
 use perfdata::RuntimeAddr;
@@ -16,6 +17,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+mod first_half;
 mod paths;
 mod ranges;
 mod single_branches;
@@ -47,6 +49,7 @@ struct ImageSums {
     /// By (first, last): count, and how much of it came from an entry equal to the next.
     ranges: FxHashMap<(ImageAddr, ImageAddr), (u64, u64)>,
     paths: FxHashMap<PathKey, u64>,
+    first_half: HalfSums,
 }
 
 /// Collects sums of all images.
@@ -84,14 +87,22 @@ impl<'t> Sums<'t> {
         }
     }
 
-    /// Adds the sampled addresses of one address space.
-    pub fn add_samples(&mut self, spaces: Spaces<'_>, samples: impl Iterator<Item = (RuntimeAddr, u64)>) {
-        for (address, count) in samples {
+    /// Adds the sampled addresses of one address space (`from` of each trace), with those of the first half.
+    pub fn add_halved_samples(
+        &mut self,
+        spaces: Spaces<'_>,
+        samples: impl Iterator<Item = (TraceCount, u64)>,
+    ) {
+        for (TraceCount { trace, count, .. }, first_half) in samples {
+            let address = trace.from;
             match self.place(spaces, address) {
                 Ok(place) => {
                     self.ledger.samples.use_up(count);
                     if let Some((_, sums)) = self.images.get_mut(&place.image) {
                         *sums.samples.entry(place.address).or_default() += count;
+                        if first_half > 0 {
+                            *sums.first_half.samples.entry(place.address).or_default() += first_half;
+                        }
                     }
                 }
                 Err(reason) => {
@@ -126,11 +137,19 @@ impl<'t> Sums<'t> {
 
     /// Adds the traces of one address space.
     pub fn add_traces(&mut self, spaces: Spaces<'_>, traces: impl Iterator<Item = TraceCount>) {
-        for t in traces {
+        self.add_halved_traces(spaces, traces.map(|counted| (counted, 0)));
+    }
+
+    /// The same, each with how many of it are of the first half of the samples.
+    pub fn add_halved_traces(&mut self, spaces: Spaces<'_>, traces: impl Iterator<Item = (TraceCount, u64)>) {
+        for (t, first_half) in traces {
             let from = self.place(spaces, t.trace.from);
             let to = self.place(spaces, t.trace.to);
             let next = (t.trace.next_from != Trace::NONE)
                 .then(|| (self.place(spaces, t.trace.next_from), t.trace.next_from));
+            if first_half > 0 {
+                self.add_half(from, to, first_half);
+            }
             if self.rules == Rules::Autofdo {
                 self.add_autofdo(from, to, next.map(|(n, _)| n), &t);
                 continue;
@@ -268,6 +287,7 @@ impl<'t> Sums<'t> {
                 *sum = (sum.0 + n, sum.1 + d);
             }
             sums.paths.into_iter().for_each(|(k, n)| *own.paths.entry(k).or_default() += n);
+            own.first_half.add(sums.first_half);
         }
     }
 
@@ -353,5 +373,6 @@ fn sorted(image: &Image, sums: ImageSums, fall_throughs: Vec<FallThrough>, paths
         .collect();
     branches.sort_unstable();
     let build_id = image.build_id().copied();
-    ImageCounts { build_id, path: sums.path, samples, branches, fall_throughs, paths }
+    let first_half = sums.first_half.of(&samples, &branches);
+    ImageCounts { build_id, path: sums.path, samples, branches, fall_throughs, paths, first_half }
 }

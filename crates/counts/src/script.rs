@@ -9,6 +9,7 @@
 use crate::aggregate::{Aggregated, Options};
 use crate::binding::Bindings;
 use crate::error::Error;
+use crate::halves;
 use crate::path_table::PathTable;
 use crate::resolve::{Spaces, Sums};
 use crate::straight_line::Unrecorded;
@@ -69,8 +70,8 @@ pub fn aggregate(
     stretches.sort_by_key(|((pid, n), _)| (*pid, *n));
     for ((pid, _), stretch) in stretches {
         let spaces = Spaces::at(&timeline, pid, stretch.position);
-        sums.add_samples(spaces, stretch.addresses.iter().map(|t| (t.trace.from, t.count)));
-        sums.add_traces(spaces, stretch.traces.iter());
+        sums.add_halved_samples(spaces, stretch.addresses.iter_halves());
+        sums.add_halved_traces(spaces, stretch.traces.iter_halves());
         sums.add_paths(spaces, stretch.paths.iter());
     }
     sums.ledger.samples.write_off(crate::Reason::Malformed, reader.malformed);
@@ -131,13 +132,14 @@ impl Reader {
             paths: PathTable::default(),
         });
         self.samples += 1;
+        let half = halves::of(position);
         if let Some(ip) = ip {
-            stretch.addresses.add(ip, 0, 0, 0);
+            stretch.addresses.add_in(ip, 0, 0, 0, half);
         }
         let mut next: Option<Entry> = None;
         for entry in entries.filter(|e| !e.wrong_path) {
             let next_from = next.as_ref().map_or(Trace::NONE.0, |next| next.from);
-            stretch.traces.add(entry.from, entry.to, next_from, u64::from(entry.mispredicted));
+            stretch.traces.add_in(entry.from, entry.to, next_from, u64::from(entry.mispredicted), half);
             if let Some(next) = next.filter(|_| self.count_paths) {
                 stretch.paths.add(entry.from, entry.to, next.from, next.to);
             }

@@ -42,9 +42,11 @@ struct Slot {
     /// Zero marks a free slot.
     count: u64,
     mispredicted: u64,
+    /// Of which in the first half of the samples ([`crate::halves`]).
+    first_half: u64,
 }
 
-const FREE: Slot = Slot { from: 0, to: 0, next_from: 0, count: 0, mispredicted: 0 };
+const FREE: Slot = Slot { from: 0, to: 0, next_from: 0, count: 0, mispredicted: 0, first_half: 0 };
 
 /// The table of traces of one address space version.
 pub struct TraceTable {
@@ -70,7 +72,7 @@ impl TraceTable {
         self.len == 0
     }
 
-    /// Slots taken from memory, 40 bytes each.
+    /// Slots taken from memory, 48 bytes each.
     #[inline(always)]
     pub fn slots(&self) -> usize {
         self.slots.len()
@@ -79,6 +81,12 @@ impl TraceTable {
     /// Counts one entry.
     #[inline(always)]
     pub fn add(&mut self, from: u64, to: u64, next_from: u64, mispredicted: u64) {
+        self.add_in(from, to, next_from, mispredicted, 0);
+    }
+
+    /// Counts one entry of a sample; `first_half` is 1 in the first half of the samples, else 0.
+    #[inline(always)]
+    pub fn add_in(&mut self, from: u64, to: u64, next_from: u64, mispredicted: u64, first_half: u64) {
         let mask = self.slots.len() - 1;
         let mut at = hash(from, to, next_from, self.shift) & mask;
         loop {
@@ -87,10 +95,11 @@ impl TraceTable {
             if slot.from == from && slot.to == to && slot.next_from == next_from && slot.count != 0 {
                 slot.count += 1;
                 slot.mispredicted += mispredicted;
+                slot.first_half += first_half;
                 return;
             }
             if slot.count == 0 {
-                *slot = Slot { from, to, next_from, count: 1, mispredicted };
+                *slot = Slot { from, to, next_from, count: 1, mispredicted, first_half };
                 self.len += 1;
                 if self.len * 2 > self.slots.len() {
                     self.grow();
@@ -120,14 +129,15 @@ impl TraceTable {
 
     /// All counts, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = TraceCount> + '_ {
-        self.slots.iter().filter(|s| s.count != 0).map(|s| TraceCount {
-            trace: Trace {
-                from: RuntimeAddr(s.from),
-                to: RuntimeAddr(s.to),
-                next_from: RuntimeAddr(s.next_from),
-            },
-            count: s.count,
-            mispredicted: s.mispredicted,
+        self.iter_halves().map(|(counted, _)| counted)
+    }
+
+    /// All counts, each with how many of it are of the first half of the samples.
+    pub fn iter_halves(&self) -> impl Iterator<Item = (TraceCount, u64)> + '_ {
+        self.slots.iter().filter(|s| s.count != 0).map(|s| {
+            let (from, to, next_from) = (RuntimeAddr(s.from), RuntimeAddr(s.to), RuntimeAddr(s.next_from));
+            let trace = Trace { from, to, next_from };
+            (TraceCount { trace, count: s.count, mispredicted: s.mispredicted }, s.first_half)
         })
     }
 }

@@ -6,6 +6,7 @@
 use crate::aggregate::{Clock, Options};
 use crate::binding::Bindings;
 use crate::by_space::{self, BySpace};
+use crate::halves;
 use crate::ledger::Reason;
 use crate::path_table::PathTable;
 use crate::resolve::{Rules, Sums};
@@ -152,12 +153,14 @@ impl<'s, 't> Worker<'s, 't> {
         }
         let time = if self.shared.clock == Clock::Time { sample.time } else { position };
         let Options { rules, paths, .. } = self.shared.options;
+        let half = halves::of(position);
         let skipped = self.tables.count(self.shared.timeline, (sample.pid, time), |tables| {
-            tables.addresses.add(sample.ip.0, 0, 0, 0);
+            tables.addresses.add_in(sample.ip.0, 0, 0, 0, half);
+            let traces = Halved(&mut tables.traces, half);
             if paths {
-                count_stack(&mut WithPaths(&mut tables.traces, &mut tables.paths), &sample, rules)
+                count_stack(&mut WithPaths(traces, &mut tables.paths), &sample, rules)
             } else {
-                count_stack(&mut tables.traces, &sample, rules)
+                count_stack(&mut { traces }, &sample, rules)
             }
         });
         self.wrong_path += skipped.wrong_path;
@@ -167,8 +170,8 @@ impl<'s, 't> Worker<'s, 't> {
     /// Translates all tables into sums of image addresses and empties them.
     fn translate(&mut self) {
         for (spaces, tables) in self.tables.drain() {
-            self.sums.add_samples(spaces, tables.addresses.iter().map(|t| (t.trace.from, t.count)));
-            self.sums.add_traces(spaces, tables.traces.iter());
+            self.sums.add_halved_samples(spaces, tables.addresses.iter_halves());
+            self.sums.add_halved_traces(spaces, tables.traces.iter_halves());
             self.sums.add_paths(spaces, tables.paths.iter());
         }
     }
@@ -208,20 +211,23 @@ trait Entries {
     fn entry(&mut self, from: u64, to: u64, next: (u64, u64), mispredicted: u64);
 }
 
-impl Entries for TraceTable {
+/// Counts traces, each in its sample's half (1: the first).
+struct Halved<'t>(&'t mut TraceTable, u64);
+
+impl Entries for Halved<'_> {
     #[inline(always)]
     fn entry(&mut self, from: u64, to: u64, next: (u64, u64), mispredicted: u64) {
-        self.add(from, to, next.0, mispredicted);
+        self.0.add_in(from, to, next.0, mispredicted, self.1);
     }
 }
 
 /// Counts paths beside traces.
-struct WithPaths<'t>(&'t mut TraceTable, &'t mut PathTable);
+struct WithPaths<'t>(Halved<'t>, &'t mut PathTable);
 
 impl Entries for WithPaths<'_> {
     #[inline(always)]
     fn entry(&mut self, from: u64, to: u64, next: (u64, u64), mispredicted: u64) {
-        self.0.add(from, to, next.0, mispredicted);
+        self.0.entry(from, to, next, mispredicted);
         if next.0 != Trace::NONE.0 {
             self.1.add(from, to, next.0, next.1);
         }

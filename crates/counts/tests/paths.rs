@@ -84,7 +84,19 @@ fn the_artefact_keeps_paths_and_files_without_them_are_as_before() {
     assert_eq!(read_back(&bytes(&with)).unwrap(), with);
     let plain = bytes(&without);
     assert_eq!(read_back(&plain).unwrap(), without);
-    for (bytes, version, columns) in [(bytes(&with), "2", true), (plain, "1", false)] {
+    let undivided = |counts: &Counts| {
+        let mut counts = counts.clone();
+        counts.images.iter_mut().for_each(|image| image.first_half = counts::FirstHalf::default());
+        let bytes = bytes(&counts);
+        assert_eq!(read_back(&bytes).unwrap(), counts);
+        bytes
+    };
+    for (bytes, version, columns) in [
+        (undivided(&with), "2", true),
+        (undivided(&without), "1", false),
+        (bytes(&with), "3", true),
+        (plain, "3", false),
+    ] {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let at = text.rfind("planish.counts.version").unwrap();
         let value: String = text[at..].chars().skip(22).find(char::is_ascii_digit).into_iter().collect();

@@ -165,6 +165,9 @@ enum Verb {
     /// Run a compiler, keep its objects, take kept ones
     #[command(hide = true)]
     Compiler(command::compiler::Args),
+    /// Time training, and record it as suits the time it takes
+    #[command(hide = true)]
+    Train(command::train::Args),
     /// Put program text on superpages: check, align, warm, verify, measure
     Pages(command::pages::Args),
     /// Build, record, profile, rebuild, measure and report, all from planish.toml
@@ -205,6 +208,7 @@ impl Cli {
             Verb::Build(args) => command::build::run(args, global),
             Verb::Compare(args) => command::compare::run(*args, global),
             Verb::Compiler(args) => command::compiler::run(&args),
+            Verb::Train(args) => command::train::run(args, global),
             Verb::Pages(args) => command::pages::run(args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
             Verb::Clones(args) => command::clones::run(&args, global),

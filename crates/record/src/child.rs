@@ -3,8 +3,10 @@
 use crate::sys::ForwardSignals;
 use crate::{Ending, Error};
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 /// A program to run and record.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +19,8 @@ pub struct Workload {
     pub env: Vec<(OsString, OsString)>,
     /// Where its standard output goes.
     pub stdout: Stdout,
+    /// Where both its standard output and its standard error go instead.
+    pub output: Option<Arc<OwnedFd>>,
 }
 
 /// Where a recorded program's standard output goes.
@@ -52,6 +56,12 @@ impl Workload {
             Stdout::ToStderr => {
                 command.stdout(std::io::stderr());
             }
+        }
+        // Without another descriptor the program's output stays where it would go.
+        if let Some([one, other]) =
+            self.output.as_deref().and_then(|fd| Some([fd.try_clone().ok()?, fd.try_clone().ok()?]))
+        {
+            command.stdout(one).stderr(other);
         }
         command
     }

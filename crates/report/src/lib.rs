@@ -5,12 +5,14 @@
 //! environment, no terminal is asked; the caller says whether colours are wanted.
 
 pub mod compare;
+mod evidence;
 pub mod layout;
 mod numbers;
 mod optimization;
 mod style;
 
 pub use compare::Screen;
+pub use evidence::Evidence;
 pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{
     Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording, Stage,

@@ -107,6 +107,9 @@ pub struct Profile {
     pub path: String,
     /// Size of the file.
     pub file_bytes: u64,
+    /// Whether the samples are enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<crate::Evidence>,
 }
 
 /// How much of the profile the rebuilt program knows.
@@ -204,6 +207,9 @@ impl Optimization {
         }
         if let Some(layout) = &self.layout {
             let _ = writeln!(text, "  layout: {}", layout.words());
+        }
+        if let Some(evidence) = &self.profile.evidence {
+            let _ = writeln!(text, "  recorded: {}", evidence.line);
         }
         let _ = writeln!(text, "  profile fits the rebuild: {}", self.matched.words());
         for warning in &self.warnings {
@@ -306,6 +312,9 @@ impl Optimization {
         }
         let p = &self.profile;
         let _ = writeln!(text, "- `{}`: {}", p.path, bytes(p.file_bytes as f64));
+        if let Some(evidence) = &p.evidence {
+            let _ = writeln!(text, "- {}", evidence.line);
+        }
         let _ = writeln!(text, "- the rebuilt program has {}", self.matched.words());
         for (name, samples) in &self.matched.largest_unmatched {
             let _ = writeln!(text, "  - missing: `{name}` ({} samples)", count(*samples));

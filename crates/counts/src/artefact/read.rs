@@ -9,7 +9,7 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
-/// The first column that files of version 1 do not have.
+/// The first column that files without paths do not have.
 const FIRST_PATH_COLUMN: usize = 7;
 
 /// Reads an artefact.
@@ -149,7 +149,8 @@ fn read_group(path: &std::path::Path, group: &dyn RowGroupReader, counts: &mut C
             &format!("{columns:?}"),
         ));
     }
-    let mut image: Option<ImageCounts> = None;
+    // An image may go on in the next group.
+    let mut image = counts.images.pop();
     let places = firsts.iter().zip(&seconds).zip(befores.iter().zip(&afters));
     let cells = ids.iter().zip(&paths).zip(&kinds).zip(places).zip(sums.iter().zip(&missed));
     for (((((id, name), kind), ((first, second), (before, after))), (sum, miss)), row) in cells.zip(0u64..) {
@@ -202,7 +203,15 @@ fn add_row(
         (b"path", Some(first), Some(last)) => {
             image.paths.push(Path { from: ends.before, first, last, to: ends.after, count });
         }
-        _ => return Err("kind sample, branch, fall-through or path with its addresses"),
+        (b"first-half-sample", Some(address), None) => {
+            image.first_half.samples.push(SampleCount { address, count });
+        }
+        (b"first-half-branch", from, to) => {
+            image.first_half.branches.push(Branch { from, to, count, mispredicted });
+        }
+        _ => {
+            return Err("kind sample, branch, fall-through, path or one of the first half with its addresses");
+        }
     }
     Ok(())
 }

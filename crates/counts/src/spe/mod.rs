@@ -14,6 +14,7 @@ pub(crate) use notes::notes;
 pub(crate) use owners::{AuxSideband, Buffer, Owners};
 
 use crate::by_space::{self, BySpace};
+use crate::halves;
 use crate::ledger::{Reason, SpeLedger};
 use crate::resolve::{Rules, Sums};
 use crate::streams::each_stream;
@@ -131,11 +132,13 @@ impl<'s, 't> Counter<'s, 't> {
             None if address.cpumode() != CpuMode::User => KERNEL_PID,
             None => return self.write_off(Reason::NoProcess, record),
         };
+        // Records have no place of their own in the file; their times differ.
+        let half = halves::of(time.wrapping_add(self.sums.ledger.spe.records));
         self.tables.count(self.shared.timeline, (pid, time), |tables| {
-            tables.addresses.add(address.runtime().0, 0, 0, 0);
+            tables.addresses.add_in(address.runtime().0, 0, 0, 0, half);
             if let Some(branch) = branch {
                 let (from, to) = (branch.from.runtime().0, branch.to.runtime().0);
-                tables.branches.add(from, to, Trace::NONE.0, u64::from(branch.mispredicted));
+                tables.branches.add_in(from, to, Trace::NONE.0, u64::from(branch.mispredicted), half);
                 match record.previous_target {
                     Some(first) => tables.ranges.add(first.runtime().0, from, 0, 0),
                     None => tables.targets.add(to, 0, 0, 0),
@@ -158,8 +161,8 @@ impl<'s, 't> Counter<'s, 't> {
     fn translate(&mut self) {
         for (spaces, tables) in self.tables.drain() {
             let first = |counted: TraceCount| (counted.trace.from, counted.count);
-            self.sums.add_samples(spaces, tables.addresses.iter().map(first));
-            self.sums.add_traces(spaces, tables.branches.iter());
+            self.sums.add_halved_samples(spaces, tables.addresses.iter_halves());
+            self.sums.add_halved_traces(spaces, tables.branches.iter_halves());
             let ranges = tables.ranges.iter().map(|c| (c.trace.from, c.trace.to, c.count));
             self.sums.add_ranges(spaces, ranges);
             self.sums.add_targets(spaces, tables.targets.iter().map(first));

@@ -134,10 +134,9 @@ impl Project {
     pub fn open(path: &Path, asking: Asking) -> anyhow::Result<Project> {
         let path = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
         let mut config = Config::read(&path)?;
-        if config.record.branches == Branches::Auto {
-            // Without branch stacks most of the gain is lost, so the slow way to them beats plain samples.
-            let hardware = cpu_records_branches();
-            config.record.branches = if hardware { Branches::Hardware } else { Branches::Emulated };
+        // Without it, how long the training takes decides when it runs.
+        if config.record.branches == Branches::Auto && cpu_records_branches() {
+            config.record.branches = Branches::Hardware;
         }
         let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
         let full = absolute(&path)?;

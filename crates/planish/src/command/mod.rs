@@ -6,6 +6,7 @@ pub mod clones;
 pub mod compare;
 pub mod compiler;
 pub mod doctor;
+mod evidence;
 pub mod init;
 pub mod inputs;
 pub mod kernel;
@@ -23,6 +24,7 @@ pub mod record;
 pub mod report;
 pub mod stat;
 pub mod switches;
+pub mod train;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

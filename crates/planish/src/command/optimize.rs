@@ -6,6 +6,7 @@ use super::compare::{stop_flag, terminal_style};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::error_style;
 use anyhow::Context;
+use build::bounded_log::shown;
 use build::execute::{self, Event, Place};
 use build::plan::{self, Files, STATE_DIRECTORY};
 use build::state::State;
@@ -82,14 +83,26 @@ pub fn execute_in(plan: &Plan, directory: &Path, again: bool, global: &Global) -
     let stop = stop_flag()?;
     let mut display = Display::new(global);
     let ran = execute::run(plan, place, &stop, &mut |index, total, event| display.show(index, total, event));
+    let shown = std::mem::take(&mut display.shown);
     drop(display);
     match ran {
+        Err(build::Error::Step { step, found, command, said, log }) => {
+            // What the step said itself stands above already.
+            let said = without(&said, &shown);
+            Err(build::Error::Step { step, found, command, said, log }.into())
+        }
         Err(error @ build::Error::Interrupted { .. }) => {
             eprintln!("planish: {error}");
             Ok(false)
         }
         other => Ok(other.map(|_| true)?),
     }
+}
+
+/// The last lines of a failed step without those that were shown while it ran.
+fn without(said: &str, shown: &[String]) -> String {
+    let is_new = |line: &&str| !shown.iter().any(|own| line.trim_start().strip_prefix("| ") == Some(own));
+    said.split_inclusive('\n').filter(|line| is_new(&line.trim_end_matches('\n'))).collect()
 }
 
 /// Prints the result and where the report lies.
@@ -122,13 +135,20 @@ struct Display {
     style: Style,
     terminal: bool,
     clock: Option<ProgressBar>,
+    /// Lines of the step's output so far.
+    lines: u64,
+    /// The lines that were shown of the step.
+    shown: Vec<String>,
 }
+
+/// Lines of one step that are shown; the rest is in its log.
+const MOST_SHOWN: usize = 200;
 
 impl Display {
     fn new(global: &Global) -> Display {
         let terminal = std::io::stderr().is_terminal();
         let (quiet, verbose) = (global.quiet, global.verbose);
-        Display { quiet, verbose, style: error_style(), terminal, clock: None }
+        Display { quiet, verbose, style: error_style(), terminal, clock: None, lines: 0, shown: Vec::new() }
     }
 
     fn show(&mut self, index: usize, total: usize, event: Event) {
@@ -145,6 +165,8 @@ impl Display {
                 let line = format!("{place} {}", step.name);
                 let command = self.style.paint(Colour::Faint, &step.command_line());
                 eprintln!("{}: {command}", self.style.paint(Colour::Strong, &line));
+                self.lines = 0;
+                self.shown.clear();
                 if self.terminal && !step.interactive {
                     self.clock = Some(clock());
                 }
@@ -152,9 +174,11 @@ impl Display {
             Event::Said(step, line) => {
                 // A build's own output is long and in its log; planish's stages say little and it matters.
                 if (step.program == Program::Planish || self.verbose) && !line.trim().is_empty() {
-                    self.line(&format!("      {line}"));
+                    self.say(step, shown(line));
                 }
+                self.progress(line);
             }
+            Event::Printed(_, line) => self.progress(line),
             Event::Finished(step, took) => {
                 if let Some(clock) = self.clock.take() {
                     clock.finish_and_clear();
@@ -166,8 +190,33 @@ impl Display {
                     clock.finish_and_clear();
                 }
                 let warning = self.style.paint(Colour::Care, "warning:");
+                let error = without(&error.to_string(), &self.shown);
                 eprintln!("      {warning} {} is left out: {error}", step.name);
             }
+        }
+    }
+
+    /// Shows a line of a step, and notes that it was shown.
+    fn say(&mut self, step: &Step, line: String) {
+        match self.shown.len() {
+            MOST_SHOWN => {
+                self.line(&format!("      … more in {STATE_DIRECTORY}/log/{}.log", step.name));
+                self.shown.push(line);
+            }
+            few if few < MOST_SHOWN => {
+                self.line(&format!("      {line}"));
+                self.shown.push(line);
+            }
+            _ => {}
+        }
+    }
+
+    /// How many lines a step has written, and the last one, beside the clock.
+    fn progress(&mut self, line: &str) {
+        self.lines += 1;
+        if let Some(clock) = self.clock.as_ref().filter(|_| !line.trim().is_empty()) {
+            let lines = report::counted(self.lines, "line", "lines");
+            clock.set_message(format!("{lines}: {}", shown(line)));
         }
     }
 
@@ -189,7 +238,7 @@ impl Drop for Display {
 }
 
 fn clock() -> ProgressBar {
-    let style = ProgressStyle::with_template("      {spinner} {elapsed}");
+    let style = ProgressStyle::with_template("      {spinner} {elapsed} {wide_msg}");
     let clock =
         ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     clock.enable_steady_tick(Duration::from_millis(200));

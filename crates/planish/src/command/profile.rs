@@ -9,6 +9,7 @@ use crate::output;
 use anyhow::{Context, anyhow, bail};
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
+use counts::evidence::Evidence;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
 use image::{Image, ImageKind};
@@ -44,6 +45,16 @@ impl From<ProfileFormat> for format::Format {
             ProfileFormat::Pprof => format::Format::Pprof,
         }
     }
+}
+
+/// How what a profile rests on is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Summary {
+    /// A line on standard error
+    #[default]
+    Text,
+    /// One JSON object on standard output beside it
+    Json,
 }
 
 /// Make a sample profile from a recording or its counts.
@@ -120,6 +131,9 @@ pub struct MakeArgs {
     pub storage: Storage,
     #[command(flatten)]
     pub selection: Selection,
+    /// How to print whether the samples are enough; json goes to standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub summary: Summary,
     /// Where to write; `-` is standard output
     #[arg(short, long, required = true, value_name = "OUT")]
     pub output: Option<PathBuf>,
@@ -149,7 +163,13 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
     let recorded = Binary::find(Image::open(binary)?, &search)?;
     if args.contexts != ContextUse::Off {
+        if args.summary == Summary::Json {
+            bail!("--summary json is not for --contexts, whose samples are not told apart by halves");
+        }
         return profile_contexts::make(args, &recorded, output, global);
+    }
+    if args.summary == Summary::Json && output == Path::new("-") {
+        bail!("-o - and --summary json both want standard output; write the profile to a file");
     }
     if args.cold_context.is_some() {
         bail!("--cold-context is for --contexts nested and full");
@@ -173,8 +193,17 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     };
     profile.provenance = recorded.provenance;
     write(args, &profile, output)?;
+    let evidence = super::evidence::told(&Evidence::of(counts, &image));
+    if args.summary == Summary::Json {
+        let summary = serde_json::json!({
+            "schema": "planish-profile", "version": 1, "profile": output.display().to_string(),
+            "functions": profile.functions.len(), "evidence": evidence,
+        });
+        output::print(&format!("{summary:#}\n"))?;
+    }
     if !global.quiet {
         aggregate::print_ledger(&found, global);
+        super::evidence::print(&evidence);
         warn_of_little(&found, counts, &report, binary);
         print_report(&report, profile.functions.len(), &image, output, args.format, global);
     }

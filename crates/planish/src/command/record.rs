@@ -2,6 +2,7 @@
 
 mod args;
 mod losses;
+pub mod program_log;
 mod stream_args;
 
 use crate::cli::{FINE, Format, Global, NEGATIVE};
@@ -24,7 +25,9 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     super::handle_interrupts();
     let piped = args.output.as_os_str() == "-";
     let stdout = if piped || args.format == Format::Json { Stdout::ToStderr } else { Stdout::Inherit };
-    let workload = Workload { stdout, ..Workload::new(args.command.iter()) };
+    let log = args.program_output.as_deref().map(program_log::ProgramLog::create).transpose()?;
+    let output = log.as_ref().map(program_log::ProgramLog::writer);
+    let workload = Workload { stdout, output, ..Workload::new(args.command.iter()) };
     // Recordings with stacks of our own making are put in order at their end: made in a file and then sent.
     let branches = if looks_ahead(&args) { Branches::Software } else { args.branches };
     let at_end = matches!(branches, Branches::Emulated | Branches::Software);
@@ -35,19 +38,23 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     };
     let output = beside.as_ref().map_or_else(|| args.output.clone(), |dir| dir.path().join("perf.data"));
     let spinner = Spinner::start(global.quiet);
-    let mut summary = if branches == Branches::Software {
+    let recorded = if branches == Branches::Software {
         let command = (!args.command.is_empty()).then_some(&workload);
-        software::record(&args.target(), command, &output, &args.software_options())?
+        software::record(&args.target(), command, &output, &args.software_options())
     } else if branches == Branches::Emulated {
         let (period, call_chains) =
             (args.period.unwrap_or(1000), args.call_chain() == Some(CallGraph::FramePointers));
         let options = emulate::Options { period, call_chains, ..Default::default() };
-        emulate::record(&workload, &output, &options)?
+        emulate::record(&workload, &output, &options)
     } else {
         let command = (!args.command.is_empty()).then_some(&workload);
-        live::record(&args.target(), command, &output, &args.live_options()?)?
+        live::record(&args.target(), command, &output, &args.live_options()?)
     };
     drop(spinner);
+    drop(workload);
+    log.map(program_log::ProgramLog::finish).transpose()?;
+    let mut summary =
+        recorded.map_err(|error| if args.whole { whole_or_nothing(error, &output) } else { error })?;
     if beside.is_some() {
         send(&output)?;
     }
@@ -65,6 +72,25 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Ending::Code(0) | Ending::Unknown | Ending::Signal(libc::SIGINT | libc::SIGTERM) => FINE,
         Ending::Code(_) | Ending::Signal(_) => NEGATIVE,
     })
+}
+
+/// Removes what an unfinished recording kept, so that nobody takes it for a whole one.
+fn whole_or_nothing(error: record::Error, output: &Path) -> record::Error {
+    match error {
+        record::Error::Cut { source, .. } => {
+            let removed = match std::fs::remove_file(output) {
+                Ok(()) => "the part that was recorded has been removed".to_owned(),
+                Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => {
+                    "nothing of it is kept".to_owned()
+                }
+                Err(reason) => {
+                    format!("{} is a part of it and cannot be removed: {reason}", output.display())
+                }
+            };
+            record::Error::Cut { source, kept: Some(removed) }
+        }
+        other => other,
+    }
 }
 
 /// Whether `auto` means software branch stacks: nothing was asked for that only the kernel's own samples have, the CPU

@@ -140,6 +140,9 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
     // With two rounds the profile that counts is the second one.
     let last: Verified = read_json(&at(&plan::last_verify(&project.config)))?;
     let profile = plan::last_profile(&project.config);
+    let summary: serde_json::Value = read_json(&at(&plan::last_summary(&project.config)))?;
+    let evidence: report::Evidence =
+        serde_json::from_value(summary.get("evidence").cloned().unwrap_or_default())?;
     let (measured, left_out) = plan::programs(&project.config, &project.tools);
     // Baseline and rebuild are told apart; a program of an optional step may not be there.
     let others: Vec<&Measured> =
@@ -178,8 +181,12 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
         machine: machine(),
         build: builds(project, &files, &verified)?,
         recordings: training.iter().enumerate().map(recording).collect(),
-        profile: Profile { path: profile.display().to_string(), file_bytes: size(&profile) },
-        warnings: warnings(project, &verified).into_iter().chain(left_out).collect(),
+        profile: Profile {
+            path: profile.display().to_string(),
+            file_bytes: size(&profile),
+            evidence: Some(evidence.clone()),
+        },
+        warnings: evidence.warning.into_iter().chain(warnings(project, &verified)).chain(left_out).collect(),
         variants: others.iter().map(|other| variant(project, other)).collect::<Result<_, _>>()?,
         layout: project.config.optimize.lays_out().then(|| laid_out(project, &files)).transpose()?,
         matched: matched(last.matched),

@@ -72,6 +72,9 @@ pub struct LayoutSummary {
     pub books: Vec<(String, Book)>,
     /// Functions left out: reason in words, how many.
     pub left_out: Vec<(String, u64)>,
+    /// Whether the samples are enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<crate::Evidence>,
     /// What must be known.
     pub warnings: Vec<String>,
     /// Files written: for what, path.

@@ -61,6 +61,9 @@ pub fn summary(s: &LayoutSummary, screen: Screen) -> String {
     for (reason, functions) in &s.left_out {
         line("left out", format!("{}: {reason}", counted(*functions, "function", "functions")));
     }
+    if let Some(evidence) = &s.evidence {
+        line("evidence", evidence.line.clone());
+    }
     for (what, path) in &s.files {
         line("wrote", format!("{path} ({what})"));
     }

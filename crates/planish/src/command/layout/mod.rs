@@ -212,5 +212,5 @@ fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<P
     let blocks_needed = blocks_needed || recorded.is_some();
     let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed, clone };
     let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
-    plan(image, recorded.as_deref(), found, named, options)
+    plan(image, recorded, found, named, options)
 }

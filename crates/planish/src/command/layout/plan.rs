@@ -1,9 +1,11 @@
 //! Counts and an image to a layout with everything that is known about it.
 
 use super::Mode;
+use crate::command::evidence;
 use crate::command::profile::counts_of;
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
+use counts::evidence::Evidence;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
 use image::{Image, ImageAddr};
@@ -34,8 +36,10 @@ pub struct PlanOptions {
 
 /// A layout, and what it was computed from.
 pub struct Plan {
-    /// The recorded image.
+    /// The image that is laid out.
     pub image: Arc<Image>,
+    /// The recorded image, where that is an older build.
+    pub recorded: Option<Arc<Image>>,
     /// What the inputs hold.
     pub found: Aggregated,
     /// Path of the first input, for messages.
@@ -77,18 +81,18 @@ impl Plan {
 /// Where the counts are not of the image, or the image says too little about its code.
 pub fn plan(
     image: Arc<Image>,
-    recorded: Option<&Image>,
+    recorded: Option<Arc<Image>>,
     found: Aggregated,
     input: &Path,
     options: PlanOptions,
 ) -> anyhow::Result<Plan> {
-    let counts = counts_of(&found, recorded.unwrap_or(&image), &[input.to_owned()])?;
+    let counts = counts_of(&found, recorded.as_ref().unwrap_or(&image), &[input.to_owned()])?;
     let blocks = image::blocks::read(&image)?;
     let has_blocks = !blocks.is_empty() || options.blocks_needed;
     let rules = if options.upstream { Rules::Upstream } else { Rules::Decoded };
     let build_options = BuildOptions { rules, ..BuildOptions::default() };
     let mut stale = None;
-    let (cfg, build) = match recorded {
+    let (cfg, build) = match &recorded {
         Some(old) => {
             let (graph, build) = layout::build(old, image::blocks::read(old)?, counts, &build_options)?;
             let (carried, report) = layout::carry_over(&graph, old, &image, blocks, &build_options)?;
@@ -119,7 +123,21 @@ pub fn plan(
     };
     let (layout, worth) = layout::lay_out_with(&cfg, &cloned, &params);
     let input = input.to_owned();
-    Ok(Plan { image, found, input, cfg, build, stale, has_blocks, cloned, clone, params, layout, worth })
+    Ok(Plan {
+        image,
+        recorded,
+        found,
+        input,
+        cfg,
+        build,
+        stale,
+        has_blocks,
+        cloned,
+        clone,
+        params,
+        layout,
+        worth,
+    })
 }
 
 /// The files of the units that hold the functions at these addresses, as far as the debug information says so.
@@ -156,13 +174,21 @@ impl Plan {
                 ("samples".to_owned(), book(&build.samples)),
             ],
             left_out: left_out.chain(unusable).collect(),
+            evidence: self.evidence(),
             warnings: self.warnings(),
             files: Vec::new(),
         }
     }
 
+    fn evidence(&self) -> Option<report::Evidence> {
+        let counted = self.recorded.as_ref().unwrap_or(&self.image);
+        let counts = counts_of(&self.found, counted, std::slice::from_ref(&self.input)).ok()?;
+        Some(evidence::told(&Evidence::of(counts, counted)))
+    }
+
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> =
+            self.evidence().and_then(|evidence| evidence.warning).into_iter().collect();
         let paths = self.counts().map_or(0, |counts| counts.paths.len());
         if self.clone.is_some() && paths == 0 {
             warnings.push(

@@ -146,6 +146,12 @@ pub struct Args {
     /// How to print the summary; json goes to standard output, and the program's own to standard error
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    /// Put what the program prints into this file, its first and its last 512 KiB
+    #[arg(long, value_name = "FILE")]
+    pub program_output: Option<PathBuf>,
+    /// Keep nothing of a recording that cannot be written to its end, as of a full disk
+    #[arg(long)]
+    pub whole: bool,
     /// The program and its arguments; planish's own options stand before it, and `--` may stand between
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
