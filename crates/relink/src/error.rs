@@ -29,6 +29,19 @@ pub enum Error {
         /// What is there.
         found: String,
     },
+    /// The link asks for something that could read, write or run more than its inputs and the program.
+    #[error(
+        "{path}: the link asks lld for {option:?}, which is not handed on: {why}; link again without it to write \
+         the archive anew"
+    )]
+    Option {
+        /// The archive.
+        path: PathBuf,
+        /// The option.
+        option: String,
+        /// Why it is refused.
+        why: &'static str,
+    },
     /// No lld is installed.
     #[error(
         "no lld found (looked for {looked}); install it (Debian: apt install lld) or name it with PLANISH_LLD"

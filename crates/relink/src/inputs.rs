@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::linker::{self, Linker};
 use crate::map::{self, LiveSections};
 use crate::pad::Target;
-use crate::response::Response;
+use crate::response::{Refused, Response};
 use crate::units::{self, LiveObject};
-use crate::{relocatable, tar};
+use crate::{reach, relocatable, tar};
 
 /// Below this share of code in function sections a layout moves too little to be called random.
 const SHARE_WANTED: f64 = 0.80;
@@ -123,6 +123,7 @@ impl Inputs {
     /// # Errors
     ///
     /// [`Error::Archive`] when the archive is damaged, cut off or holds paths that leave the directory;
+    /// [`Error::Option`] when the link asks for more than a program;
     /// [`Error::NoLinker`], [`Error::Relocatable`], [`Error::GccLinkTime`], [`Error::NoObjects`],
     /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
     pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
@@ -140,10 +141,16 @@ impl Inputs {
             let found = "it holds no response.txt, so lld did not write it".to_owned();
             return Err(damaged(tar::Damage { offset: 0, found }));
         };
-        let response = Response::parse(text);
-        if response.has(&["r", "relocatable"]) {
+        let refused = |refused: Refused| Error::Option {
+            path: archive.to_owned(),
+            option: refused.option,
+            why: refused.why,
+        };
+        let response = Response::parse(text).map_err(refused)?;
+        if response.has(&["relocatable"]) {
             return Err(Error::Relocatable { path: archive.to_owned() });
         }
+        reach::check(&bytes, &entries).map_err(damaged)?;
         let identity = hex(&Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize());
         let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let home = home.join(identity.get(..16).unwrap_or_default());

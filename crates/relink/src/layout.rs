@@ -171,7 +171,7 @@ fn kept(inputs: &Inputs) -> Vec<String> {
     if let Some(from) = inputs.own_order_from {
         kept.push(format!("the order of {} symbols by {from}", inputs.own_order.len()));
     }
-    if inputs.response.has(&["T", "script"]) {
+    if inputs.response.has(&["script", "default-script"]) {
         kept.push("what the linker script places".to_owned());
     }
     if inputs

@@ -2,58 +2,139 @@
 //!
 //! lld writes one option or input a line, an option's separate value on the same line.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
-/// Options that write files beside the program, run other programs or print at length. They change no byte of the
-/// program and are left out, each with its value if it has one.
-const DROPPED: &[&str] = &[
-    "M",
-    "Map",
-    "cref",
-    "dependency-file",
-    "error-handling-script",
-    "lto-obj-path",
-    "o",
-    "opt-remarks-filename",
-    "opt-stats-file",
-    "output",
-    "print-archive-stats",
-    "print-map",
-    "print-symbol-order",
-    "reproduce",
-    "save-temps",
-    "t",
-    "thinlto-cache-dir",
-    "thinlto-cache-policy",
-    "thinlto-distributor",
-    "thinlto-distributor-arg",
-    "thinlto-emit-imports-files",
-    "thinlto-emit-index-files",
-    "thinlto-index-only",
-    "thinlto-remote-compiler",
-    "thinlto-remote-compiler-arg",
-    "time-trace",
-    "trace",
-    "verbose",
-    "why-extract",
-];
+use crate::options::{self, Takes, Use};
 
 /// Options that take the symbols out of the program, without which no layout can be verified.
-const STRIPPING: &[&str] = &["s", "strip-all", "strip-debug", "S", "discard-all", "x"];
+const STRIPPING: &[&str] = &["strip-all", "strip-debug", "discard-all"];
 
-/// The command of a link.
+/// The command of a link, in words that lld reads in one way only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response {
     /// One option with its value, or one input.
-    lines: Vec<Vec<String>>,
+    lines: Vec<Line>,
     output: Option<String>,
 }
 
-/// An option without its dashes and value; none for an input.
-fn option_of(line: &[String]) -> Option<&str> {
-    let first = line.first()?;
-    let name = first.strip_prefix("--").or_else(|| first.strip_prefix('-'))?;
-    Some(name.split('=').next().unwrap_or(name))
+/// A word of the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Line {
+    Input(String),
+    /// By its long name, without dashes.
+    Option(String, Option<String>),
+}
+
+/// An option that is not handed to lld, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) option: String,
+    pub(crate) why: &'static str,
+}
+
+const UNKNOWN: &str = "it is none of those that are known to change the program alone";
+const OUTSIDE: &str = "it names a file outside of the archive";
+const NESTED: &str = "it names another file of options";
+
+/// A path below the archive's directory, or none. A path from the root lies below it, too: lld is told so (`--chroot`).
+pub(crate) fn inside(path: &str) -> Option<&str> {
+    let path = path.trim_start_matches('/');
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    (!path.is_empty() && !path.starts_with('@') && Path::new(path).components().all(plain)).then_some(path)
+}
+
+impl Line {
+    /// Reads the next word, or the next two; none if it is left out.
+    fn read(word: String, rest: &mut impl Iterator<Item = String>) -> Result<Option<Line>, Refused> {
+        let refused = |why| Refused { option: word.clone(), why };
+        let Some((name, value)) = options::named(&word) else {
+            let nested = if word.starts_with('@') { NESTED } else { OUTSIDE };
+            return match inside(&word) {
+                Some(path) => Ok(Some(Line::Input(path.to_owned()))),
+                None => Err(refused(nested)),
+            };
+        };
+        let mut value_or_next = |value: Option<String>| value.or_else(|| rest.next());
+        if name == "mllvm" || name == "plugin-opt" {
+            let value = value_or_next(value).unwrap_or_default();
+            let allowed = match name.as_str() {
+                "mllvm" => options::shapes_code(&value).then_some(Use::Keep),
+                _ => options::plugin(&value),
+            };
+            let shown = Refused { option: format!("-{name} {value}"), why: UNKNOWN };
+            let kept = allowed.ok_or(shown)? == Use::Keep;
+            return Ok(kept.then_some(Line::Option(name, Some(value))));
+        }
+        let Some((how, takes)) = options::known(&name) else { return Err(refused(UNKNOWN)) };
+        let value = match takes {
+            // `--no-dynamic-linker` and `--undefined` share a name with one that has a value: see `options::known`.
+            Takes::Value => Some(value_or_next(value).ok_or_else(|| refused("its value is missing"))?),
+            Takes::Joined => value,
+            Takes::Nothing if value.is_some() => return Err(refused("it has no value")),
+            Takes::Nothing => None,
+        };
+        Line::kept(name, value, how, refused)
+    }
+
+    fn kept(
+        name: String,
+        value: Option<String>,
+        how: Use,
+        refused: impl Fn(&'static str) -> Refused,
+    ) -> Result<Option<Line>, Refused> {
+        let text = value.as_deref().unwrap_or_default();
+        let word = |text: &str| {
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=.:+".contains(c))
+        };
+        match how {
+            // What was left out may say where the program goes, which is asked for later.
+            Use::Drop if name != "o" => return Ok(None),
+            Use::Reads if name == "lto-basic-block-sections" && ["all", "none", "labels"].contains(&text) => {
+            }
+            Use::Reads => {
+                let path = inside(text).ok_or_else(|| refused(OUTSIDE))?.to_owned();
+                return Ok(Some(Line::Option(name, Some(path))));
+            }
+            // `=dir` starts at the root that the link names, which lies in the archive as well.
+            Use::Searches if inside(text.trim_start_matches('=')).is_none() || text.starts_with('/') => {
+                return Ok(None);
+            }
+            Use::Keep if name == "library" && text.contains('/') => return Err(refused(OUTSIDE)),
+            // These go in a word of their own.
+            Use::Keep if ["z", "m", "O"].contains(&name.as_str()) && !word(text) => {
+                return Err(refused("its value is no word"));
+            }
+            _ => {}
+        }
+        Ok(Some(Line::Option(name, value)))
+    }
+
+    fn option(&self) -> Option<&str> {
+        match self {
+            Line::Option(name, _) => Some(name),
+            Line::Input(_) => None,
+        }
+    }
+
+    fn value(&self) -> Option<&str> {
+        match self {
+            Line::Option(_, value) => value.as_deref(),
+            Line::Input(_) => None,
+        }
+    }
+
+    /// As lld reads it.
+    fn words(&self) -> Vec<String> {
+        match self {
+            Line::Input(path) => vec![path.clone()],
+            Line::Option(name, Some(value)) if name == "z" || name == "m" => {
+                vec![format!("-{name}"), value.clone()]
+            }
+            Line::Option(name, Some(value)) if name == "O" => vec![format!("-O{value}")],
+            Line::Option(name, Some(value)) => vec![format!("--{name}={value}")],
+            Line::Option(name, None) => vec![format!("--{name}")],
+        }
+    }
 }
 
 /// The words of a line: blanks part them, quotes and backslashes keep what follows.
@@ -80,12 +161,17 @@ fn words(line: &str) -> Vec<String> {
 
 impl Response {
     /// Reads a response file.
-    pub(crate) fn parse(text: &str) -> Response {
-        let all: Vec<Vec<String>> = text.lines().map(words).filter(|line| !line.is_empty()).collect();
-        let output =
-            all.iter().rev().find(|line| option_of(line) == Some("o")).and_then(|line| line.get(1).cloned());
-        let kept = |line: &Vec<String>| option_of(line).is_none_or(|option| !DROPPED.contains(&option));
-        Response { output, lines: all.into_iter().filter(kept).collect() }
+    pub(crate) fn parse(text: &str) -> Result<Response, Refused> {
+        // The words count, not the lines: an option must not hide behind an input.
+        let mut all = text.lines().flat_map(words);
+        let mut lines = Vec::new();
+        while let Some(word) = all.next() {
+            lines.extend(Line::read(word, &mut all)?);
+        }
+        let output = lines.iter().rev().find(|line| line.option() == Some("o"));
+        let output = output.and_then(|line| line.value().map(str::to_owned));
+        lines.retain(|line| line.option() != Some("o"));
+        Ok(Response { output, lines })
     }
 
     /// The program's file name, without directory.
@@ -95,35 +181,28 @@ impl Response {
         name.unwrap_or("a.out")
     }
 
-    /// Is one of these options given?
+    /// Is one of these options given, by their long names?
     pub(crate) fn has(&self, options: &[&str]) -> bool {
-        self.lines.iter().any(|line| option_of(line).is_some_and(|option| options.contains(&option)))
+        self.lines.iter().any(|line| line.option().is_some_and(|option| options.contains(&option)))
     }
 
-    /// The last value of an option, given as `--option=value` or `--option value`.
+    /// The last value of an option.
     pub(crate) fn value(&self, option: &str) -> Option<&str> {
-        let line = self.lines.iter().rev().find(|line| option_of(line) == Some(option))?;
-        line.get(1).map(String::as_str).or_else(|| line.first()?.split_once('=').map(|(_, value)| value))
+        self.lines.iter().rev().find(|line| line.option() == Some(option))?.value()
     }
 
     /// Does the last `-z` of these names that is given have the wanted one?
     pub(crate) fn z(&self, wanted: &str, names: &[&str]) -> bool {
-        let given = self
-            .lines
-            .iter()
-            .rev()
-            .filter(|line| option_of(line) == Some("z"))
-            .filter_map(|line| line.get(1));
-        given.map(String::as_str).find(|name| names.contains(name)) == Some(wanted)
+        let mut given = self.lines.iter().rev().filter(|line| line.option() == Some("z"));
+        given.find_map(|line| line.value().filter(|name| names.contains(name))) == Some(wanted)
     }
 
     /// The inputs named by path, in their order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.lines
-            .iter()
-            .filter(|line| option_of(line).is_none())
-            .filter_map(|line| line.first())
-            .map(String::as_str)
+        self.lines.iter().filter_map(|line| match line {
+            Line::Input(path) => Some(path.as_str()),
+            Line::Option(..) => None,
+        })
     }
 
     /// Does the link strip symbols?
@@ -133,7 +212,7 @@ impl Response {
 
     /// Without the options that strip symbols: these are not loaded when the program runs, so nothing moves.
     pub(crate) fn unstripped(mut self) -> Response {
-        self.lines.retain(|line| option_of(line).is_none_or(|option| !STRIPPING.contains(&option)));
+        self.lines.retain(|line| line.option().is_none_or(|option| !STRIPPING.contains(&option)));
         self
     }
 
@@ -142,13 +221,16 @@ impl Response {
         let ordering = |option: &str| {
             option == "call-graph-ordering-file" || option == "irpgo-profile" || option.starts_with("bp-")
         };
-        self.lines.retain(|line| option_of(line).is_none_or(|option| !ordering(option)));
+        self.lines.retain(|line| line.option().is_none_or(|option| !ordering(option)));
         self
     }
 
-    /// The text of a response file: `first`, then this command, then `last`; each word on a line and quoted.
+    /// The text of a response file: `first`, then this command, then `last`; each word on a line and quoted. Paths from
+    /// the root lie below the directory of the link.
     pub(crate) fn render(&self, first: &[String], last: &[String]) -> String {
-        let words = first.iter().chain(self.lines.iter().flatten()).chain(last);
+        let root = ["--chroot".to_owned(), ".".to_owned()];
+        let own: Vec<String> = self.lines.iter().flat_map(Line::words).collect();
+        let words = root.iter().chain(first).chain(&own).chain(last);
         words.map(|word| format!("\"{}\"\n", word.replace('\\', "\\\\").replace('"', "\\\""))).collect()
     }
 }
@@ -161,23 +243,93 @@ mod tests {
                         -z separate-code\n-z noseparate-code\n-s\n--symbol-ordering-file=one\n\
                         --symbol-ordering-file two\n-O1\n--error-handling-script=/bin/sh\n";
 
+    fn parse(text: &str) -> Response {
+        Response::parse(text).unwrap()
+    }
+
     #[test]
     fn options_inputs_and_output_are_told_apart() {
-        let response = Response::parse(TEXT);
+        let response = parse(TEXT);
         assert_eq!(response.output(), "prog");
         assert_eq!(response.paths().collect::<Vec<_>>(), ["with blank.o", "a.o"]);
         assert_eq!(response.value("symbol-ordering-file"), Some("two"));
         assert_eq!(response.value("build-id"), Some("sha1"));
         assert!(!response.z("separate-code", &["separate-code", "noseparate-code"]));
-        assert!(!response.has(&["Map", "o", "error-handling-script"]));
+        assert!(!response.has(&["Map", "o", "error-handling-script", "chroot"]));
         assert!(response.strips() && !response.unstripped().strips());
     }
 
     #[test]
     fn what_is_written_reads_back() {
-        let response = Response::parse("a\\\\b.o\n\"quo\\\"te.o\"\n--entry main\n''\n");
-        let again = response.render(&[], &[]);
-        let flat: Vec<String> = Response::parse(&again).lines.into_iter().flatten().collect();
-        assert_eq!(flat, ["a\\b.o", "quo\"te.o", "--entry", "main", ""]);
+        let response = parse(
+            "a\\\\b.o\n\"quo\\\"te.o\"\n--entry main\n-lc -Ldir -O2 -z now\n--icf=all\n--defsym 'a=b c'\n",
+        );
+        let again = parse(&response.render(&[], &[]));
+        assert_eq!(again, response);
+        let text = "--chroot . a\\b.o quo\"te.o --entry=main --library=c --library-path=dir -O2 -z now --icf=all \
+                    --defsym=a=b c";
+        assert_eq!(words_of(&response), text);
+    }
+
+    fn words_of(response: &Response) -> String {
+        let text = response.render(&[], &[]);
+        let words: Vec<String> = text.lines().flat_map(words).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn what_compilers_really_ask_for_is_handed_on() {
+        let gcc = "--chroot .\n-plugin /usr/lib/gcc/liblto_plugin.so\n-plugin-opt=/usr/lib/gcc/lto-wrapper\n\
+                   -plugin-opt=-fresolution=/tmp/x.res\n-plugin-opt=-pass-through=-lgcc\n--hash-style gnu\n\
+                   -m elf_x86_64\n-dynamic-linker /lib64/ld.so\n-pie\n-L usr/lib\n-L /nowhere\n-L ../up\n-l gcc_s\n";
+        let kept = "--chroot . --hash-style=gnu -m elf_x86_64 --dynamic-linker=/lib64/ld.so --pie --library-path=usr/lib \
+                    --library=gcc_s";
+        assert_eq!(words_of(&parse(gcc)), kept);
+        let clang = "-plugin-opt=mcpu=x86-64\n--lto-O2\n-plugin-opt=thinlto\n-plugin-opt=-function-sections=1\n\
+                     -plugin-opt=O2\n-mllvm -align-loops=32\n--lto-basic-block-sections=all\n/usr/lib/crt1.o\n";
+        let kept = "--chroot . --plugin-opt=mcpu=x86-64 --lto-O2 --plugin-opt=thinlto --plugin-opt=-function-sections=1 \
+                    --plugin-opt=O2 --mllvm=-align-loops=32 --lto-basic-block-sections=all usr/lib/crt1.o";
+        assert_eq!(words_of(&parse(clang)), kept);
+    }
+
+    #[test]
+    fn what_loads_runs_reads_or_writes_elsewhere_is_refused_by_name() {
+        let refused = [
+            ("-mllvm -load=/tmp/evil.so", "-load=/tmp/evil.so"),
+            ("--mllvm=-info-output-file=/tmp/x", "info-output-file"),
+            ("-mllvm\n-load=evil.so", "-load=evil.so"),
+            ("--plugin-opt=-load=evil.so", "-load=evil.so"),
+            ("-plugin-opt=-pass-remarks-output=x", "pass-remarks-output"),
+            ("-plugin-opt=thinlto-index-only=x", "thinlto-index-only"),
+            ("-plugin-opt=cs-profile-path=/etc/x", "cs-profile-path"),
+            ("--load-pass-plugin=evil.so", "load-pass-plugin"),
+            ("-load-pass-plugin=evil.so", "load-pass-plugin"),
+            ("a.o -load-pass-plugin=evil.so", "load-pass-plugin"),
+            ("@more.txt", "@more.txt"),
+            ("a.o \"@more.txt\"", "@more.txt"),
+            ("-z @more.txt", "-z"),
+            ("-m @more.txt", "-m"),
+            ("../../etc/passwd", "../../etc/passwd"),
+            ("/usr/../../etc/passwd", "/etc/passwd"),
+            ("-T ../x.ld", "-T"),
+            ("--script=../../x.ld", "--script"),
+            ("-l:../../../x.o", "-l:"),
+            ("-l ../x", "-l"),
+            ("--version-script=../x", "--version-script"),
+            ("--lto-sample-profile=../x", "--lto-sample-profile"),
+            ("--remap-inputs=a.o=/etc/passwd", "--remap-inputs"),
+            ("--thinlto-distributor=/bin/sh", "thinlto-distributor"),
+            ("--out-implib=/tmp/x", "--out-implib"),
+            ("--lto-emit-asm", "--lto-emit-asm"),
+            ("--no-such-option", "--no-such-option"),
+        ];
+        for (text, name) in refused {
+            let refused = Response::parse(text).expect_err(text);
+            assert!(refused.option.contains(name), "{text}: {refused:?}");
+        }
+        let dropped = "a.o -Map=/tmp/x --Map /tmp/y --dependency-file=/tmp/z --dependency-file /tmp/z -o /tmp/o -o/tmp/p \
+                       --output=/tmp/q --reproduce=/tmp/r --error-handling-script=/bin/sh --save-temps=/tmp --time-trace=/x \
+                       --why-extract=/tmp/w --thinlto-cache-dir=/tmp/c --lto-obj-path=/tmp/l --print-archive-stats=/tmp/s";
+        assert_eq!(words_of(&parse(dropped)), "--chroot . a.o");
     }
 }

@@ -73,6 +73,101 @@ fn archives_that_reach_out_of_their_directory_are_refused() {
 }
 
 #[test]
+fn links_that_ask_for_more_than_a_program_are_refused_by_name_and_do_nothing() {
+    if !has_lld() {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let at = |name: &str| outside.path().join(name).display().to_string();
+    std::fs::write(outside.path().join("more"), format!("-Map={}\n", at("map"))).unwrap();
+    let refused = [
+        (format!("a.o\n-mllvm -load={}\n", at("evil.so")), "-load="),
+        (format!("a.o --load-pass-plugin={}\n", at("evil.so")), "load-pass-plugin"),
+        (format!("a.o --plugin-opt=-load={}\n", at("evil.so")), "-load="),
+        (format!("a.o\n@{}\n", at("more")), "@"),
+        ("a.o\n-T ../../x.ld\n".to_owned(), "-T"),
+        ("../../../../../../etc/passwd\n".to_owned(), "passwd"),
+    ];
+    for (response, name) in refused {
+        let error = open(&tar(&[("link/response.txt", b'0', response.as_bytes())])).unwrap_err();
+        assert!(matches!(error, Error::Option { .. }) && error.to_string().contains(name), "{error}");
+    }
+    // Left out, also where they stand behind an input or in a line of their own.
+    let written = format!(
+        "a.o -Map={0} --dependency-file={0} --why-extract={0}\n--reproduce {0}\n-o {0}\n--time-trace={0} --save-temps={0}\n",
+        at("written")
+    );
+    let error = open(&tar(&[("link/response.txt", b'0', written.as_bytes())])).unwrap_err();
+    assert!(matches!(&error, Error::Link { said, .. } if said.contains("a.o")), "{error}");
+    // Scripts and thin libraries that reach out.
+    let script: &[u8] = b"INPUT(../../../etc/passwd)";
+    let named = [("link/response.txt", b'0', &b"x.ld\n"[..]), ("link/x.ld", b'0', script)];
+    assert!(open(&tar(&named)).unwrap_err().to_string().contains("outside of the archive"));
+    let left: Vec<_> =
+        fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["more"]);
+}
+
+/// Programs of other languages, with what their compilers hand to the linker.
+#[test]
+fn archives_of_real_compilers_are_taken_as_they_are() {
+    let Ok(linker) = Linker::find() else { return eprintln!("skipped: no lld") };
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir(path("bin")).unwrap();
+    std::os::unix::fs::symlink(linker.path(), path("bin/ld.lld")).unwrap();
+    let sections = "-ffunction-sections";
+    let prefix = format!("-B{}/", path("bin").display());
+    let keep = |name: &str| format!("-Wl,--reproduce={}", path(name).display());
+    fs::write(
+        path("a.cc"),
+        "#include <cstdio>\n#include <map>\n#include <string>\n\
+         int main() { std::map<std::string, int> m; m[\"a\"] = 3; std::printf(\"%d\\n\", m[\"a\"]); }\n",
+    )
+    .unwrap();
+    fs::write(path("a.rs"), "fn main() { println!(\"{}\", std::env::args().count() + 2); }\n").unwrap();
+    let rust =
+        ["-Clink-arg=-fuse-ld=lld".to_owned(), format!("-Clink-arg={prefix}"), "-Cdebuginfo=0".to_owned()];
+    let of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    let builds = [
+        ("cxx", "clang++-22", of(&["-O1", sections, "-fuse-ld=lld", &prefix, "a.cc", &keep("cxx.tar")])),
+        ("gxx", "g++", of(&["-O1", sections, "-fuse-ld=lld", &prefix, "a.cc", &keep("gxx.tar")])),
+        (
+            "thin",
+            "clang++-22",
+            of(&["-O1", "-flto=thin", sections, "-fuse-ld=lld", &prefix, "a.cc", &keep("thin.tar")]),
+        ),
+        (
+            "rs",
+            "rustc",
+            [of(&["-O", "a.rs", &format!("-Clink-arg={}", keep("rs.tar"))]), rust.to_vec()].concat(),
+        ),
+    ];
+    for (name, compiler, arguments) in builds {
+        let built = std::process::Command::new(compiler)
+            .args(&arguments)
+            .arg("-o")
+            .arg(path(name))
+            .current_dir(directory.path())
+            .output();
+        if !built.is_ok_and(|built| built.status.success()) {
+            eprintln!("skipped: {compiler} cannot build the {name} program here");
+            continue;
+        }
+        let archive = path(&format!("{name}.tar"));
+        let inputs = Inputs::open(&archive, &path("state")).unwrap();
+        for layout in [Layout::AsBuilt, Layout::Independent { seed: 3 }] {
+            let out = path(&format!("{name}.again"));
+            relink(&inputs, &layout, &out).unwrap();
+            assert_eq!(said(&out), "3\n", "{name}");
+            if matches!(layout, Layout::AsBuilt) && name != "thin" {
+                assert_eq!(fs::read(&out).unwrap(), fs::read(path(name)).unwrap(), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn archives_of_something_else_are_refused_with_the_reason() {
     if !has_lld() {
         return;
