@@ -124,3 +124,29 @@ fn the_default_is_no_worse_than_upstream_on_its_sample() {
         lay_out(&sample(), &Params { scoring: layout::Scoring::propeller(), ..Params::default() });
     assert!(ours.after.intra >= upstream.after.intra, "{ours:?}");
 }
+
+/// Upstream's test of the same name (PlacesBlocksBeforeEntryInInterFunctionOrdering): block 3 lies before the entry, and
+/// the score is 545.47.
+#[test]
+fn a_block_lies_before_the_entry_where_that_scores_more() {
+    let mut foo = function(
+        "foo",
+        0x1000,
+        &[(0x10, 30), (0x7, 60), (0x40, 40), (0x8, 10)],
+        &[(0, 1, 20), (0, 3, 10), (1, 2, 30), (2, 1, 40)],
+    );
+    for (block, address) in foo.blocks.iter_mut().zip([0x1000, 0x1010, 0x102a, 0x1030]) {
+        block.address = ImageAddr(address);
+    }
+    let cfg = Cfg { functions: vec![foo], calls: vec![] };
+    let across = Params { mode: layout::Mode::InterFunction, ..Params::propeller() };
+    let (layout, report) = lay_out(&cfg, &across);
+    assert_eq!(clusters(&cfg, &layout), [("foo".to_owned(), vec![vec![0, 1, 2], vec![3]])]);
+    let order: Vec<u32> = layout.hot.iter().map(|cluster| cluster.cluster).collect();
+    assert_eq!(order, [1, 0], "the block before the entry");
+    assert!((report.after.intra - 545.470_588).abs() < 1e-5, "{report:?}");
+    // Within a function the entry stays first.
+    let (alone, report) = lay_out(&cfg, &Params::propeller());
+    assert_eq!(clusters(&cfg, &alone), [("foo".to_owned(), vec![vec![0, 1, 2, 3]])]);
+    assert!((report.after.intra - 545.130_4).abs() < 1e-3, "{report:?}");
+}

@@ -89,6 +89,25 @@ pub(super) struct SiteCall {
     pub weight: u64,
 }
 
+/// The hot blocks of all bodies, cut into what one section can hold.
+struct Clusters {
+    /// For each body its clusters, as positions in it: that with the entry first, the others by their first block.
+    of_bodies: Vec<Vec<Vec<u32>>>,
+    /// Clusters that follow each other wherever the linker puts them: a jump from the last block of one may fall through
+    /// into the next, and what comes before an entry stays before it.
+    runs: Vec<Vec<ClusterRef>>,
+}
+
+impl Clusters {
+    /// One cluster and one run for each body.
+    fn alone(bodies: &[Body<'_>], params: &Params) -> Clusters {
+        let of_bodies: Vec<Vec<Vec<u32>>> =
+            bodies.iter().map(|body| vec![order_body(body, params)]).collect();
+        let own = |layout: u32| vec![ClusterRef { layout, cluster: 0 }];
+        Clusters { runs: (0..of_bodies.len() as u32).map(own).collect(), of_bodies }
+    }
+}
+
 /// Lays out the hot functions of a program.
 pub fn lay_out(cfg: &Cfg, params: &Params) -> (Layout, LayoutReport) {
     lay_out_with(cfg, &[], params)
@@ -108,7 +127,7 @@ pub fn lay_out_with(cfg: &Cfg, clones: &[ClonedFunction], params: &Params) -> (L
     }
     let calls = share_calls(cfg, &bodies);
     let clusters = match params.mode {
-        Mode::PerFunction => bodies.iter().map(|body| vec![order_body(body, params)]).collect(),
+        Mode::PerFunction => Clusters::alone(&bodies, params),
         Mode::InterFunction => clusters_across(&bodies, &calls, params),
     };
     let layout = assemble(&bodies, clusters, &calls, params);
@@ -278,7 +297,7 @@ fn order_body(body: &Body<'_>, params: &Params) -> Vec<u32> {
 }
 
 /// Clusters of each body out of chains across functions: a chain is cut where the function changes and before entries.
-fn clusters_across(bodies: &[Body<'_>], calls: &[SiteCall], params: &Params) -> Vec<Vec<Vec<u32>>> {
+fn clusters_across(bodies: &[Body<'_>], calls: &[SiteCall], params: &Params) -> Clusters {
     let mut problem = Problem::default();
     let mut sites: Vec<Site> = Vec::new();
     let mut nodes = Vec::with_capacity(bodies.len());
@@ -302,52 +321,58 @@ fn clusters_across(bodies: &[Body<'_>], calls: &[SiteCall], params: &Params) -> 
             problem.jumps.push(Jump { from, to, kind: call.kind, weight: call.weight });
         }
     }
-    let mut clusters: Vec<Vec<Vec<u32>>> = vec![Vec::new(); bodies.len()];
+    let mut of_bodies: Vec<Vec<Vec<u32>>> = vec![Vec::new(); bodies.len()];
+    // A cluster is known by its body and first block until all are there.
+    let mut runs: Vec<Vec<Site>> = Vec::new();
     for chain in problem::chains(&problem, params) {
+        let mut run = Vec::new();
         let mut last = None;
         for site in chain.into_iter().filter_map(|node| sites.get(node as usize).copied()) {
-            let of_body = &mut clusters[site.0 as usize];
+            let of_body = &mut of_bodies[site.0 as usize];
             if last != Some(site.0) || site.1 == 0 {
                 of_body.push(Vec::new());
+                run.push(site);
             }
             if let Some(cluster) = of_body.last_mut() {
                 cluster.push(site.1);
             }
             last = Some(site.0);
         }
+        runs.push(run);
     }
-    // The cluster with the entry first, the others by their first block.
-    for of_body in &mut clusters {
+    let mut places: BTreeMap<Site, u32> = BTreeMap::new();
+    for (layout, of_body) in (0u32..).zip(&mut of_bodies) {
         of_body.sort();
+        let firsts = (0u32..).zip(of_body.iter()).filter_map(|(at, cluster)| Some((*cluster.first()?, at)));
+        places.extend(firsts.map(|(first, at)| ((layout, first), at)));
     }
-    clusters
+    // In the order of the functions, as without chains across them.
+    let placed = |site: &Site| Some(ClusterRef { layout: site.0, cluster: *places.get(site)? });
+    let mut runs: Vec<Vec<ClusterRef>> =
+        runs.iter().map(|run| run.iter().filter_map(placed).collect()).collect();
+    runs.sort_by_key(|run| run.iter().map(|cluster| (cluster.layout, cluster.cluster)).min());
+    Clusters { of_bodies, runs }
 }
 
 /// Orders the clusters and puts the layout together, yet without scores.
-fn assemble(
-    bodies: &[Body<'_>],
-    clusters: Vec<Vec<Vec<u32>>>,
-    calls: &[SiteCall],
-    params: &Params,
-) -> Layout {
-    let mut units = Vec::new();
-    let mut refs = Vec::new();
-    // For each block of a body its unit and the bytes before it in the unit.
-    let mut unit_of: Vec<Vec<Option<(u32, u64)>>> = Vec::with_capacity(bodies.len());
-    for ((at, body), of_body) in (0u32..).zip(bodies).zip(&clusters) {
-        let mut in_units = vec![None; body.blocks.len()];
-        for (cluster, positions) in (0u32..).zip(of_body) {
-            let mut unit = Unit { size: 0, frequency: 0 };
-            for &position in positions {
-                let block = &body.blocks[position as usize];
-                in_units[position as usize] = Some((units.len() as u32, unit.size));
+fn assemble(bodies: &[Body<'_>], clusters: Clusters, calls: &[SiteCall], params: &Params) -> Layout {
+    let Clusters { of_bodies: clusters, runs } = clusters;
+    let mut units = Vec::with_capacity(runs.len());
+    // For each block of a body its unit, which is a run, and the bytes before it in the unit.
+    let mut unit_of: Vec<Vec<Option<(u32, u64)>>> =
+        bodies.iter().map(|body| vec![None; body.blocks.len()]).collect();
+    for run in &runs {
+        let mut unit = Unit { size: 0, frequency: 0 };
+        for cluster in run {
+            let at = cluster.layout as usize;
+            for &position in &clusters[at][cluster.cluster as usize] {
+                let block = &bodies[at].blocks[position as usize];
+                unit_of[at][position as usize] = Some((units.len() as u32, unit.size));
                 unit.size += u64::from(block.size);
                 unit.frequency += u128::from(block.frequency);
             }
-            units.push(unit);
-            refs.push(ClusterRef { layout: at, cluster });
         }
-        unit_of.push(in_units);
+        units.push(unit);
     }
     let block = |site: Site| &bodies[site.0 as usize].blocks[site.1 as usize];
     let arc = |call: &SiteCall| -> Option<Arc> {
@@ -371,7 +396,7 @@ fn assemble(
         FunctionOrder::CacheDirected => cache::cache_directed(&units, &arcs),
     };
     let hot: Vec<ClusterRef> =
-        ordered.into_iter().filter_map(|unit| refs.get(unit as usize).copied()).collect();
+        ordered.into_iter().filter_map(|unit| runs.get(unit as usize)).flatten().copied().collect();
     let mut cold = Vec::new();
     let mut seen = vec![false; bodies.len()];
     for cluster in &hot {

@@ -8,6 +8,10 @@
 //! f name alias…        a function
 //! p1 3 4               clone path: copies of 3 and 4 for those who come from 1
 //! c0 2 3.1             a cluster: blocks by their numbers, `.n` the n-th clone
+//! g0:9,2:9 2:9         executions of blocks and of their edges
+//! h0:5f 2:a1           hashes of blocks
+//! i2,0 f,0,1           a prefetch in block 2 before call 0, of the code of `f` after call 1 of block 0 (newer than clang 22)
+//! t0,1                 such a target
 //! ```
 //! Version 0 has no first line: `!name/alias M=dir/file.cc`, then `!!0 2 3` a cluster; it knows no clones.
 //!
@@ -62,6 +66,9 @@ pub struct CcFunction {
     pub paths: Vec<Vec<BlockId>>,
     /// Its clusters.
     pub clusters: Vec<Vec<CcBlock>>,
+    /// Lines beside clusters and paths, by their letter: `g`, counts; `h`, hashes; `i`, prefetches; `t`, their targets. They
+    /// are kept as they stand.
+    pub annotations: Vec<(char, String)>,
     /// Comment lines before the function, without `#`.
     pub head: Vec<String>,
     /// Comment lines after its names and after its clusters, without `#`.
@@ -120,6 +127,10 @@ impl CcFunction {
         for cluster in &self.clusters {
             let _ = writeln!(out, "c{}", joined(cluster.iter().map(shown)));
         }
+        for (letter, line) in &self.annotations {
+            refuse(line, "a line of the cc profile", |c| c == '\n' || c == '\r')?;
+            let _ = writeln!(out, "{letter}{line}");
+        }
         comments(out, &self.notes.1);
         Ok(())
     }
@@ -127,6 +138,9 @@ impl CcFunction {
     fn render_v0(&self, out: &mut String) -> Result<(), Error> {
         if !self.paths.is_empty() || self.clusters.iter().flatten().any(|block| block.clone != 0) {
             return Err(Error::Clones { name: self.name().to_owned() });
+        }
+        if let Some((letter, _)) = self.annotations.first() {
+            return Err(Error::Annotated { name: self.name().to_owned(), letter: *letter });
         }
         for name in &self.names {
             refuse(name, "version 0 of the cc profile", |c| c.is_whitespace() || c == '/')?;
@@ -205,6 +219,7 @@ fn cc_function(cfg: &Cfg, placed: &FunctionLayout, comments: Comments) -> Result
         names: function.names.clone(),
         paths: placed.clones.iter().map(path).collect::<Result<_, Error>>()?,
         clusters: placed.clusters.iter().map(cluster).collect::<Result<_, Error>>()?,
+        annotations: Vec::new(),
         head: Vec::new(),
         notes: notes(function, placed, comments),
     })

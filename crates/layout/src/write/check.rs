@@ -16,6 +16,8 @@ pub enum Severity {
     Fatal,
     /// A line or block has no effect, and the compiler does not say so.
     Ignored,
+    /// clang 22 ends with an error, newer releases heed it.
+    Newer,
 }
 
 /// Something wrong.

@@ -47,6 +47,16 @@ pub enum Error {
         /// The function.
         name: String,
     },
+    /// Version 0 has no lines beside clusters.
+    #[error(
+        "function `{name}` has a line of `{letter}`, and version 0 of the cc profile knows none; write version 1"
+    )]
+    Annotated {
+        /// The function.
+        name: String,
+        /// What the line begins with.
+        letter: char,
+    },
     /// The first finding that a compiler would end on.
     #[error("line {line}: {found}")]
     Malformed {

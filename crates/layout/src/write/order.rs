@@ -11,6 +11,15 @@ use crate::{Cfg, ClusterRef, Function, FunctionLayout, Layout, Placed};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
+/// A file that orders functions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Order {
+    /// The file.
+    pub text: String,
+    /// Names that it cannot hold, which keep the place that the linker gives them.
+    pub left_out: Vec<String>,
+}
+
 /// Where a section of a function stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
@@ -83,15 +92,17 @@ pub fn pieces<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<Piece<'c>>, Er
 /// Where the layout is not of this graph, or a name holds a line break.
 pub fn ld_profile(cfg: &Cfg, layout: &Layout) -> Result<String, Error> {
     let pieces = pieces(cfg, layout)?;
-    lines(pieces.iter().flat_map(|piece| piece.function.names.iter().map(|name| symbol(name, piece.part))))
+    // Its cc profile names the same functions and refuses such a name, too.
+    whole(pieces.iter().flat_map(|piece| piece.function.names.iter().map(|name| symbol(name, piece.part))))
 }
 
 /// The order of functions, each where its first cluster stands, whatever becomes of its blocks.
 ///
 /// # Errors
-/// As [`ld_profile`].
-pub fn symbol_order(cfg: &Cfg, layout: &Layout) -> Result<String, Error> {
-    lines(functions(cfg, layout)?.iter().flat_map(|function| function.names.iter().cloned()))
+/// Where the layout is not of this graph.
+pub fn symbol_order(cfg: &Cfg, layout: &Layout) -> Result<Order, Error> {
+    let functions = functions(cfg, layout)?;
+    Ok(lines(functions.iter().flat_map(|function| function.names.iter().cloned())))
 }
 
 /// The functions of a layout by their first piece of the text.
@@ -104,21 +115,37 @@ pub fn functions<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<&'c Functio
     Ok(pieces.iter().filter(|p| seen.insert(p.placed.function)).map(|p| p.function).collect())
 }
 
-fn lines(symbols: impl Iterator<Item = String>) -> Result<String, Error> {
-    let mut out = String::new();
+fn ends_line(c: char) -> bool {
+    c == '\n' || c == '\r'
+}
+
+fn whole(symbols: impl Iterator<Item = String>) -> Result<String, Error> {
+    let Order { text, left_out } = lines(symbols);
+    match left_out.into_iter().next() {
+        Some(name) => {
+            let found = name.chars().find(|&c| ends_line(c)).unwrap_or('\n');
+            Err(Error::Name { name, format: "an order of symbols", found })
+        }
+        None => Ok(text),
+    }
+}
+
+fn lines(symbols: impl Iterator<Item = String>) -> Order {
+    let mut order = Order::default();
     let mut seen = FxHashSet::default();
     for symbol in symbols {
         // Functions of one name, told apart by their files elsewhere: to the linker the name means all of them.
         if !seen.insert(symbol.clone()) {
             continue;
         }
-        if let Some(found) = symbol.chars().find(|&c| c == '\n' || c == '\r') {
-            return Err(Error::Name { name: symbol, format: "an order of symbols", found });
+        if symbol.contains(ends_line) {
+            order.left_out.push(symbol);
+            continue;
         }
-        out.push_str(&symbol);
-        out.push('\n');
+        order.text.push_str(&symbol);
+        order.text.push('\n');
     }
-    Ok(out)
+    order
 }
 
 /// Reads an order of symbols as lld does: one a line, blanks around it dropped, `#` begins a comment line.

@@ -122,9 +122,9 @@ impl Reader {
             }
             'c' => self.cluster(&values),
             'p' => self.path(&values),
-            'g' | 'h' | 't' => self.annotations(specifier, &values),
+            'g' | 'h' | 'i' | 't' => self.annotations(specifier, rest, &values),
             other => {
-                let known = "@, m, f, p, c, g, h or t";
+                let known = "@, m, f, p, c, g, h, i or t";
                 self.fatal(self.line, format!("expected a line that begins with {known}, found `{other}`"));
             }
         }
@@ -197,7 +197,8 @@ impl Reader {
     fn current(&mut self) -> Option<&mut CcFunction> {
         if self.profile.functions.is_empty() {
             self.ignored(
-                "a cluster or path before the first function; expected the function first".to_owned(),
+                "a cluster, path or other line before the first function; expected the function first"
+                    .to_owned(),
             );
         }
         self.profile.functions.last_mut()
@@ -239,9 +240,17 @@ impl Reader {
     }
 
     /// What a cc profile may say beside clusters and paths: `g`, the counts of blocks and their edges
-    /// (`id:count,to:count,…`), `h`, hashes of blocks (`id:hex`), `t`, targets of prefetches (`id,call`). It changes no
-    /// cluster, so only its form is looked at.
-    fn annotations(&mut self, specifier: char, values: &[&str]) {
+    /// (`id:count,to:count,…`), `h`, hashes of blocks (`id:hex`), `i`, prefetches (`id,call name,id,call`), `t`, their targets
+    /// (`id,call`). It changes no cluster: its form is looked at, and it is kept as it stands.
+    fn annotations(&mut self, specifier: char, rest: &str, values: &[&str]) {
+        if specifier == 'i' {
+            let what = "a prefetch (`i`): clang 22 knows no such line and ends here".to_owned();
+            self.find(Severity::Newer, self.line, what);
+        }
+        if let Some(function) = self.current() {
+            function.annotations.push((specifier, rest.to_owned()));
+        }
+
         let block = |text: &str| {
             let (id, clone) = text.split_once('.').unwrap_or((text, "0"));
             id.parse::<u32>().is_ok() && clone.parse::<u32>().is_ok()
@@ -250,8 +259,15 @@ impl Reader {
             let (id, count) = text.split_once(':').unwrap_or((text, ""));
             block(id) && count.parse::<u64>().is_ok()
         };
-        for value in values {
+        let prefetched = |text: &str| {
+            let mut parts = text.rsplitn(3, ',');
+            let call = parts.next().is_some_and(|call| call.parse::<u32>().is_ok());
+            call && parts.next().is_some_and(block) && parts.next().is_some_and(|name| !name.is_empty())
+        };
+        for (place, value) in values.iter().enumerate() {
             let (fine, expected) = match specifier {
+                'i' if place == 1 => (prefetched(value), "id,number of the call name,id,number of the call"),
+                'i' if place > 1 || values.len() == 1 => (false, "two words: the place and the target"),
                 // An empty line of counts is the only empty one that clang takes.
                 'g' => (
                     (values.len() == 1 && value.is_empty()) || value.split(',').all(counted),

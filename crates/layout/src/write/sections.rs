@@ -9,7 +9,8 @@
 //!
 //! Source: binutils, `ld/ld.texi` ("--section-ordering-file", "INSERT"), `gold/options.h`.
 
-use super::{Error, order};
+use super::Error;
+use super::order::{self, Order};
 use crate::{Cfg, Layout};
 use std::fmt::Write as _;
 
@@ -27,18 +28,20 @@ pub enum SectionOrder {
 /// The output section of [`SectionOrder::GnuScript`].
 pub const ORDERED_SECTION: &str = ".text.ordered";
 
-/// The sections of the functions of a layout, in its order.
+/// The sections of the functions of a layout, in its order. Names that cannot stand in the file are left out.
 ///
 /// # Errors
-/// Where the layout is not of this graph, or a name cannot stand in the file.
-pub fn section_order(cfg: &Cfg, layout: &Layout, form: SectionOrder) -> Result<String, Error> {
+/// Where the layout is not of this graph.
+pub fn section_order(cfg: &Cfg, layout: &Layout, form: SectionOrder) -> Result<Order, Error> {
     let mut out = String::new();
     let functions = order::functions(cfg, layout)?;
     let mut sections = Vec::new();
+    let mut left_out = Vec::new();
     for name in functions.iter().flat_map(|function| &function.names) {
         let bad = |c: char| c.is_whitespace() || c.is_control() || "\"*?[]\\".contains(c);
-        if let Some(found) = name.chars().find(|&c| bad(c)) {
-            return Err(Error::Name { name: name.clone(), format: "an order of sections", found });
+        if name.chars().any(bad) {
+            left_out.push(name.clone());
+            continue;
         }
         // A split-off cold part that ran all the same lies in the section of its function.
         match name.strip_suffix(".cold") {
@@ -74,7 +77,7 @@ pub fn section_order(cfg: &Cfg, layout: &Layout, form: SectionOrder) -> Result<S
         SectionOrder::GnuScript => out.push_str("  }\n}\nINSERT BEFORE .text;\n"),
         SectionOrder::Gold => {}
     }
-    Ok(out)
+    Ok(Order { text: out, left_out })
 }
 
 /// A name as a linker script takes it; quoted where it holds what scripts read otherwise.

@@ -78,6 +78,49 @@ fn what_clang_ends_on_is_fatal_and_what_it_takes_is_not() {
 }
 
 #[test]
+fn lines_of_prefetches_are_read_kept_and_said_to_be_newer() {
+    let text = "v1\nf work\nc0 1\ni0,1 other,2.1,0\nt1,0\ng0:1,1:1\nh0:a1\n";
+    let found = check::text(text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].severity == Severity::Newer && found[0].line == Some(4), "{found:?}");
+    let read = layout::write::read_cc::read(text).unwrap();
+    let letters: String = read.functions[0].annotations.iter().map(|(letter, _)| letter).collect();
+    assert_eq!(letters, "itgh");
+    assert_eq!(read.render().unwrap(), text);
+    for wrong in ["i0,1", "i0 f,0,0", "i0,1 f,0", "i0,1 ,0,0", "ix,1 f,0,0", "i0,1 f,0,0 g,0,0", "i0,1 f,0,x"]
+    {
+        let found = check::text(&format!("v1\nf work\nc0\n{wrong}\n"));
+        assert!(found.iter().any(|finding| finding.severity == Severity::Fatal), "{wrong}: {found:?}");
+    }
+    let Some(clang) = clang() else { return };
+    let dir = scratch();
+    let (source, list) = (dir.path().join("x.c"), dir.path().join("list.txt"));
+    std::fs::write(&source, "int work(int n) { return n; }\n").unwrap();
+    std::fs::write(&list, text).unwrap();
+    let list = format!("-fbasic-block-sections=list={}", list.display());
+    let run = clang.command().args(["-O1", "-c", "-o", "/dev/null", &list]).arg(&source).output().unwrap();
+    assert!(!run.status.success(), "clang 22 takes lines of prefetches");
+}
+
+#[test]
+fn a_name_that_an_order_cannot_hold_is_left_out_and_the_others_stay() {
+    use layout::write::order::symbol_order;
+    use layout::write::sections::{SectionOrder, section_order};
+    let odd = function("operator \"new\"", &[1], &[]);
+    let (line, fine) = (function("two\nlines", &[1], &[]), function("fine", &[1], &[]));
+    let cfg = Cfg { functions: vec![odd, line, fine], calls: Vec::new() };
+    let functions = (0..3).map(|at| placed(at, &[&[0]], (0.0, 0.0), (0.0, 0.0))).collect();
+    let layout = Layout { functions, hot: (0..3).map(|of| at(of, 0)).collect(), cold: Vec::new() };
+    for form in [SectionOrder::GnuOrdering, SectionOrder::GnuScript, SectionOrder::Gold] {
+        let order = section_order(&cfg, &layout, form).unwrap();
+        assert_eq!(order.left_out, ["operator \"new\"", "two\nlines"], "{form:?}");
+        assert!(order.text.contains(".text.fine") && !order.text.contains("operator"), "{}", order.text);
+    }
+    let order = symbol_order(&cfg, &layout).unwrap();
+    assert_eq!((order.text.as_str(), order.left_out.len()), ("operator \"new\"\nfine\n", 1));
+}
+
+#[test]
 fn what_clang_skips_without_a_word_is_found() {
     for (text, words) in [
         ("f work\nc0 1\n", "is the first line, `v1`, missing?"),

@@ -282,12 +282,13 @@ fn linkers_order_functions_by_symbols_and_by_sections() {
     for turn in [0, 1, 2] {
         let mut layout = backwards(&cfg);
         layout.hot.rotate_left(turn);
-        let symbols = program.write("symbols.txt", &symbol_order(&cfg, &layout).unwrap());
+        let symbols = program.write("symbols.txt", &symbol_order(&cfg, &layout).unwrap().text);
         let script =
-            program.write("order.ld", &section_order(&cfg, &layout, SectionOrder::GnuScript).unwrap());
-        let gold = program.write("order.txt", &section_order(&cfg, &layout, SectionOrder::Gold).unwrap());
+            program.write("order.ld", &section_order(&cfg, &layout, SectionOrder::GnuScript).unwrap().text);
+        let gold =
+            program.write("order.txt", &section_order(&cfg, &layout, SectionOrder::Gold).unwrap().text);
         let ordering = program
-            .write("order.sections", &section_order(&cfg, &layout, SectionOrder::GnuOrdering).unwrap());
+            .write("order.sections", &section_order(&cfg, &layout, SectionOrder::GnuOrdering).unwrap().text);
         let by_symbols = format!("-Wl,--symbol-ordering-file={}", symbols.display());
         let mut ways = vec![
             ("bfd", &["ld.bfd"][..], format!("-Wl,-T,{}", script.display())),

@@ -4,6 +4,7 @@ use super::Plan;
 use anyhow::{Context, bail};
 use layout::write::cc::{CcVersion, Comments, cc_profile};
 use layout::write::check::{self, Severity};
+use layout::write::order::Order;
 use layout::write::sections::{SectionOrder, section_order};
 use layout::write::{bolt, order};
 use std::path::{Path, PathBuf};
@@ -85,18 +86,22 @@ pub fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
 pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<Vec<LayoutFile>> {
     let (cfg, layout) = (&plan.cfg, &plan.layout);
     let file = |what, suffix, text| LayoutFile { what, suffix, text, warnings: Vec::new() };
+    let ordered = |what, suffix, order: Order| LayoutFile {
+        warnings: left_out(what, &order.left_out),
+        ..file(what, suffix, order.text)
+    };
     let sections = |form| section_order(cfg, layout, form);
     Ok(match emit {
         Emit::Propeller => propeller(plan, options)?,
         Emit::SymbolOrder => {
-            vec![file("symbol order", "_symbol_order.txt", order::symbol_order(cfg, layout)?)]
+            vec![ordered("symbol order", "_symbol_order.txt", order::symbol_order(cfg, layout)?)]
         }
         Emit::SectionOrder => {
-            vec![file("section order", "_section_order.txt", sections(SectionOrder::GnuOrdering)?)]
+            vec![ordered("section order", "_section_order.txt", sections(SectionOrder::GnuOrdering)?)]
         }
-        Emit::LinkerScript => vec![file("linker script", "_order.ld", sections(SectionOrder::GnuScript)?)],
+        Emit::LinkerScript => vec![ordered("linker script", "_order.ld", sections(SectionOrder::GnuScript)?)],
         Emit::GoldOrder => {
-            vec![file("section order of gold", "_gold_order.txt", sections(SectionOrder::Gold)?)]
+            vec![ordered("section order of gold", "_gold_order.txt", sections(SectionOrder::Gold)?)]
         }
         Emit::Fdata => {
             let (text, report) = bolt::fdata(&plan.image, plan.counts()?)?;
@@ -115,6 +120,16 @@ pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<
             vec![file("pre-aggregated counts", "_preaggregated.txt", text)]
         }
     })
+}
+
+/// Says which names a file cannot hold.
+fn left_out(what: &str, names: &[String]) -> Vec<String> {
+    let Some(first) = names.first() else { return Vec::new() };
+    let more = match names.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    vec![format!("{what}: the name {first:?}{more} cannot stand in it and is left out")]
 }
 
 fn propeller(plan: &Plan, options: FileOptions) -> anyhow::Result<Vec<LayoutFile>> {

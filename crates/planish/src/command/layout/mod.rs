@@ -169,7 +169,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
                     );
                 } else {
                     eprintln!(
-                        "next: clang -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
+                        "next: clang -fbasic-block-address-map -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
                          -Wl,--symbol-ordering-file={prefix}_ld_profile.txt -Wl,--no-warn-symbol-ordering"
                     );
                 }

@@ -91,7 +91,8 @@ pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
                 .iter()
                 .map(|f| {
                     let fatal = f.severity == check::Severity::Fatal;
-                    json!({ "fatal": fatal, "line": f.line, "function": f.function, "what": f.what })
+                    let newer = f.severity == check::Severity::Newer;
+                    json!({ "fatal": fatal, "newer": newer, "line": f.line, "function": f.function, "what": f.what })
                 })
                 .collect();
             let value = json!({ "schema": "planish-layout-check", "version": VERSION, "findings": list });
@@ -102,6 +103,7 @@ pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
                 let how = match finding.severity {
                     check::Severity::Fatal => "clang ends or stops reading here",
                     check::Severity::Ignored => "without effect",
+                    check::Severity::Newer => "needs a clang newer than 22",
                 };
                 print(&format!("{path}: {finding} ({how})\n"))?;
             }
@@ -110,5 +112,6 @@ pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
             }
         }
     }
-    Ok(if findings.is_empty() { FINE } else { NEGATIVE })
+    let heeded = findings.iter().all(|finding| finding.severity == check::Severity::Newer);
+    Ok(if heeded { FINE } else { NEGATIVE })
 }
