@@ -6,13 +6,16 @@
 //! 3. `ROOT/.build-id/xx/yyyy.debug` for each root, xx being the first byte of the build ID;
 //! 4. the name in `.gnu_debuglink`, beside the image, in `.debug/` beside it, and under each root.
 //!
+//! A link is a bare file name: a path in it is not followed, since a file from anywhere would else choose what is opened.
+//! The shared file of dwz alone may be named by a path, into one of the roots.
+//!
 //! A candidate counts only when it belongs to the image: same build ID, or the CRC that the link states. Beside these
 //! stand the file that dwz moved shared entries to (`.gnu_debugaltlink`) and split units (`.dwo`, packaged as `.dwp`).
 //! Source: gdb manual, "Debugging Information in Separate Files"; DWARF 5, section 7.3.2 and appendix F.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::{BuildId, Error, Image};
 
@@ -119,9 +122,18 @@ impl DebugSearch {
         let (name, id) = (link.get(..end).unwrap_or(&[]), link.get(end + 1..).unwrap_or(&[]));
         let id = BuildId::from_bytes(id);
         let name = Path::new(OsStr::from_bytes(name));
-        let mut candidates = vec![directory(file).join(name)];
-        candidates.extend(self.roots.iter().filter_map(|root| Some(build_id_path(root, id.as_ref()?))));
-        candidates.extend(self.roots.iter().map(|root| root.join(name.strip_prefix("/").unwrap_or(name))));
+        let mut candidates: Vec<PathBuf> =
+            self.roots.iter().filter_map(|root| Some(build_id_path(root, id.as_ref()?))).collect();
+        let beside = directory(file);
+        let named = plain(&beside.join(name));
+        candidates.extend(named.filter(|path| self.roots.iter().any(|root| path.starts_with(root))));
+        if let Some(bare) = name.file_name() {
+            candidates.extend([beside.join(bare), beside.join(".dwz").join(bare)]);
+            candidates.extend(self.roots.iter().map(|root| root.join(".dwz").join(bare)));
+        }
+        if bare_name(name).is_none() && !candidates.iter().any(|path| path.is_file()) {
+            found.rejected.push(Rejected { path: name.to_owned(), reason: NOT_BARE.to_owned() });
+        }
         for path in candidates {
             let check = |candidate: &Image| match (&id, candidate.build_id()) {
                 (Some(wanted), Some(own)) if wanted == own => Ok(()),
@@ -184,6 +196,10 @@ impl DebugSearch {
         let Some(link) = image.section(".gnu_debuglink") else { return };
         let Some(end) = link.iter().position(|&byte| byte == 0) else { return };
         let name = Path::new(OsStr::from_bytes(link.get(..end).unwrap_or(&[])));
+        let Some(name) = bare_name(name) else {
+            found.rejected.push(Rejected { path: name.to_owned(), reason: NOT_BARE.to_owned() });
+            return;
+        };
         let Some(crc) = (end + 1).checked_next_multiple_of(4).and_then(|at| image.number(&link, at, 4))
         else {
             return;
@@ -203,6 +219,28 @@ impl DebugSearch {
             }
         }
     }
+}
+
+/// Why a link is not followed.
+const NOT_BARE: &str =
+    "a debug link is a file name without directories; name the file yourself if it is the right one";
+
+/// The name, if it is a file's without directories.
+fn bare_name(name: &Path) -> Option<&Path> {
+    (name.file_name() == Some(name.as_os_str())).then_some(name)
+}
+
+/// The path without `.` and `..`, which go up by name; none if they go above the root.
+fn plain(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => plain.pop().then_some(())?,
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    Some(plain)
 }
 
 /// Build IDs decide where both files have one; reading the whole file for its CRC is then not needed.

@@ -161,3 +161,32 @@ fn packages_and_split_units_are_looked_for_beside_the_image() {
     let beside = files.directory.path().canonicalize().unwrap();
     assert_eq!(paths, [PathBuf::from("/build/out/a.dwo"), beside.join("out/a.dwo"), beside.join("a.dwo")]);
 }
+
+#[test]
+fn a_debug_link_with_a_path_is_not_followed() {
+    let Some(files) = stripped("-Wl,--build-id=none", true) else { return };
+    let image = Image::open(&files.program).unwrap();
+    let elsewhere = search(Path::new("/nonexistent"));
+    let bare = elsewhere.find(&image).unwrap();
+    let Some(link) = image.section(".gnu_debuglink") else { return };
+    let end = link.iter().position(|&byte| byte == 0).unwrap();
+    assert!(bare.image.is_some(), "{bare:?}");
+    // The same name with a directory in it, which has room where the name is long.
+    let mut bytes = std::fs::read(&files.program).unwrap();
+    let at = bytes.windows(link.len()).position(|part| part == &link[..]).unwrap();
+    for name in ["/", "./", "../"] {
+        let short = &link[name.len()..end];
+        let path = [name.as_bytes(), short].concat();
+        bytes[at..at + end].copy_from_slice(&path);
+        let other = files.directory.path().join("other");
+        std::fs::write(&other, &bytes).unwrap();
+        let there = files.directory.path().join(String::from_utf8_lossy(short).as_ref());
+        std::fs::copy(&files.debug, there).unwrap();
+        let found = elsewhere.find(&Image::open(&other).unwrap()).unwrap();
+        assert!(found.image.is_none(), "{name}");
+        assert!(
+            found.rejected.iter().any(|rejected| rejected.reason.contains("without directories")),
+            "{found:?}"
+        );
+    }
+}
