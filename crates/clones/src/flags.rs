@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 /// Options that tie functions together without a word in any dump, symbol or debug information.
-pub const WITHOUT_TRACE: [&str; 10] = [
+pub const WITHOUT_TRACE: [&str; 11] = [
     "-fipa-bit-cp",
     "-fipa-modref",
+    "-fipa-profile",
     "-fipa-pta",
     "-fipa-pure-const",
     "-fipa-ra",

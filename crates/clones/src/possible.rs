@@ -20,7 +20,7 @@ pub enum Relation {
 }
 
 /// What gcc may rely on, by side, with the flag that rules it out.
-pub const RELIANCES: [(Relation, &str, &str); 9] = [
+pub const RELIANCES: [(Relation, &str, &str); 10] = [
     (Relation::Caller, "registers left alone (IPA-RA)", "-fno-ipa-ra"),
     (Relation::Caller, "no side effects (pure, const)", "-fno-ipa-pure-const"),
     (Relation::Caller, "memory left alone (modref)", "-fno-ipa-modref"),
@@ -30,6 +30,7 @@ pub const RELIANCES: [(Relation, &str, &str); 9] = [
     (Relation::Callee, "range of arguments (VRP)", "-fno-ipa-vrp"),
     (Relation::Callee, "bits of arguments (bit-cp)", "-fno-ipa-bit-cp"),
     (Relation::Callee, "constant arguments (cp)", "-fno-ipa-cp"),
+    (Relation::Callee, "called seldom, once or at start only (profile)", "-fno-ipa-profile"),
 ];
 
 /// What rules all of it out where there are no flags: clang 22 has none, and even `optnone` on the function called lets

@@ -146,6 +146,38 @@ fn other_flags_make_other_closures() {
 }
 
 #[test]
+fn a_callee_may_rely_on_how_seldom_it_is_called() {
+    let source = "extern int sink(int);\n\
+        __attribute__((noinline)) static int callee(int x) { int s = 0; for (int i = 0; i < x; i++) s += sink(i); return s; }\n\
+        ATTRIBUTE int caller(int x) { return callee(x) + callee(x + 1); }\n";
+    // The caller alone differs, and -fipa-profile makes another callee of it.
+    let code = |attribute: &str, flags: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("seldom.c"), source.replace("ATTRIBUTE", attribute)).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(dir.path()).args(GCC).args(flags).args(["-c", "seldom.c"]);
+        if !gcc.status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let told = json(dir.path(), &[".", "--function", "caller", "--possible"]);
+        let named = Command::new("nm").args(["-S", "seldom.o"]).current_dir(dir.path()).output().ok()?;
+        let size = text(&named.stdout).lines().find(|line| line.ends_with(" callee")).map(str::to_owned);
+        Some((size?.split(' ').nth(1)?.to_owned(), told))
+    };
+    let (Some((plain, told)), Some((cold, _)), Some((off, _))) = (
+        code("", &[]),
+        code("__attribute__((cold))", &[]),
+        code("__attribute__((cold))", &["-fno-ipa-profile"]),
+    ) else {
+        return eprintln!("skipped: gcc or nm is not installed");
+    };
+    assert!(plain != cold && plain == off, "{plain} {cold} {off}");
+    let callee = told["possible"].as_array().unwrap().iter().find(|it| it["name"] == "callee");
+    let relies = callee.unwrap_or_else(|| panic!("{told}"))["may_rely_on"].to_string();
+    assert!(relies.contains("-fno-ipa-profile"), "{relies}");
+}
+
+#[test]
 fn the_compiler_is_asked_for_its_switches() {
     if Command::new("gcc").arg("--version").output().is_err() {
         return eprintln!("skipped: gcc is not installed");
@@ -155,6 +187,7 @@ fn the_compiler_is_asked_for_its_switches() {
     let silent: Vec<&str> =
         told["without_trace"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     assert!(silent.contains(&"-fipa-ra") && silent.contains(&"-fipa-pure-const"), "{silent:?}");
+    assert!(silent.contains(&"-fipa-profile"), "{silent:?}");
     let off = told["live_patching_turns_off"]["inline-clone"].to_string();
     assert!(off.contains("\"-fipa-icf\"") && !off.contains("-fpartial-inlining"), "{off}");
     let table = text(&planish(dir.path(), &["flags", "--matrix"]).stdout);
