@@ -16,6 +16,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::check::{self, BASE_PAGE, SUPERPAGE, Size, down, up};
+use crate::class::Class;
 use crate::elf::{HEADER_BYTES, Headers, PROGRAM_BYTES, Program, SECTION_BYTES};
 
 /// Bytes that go from one place to another.
@@ -67,6 +68,11 @@ const MOST_SECTIONS: usize = 16_384;
 pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> Result<Plan, Error> {
     let planner = Planner { path, file };
     let mut wanted = headers.clone();
+    if headers.class == Class::Narrow {
+        return Err(
+            planner.refuse("only files of 64 bits are rewritten; link it with -z max-page-size=0x200000")
+        );
+    }
     if headers.sections.len() > MOST_SECTIONS {
         let count = headers.sections.len();
         return Err(

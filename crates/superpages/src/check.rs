@@ -98,8 +98,8 @@ impl Size {
             size(64 * KIB, 2 << 20, true),
         ];
         match arch {
-            Arch::X86_64 => &X86,
-            Arch::Aarch64 => &ARM,
+            Arch::X86_64 | Arch::X86 => &X86,
+            Arch::Aarch64 | Arch::Arm => &ARM,
         }
     }
 }
@@ -182,7 +182,7 @@ pub struct Assessment {
 /// Says what of the text of a file can lie on superpages.
 ///
 /// # Errors
-/// When the file cannot be read, is no program or library of 64 bits with the least significant byte first, or its
+/// When the file cannot be read, is no program or library with the least significant byte first, or its
 /// tables or segments do not fit into the file or into each other.
 pub fn check(path: &Path) -> Result<Assessment, Error> {
     let file = crate::elf::open(path)?;

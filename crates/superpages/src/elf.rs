@@ -1,6 +1,6 @@
 //! Which bytes of an ELF file go to which addresses, and where do its tables say so?
 //!
-//! Reads the ELF header, the program headers and the section headers of 64-bit little-endian files with bounded
+//! Reads the ELF header, the program headers and the section headers of little-endian files with bounded
 //! reads; nothing else of the file is looked at. Source: System V ABI, chapters 4 and 5.
 
 use std::fs::File;
@@ -11,11 +11,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::Error;
+use crate::class::{Class, u16_at};
 
 pub(crate) const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const PT_INTERP: u32 = 3;
-const SHT_NOBITS: u32 = 8;
 const PF_X: u32 = 1;
 const DT_SONAME: u64 = 14;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
@@ -37,6 +37,10 @@ pub enum Arch {
     X86_64,
     /// AArch64: by base page.
     Aarch64,
+    /// x86 of 32 bits, on a kernel of 64: as x86-64.
+    X86,
+    /// Arm of 32 bits, on a kernel of 64: as AArch64.
+    Arm,
 }
 
 /// How a file is loaded, which decides how its base address is chosen.
@@ -96,6 +100,7 @@ pub(crate) struct Section {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
     pub(crate) arch: Arch,
+    pub(crate) class: Class,
     pub(crate) kind: Kind,
     pub(crate) programs: Vec<Program>,
     pub(crate) sections: Vec<Section>,
@@ -114,7 +119,7 @@ impl Headers {
     /// Reads the tables of an open file.
     ///
     /// # Errors
-    /// When it is no program or library of 64 bits with the least significant byte first, or its tables or segments
+    /// When it is no program or library with the least significant byte first, or its tables or segments
     /// do not fit into the file or into each other.
     pub(crate) fn read(path: &Path, file: &File) -> Result<Headers, Error> {
         Reader { path, file, file_bytes: length(path, file)? }.headers()
@@ -184,21 +189,6 @@ struct Reader<'a> {
     file_bytes: u64,
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..at + 2)
-        .and_then(|part| part.try_into().ok())
-        .map_or(0, |part| u16::from_le_bytes(part).into())
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|part| part.try_into().ok()).map_or(0, u32::from_le_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_le_bytes)
-}
-
 impl Reader<'_> {
     fn damaged(&self, what: impl Into<String>) -> Error {
         Error::Damaged { path: self.path.to_owned(), what: what.into() }
@@ -225,7 +215,7 @@ impl Reader<'_> {
 
     fn headers(&self) -> Result<Headers, Error> {
         let header = self.bytes(0, HEADER_BYTES.min(self.file_bytes), "the ELF header")?;
-        let arch = self.arch(&header)?;
+        let (class, arch) = self.arch(&header)?;
         let kind = u16_at(&header, 16);
         match kind {
             2 | 3 => {}
@@ -242,18 +232,19 @@ impl Reader<'_> {
                     .no_program(format!("has ELF type {other}; a program (2) or library (3) is expected")));
             }
         }
-        let program_table = u64_at(&header, 32);
-        let programs = self.programs(program_table, u16_at(&header, 54), u16_at(&header, 56))?;
-        let section_table = u64_at(&header, 40);
-        let sections = self.sections(section_table, u16_at(&header, 58), u16_at(&header, 60))?;
+        let tables = class.tables(&header);
+        let (program_table, section_table) = (tables.programs.0, tables.sections.0);
+        let programs = self.programs(class, tables.programs)?;
+        let sections = self.sections(class, tables.sections)?;
         let interpreter = self.interpreter(&programs);
-        let dynamic = self.dynamic(&programs);
+        let dynamic = self.dynamic(class, &programs);
         let kind = match kind {
             2 => Kind::Fixed,
             _ => dynamic.kind(interpreter.is_some()),
         };
         let headers = Headers {
             arch,
+            class,
             kind,
             programs,
             sections,
@@ -267,7 +258,7 @@ impl Reader<'_> {
         Ok(headers)
     }
 
-    fn arch(&self, header: &[u8]) -> Result<Arch, Error> {
+    fn arch(&self, header: &[u8]) -> Result<(Class, Arch), Error> {
         if header.starts_with(b"#!") {
             let line = header.split(|&byte| byte == b'\n').next().unwrap_or_default();
             let line = String::from_utf8_lossy(line.get(2..).unwrap_or_default()).trim().to_owned();
@@ -276,71 +267,65 @@ impl Reader<'_> {
         if !header.starts_with(b"\x7fELF") {
             return Err(self.no_program("is no ELF file; give a program or library"));
         }
-        if (header.len() as u64) < HEADER_BYTES {
-            return Err(self.damaged("the ELF header has 64 bytes, the file fewer"));
+        let class = match header.get(4) {
+            Some(1) => Class::Narrow,
+            _ => Class::Wide,
+        };
+        if (header.len() as u64) < class.header_bytes() {
+            let bytes = class.header_bytes();
+            return Err(self.damaged(format!("the ELF header has {bytes} bytes, the file fewer")));
         }
-        if header.get(4) != Some(&2) || header.get(5) != Some(&1) {
+        if !matches!(header.get(4), Some(1 | 2)) || header.get(5) != Some(&1) {
             return Err(self.no_program(
-                "is no 64-bit ELF file with the least significant byte first; only those are known here",
+                "is no ELF file of 32 or 64 bits with the least significant byte first; only those are known here",
             ));
         }
-        match u16_at(header, 18) {
-            62 => Ok(Arch::X86_64),
-            183 => Ok(Arch::Aarch64),
-            other => Err(self.no_program(format!(
-                "is for ELF machine {other}; superpages are known here for x86-64 (62) and AArch64 (183)"
+        match (class, u16_at(header, 18)) {
+            (Class::Wide, 62) => Ok((class, Arch::X86_64)),
+            (Class::Wide, 183) => Ok((class, Arch::Aarch64)),
+            (Class::Narrow, 3) => Ok((class, Arch::X86)),
+            (Class::Narrow, 40) => Ok((class, Arch::Arm)),
+            (_, other) => Err(self.no_program(format!(
+                "is for ELF machine {other}; superpages are known here for x86-64 (62), AArch64 (183), and of 32 bits for \
+                 x86 (3) and Arm (40)"
             ))),
         }
     }
 
-    fn programs(&self, table: u64, entry: u64, count: u64) -> Result<Vec<Program>, Error> {
+    fn programs(&self, class: Class, (table, entry, count): (u64, u64, u64)) -> Result<Vec<Program>, Error> {
         if count == 0 || table == 0 {
             return Err(self.no_program(
                 "has no program headers, so nothing of it is loaded; give a linked program or library",
             ));
         }
         // Linux loads no file with more (fs/binfmt_elf.c, load_elf_phdrs).
-        if entry != PROGRAM_BYTES || count * entry > 65_536 {
-            return Err(self
-                .damaged(format!(
-                "{count} program headers of {entry} bytes are announced; Linux loads at most 65536 bytes of them, each of 56"
+        let usual = class.program_bytes();
+        if entry != usual || count * entry > 65_536 {
+            return Err(self.damaged(format!(
+                "{count} program headers of {entry} bytes are announced; Linux loads at most 65536 bytes of them, each of \
+                 {usual}"
             )));
         }
         let bytes = self.bytes(table, count * entry, "the program header table")?;
-        let read = |entry: &[u8]| Program {
-            kind: u32_at(entry, 0),
-            flags: u32_at(entry, 4),
-            offset: u64_at(entry, 8),
-            address: u64_at(entry, 16),
-            file_bytes: u64_at(entry, 32),
-            memory_bytes: u64_at(entry, 40),
-            align: u64_at(entry, 48),
-        };
-        Ok(bytes.chunks_exact(PROGRAM_BYTES as usize).map(read).collect())
+        Ok(bytes.chunks_exact(usual as usize).map(|entry| class.program(entry)).collect())
     }
 
-    fn sections(&self, table: u64, entry: u64, count: u64) -> Result<Vec<Section>, Error> {
+    fn sections(&self, class: Class, (table, entry, count): (u64, u64, u64)) -> Result<Vec<Section>, Error> {
         if table == 0 {
             return Ok(Vec::new());
         }
-        if entry != SECTION_BYTES {
-            return Err(
-                self.damaged(format!("section headers of {entry} bytes were announced, 64 are usual"))
-            );
+        let usual = class.section_bytes();
+        if entry != usual {
+            let what = format!("section headers of {entry} bytes were announced, {usual} are usual");
+            return Err(self.damaged(what));
         }
         let count = match count {
             // More than 65279: the number stands in the first entry.
-            0 => u64_at(&self.bytes(table, SECTION_BYTES, "the first section header")?, 32),
+            0 => class.section_count(&self.bytes(table, usual, "the first section header")?),
             count => count,
         };
-        let size = count.saturating_mul(SECTION_BYTES);
-        let bytes = self.bytes(table, size, "the section header table")?;
-        let read = |entry: &[u8]| {
-            let in_memory_only = matches!(u32_at(entry, 4), 0 | SHT_NOBITS);
-            let file_bytes = if in_memory_only { 0 } else { u64_at(entry, 32) };
-            Section { offset: u64_at(entry, 24), file_bytes, align: u64_at(entry, 48) }
-        };
-        Ok(bytes.chunks_exact(SECTION_BYTES as usize).map(read).collect())
+        let bytes = self.bytes(table, count.saturating_mul(usual), "the section header table")?;
+        Ok(bytes.chunks_exact(usual as usize).map(|entry| class.section(entry)).collect())
     }
 
     fn interpreter(&self, programs: &[Program]) -> Option<String> {
@@ -350,7 +335,7 @@ impl Reader<'_> {
         Some(String::from_utf8_lossy(path).into_owned())
     }
 
-    fn dynamic(&self, programs: &[Program]) -> Dynamic {
+    fn dynamic(&self, class: Class, programs: &[Program]) -> Dynamic {
         let Some(dynamic) = programs.iter().find(|program| program.kind == PT_DYNAMIC) else {
             return Dynamic::default();
         };
@@ -358,8 +343,8 @@ impl Reader<'_> {
         let size = dynamic.file_bytes.min(MAX_DYNAMIC);
         let bytes = self.bytes(dynamic.offset, size, "the dynamic section").unwrap_or_default();
         let mut found = Dynamic { there: true, ..Dynamic::default() };
-        for entry in bytes.chunks_exact(16) {
-            match (u64_at(entry, 0), u64_at(entry, 8)) {
+        for entry in class.dynamic(&bytes) {
+            match entry {
                 (0, _) => break,
                 (DT_SONAME, _) => found.named = true,
                 (DT_FLAGS_1, flags) => found.pie = flags & DF_1_PIE != 0,

@@ -12,6 +12,7 @@
 mod align;
 mod cache;
 mod check;
+mod class;
 mod copying;
 mod elf;
 mod error;

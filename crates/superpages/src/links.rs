@@ -16,7 +16,7 @@ pub struct Advice {
 /// The flags for lld, GNU ld and mold; `base_page` in bytes decides the superpage on AArch64.
 pub fn link_flags(arch: Arch, base_page: u64) -> Vec<Advice> {
     let superpage = match (arch, base_page) {
-        (Arch::Aarch64, 0x4000) => "0x2000000",
+        (Arch::Aarch64 | Arch::Arm, 0x4000) => "0x2000000",
         // 64 KiB base pages: 512 MiB is out of reach; 2 MiB is the contiguous size.
         _ => "0x200000",
     };

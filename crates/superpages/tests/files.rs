@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use superpages::{Kind, Reason, SUPERPAGE, Writes, align, check, verify, warm};
+use superpages::{Arch, Kind, Reason, SUPERPAGE, Writes, align, check, verify, warm};
 
 /// Four functions of two mebibytes each, and a program that calls them.
 const BIG: &str = "\
@@ -260,6 +260,36 @@ fn file(folder: &Path, kind: u16, segments: &[[u64; 3]], size: usize) -> PathBuf
     let path = folder.join("made");
     fs::write(&path, bytes).unwrap();
     path
+}
+
+#[test]
+fn programs_of_32_bits_are_judged_and_not_rewritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("a.s");
+    fs::write(&source, ".globl _start\n.text\n_start:\n.zero 0x600000\n").unwrap();
+    for (target, arch) in [("i686-linux-gnu", Arch::X86), ("armv7-linux-gnueabihf", Arch::Arm)] {
+        let build = |name: &str, page: &str| {
+            let path = folder.path().join(name);
+            let link = ["-nostdlib", "-static", "-fuse-ld=lld", page, "-Wl,-z,separate-loadable-segments"];
+            let done = Command::new("clang-22").arg(format!("--target={target}")).args(link).arg(&source);
+            let done = done.arg("-o").arg(&path).output();
+            done.is_ok_and(|done| done.status.success()).then_some(path)
+        };
+        let (Some(small), Some(large)) =
+            (build("small", "-Wl,-z,max-page-size=4096"), build("large", "-Wl,-z,max-page-size=0x200000"))
+        else {
+            eprintln!("skipped: clang-22 does not link for {target}");
+            continue;
+        };
+        let found = check(&large).unwrap();
+        assert_eq!((found.arch, found.kind, found.text_bytes), (arch, Kind::Fixed, 0x60_0000), "{target}");
+        assert_eq!(found.eligible_bytes, 0x60_0000, "{target}: {found:?}");
+        let found = check(&small).unwrap();
+        assert!(found.eligible_bytes < 0x60_0000, "{target}: {found:?}");
+        assert!(found.refused.unwrap().contains("only files of 64 bits are rewritten"), "{target}");
+        let output = folder.path().join("out");
+        assert!(align(&small, &output, false, Writes::Large).is_err() && !output.exists());
+    }
 }
 
 #[test]

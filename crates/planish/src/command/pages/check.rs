@@ -168,7 +168,8 @@ fn details(file: &Assessment, verbose: bool) -> String {
     }
     if file.eligible_pct < 90.0 || verbose {
         let _ = writeln!(text, "  linked anew:");
-        let bases: &[u64] = if file.arch == Arch::Aarch64 { &[0x1000, 0x4000] } else { &[0x1000] };
+        let bases: &[u64] =
+            if matches!(file.arch, Arch::Aarch64 | Arch::Arm) { &[0x1000, 0x4000] } else { &[0x1000] };
         for &base in bases {
             for advice in superpages::link_flags(file.arch, base) {
                 let on =

@@ -52,6 +52,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let path = superpages::find_program(name)?;
     let program = superpages::elf_program(&path)?;
     let folder = args.folder.clone().unwrap_or_else(std::env::temp_dir);
+    std::fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
     let probe = superpages::probe(&folder)?;
     if !probe.file_backed {
         eprintln!(
