@@ -227,3 +227,54 @@ impl Cli {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// All commands that do something by themselves, by their words.
+    fn commands(command: &clap::Command, words: &str, found: &mut BTreeSet<String>) {
+        let mut below = command.get_subcommands().filter(|sub| sub.get_name() != "help").peekable();
+        if below.peek().is_none() || !command.is_subcommand_required_set() && !words.is_empty() {
+            found.insert(words.to_owned());
+        }
+        for sub in below {
+            commands(sub, format!("{words} {}", sub.get_name()).trim(), found);
+        }
+    }
+
+    #[test]
+    fn the_list_of_what_only_reads_names_every_command() {
+        let list = include_str!("../tests/hostile/commands.txt");
+        let lines = list.lines().filter(|line| !line.starts_with('#'));
+        let named: BTreeSet<String> =
+            lines.filter_map(|line| Some(line.split('|').nth(1)?.trim().to_owned())).collect();
+        let mut there = BTreeSet::new();
+        commands(&Cli::command(), "", &mut there);
+        assert_eq!(
+            named, there,
+            "tests/hostile/commands.txt must say of each whether it reads, runs or writes"
+        );
+        let mut dry = BTreeSet::new();
+        with_option(&Cli::command(), "", "dry_run", &mut dry);
+        let tried = |command: &String| {
+            let of = |line: &str| line.split('|').nth(1).map(str::trim) == Some(command.as_str());
+            list.lines().any(|line| of(line) && line.contains("--dry-run"))
+        };
+        assert!(
+            dry.len() >= 5 && dry.iter().all(tried),
+            "{dry:?}: each --dry-run is tried in the hostile directory"
+        );
+    }
+
+    /// The commands that have an option.
+    fn with_option(command: &clap::Command, words: &str, option: &str, found: &mut BTreeSet<String>) {
+        if command.get_arguments().any(|argument| argument.get_id() == option) {
+            found.insert(words.to_owned());
+        }
+        for sub in command.get_subcommands() {
+            with_option(sub, format!("{words} {}", sub.get_name()).trim(), option, found);
+        }
+    }
+}
