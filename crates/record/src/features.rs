@@ -108,8 +108,10 @@ pub(crate) fn describe_streams(features: &mut Features, how: &Streaming, compres
     /// The only version there is.
     const DIRECTORY: u64 = 1;
     features.dir_format = how.threads.map(|_| DIRECTORY);
-    features.compressed =
-        how.compression.map(|level| Compressor::describe_all(level, compressed.unwrap_or_default()));
+    features.compressed = how
+        .compression
+        .first_level()
+        .map(|level| Compressor::describe_all(level, compressed.unwrap_or_default()));
 }
 
 /// How many groups; then for each its name, the number of its first event, and how many it has.

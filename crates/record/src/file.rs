@@ -4,74 +4,27 @@
 //! what a killed recorder leaves is readable.
 
 use crate::Error;
+use crate::backlog::{Backlog, USUAL_BYTES};
+use crate::gathered::Gathered;
 use crate::place::Place;
 use perfdata::write::{AuxPiece, FileWriter, PipeWriter};
 use perfdata::{Endian, EventAttr, Features};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Larger writes cost several times as much a byte.
-const MOST_WRITE: usize = 1 << 20;
-/// What is smaller is gathered first.
-const GATHER_BYTES: usize = 64 << 10;
 /// So many ends of rounds are remembered, to which a file is cut back when its disk is full.
 const MARKS: usize = 64;
 const FINISHED_ROUND: [u8; 8] = 0x0008_0000_0000_0044u64.to_ne_bytes();
-
-/// Small writes gathered, large ones handed on in pieces.
-#[derive(Debug)]
-pub(crate) struct Gathered {
-    file: File,
-    buffer: Vec<u8>,
-}
-
-impl Gathered {
-    fn new(file: File) -> Gathered {
-        Gathered { file, buffer: Vec::new() }
-    }
-
-    /// Forgets what was not written.
-    fn discard(&mut self) {
-        self.buffer.clear();
-    }
-}
-
-impl Write for Gathered {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() < GATHER_BYTES {
-            if self.buffer.len() + bytes.len() > GATHER_BYTES {
-                self.flush()?;
-            }
-            self.buffer.extend_from_slice(bytes);
-            return Ok(bytes.len());
-        }
-        self.flush()?;
-        self.file.write(bytes.get(..MOST_WRITE).unwrap_or(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let done = self.file.write_all(&self.buffer);
-        if done.is_ok() {
-            self.buffer.clear();
-        }
-        done
-    }
-}
-
-impl Seek for Gathered {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.flush()?;
-        self.file.seek(to)
-    }
-}
 
 /// The empty file at an output's place, made before the program starts: a place that cannot be written to is noticed
 /// before there is anything to lose.
 pub(crate) struct Reserved {
     file: Option<File>,
     place: Place,
+    /// Bytes that may wait for the disk.
+    backlog: u64,
 }
 
 impl Reserved {
@@ -83,7 +36,13 @@ impl Reserved {
     /// A file, or a directory; `force` replaces a foreign one.
     pub(crate) fn with(path: &Path, directory: bool, force: bool) -> Result<Reserved, Error> {
         let (place, file) = Place::reserve(path, directory, force)?;
-        Ok(Reserved { file: Some(file), place })
+        Ok(Reserved { file: Some(file), place, backlog: USUAL_BYTES })
+    }
+
+    /// Chooses how many bytes may wait for the disk.
+    pub(crate) fn with_backlog(mut self, bytes: u64) -> Reserved {
+        self.backlog = bytes;
+        self
     }
 
     /// Writes the header.
@@ -100,7 +59,8 @@ impl Reserved {
         };
         let mut output =
             Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0, aux_index: Vec::new() };
-        let begun = FileWriter::new(Gathered::new(file), attrs);
+        let begun = Gathered::new(file, self.backlog).map_err(|error| io_failed(error));
+        let begun = begun.and_then(|out| FileWriter::new(out, attrs));
         output.form = Form::File(begun.map_err(|error| {
             output.place.remove();
             failed(&output.place.partial, error)
@@ -143,9 +103,15 @@ impl Output {
     }
 
     /// The pipe form, with what is known at the beginning.
-    pub(crate) fn pipe(pipe: File, attrs: &[EventAttr], features: &Features) -> Result<Output, Error> {
+    pub(crate) fn pipe(
+        pipe: File,
+        attrs: &[EventAttr],
+        features: &Features,
+        backlog: u64,
+    ) -> Result<Output, Error> {
         let path = PathBuf::from("standard output");
-        let begun = PipeWriter::new(Gathered::new(pipe), attrs, features);
+        let out = Gathered::new(pipe, backlog).map_err(Error::io(&path, "write to"))?;
+        let begun = PipeWriter::new(out, attrs, features);
         let form = Form::Pipe(begun.map_err(|error| failed(&path, error))?);
         let place = Place { partial: path.clone(), path, directory: false };
         Ok(Output { form, place, marks: VecDeque::new(), piped_bytes: 0, aux_index: Vec::new() })
@@ -199,17 +165,34 @@ impl Output {
             Form::None => Ok(()),
         };
         done.map_err(|error| failed(&self.place.partial, error))?;
-        self.marks.push_back(self.data_bytes());
-        if self.marks.len() > MARKS {
-            self.marks.pop_front();
-        }
+        let bytes = self.data_bytes();
+        self.marks.push_back(bytes);
+        let written = match &mut self.form {
+            Form::File(writer) => {
+                let begin = writer.data_offset();
+                writer.get_mut().backlog().end().saturating_sub(begin)
+            }
+            Form::Pipe(_) | Form::None => bytes,
+        };
+        forget(&mut self.marks, written);
         Ok(())
     }
 
+    /// Waits until all is written.
+    fn sync(&mut self) -> Result<(), Error> {
+        let done = match &mut self.form {
+            Form::File(writer) => synced(writer.get_mut()),
+            Form::Pipe(writer) => synced(writer.get_mut()),
+            Form::None => Ok(()),
+        };
+        done.map_err(|error| failed(&self.place.partial, error))
+    }
+
     /// One of the files beside it, in its directory.
-    pub(crate) fn part(&self, number: usize) -> Result<Part, Error> {
+    pub(crate) fn part(&self, number: usize, most: u64) -> Result<Part, Error> {
         let (path, file) = self.place.part(number)?;
-        Ok(Part { out: Gathered::new(file), path, bytes: 0, marks: VecDeque::from([0]) })
+        let out = Gathered::new(file, most).map_err(Error::io(&path, "write"))?;
+        Ok(Part { out, path, bytes: 0, marks: VecDeque::from([0]) })
     }
 
     /// Chooses another name for when it is complete.
@@ -230,13 +213,19 @@ impl Output {
             Form::None => return Ok(0),
             Form::Pipe(writer) => {
                 let done = writer.build_ids(features).and_then(|()| writer.flush());
+                let done = done.and_then(|()| synced(writer.get_mut()));
                 self.form = Form::None;
                 return done.map(|()| self.piped_bytes).map_err(|error| failed(&self.place.partial, error));
             }
-            Form::File(writer) => writer.complete(features),
+            Form::File(writer) => writer.complete(features).and_then(|()| synced(writer.get_mut())),
         };
-        finished.map_err(|error| failed(&self.place.partial, error))?;
-        self.named()
+        match finished {
+            Ok(()) => self.named(),
+            Err(error) => {
+                let error = failed(&self.place.partial, error);
+                Err(self.keep(error, features, &mut []))
+            }
+        }
     }
 
     fn named(&mut self) -> Result<u64, Error> {
@@ -271,15 +260,17 @@ impl Output {
     fn salvage(mut self, features: &Features, parts: &mut [Part]) -> Result<u64, Error> {
         let places = std::mem::take(&mut self.aux_index);
         let Form::File(writer) = &mut self.form else { return Ok(0) };
+        let begin = writer.data_offset();
+        let reached = writer.get_mut().discard().map_err(Error::io(&self.place.partial, "write"))?;
+        self.marks.retain(|mark| begin + mark <= reached);
         let mut complete = |mark: u64, features: &Features| {
             let end = writer.data_offset() + mark;
             let aux_index = places.iter().copied().filter(|(at, _)| *at < end).collect();
             let features = &Features { aux_index, ..features.clone() };
-            writer.get_mut().discard();
-            let cut = writer.get_mut().file.set_len(end).is_ok();
+            let out = writer.get_mut();
+            let cut = out.discard().is_ok() && out.backlog().file.set_len(end).is_ok();
             let done = cut && writer.rewind(mark).is_ok() && writer.complete(features).is_ok();
-            writer.get_mut().discard();
-            done
+            done && writer.get_mut().sync().is_ok()
         };
         // A header alone is no recording, unless files beside it hold one.
         let beside = !parts.is_empty();
@@ -354,17 +345,21 @@ impl Part {
     fn flush(&mut self) -> Result<(), Error> {
         self.out.flush().map_err(Error::io(&self.path, "write"))?;
         self.marks.push_back(self.bytes);
-        if self.marks.len() > MARKS {
-            self.marks.pop_front();
-        }
+        forget(&mut self.marks, self.out.backlog().end());
         Ok(())
+    }
+
+    /// Waits until all is written.
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
+        self.out.sync().map_err(Error::io(&self.path, "write"))
     }
 
     /// Cuts off what was written in part.
     pub(crate) fn cut(&mut self) {
-        self.out.discard();
+        let reached = self.out.discard().unwrap_or_default();
+        self.marks.retain(|mark| *mark <= reached);
         // What cannot be cut is read up to the record that is not whole.
-        let _ = self.out.file.set_len(self.marks.back().copied().unwrap_or_default());
+        let _ = self.out.backlog().file.set_len(self.marks.back().copied().unwrap_or_default());
     }
 }
 
@@ -407,6 +402,24 @@ impl Sink {
         }
     }
 
+    /// Waits until all is written that can be.
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
+        match self {
+            Sink::Whole(output) => output.sync(),
+            Sink::Part(part) => part.sync(),
+        }
+    }
+
+    /// The queue before its file.
+    pub(crate) fn backlog(&mut self) -> Option<&Backlog> {
+        match self {
+            Sink::Whole(Output { form: Form::File(writer), .. }) => Some(writer.get_mut().backlog()),
+            Sink::Whole(Output { form: Form::Pipe(writer), .. }) => Some(writer.get_mut().backlog()),
+            Sink::Whole(_) => None,
+            Sink::Part(part) => Some(part.out.backlog()),
+        }
+    }
+
     /// Bytes of records so far.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
@@ -414,6 +427,21 @@ impl Sink {
             Sink::Part(part) => part.bytes,
         }
     }
+}
+
+/// Forgets the oldest ends of rounds, as long as enough stay of those that were written.
+fn forget(marks: &mut VecDeque<u64>, written: u64) {
+    while marks.get(MARKS).is_some_and(|mark| *mark <= written) {
+        marks.pop_front();
+    }
+}
+
+fn io_failed(source: io::Error) -> perfdata::Error {
+    perfdata::Error::Io { path: PathBuf::new(), action: "write", source }
+}
+
+fn synced(out: &mut Gathered) -> Result<(), perfdata::Error> {
+    out.sync().map_err(io_failed)
 }
 
 fn aux_record(piece: &AuxPiece) -> Result<Vec<u8>, perfdata::Error> {

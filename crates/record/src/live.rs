@@ -130,7 +130,8 @@ pub fn record(
     let commands = how.control.as_ref().map(Commands::open).transpose()?;
     // Before the program, which must not start when its recording has no place.
     let piped = output.as_os_str() == "-";
-    let reserved = (!piped).then(|| Reserved::with(output, how.threads.is_some(), how.force)).transpose()?;
+    let reserve = || Reserved::with(output, how.threads.is_some(), how.force);
+    let reserved = (!piped).then(reserve).transpose()?.map(|place| place.with_backlog(how.backlog()));
     let paused = command.map(pause).transpose()?;
     let _limit = FileLimit::raise();
     crate::sys::readers::survive_file_limit();
@@ -157,7 +158,7 @@ pub fn record(
         None => {
             let mut features = describe(&Merged::default(), &[], None);
             features.sample_time = None;
-            Output::pipe(crate::sys::readers::standard_output()?, &attrs, &features)?
+            Output::pipe(crate::sys::readers::standard_output()?, &attrs, &features, how.backlog())?
         }
     };
     let preamble = aux::preamble(&choice.events, &opened.rings)?;

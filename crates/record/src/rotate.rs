@@ -58,7 +58,9 @@ impl Rotation<'_> {
 
     /// Completes the file of a stream whose rings were just emptied, and begins another.
     pub(crate) fn rotate(&mut self, stream: &mut Stream, target: &Target) -> Result<(), Error> {
-        let mut next = Reserved::with(&self.output, false, self.how.force)?.begin(self.attrs)?;
+        let mut next = Reserved::with(&self.output, false, self.how.force)?
+            .with_backlog(self.how.backlog())
+            .begin(self.attrs)?;
         next.records(self.preamble)?;
         let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
         if let Some(tracker) = self.attrs.iter().find(tracks).or(self.attrs.first()) {

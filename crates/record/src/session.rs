@@ -1,6 +1,7 @@
 //! The beginning and the end of a recording: rings dealt out to streams, and streams made into a complete file.
 
 use crate::aux::Resuming;
+use crate::backlog::Backlog;
 use crate::file::{Output, Sink};
 use crate::follow::{Ended, pause_ring};
 use crate::losses::{self, Account, Losses, RingLosses};
@@ -64,21 +65,23 @@ pub(crate) fn streams(
             number,
         })
         .collect();
-    let level = how.compression;
     // What exists is written before anything is recorded: a directory whose recorder is killed, or whose disk gets full,
     // has its header.
     output.flush()?;
     let Some(spread) = how.threads else {
-        let stream = Stream::new(rings, attrs, Sink::Whole(output), level, true)?;
+        let stream = Stream::new(rings, attrs, Sink::Whole(output), how.compression, true)?;
         return Ok((vec![Mutex::new(stream)], None));
     };
     let mut cpus = opened.cpus.clone();
     cpus.dedup();
     let mut streams = Vec::new();
-    for (number, group) in topology::groups(&cpus, spread).into_iter().enumerate() {
+    let groups = topology::groups(&cpus, spread);
+    let share = how.backlog() / groups.len().max(1) as u64;
+    for (number, group) in groups.into_iter().enumerate() {
         let (own, others) = rings.into_iter().partition(|emptied| group.contains(&emptied.account.cpu));
         rings = others;
-        streams.push(Mutex::new(Stream::new(own, attrs, Sink::Part(output.part(number)?), level, false)?));
+        let sink = Sink::Part(output.part(number, share)?);
+        streams.push(Mutex::new(Stream::new(own, attrs, sink, how.compression, false)?));
     }
     Ok((streams, Some(output)))
 }
@@ -117,7 +120,13 @@ impl End<'_> {
             if failure.is_none() && !self.opened.overwritten.is_empty() {
                 failure = stream.dump(|ring, pause| pause_ring(self.opened, ring, pause)).err();
             }
+            if failure.is_none() {
+                failure = stream.sink().sync().err();
+            }
         }
+        let waited =
+            streams.iter_mut().filter_map(|stream| stream.sink().backlog().map(Backlog::most_waited)).sum();
+        let deepest = streams.iter().filter_map(Stream::deepest).max();
         let now_ns = self.clock.and_then(crate::sys::clock_ns);
         let lost = losses::counted(self.opened.all(), self.attrs);
         let mut compressed: Option<(u64, u64)> = None;
@@ -171,7 +180,8 @@ impl End<'_> {
         let path = output.path().to_owned();
         let bytes = if !seen.is_empty() { output.finish(&features)? } else { 0 };
         let files = self.rotation.files;
-        let streamed = Streamed { losses, compressed, files, full: ended.full, hotplug: ended.hotplug };
+        let (full, hotplug) = (ended.full, ended.hotplug);
+        let streamed = Streamed { losses, compressed, deepest, waited, files, full, hotplug };
         Ok(Finished { seen, streamed, output: path, bytes, ending: ended.ending })
     }
 

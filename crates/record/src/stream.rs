@@ -7,9 +7,12 @@
 
 use crate::Error;
 use crate::aux::{self, Resuming};
+use crate::backlog::Backlog;
+use crate::effort::{Effort, Packing};
 use crate::file::Sink;
 use crate::losses::Account;
 use crate::span::{Header, Span};
+use crate::streaming::Compression;
 use crate::sys::aux::AuxArea;
 use crate::sys::perf::Ring;
 use crate::watch::{Watch, has_stack};
@@ -53,45 +56,57 @@ pub(crate) struct Stream {
 /// The way of bytes from a ring into the file.
 struct Packer {
     sink: Sink,
-    compressor: Option<Compressor>,
+    packing: Option<Packing>,
     packed: Vec<u8>,
 }
 
 impl Packer {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let Some(compressor) = &mut self.compressor else { return self.sink.records(bytes) };
+        let Some(Packing { compressor, .. }) = &mut self.packing else { return self.sink.records(bytes) };
         self.packed.clear();
         let done = compressor.compress(bytes, &mut self.packed);
         done.map_err(|error| Error::Compression { reason: error.to_string() })?;
         self.sink.records(&self.packed)
     }
+
+    /// Chooses the level for the next round; `ring` is how full the fullest ring was at this one.
+    fn adapt(&mut self, ring: f64) -> Result<(), Error> {
+        let Some(Packing { compressor, effort: Some(effort) }) = &mut self.packing else { return Ok(()) };
+        let Some((waiting, most)) = self.sink.backlog().map(Backlog::load) else { return Ok(()) };
+        let level = effort.next(ring, waiting as f64 / most.max(1) as f64);
+        compressor.set_level(level).map_err(|error| Error::Compression { reason: error.to_string() })
+    }
 }
 
 impl Stream {
-    /// Rings into a sink. `level` is that of the compression, where there is to be one.
+    /// Rings into a sink.
     pub(crate) fn new(
         rings: Vec<Emptied>,
         attrs: &[EventAttr],
         sink: Sink,
-        level: Option<i32>,
+        compression: Compression,
         rounds: bool,
     ) -> Result<Stream, Error> {
         let begin = |level| Compressor::new(CompressedKind::Unaligned, level);
-        let compressor = level.map(begin).transpose();
+        let compressor = compression.first_level().map(begin).transpose();
         let compressor = compressor.map_err(|error| Error::Compression { reason: error.to_string() })?;
+        let effort = (compression == Compression::Adapting).then(Effort::default);
+        let packing = compressor.map(|compressor| Packing { compressor, effort });
         let gathered = attrs.iter().any(has_stack).then(Vec::new);
-        let out = Packer { sink, compressor, packed: Vec::new() };
+        let out = Packer { sink, packing, packed: Vec::new() };
         Ok(Stream { rings, watch: Watch::new(attrs), out, gathered, rounds, bound: None, resume: Vec::new() })
     }
 
     /// Empties all rings once, which makes a round. The result says whether there was anything.
     pub(crate) fn drain(&mut self) -> Result<bool, Error> {
         let mut any = false;
+        let mut fullest: f64 = 0.0;
         for emptied in self.rings.iter_mut().filter(|emptied| !emptied.ring.is_backward()) {
             let truncated = self.watch.seen.aux.truncated;
             // What comes meanwhile is for the next round.
             let mut left = emptied.ring.filled().len();
             any |= left > 0;
+            fullest = fullest.max(left as f64 / emptied.ring.data_bytes().max(1) as f64);
             if let Some(near) = &emptied.near
                 && left > 0
                 && self.bound.as_ref() != Some(near)
@@ -123,6 +138,9 @@ impl Stream {
             }
         }
         self.end_round(any)?;
+        if any {
+            self.out.adapt(fullest)?;
+        }
         Ok(any)
     }
 
@@ -179,7 +197,12 @@ impl Stream {
 
     /// Bytes before and after compression, where there was one.
     pub(crate) fn compressed(&self) -> Option<(u64, u64)> {
-        self.out.compressor.as_ref().map(Compressor::bytes)
+        self.out.packing.as_ref().map(|packing| packing.compressor.bytes())
+    }
+
+    /// The deepest level of the compression, where it adapts.
+    pub(crate) fn deepest(&self) -> Option<i32> {
+        self.out.packing.as_ref()?.effort.as_ref().map(Effort::deepest)
     }
 }
 

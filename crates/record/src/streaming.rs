@@ -1,5 +1,7 @@
 //! How records get from the rings into files, as the options say it: compression, threads, sizes, changes of file.
 
+use crate::backlog::USUAL_BYTES;
+use crate::effort::Effort;
 use crate::settings::{RingPages, Wrong};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,8 +16,10 @@ pub struct Streaming {
     pub aux: Option<RingPages>,
     /// A reader is woken when so many bytes are in a ring; an eighth of the ring when none (`--mmap-flush`).
     pub wake_bytes: Option<u32>,
-    /// Level of zstd, 1 to 22; no compression when none (`-z`).
-    pub compression: Option<i32>,
+    /// Whether and how the records are compressed (`-z`, `--no-compress`).
+    pub compression: Compression,
+    /// Bytes that may wait for a slow disk, of all files together; 64 MiB when none (`--backlog`).
+    pub backlog: Option<u64>,
     /// A reader for each of these, and a directory with a file of each; one reader and one file when none (`--threads`).
     pub threads: Option<Spread>,
     /// The readers stay on the CPUs whose rings they read (`--affinity`).
@@ -34,7 +38,35 @@ pub struct Streaming {
     pub force: bool,
 }
 
+/// Whether and how deep records are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// With zstd, as deep as the place where they go needs.
+    #[default]
+    Adapting,
+    /// With zstd of this level, 1 to 22.
+    Level(i32),
+    /// Not at all.
+    Off,
+}
+
+impl Compression {
+    /// The level to begin with; none without compression.
+    pub(crate) fn first_level(self) -> Option<i32> {
+        match self {
+            Compression::Adapting => Some(Effort::FIRST),
+            Compression::Level(level) => Some(level),
+            Compression::Off => None,
+        }
+    }
+}
+
 impl Streaming {
+    /// Bytes that may wait for a slow disk.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.backlog.unwrap_or(USUAL_BYTES)
+    }
+
     /// With how many bytes in a ring of a size its reader is woken. Files of a limited size need it more often, or they
     /// get much larger.
     pub(crate) fn wake(&self, ring_bytes: usize) -> u32 {

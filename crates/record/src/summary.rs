@@ -128,6 +128,10 @@ pub struct Streamed {
     pub losses: Losses,
     /// Bytes before and after compression, where there was one.
     pub compressed: Option<(u64, u64)>,
+    /// The deepest level of a compression that adapts.
+    pub deepest: Option<i32>,
+    /// The most bytes that waited for the disk.
+    pub waited: u64,
     /// Complete files before the last one (`--switch-output`), oldest first.
     pub files: Vec<PathBuf>,
     /// Whether the recording ended at the size that was asked for (`--max-size`).

@@ -37,6 +37,8 @@ impl Stages<'_> {
             } else {
                 step.arguments.extend(self.way());
                 step.arguments.push("--whole".into());
+                // The summary tells of losses; a profile bears some.
+                step.arguments.push("--accept-losses".into());
             }
             self.keep_output(&mut step);
             step.arguments.push("--".into());

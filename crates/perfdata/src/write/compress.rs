@@ -45,14 +45,33 @@ impl Compressor {
 
     /// The same in a byte order of choice.
     pub fn with_endian(kind: CompressedKind, level: i32, endian: Endian) -> Result<Compressor, Error> {
-        let mut context = Context::new(level).map_err(wrong)?;
-        if level == 1 {
-            // Records repeat each other in long runs: longer matches are found a fifth faster, and are as many.
-            for parameter in [CParameter::HashLog(13), CParameter::MinMatch(7), CParameter::TargetLength(1)] {
-                context.set_parameter(parameter).map_err(wrong)?;
-            }
+        let context = Context::new(level).map_err(wrong)?;
+        let mut made =
+            Compressor { context, kind, level, endian, buffer: Vec::new(), bytes_in: 0, bytes_out: 0 };
+        made.tune()?;
+        Ok(made)
+    }
+
+    /// Chooses another level for the frames to come.
+    pub fn set_level(&mut self, level: i32) -> Result<(), Error> {
+        if self.level == level {
+            return Ok(());
         }
-        Ok(Compressor { context, kind, level, endian, buffer: Vec::new(), bytes_in: 0, bytes_out: 0 })
+        self.level = level;
+        self.context.set_parameter(CParameter::CompressionLevel(level)).map_err(wrong)?;
+        self.tune()
+    }
+
+    /// Records repeat each other in long runs: at level 1 longer matches are found a fifth faster, and are as many. The
+    /// parameters of other levels are zstd's (0).
+    fn tune(&mut self) -> Result<(), Error> {
+        let [table, least, target] = if self.level == 1 { [13, 7, 1] } else { [0; 3] };
+        for parameter in
+            [CParameter::HashLog(table), CParameter::MinMatch(least), CParameter::TargetLength(target)]
+        {
+            self.context.set_parameter(parameter).map_err(wrong)?;
+        }
+        Ok(())
     }
 
     /// Compresses `records` and appends the result to `out`. All of them can be read back from what has been appended.

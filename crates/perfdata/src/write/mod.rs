@@ -214,6 +214,11 @@ impl<W: Write> PipeWriter<W> {
         Ok(PipeWriter { out })
     }
 
+    /// The output itself.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Appends records as they are.
     pub fn append(&mut self, records: &[u8]) -> Result<(), Error> {
         self.out.write_all(records).map_err(io_error)

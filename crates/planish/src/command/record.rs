@@ -67,7 +67,10 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     if args.format == Format::Json {
         crate::output::print(&format!("{:#}\n", to_json(&summary)))?;
     }
+    let lost = summary.lost_samples > 0 && !args.streams.accept_losses;
     Ok(match summary.ending {
+        // What is missing cannot be seen in what came.
+        _ if lost => NEGATIVE,
         // A program that was asked to stop did what it was asked.
         Ending::Code(0) | Ending::Unknown | Ending::Signal(libc::SIGINT | libc::SIGTERM) => FINE,
         Ending::Code(_) | Ending::Signal(_) => NEGATIVE,

@@ -169,6 +169,11 @@ pub(crate) fn prepare(command: &mut Command, bound: bool) {
     }
 }
 
+/// Whether a signal asked the recording to end that is being made.
+pub(crate) fn asked_to_end() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
 /// Takes a file's lock, unless another process has it. It is given back when the file is closed.
 pub(crate) fn lock(file: &File) -> bool {
     // SAFETY: a call on a descriptor that is open; no memory is passed.

@@ -7,15 +7,32 @@ use serde_json::{Map, Value, json};
 /// From here on, a part of the time is worth a sentence.
 const WORTH_SAYING: f64 = 0.0001;
 
+/// From here on, what waited for the disk is worth a sentence.
+const WAITED: u64 = 8 << 20;
+
 /// For people.
 pub fn tell(streamed: &Streamed) {
     let losses = &streamed.losses;
     if losses.records > 0 {
         eprintln!(
             "warning: {} lost, the ring that was full longest was so for up to {:.2} % of the time; give larger rings (-m), \
-             compress (-z), read with priority (-r 1) or with more readers (--threads), or sample less (-F, -c)",
+             {}, read with priority (-r 1) or with more readers (--threads), or sample less (-F, -c); the exit code \
+             is 1 for that (--accept-losses)",
             counted(losses.records, "record was", "records were"),
-            (losses.worst_paused() * 100.0).max(WORTH_SAYING)
+            (losses.worst_paused() * 100.0).max(WORTH_SAYING),
+            match streamed.compressed {
+                Some(_) => "write to a faster disk, or give more memory for what waits for it (--backlog)",
+                None => "compress (leave --no-compress out)",
+            }
+        );
+    }
+    if streamed.waited >= WAITED {
+        let deeper = streamed.deepest.filter(|level| *level > 1);
+        eprintln!(
+            "note: the disk was slower than the recording: up to {:.1} MiB waited for it in memory (--backlog){}",
+            streamed.waited as f64 / f64::from(1 << 20),
+            deeper
+                .map_or(String::new(), |level| format!(", and records were compressed up to level {level}"))
         );
     }
     let named = |cpus: &std::collections::BTreeSet<i32>| {
@@ -103,6 +120,10 @@ pub fn add_json(streamed: &Streamed, fields: &mut Map<String, Value>) {
     fields.insert("ended_at_size".into(), streamed.full.into());
     let files = streamed.files.iter().map(|file| file.display().to_string().into());
     fields.insert("files".into(), Value::Array(files.collect()));
+    fields.insert("most_waited_bytes".into(), streamed.waited.into());
+    if let Some(level) = streamed.deepest {
+        fields.insert("deepest_level".into(), level.into());
+    }
     if let Some((before, after)) = streamed.compressed {
         fields.insert("uncompressed_bytes".into(), before.into());
         fields.insert("compressed_bytes".into(), after.into());

@@ -4,7 +4,7 @@ use super::Args;
 use crate::cli::Threads;
 use anyhow::bail;
 use record::settings::RingSizes;
-use record::streaming::{Affinity, Control, Spread, Streaming, Switch, bytes};
+use record::streaming::{Affinity, Compression, Control, Spread, Streaming, Switch, bytes};
 
 /// How records get from the rings into files.
 #[derive(Debug, clap::Args)]
@@ -16,10 +16,19 @@ pub struct StreamArgs {
     /// Wake a reader when so many bytes are in a ring: a number with B, K, M or G [default: an eighth of the ring]
     #[arg(long, value_name = "SIZE", value_parser = wake_bytes)]
     pub mmap_flush: Option<u32>,
-    /// Compress with zstd, level 1 to 22
+    /// Compress with zstd of this level, 1 to 22 [default: as deep as a slow disk needs]
     #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true,
           default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22))]
     pub compression: Option<i32>,
+    /// Do not compress, for tools that cannot read it (create_llvm_prof)
+    #[arg(long, conflicts_with = "compression")]
+    pub no_compress: bool,
+    /// Memory for records that wait for a slow disk: a number with B, K, M or G [default: 64M]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub backlog: Option<u64>,
+    /// Exit with 0 although records were lost
+    #[arg(long)]
+    pub accept_losses: bool,
     /// A reader and a file for each CPU, core or NUMA node; the recording is then a directory
     #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu",
           value_parser = Threads::spread)]
@@ -62,6 +71,8 @@ impl StreamArgs {
             (self.mmap_pages.is_some(), "-m"),
             (self.mmap_flush.is_some(), "--mmap-flush"),
             (self.compression.is_some(), "-z"),
+            (self.no_compress, "--no-compress"),
+            (self.backlog.is_some(), "--backlog"),
             (self.spread().is_some(), "--threads"),
             (self.affinity.is_some(), "--affinity"),
             (self.realtime.is_some(), "-r"),
@@ -87,7 +98,12 @@ impl StreamArgs {
             ring: self.mmap_pages.and_then(|sizes| sizes.ring),
             aux: self.mmap_pages.and_then(|sizes| sizes.aux),
             wake_bytes: self.mmap_flush,
-            compression: self.compression,
+            compression: match self.compression {
+                Some(level) => Compression::Level(level),
+                None if self.no_compress => Compression::Off,
+                None => Compression::Adapting,
+            },
+            backlog: self.backlog,
             threads: self.spread(),
             affinity: self.affinity,
             realtime: self.realtime,
