@@ -1,6 +1,7 @@
 //! How is training recorded where the CPU records no branches? Decided once, by how long it takes natively.
 //!
-//! A short program is emulated: about 13 times slower, but all of its branches are seen. A long one runs natively and is
+//! A short program is emulated: about 13 times slower, but every thousandth branch ends a sample, whatever the machine
+//! does. A long one runs natively and is
 //! stopped for software branch stacks; where it takes less than the time to record, all training commands are repeated
 //! equally often, so that their weights stay what one run of each gives.
 
@@ -66,9 +67,7 @@ impl Training {
         let below = wish.emulate_below;
         let wants_emulation = wish.branches == Branches::Auto && native < below;
         let (branches, why) = match (wants_emulation, wish.can_emulate, wish.can_stop) {
-            (true, true, _) => {
-                (Branches::Emulated, format!(", less than {below} s: emulated, every branch counts"))
-            }
+            (true, true, _) => (Branches::Emulated, format!(", less than {below} s: emulated")),
             (true, false, true) => {
                 (Branches::Software, ", and the emulator is missing here (planish doctor)".to_owned())
             }

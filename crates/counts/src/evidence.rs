@@ -102,7 +102,8 @@ impl Evidence {
             None => "",
         };
         let (most, nearly) = (self.functions_90, self.functions_99);
-        format!("{what}; {most} functions hold 90 % of them, {nearly} hold 99 %{overlap}{enough}")
+        let most = if most == 1 { "1 function holds".to_owned() } else { format!("{most} functions hold") };
+        format!("{what}; {most} 90 % of them, {nearly} 99 %{overlap}{enough}")
     }
 
     /// What too few samples mean, and what to do about them.

@@ -210,7 +210,9 @@ fn add_row(
             image.first_half.branches.push(Branch { from, to, count, mispredicted });
         }
         _ => {
-            return Err("kind sample, branch, fall-through, path or one of the first half with its addresses");
+            return Err(
+                "kind sample, branch, fall-through, path or one of the first half with its addresses",
+            );
         }
     }
     Ok(())

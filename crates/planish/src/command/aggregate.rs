@@ -73,6 +73,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
+/// Notes and ledger on standard error, unless the command that made the counts has told them, or with --verbose.
+pub fn print_ledger_once(found: &Aggregated, inputs: &[PathBuf], global: &Global) {
+    if global.verbose || !inputs::are_counted(inputs) {
+        print_ledger(found, global);
+    }
+}
+
 /// Notes and ledger on standard error.
 pub fn print_ledger(found: &Aggregated, global: &Global) {
     for note in &found.notes {

@@ -237,7 +237,18 @@ fn text_kind(head: &[u8]) -> Option<TextKind> {
     })
 }
 
-/// Counts of several inputs, added up; notes of all of them.
+/// Whether all inputs are counts that an earlier command made, which told what became of the recording's samples.
+pub fn are_counted(paths: &[PathBuf]) -> bool {
+    let counted = |path: &PathBuf| {
+        let mut start = [0; artefact::MAGIC.len()];
+        path.is_file()
+            && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+            && start == *artefact::MAGIC
+    };
+    paths.iter().all(counted)
+}
+
+/// Counts of several inputs, added up; notes of all of them, each once.
 pub fn read_all(
     paths: &[PathBuf],
     images: &[Arc<Image>],
@@ -250,7 +261,8 @@ pub fn read_all(
     for path in paths {
         let one = read(path, images, selection, global)?;
         all.samples += one.samples;
-        all.notes.extend(one.notes);
+        let new = one.notes.into_iter().filter(|note| !all.notes.contains(note)).collect::<Vec<_>>();
+        all.notes.extend(new);
         all.elsewhere.extend(one.elsewhere);
         parts.push(one.counts);
     }

@@ -202,7 +202,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         output::print(&format!("{summary:#}\n"))?;
     }
     if !global.quiet {
-        aggregate::print_ledger(&found, global);
+        aggregate::print_ledger_once(&found, &args.inputs, global);
         super::evidence::print(&evidence);
         warn_of_little(&found, counts, &report, binary);
         print_report(&report, profile.functions.len(), &image, output, args.format, global);

@@ -157,7 +157,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     match args.format {
         Format::Json => print(&(serde_json::to_string_pretty(&summary)? + "\n"))?,
         Format::Text if !global.quiet => {
-            aggregate::print_ledger(&plan.found, global);
+            aggregate::print_ledger_once(&plan.found, &args.from.inputs, global);
             let screen = report::Screen::from(error_style());
             eprint!("{}", report::layout::summary(&summary, screen));
             if args.emit.contains(&Emit::Propeller) {
