@@ -58,10 +58,13 @@ pub struct Requirement {
     pub why: &'static str,
     purpose: Purpose,
     set_by: SetBy,
+    /// It concerns only configurations with this option.
+    beside: Option<&'static str>,
 }
 
 const fn must(option: &'static str, wanted: Wanted, why: &'static str) -> Requirement {
-    Requirement { option, wanted, weight: Weight::Must, why, purpose: Purpose::Both, set_by: SetBy::Fragment }
+    let (weight, purpose, set_by) = (Weight::Must, Purpose::Both, SetBy::Fragment);
+    Requirement { option, wanted, weight, why, purpose, set_by, beside: None }
 }
 
 const fn should(option: &'static str, wanted: Wanted, why: &'static str) -> Requirement {
@@ -71,6 +74,10 @@ const fn should(option: &'static str, wanted: Wanted, why: &'static str) -> Requ
 impl Requirement {
     const fn only(self, purpose: Purpose) -> Requirement {
         Requirement { purpose, ..self }
+    }
+
+    const fn beside(self, option: &'static str) -> Requirement {
+        Requirement { beside: Some(option), ..self }
     }
 
     const fn by_tools(self) -> Requirement {
@@ -83,6 +90,9 @@ impl Requirement {
 
     /// Whether a configuration has it so.
     pub fn is_met(&self, config: &Config) -> bool {
+        if self.beside.is_some_and(|option| !config.is_on(option)) {
+            return true;
+        }
         match self.wanted {
             // None of them can be a module.
             Wanted::On => config.value(self.option) == Some("y"),
@@ -134,6 +144,12 @@ const TABLE: &[Requirement] = &[
     must("KCOV", Wanted::Off, INSTRUMENTED),
     must("GCOV_KERNEL", Wanted::Off, INSTRUMENTED),
     should("PERF_EVENTS", Wanted::On, "without it the kernel cannot record itself"),
+    should(
+        "PERF_EVENTS_AMD_BRS",
+        Wanted::On,
+        "without it AMD's Zen 3 gives no branch stacks (Linux 5.19 and newer)",
+    )
+    .beside("CPU_SUP_AMD"),
     should("KALLSYMS", Wanted::On, "recorders learn from /proc/kallsyms where the kernel lies"),
     should(
         "CC_OPTIMIZE_FOR_SIZE",
@@ -208,6 +224,16 @@ mod tests {
         assert_eq!(options(&config, Purpose::Autofdo), Vec::<&str>::new());
         assert_eq!(options(&config, Purpose::Propeller), ["CLANG_VERSION", "PROPELLER_CLANG"]);
         assert!(!fragment(Purpose::Autofdo).contains("PROPELLER"));
+    }
+
+    #[test]
+    fn branch_stacks_of_amd_are_asked_for_where_amd_is_supported() {
+        assert!(fragment(Purpose::Both).contains("CONFIG_PERF_EVENTS_AMD_BRS=y\n"));
+        let without =
+            GOOD.to_owned() + &fragment(Purpose::Both).replace("CONFIG_PERF_EVENTS_AMD_BRS=y\n", "");
+        assert_eq!(options(&without, Purpose::Both), Vec::<&str>::new());
+        let amd = without + "CONFIG_CPU_SUP_AMD=y\n";
+        assert_eq!(options(&amd, Purpose::Both), ["PERF_EVENTS_AMD_BRS"]);
     }
 
     #[test]
