@@ -103,12 +103,16 @@ pub struct LookAhead {
     pub instructions: u64,
     /// How long threads stood still, summed over them.
     pub stopped: Duration,
+    /// How long threads stood still because threads or programs began.
+    pub births: Duration,
     /// CPU time of the tracing thread.
     pub tracer_cpu: Duration,
     /// CPU time that the stopped threads' processes used up to their last stops, where it is known.
     pub program_cpu: Duration,
     /// Threads and processes that were followed.
     pub threads: u64,
+    /// New threads that came faster than the budget can follow, and ran on unrecorded.
+    pub let_be: u64,
     /// Stops whose look-ahead was held against single steps.
     pub checked: u64,
     /// Checked stops that were not stepped to their end: a signal or a system call came in between.

@@ -87,6 +87,7 @@ fn every_kind_of_instruction_and_jump_goes_the_way_that_was_foreseen() {
         let work = [
             ("floats", "1500000", OFTEN),
             ("strings", "80000", OFTEN),
+            ("bits", "1500000", OFTEN),
             ("jumps", "300000", OFTEN),
             ("signals", "400000", OFTEN),
             ("children", "4", OFTEN),

@@ -6,6 +6,7 @@
 
 mod endings;
 mod foreseen;
+mod let_be;
 mod programs_left_alone;
 mod recordings;
 mod refusals;

@@ -59,8 +59,10 @@ pub fn record(
         spread_first: true,
         follow: !alone,
         max_stops: None,
+        new_threads: options.pace.new_threads(),
     };
     let mut tracer = seize(target, child, &stop_options)?;
+    let begun_with = tracer.counts().clone();
     if let Some(paused) = &paused {
         forward.child(paused.pid as u32);
     }
@@ -82,7 +84,7 @@ pub fn record(
     };
     let ended = tracer.run(&mut recorder, &stop)?;
     let written = recorder.finish();
-    let Recorder { seen, mut went, described, .. } = recorder;
+    let Recorder { seen, mut went, described, threads_born, .. } = recorder;
     let ending = match child.into_inner() {
         Some(mut child) => child.wait().map_or(Ending::Unknown, Ending::from),
         None => Ending::Unknown,
@@ -90,12 +92,20 @@ pub fn record(
     forward.ended();
     went.stopped = Duration::from_nanos(ended.counts.stopped_ns);
     went.tracer_cpu = Duration::from_nanos(ended.counts.tracer_cpu_ns);
+    went.births = Duration::from_nanos(ended.counts.births_ns);
     went.threads = ended.counts.threads;
+    went.let_be = let_be(&begun_with, &ended.counts, threads_born);
     if seen.samples == 0 {
         let took = start.elapsed().as_secs_f64();
+        let why = match went.let_be {
+            0 => "the program was asleep, or too short".to_owned(),
+            threads => {
+                format!("{threads} threads came and went too fast for the budget, and the others hardly ran")
+            }
+        };
         let reason = format!(
-            "no thread was caught running in {took:.1} s; the program was asleep, or too short: --stop-by clock -c 100000 \
-             stops it ten thousand times in a second of CPU time{}",
+            "no thread was caught running in {took:.1} s; {why}: --stop-by clock -c 100000 stops it ten thousand times \
+             in a second of CPU time{}",
             ending.told()
         );
         return Err(Error::Empty { reason });
@@ -107,7 +117,7 @@ pub fn record(
         return Err(file.keep(source, &features, &mut []));
     }
     let bytes = file.finish(&features)?;
-    let mut notes = notes(&ended.counts);
+    let mut notes = notes(&ended.counts, went.let_be);
     notes.extend(described.into_iter().map(|what| format!("mismatch: {what}")));
     Ok(Summary {
         output: output.to_owned(),
@@ -174,17 +184,38 @@ pub fn probe() -> Result<(), Error> {
         spread_first: false,
         follow: false,
         max_stops: None,
+        new_threads: None,
     };
     stops::Tracer::seize_child(paused.pid, &options).map(drop)?;
     Ok(())
 }
 
+/// How many threads were let be: those of which the kernel told and that were not traced.
+fn let_be(begun_with: &stops::Counts, ended: &stops::Counts, born: u64) -> u64 {
+    if ended.let_be + ended.muted == 0 {
+        return 0;
+    }
+    // Threads beside the first ones of their processes.
+    let further = |counts: &stops::Counts| counts.threads.saturating_sub(counts.processes);
+    let traced = further(ended).saturating_sub(further(begun_with));
+    born.saturating_sub(traced).max(ended.let_be)
+}
+
 /// What could not be recorded, in plain sentences.
-fn notes(counts: &stops::Counts) -> Vec<String> {
+fn notes(counts: &stops::Counts, let_be: u64) -> Vec<String> {
     let mut notes = Vec::new();
+    if let_be > 0 {
+        notes.push(format!(
+            "{let_be} new threads came faster than the budget can follow and were let be; what the short ones of them ran \
+             is not in the recording: a larger --budget follows more of them, -c or -F all, at whatever cost"
+        ));
+    }
     for (why, count) in &counts.left_alone {
         let reason = match why {
             stops::LeftAlone::ThirtyTwoBit => "run 32-bit code and were not recorded",
+            stops::LeftAlone::TracedByParent => {
+                "asked to be traced by the program that started them, and were let go unrecorded"
+            }
             stops::LeftAlone::Busy => "did not stop in time to be let go one by one",
             stops::LeftAlone::Child | stops::LeftAlone::Gone => continue,
         };

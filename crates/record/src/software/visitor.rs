@@ -2,6 +2,7 @@
 
 use super::budget::Budget;
 use super::check::{Checked, step_along};
+use super::debuggers::Debuggers;
 use super::look::{Known, Memory, registers};
 use super::text::Mapped;
 use super::with_cold_caches;
@@ -18,6 +19,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use stops::{Next, Stopped, Visitor};
 
+const FORK: u32 = 7;
 const MMAP2: u32 = 10;
 /// How often what was recorded goes to the disk.
 const FLUSH: Duration = Duration::from_millis(100);
@@ -32,6 +34,8 @@ const RESUME: Duration = Duration::from_micros(8);
 struct Process {
     engine: Option<Box<Engine>>,
     known: Known,
+    /// Whether it may trace what it starts, once that was asked.
+    may_trace: Option<bool>,
 }
 
 /// Looks ahead from each stop, and writes what it sees and what the kernel tells of mappings.
@@ -49,6 +53,9 @@ pub(crate) struct Recorder<'r> {
     /// What went wrong while writing; everything after it is dropped, and the recording ends.
     pub failed: Option<Error>,
     pub described: Vec<String>,
+    /// New threads of which the kernel told, traced or not.
+    pub threads_born: u64,
+    debuggers: Debuggers,
     processes: HashMap<i32, Process>,
     own_clock: Option<Vvar>,
     pending: Vec<u8>,
@@ -78,6 +85,8 @@ impl<'r> Recorder<'r> {
             went: LookAhead { depth, ..LookAhead::default() },
             failed: None,
             described: Vec::new(),
+            threads_born: 0,
+            debuggers: Debuggers::default(),
             processes: HashMap::new(),
             own_clock: Vvar::here(),
             pending: Vec::new(),
@@ -113,7 +122,7 @@ impl<'r> Recorder<'r> {
             pending.extend_from_slice(filled.one);
             pending.extend_from_slice(filled.two);
             ring.free(bytes);
-            note(pending.get(start..).unwrap_or_default(), processes, seen);
+            self.threads_born += note(pending.get(start..).unwrap_or_default(), processes, seen);
         }
     }
 
@@ -244,10 +253,11 @@ impl<'r> Recorder<'r> {
     }
 }
 
-/// Takes note of mappings and build IDs in whole records.
-fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Merged) {
+/// Takes note of mappings and build IDs in whole records; how many threads were made.
+fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Merged) -> u64 {
+    let mut threads = 0;
     while let Some(size) = records.get(6..8).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes) {
-        let (Some(record), true) = (records.get(..usize::from(size)), size >= 8) else { return };
+        let (Some(record), true) = (records.get(..usize::from(size)), size >= 8) else { break };
         let kind = record.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
         if let (MMAP2, Some(mapped)) = (kind, Mapped::read(record)) {
             let process = processes.entry(mapped.pid).or_default();
@@ -258,8 +268,11 @@ fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Me
             }
             seen.build_ids.extend(mmap_build_id(record));
         }
+        // Process and parent process are the same where a thread was made.
+        threads += u64::from(kind == FORK && record.get(8..12) == record.get(12..16));
         records = records.get(usize::from(size)..).unwrap_or_default();
     }
+    threads
 }
 
 impl Visitor for Recorder<'_> {
@@ -286,7 +299,13 @@ impl Visitor for Recorder<'_> {
 
     fn forked(&mut self, parent: i32, child: i32) {
         let known = self.processes.get(&parent).map(|process| process.known.forked()).unwrap_or_default();
-        self.processes.insert(child, Process { known, engine: None });
+        let may_trace = self.processes.get(&parent).and_then(|process| process.may_trace);
+        self.processes.insert(child, Process { known, engine: None, may_trace });
+    }
+
+    fn may_trace(&mut self, pid: i32) -> bool {
+        let process = self.processes.entry(pid).or_default();
+        *process.may_trace.get_or_insert_with(|| self.debuggers.is_one(pid))
     }
 
     fn executed(&mut self, pid: i32) {
@@ -295,7 +314,7 @@ impl Visitor for Recorder<'_> {
         self.drain();
         let process = self.processes.entry(pid).or_default();
         process.known.clear();
-        process.engine = None;
+        (process.engine, process.may_trace) = (None, None);
         self.running(pid);
     }
 

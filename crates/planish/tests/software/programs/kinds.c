@@ -60,6 +60,25 @@ static uint64_t strings(long rounds) {
   return sum;
 }
 
+// Bits of a string in memory by numbers in registers, before its middle and behind it, as kernels keep them.
+static uint64_t bits(long rounds) {
+  static uint64_t map[96];
+  uint64_t sum = 0;
+  for (long i = 0; i < rounds; i++) {
+    int64_t at = (int64_t)(next() % 6000) - 3000;
+    unsigned char was, had, is, low;
+    __asm__ volatile("btsq %2, %1; setc %0" : "=q"(was), "+m"(map[48]) : "r"(at) : "cc", "memory");
+    __asm__ volatile("lock btcl %2, %1; setc %0" : "=q"(had), "+m"(map[48]) : "r"((int)at / 3) : "cc", "memory");
+    __asm__ volatile("btrw %2, %1; setc %0" : "=q"(is), "+m"(map[48]) : "r"((short)(at / 2)) : "cc", "memory");
+    __asm__ volatile("btl $5, %1; setc %0" : "=q"(low) : "m"(map[48]) : "cc");
+    if (was) sum += 3;
+    if (had) sum ^= (uint64_t)i;
+    sum += is + 2 * low;
+    __asm__ volatile("btq %1, %0; jnc 1f; btcq $63, %0; 1:" : "+r"(sum) : "r"(at) : "cc");
+  }
+  return sum + map[0] + map[48] + map[95];
+}
+
 static int by_value(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return x < y ? -1 : x > y;
@@ -200,7 +219,7 @@ static uint64_t libraries(long rounds) {
 
 int main(int argc, char **argv) {
   static const struct { const char *name; uint64_t (*work)(long); } kinds[] = {
-      {"floats", floats}, {"strings", strings}, {"jumps", jumps}, {"signals", signals}, {"children", children},
+      {"floats", floats}, {"strings", strings}, {"bits", bits}, {"jumps", jumps}, {"signals", signals}, {"children", children},
       {"jit", jit}, {"threads", threads}, {"libraries", libraries}};
   for (size_t i = 0; argc == 3 && i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, argv[1]) == 0) {
