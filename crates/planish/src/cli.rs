@@ -42,7 +42,17 @@ pub struct Cli {
 /// Reads the command line. `-z5` is perf's spelling of `-z=5`, which clap has no word for.
 pub fn parse() -> Cli {
     let words: Vec<OsString> = std::env::args_os().collect();
-    Cli::try_parse_from(&words).or_else(|error| respelled(words, error)).unwrap_or_else(|error| error.exit())
+    let first = Cli::try_parse_from(&words);
+    let own = match &first {
+        Ok(Cli { verb: Verb::Record(args), .. }) => words.len() - args.command.len(),
+        Ok(_) => 0,
+        Err(_) => words.iter().take_while(|word| *word != "--").count(),
+    };
+    let read = match registers_apart(&words, own) {
+        Some(words) => Cli::try_parse_from(&words).or_else(|error| respelled(words, error)),
+        None => first.or_else(|error| respelled(words, error)),
+    };
+    read.unwrap_or_else(|error| error.exit())
 }
 
 /// Tries again with `=` in the `-zN` of `record`, where its first digit is what was not understood.
@@ -71,6 +81,22 @@ fn respelled(words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::Erro
     Err(clap::Error::raw(ErrorKind::InvalidValue, said))
 }
 
+/// The words with `=` in the `-IREGISTERS` of `record`, where there is one among the first `own`. Without it clap takes the
+/// registers for short options, of which it may know all.
+fn registers_apart(words: &[OsString], own: usize) -> Option<Vec<OsString>> {
+    let apart = |word: &OsString| {
+        let registers = word.to_str()?.strip_prefix("-I").filter(|rest| !rest.is_empty())?;
+        let known = registers.parse::<command::record::Asked>().is_ok();
+        known.then(|| OsString::from(format!("-I={registers}")))
+    };
+    let changed: Vec<Option<OsString>> = words.iter().take(own).map(apart).collect();
+    if changed.iter().all(Option::is_none) {
+        return None;
+    }
+    let changed = changed.into_iter().chain(std::iter::repeat(None));
+    Some(words.iter().zip(changed).map(|(word, apart)| apart.unwrap_or_else(|| word.clone())).collect())
+}
+
 /// The first word of `record`, before a `--`, that is `-z` and something that begins with this digit: where it stands,
 /// and what follows the `-z`.
 fn level_at_once(words: &[OsString], digit: char) -> Option<(usize, String)> {
@@ -84,7 +110,7 @@ fn level_at_once(words: &[OsString], digit: char) -> Option<(usize, String)> {
 }
 
 /// Flags that every command takes.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Global {
     /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
@@ -98,7 +124,7 @@ pub struct Global {
 }
 
 /// What `--threads` says: how many, or, to `record`, what each is for. One option has to have one type for both.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Threads {
     /// So many.
     Count(u16),
@@ -121,8 +147,8 @@ impl Threads {
 impl Global {
     /// The number of threads asked for, or one per CPU.
     pub fn threads(&self) -> usize {
-        match self.threads {
-            Some(Threads::Count(count)) => count.into(),
+        match &self.threads {
+            Some(Threads::Count(count)) => usize::from(*count),
             _ => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
         }
     }

@@ -107,6 +107,98 @@ fn perf_lists_the_events_by_the_names_and_settings_that_were_asked_for() {
     assert!(perf(dir.path(), &["evlist", "-g"]).contains("{cpu-clock,page-faults}"));
 }
 
+#[test]
+fn command_lines_for_perf_are_taken_and_ask_the_kernel_for_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let asked = |listed: &str| {
+        let fields =
+            ["sample_regs_intr", "sample_regs_user", "exclude_user", "exclude_kernel", "config", "type"];
+        let lines = listed.lines().filter(|line| line.contains("type:") && !line.starts_with("dummy"));
+        lines
+            .map(|line| {
+                let value = |field: &&str| {
+                    let found = line.split(", ").find_map(|part| part.split_once(&format!("{field}: ")));
+                    found.map(|(_, value)| (field.to_string(), value.trim().to_owned()))
+                };
+                // planish asks for a number of the event in each sample, and perf where it needs that.
+                let types =
+                    line.split("sample_type: ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+                let types: Vec<String> =
+                    types.split('|').filter(|one| *one != "IDENTIFIER").map(str::to_owned).collect();
+                let name = line.split(": ").next().unwrap().trim().to_owned();
+                (name, types, fields.iter().filter_map(value).collect::<Vec<_>>())
+            })
+            .collect::<Vec<_>>()
+    };
+    let cases: [(&[&str], Option<&str>); 14] = [
+        (&["-N", "-B", "-T"], Some("-N changes nothing")),
+        (&["--aio"], Some("--aio changes nothing")),
+        (
+            &["--aio=3", "--buildid-all", "--buildid-mmap", "-P", "--sample-identifier"],
+            Some("-P changes nothing"),
+        ),
+        (&["-R"], None),
+        (&["--sample-cpu"], None),
+        (&["-z0"], None),
+        (&["--threads=package"], None),
+        (&["--threads=numa"], None),
+        (&["--threads=0/0"], None),
+        (&["-I"], None),
+        (&["-Iax,bx"], None),
+        // Each letter is an option, too.
+        (&["-Isi"], None),
+        (&["--intr-regs=IP,sp", "--user-regs=ax"], None),
+        (&["--all-user"], None),
+    ];
+    for (options, said) in cases {
+        let words = [&["-e", "cpu-clock:u, cs:u"], options].concat();
+        let Some(done) = recorded(dir.path(), &words, &BUSY) else { return };
+        if let Some(said) = said {
+            assert!(text(&done.stderr).contains(said), "{options:?}: {}", text(&done.stderr));
+        }
+        let ours = asked(&perf(dir.path(), &["evlist", "-v"]));
+        let mut perfs = Command::new("perf");
+        perfs.current_dir(dir.path()).args(["record", "-o", "theirs"]).args(&words).args(BUSY);
+        assert!(perfs.output().unwrap().status.success(), "{options:?}");
+        let listed =
+            Command::new("perf").current_dir(dir.path()).args(["evlist", "-v", "-i", "theirs"]).output();
+        assert_eq!(ours, asked(&text(&listed.unwrap().stdout)), "{options:?}");
+        for left in ["theirs", "theirs.old", "perf.data.old"] {
+            let left = dir.path().join(left);
+            let _ = std::fs::remove_dir_all(&left).or_else(|_| std::fs::remove_file(&left));
+        }
+    }
+}
+
+#[test]
+fn names_in_double_quotes_are_stored_without_them_as_perf_stores_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let event = "cpu-clock/name=\"CPU_CLK_UNHALTED.THREAD\"/, cs/name='two words'/";
+    if recorded(dir.path(), &["-e", event], &BUSY).is_some() {
+        assert_eq!(
+            perf(dir.path(), &["evlist"]).lines().collect::<Vec<_>>(),
+            ["CPU_CLK_UNHALTED.THREAD", "two words"]
+        );
+    }
+}
+
+#[test]
+fn a_question_mark_lists_the_registers_and_masks_of_other_machines_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for options in [&["--intr-regs=?"][..], &["-I?"], &["--user-regs=?"]] {
+        let done = planish(dir.path(), options, &[]);
+        assert_eq!(done.status.code(), Some(0), "{options:?}: {}", text(&done.stderr));
+        assert!(text(&done.stdout).starts_with("available registers: "), "{options:?}");
+    }
+    for (mask, expected) in [("0-1", "0-3/0:4-7/4"), ("0/0:0/0", "no CPU"), ("9999/0", "this machine's CPUs")]
+    {
+        let done = planish(dir.path(), &[&format!("--threads={mask}")], &BUSY);
+        assert_eq!(done.status.code(), Some(2));
+        assert!(text(&done.stderr).contains(expected), "{mask}: {}", text(&done.stderr));
+    }
+    assert!(!dir.path().join("perf.data").exists());
+}
+
 /// A program whose functions all keep frame pointers, which works three calls below `main`; `None`, with a note, without a compiler.
 fn nested(dir: &Path) -> Option<std::path::PathBuf> {
     let output = dir.join("nested");

@@ -107,7 +107,7 @@ pub(crate) fn describe_events(
 pub(crate) fn describe_streams(features: &mut Features, how: &Streaming, compressed: Option<(u64, u64)>) {
     /// The only version there is.
     const DIRECTORY: u64 = 1;
-    features.dir_format = how.threads.map(|_| DIRECTORY);
+    features.dir_format = how.threads.as_ref().map(|_| DIRECTORY);
     features.compressed = how
         .compression
         .first_level()

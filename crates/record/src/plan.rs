@@ -20,6 +20,14 @@ pub struct Sampling {
     pub call_graph: Option<CallGraph>,
     /// User registers in each sample (`--user-regs`).
     pub user_registers: Registers,
+    /// Registers of the moment of each sample, the kernel's where that ran (`-I`, `--intr-regs`).
+    pub interrupt_registers: Registers,
+    /// What an event hands over besides, where it has something (`-R`); tracepoints always do.
+    pub raw: bool,
+    /// The CPU of each sample (`--sample-cpu`); recordings of CPUs always have it.
+    pub cpu: bool,
+    /// All events count this alone, whatever they say (`--all-user`, `--all-kernel`).
+    pub only: Option<Mode>,
     /// Which branches the CPU records (`-b`, `-j`).
     pub branch_filter: Option<BranchFilter>,
     /// Data addresses (`-d`).
@@ -49,6 +57,15 @@ impl Sampling {
     fn late(&self) -> bool {
         self.delay.is_some() || self.wait
     }
+}
+
+/// Where code runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// In programs.
+    User,
+    /// In the kernel.
+    Kernel,
 }
 
 /// Who is recorded, as far as it changes attributes.
@@ -237,7 +254,8 @@ fn base(sampling: &Sampling, scope: Scope) -> EventAttr {
         flags |= flag::INHERIT;
     }
     let mut fields = SAMPLE_FIELDS;
-    for (on, field) in [(scope == Scope::Cpus, sample_type::CPU), (sampling.cgroups, sample_type::CGROUP)] {
+    let cpu = sampling.cpu || scope == Scope::Cpus;
+    for (on, field) in [(cpu, sample_type::CPU), (sampling.cgroups, sample_type::CGROUP)] {
         fields |= if on { field } else { 0 };
     }
     EventAttr {
@@ -283,7 +301,7 @@ fn one(event: &Event, sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> 
     }
     let records_data =
         event.tracepoint.is_some() || (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, BPF_OUTPUT);
-    if records_data || attr.kind == TYPE_TRACEPOINT {
+    if records_data || attr.kind == TYPE_TRACEPOINT || sampling.raw {
         attr.sample_type |= sample_type::RAW | sample_type::CPU;
     }
     set_rate(&mut attr, event, rate, records_data);
@@ -301,6 +319,15 @@ fn one(event: &Event, sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> 
     if sampling.user_registers != Registers::default() {
         attr.sample_type |= sample_type::REGS_USER;
         attr.sample_regs_user |= sampling.user_registers.0;
+    }
+    if sampling.interrupt_registers != Registers::default() {
+        attr.sample_type |= sample_type::REGS_INTR;
+        attr.sample_regs_intr |= sampling.interrupt_registers.0;
+    }
+    match sampling.only {
+        Some(Mode::User) => attr.flags = attr.flags & !flag::EXCLUDE_USER | flag::EXCLUDE_KERNEL,
+        Some(Mode::Kernel) => attr.flags = attr.flags & !flag::EXCLUDE_KERNEL | flag::EXCLUDE_USER,
+        None => {}
     }
     let filter = own.branch_filter.or(sampling.branch_filter);
     if let Some(BranchFilter(mask)) = filter {

@@ -10,7 +10,7 @@ use crate::open::Opened;
 use crate::readers::Shared;
 use crate::rotate::Rotation;
 use crate::stream::{Emptied, Stream};
-use crate::streaming::Streaming;
+use crate::streaming::{Spread, Streaming};
 use crate::topology;
 use crate::{Ending, Error, Streamed};
 use perfdata::EventAttr;
@@ -57,7 +57,7 @@ pub(crate) fn streams(
     let mut rings: Vec<Emptied> = rings
         .map(|(number, ((ring, aux), cpu))| Emptied {
             account: Account { cpu: *cpu, bytes: ring.data_bytes() as u64, ..Account::default() },
-            near: how.affinity.map(|affinity| topology::near(*cpu, affinity)),
+            near: near(*cpu, how),
             thread: opened.thread,
             ring,
             aux,
@@ -68,7 +68,7 @@ pub(crate) fn streams(
     // What exists is written before anything is recorded: a directory whose recorder is killed, or whose disk gets full,
     // has its header.
     output.flush()?;
-    let Some(spread) = how.threads else {
+    let Some(spread) = &how.threads else {
         let stream = Stream::new(rings, attrs, Sink::Whole(output), how.compression, true)?;
         return Ok((vec![Mutex::new(stream)], None));
     };
@@ -84,6 +84,15 @@ pub(crate) fn streams(
         streams.push(Mutex::new(Stream::new(own, attrs, sink, how.compression, false)?));
     }
     Ok((streams, Some(output)))
+}
+
+/// Where the reader of a CPU's ring is to stay, if anywhere.
+fn near(cpu: i32, how: &Streaming) -> Option<Vec<i32>> {
+    let named = match &how.threads {
+        Some(Spread::Masks(masks)) => topology::named(cpu, masks).map(|mask| mask.near.clone()),
+        _ => None,
+    };
+    named.or_else(|| how.affinity.map(|affinity| topology::near(cpu, affinity)))
 }
 
 /// What is needed to complete a recording.

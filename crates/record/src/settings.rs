@@ -113,7 +113,7 @@ impl FromStr for BranchFilter {
     }
 }
 
-/// User registers of each sample, by the kernel's numbering (`asm/perf_regs.h`).
+/// Registers of each sample, by the kernel's numbering (`asm/perf_regs.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers(pub u64);
 
@@ -193,6 +193,13 @@ impl Registers {
     pub(crate) const MINIMAL: u64 = MINIMAL;
     /// All that user mode has.
     pub(crate) const ALL: u64 = ALL;
+    /// Every one that has a name here.
+    pub const EVERY: Registers = Registers(ALL);
+
+    /// Their names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        REGISTERS.iter().map(|(name, _)| *name)
+    }
 }
 
 impl FromStr for Registers {

@@ -2,6 +2,7 @@
 
 use crate::backlog::USUAL_BYTES;
 use crate::effort::Effort;
+use crate::open::cpu_list;
 use crate::settings::{RingPages, Wrong};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -81,25 +82,54 @@ impl Streaming {
 }
 
 /// What readers are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// One for each CPU.
     Cpu,
     /// One for each core, which may be several CPUs.
     Core,
+    /// One for each package, which is what goes into a socket.
+    Package,
     /// One for each NUMA node.
     Node,
+    /// One for each of these, and one for the CPUs that are in none.
+    Masks(Vec<Mask>),
+}
+
+/// A reader of the rings of some CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mask {
+    /// Whose rings it reads.
+    pub rings: Vec<i32>,
+    /// Where it may run.
+    pub near: Vec<i32>,
 }
 
 impl FromStr for Spread {
     type Err = Wrong;
-    /// `cpu`, `core` or `node`.
+    /// `cpu`, `core`, `package`, `node` (perf's `numa`), or lists of CPUs as `0-3/0:4-7/4`: whose rings are read, behind a
+    /// slash where, and a colon between two readers. No ring has two readers.
     fn from_str(text: &str) -> Result<Spread, Wrong> {
+        let expected = "cpu, core, package, node or numa, or lists of CPUs with rings and places, as 0-3/0:4-7/4, no CPU \
+                        with two readers";
         match text {
             "cpu" => Ok(Spread::Cpu),
             "core" => Ok(Spread::Core),
+            "package" => Ok(Spread::Package),
             "node" | "numa" => Ok(Spread::Node),
-            _ => Err(wrong(text, "cpu, core or node")),
+            _ => {
+                let masks = text.split(':').map(|part| {
+                    let (rings, near) = part.split_once('/')?;
+                    Some(Mask { rings: cpu_list(rings).ok()?, near: cpu_list(near).ok()? })
+                });
+                let masks: Option<Vec<Mask>> = masks.collect();
+                let masks = masks.ok_or_else(|| wrong(text, expected))?;
+                let mut all: Vec<i32> = masks.iter().flat_map(|mask| &mask.rings).copied().collect();
+                let count = all.len();
+                all.sort_unstable();
+                all.dedup();
+                if all.len() == count { Ok(Spread::Masks(masks)) } else { Err(wrong(text, expected)) }
+            }
         }
     }
 }
@@ -213,6 +243,16 @@ mod tests {
         assert_eq!("fifo:a,b".parse(), Ok(both));
         assert!("fd:1".parse::<Control>().is_err() && "fifo:".parse::<Control>().is_err());
         assert_eq!("core".parse(), Ok(Spread::Core));
-        assert!("package".parse::<Spread>().is_err() && "core".parse::<Affinity>().is_err());
+        assert_eq!("numa".parse(), Ok(Spread::Node));
+        assert_eq!("package".parse(), Ok(Spread::Package));
+        let masks = vec![
+            Mask { rings: vec![0, 1, 2], near: vec![0] },
+            Mask { rings: vec![3, 5], near: vec![3, 4, 5] },
+        ];
+        assert_eq!("0-2/0:3,5/3-5".parse(), Ok(Spread::Masks(masks)));
+        for wrong in ["0-1", "0/", "/0", "0/0:", "0-1/0:1/1", "socket", "0/0:x/1"] {
+            assert!(wrong.parse::<Spread>().is_err(), "{wrong}");
+        }
+        assert!("core".parse::<Affinity>().is_err());
     }
 }

@@ -1,10 +1,11 @@
 //! Which CPUs belong together: the cores and NUMA nodes of `/sys/devices/system`.
 
 use crate::open::{ONLINE, parse_cpus};
-use crate::streaming::{Affinity, Spread};
+use crate::settings::Wrong;
+use crate::streaming::{Affinity, Mask, Spread};
 
-/// The CPUs in groups: each alone, by core, or by node.
-pub(crate) fn groups(cpus: &[i32], spread: Spread) -> Vec<Vec<i32>> {
+/// The CPUs in groups: each alone, by core, package or node, or as they are named.
+pub(crate) fn groups(cpus: &[i32], spread: &Spread) -> Vec<Vec<i32>> {
     let mut groups: Vec<Vec<i32>> = Vec::new();
     for cpu in cpus {
         if groups.iter().any(|group| group.contains(cpu)) {
@@ -13,7 +14,12 @@ pub(crate) fn groups(cpus: &[i32], spread: Spread) -> Vec<Vec<i32>> {
         let mut group = match spread {
             Spread::Cpu => vec![*cpu],
             Spread::Core => core(*cpu),
+            Spread::Package => package(*cpu),
             Spread::Node => node(*cpu),
+            Spread::Masks(masks) => named(*cpu, masks).map_or_else(
+                || cpus.iter().copied().filter(|other| named(*other, masks).is_none()).collect(),
+                |mask| mask.rings.clone(),
+            ),
         };
         group.retain(|member| cpus.contains(member));
         groups.push(if group.contains(cpu) { group } else { vec![*cpu] });
@@ -29,14 +35,44 @@ pub(crate) fn near(cpu: i32, affinity: Affinity) -> Vec<i32> {
     }
 }
 
+impl Spread {
+    /// Refuses a mask with none of this machine's CPUs.
+    pub fn check(&self) -> Result<(), Wrong> {
+        let (Spread::Masks(masks), Some(online)) = (self, list(ONLINE)) else { return Ok(()) };
+        let absent = |cpus: &[i32]| !cpus.iter().any(|cpu| online.contains(cpu));
+        let mut lists = masks.iter().flat_map(|mask| [&mask.rings, &mask.near]);
+        match lists.find(|cpus| absent(cpus)) {
+            Some(cpus) => Err(Wrong {
+                found: format!("{cpus:?}"),
+                expected: "a list with one of this machine's CPUs".to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is said of the reader of a CPU's ring.
+pub(crate) fn named(cpu: i32, masks: &[Mask]) -> Option<&Mask> {
+    masks.iter().find(|mask| mask.rings.contains(&cpu))
+}
+
 fn list(path: &str) -> Option<Vec<i32>> {
     let cpus = parse_cpus(std::fs::read_to_string(path).ok()?.trim());
     (!cpus.is_empty()).then_some(cpus)
 }
 
-fn core(cpu: i32) -> Vec<i32> {
+/// The first list of CPUs that the kernel has under one of these names.
+fn beside(cpu: i32, names: [&str; 2]) -> Vec<i32> {
     let at = |name: &str| list(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}"));
-    at("core_cpus_list").or_else(|| at("thread_siblings_list")).unwrap_or_else(|| vec![cpu])
+    names.into_iter().find_map(at).unwrap_or_else(|| vec![cpu])
+}
+
+fn core(cpu: i32) -> Vec<i32> {
+    beside(cpu, ["core_cpus_list", "thread_siblings_list"])
+}
+
+fn package(cpu: i32) -> Vec<i32> {
+    beside(cpu, ["package_cpus_list", "core_siblings_list"])
 }
 
 /// A kernel without NUMA has one node of all CPUs.
@@ -57,8 +93,11 @@ mod tests {
     #[test]
     fn every_cpu_is_in_one_group() {
         let cpus = list(ONLINE).unwrap();
-        for spread in [Spread::Cpu, Spread::Core, Spread::Node] {
-            let mut all: Vec<i32> = groups(&cpus, spread).into_iter().flatten().collect();
+        let masks = Spread::Masks(vec![Mask { rings: vec![cpus[0], 9999], near: vec![cpus[0]] }]);
+        assert_eq!(groups(&cpus, &masks).first(), Some(&vec![cpus[0]]));
+        assert!(groups(&cpus, &masks).len() <= 2);
+        for spread in [Spread::Cpu, Spread::Core, Spread::Package, Spread::Node, masks] {
+            let mut all: Vec<i32> = groups(&cpus, &spread).into_iter().flatten().collect();
             all.sort_unstable();
             assert_eq!(all, cpus, "{spread:?}");
         }

@@ -2,6 +2,7 @@
 
 mod args;
 mod losses;
+mod perf_args;
 pub mod program_log;
 mod stream_args;
 
@@ -10,8 +11,9 @@ use anyhow::{Context as _, bail};
 pub use args::Args;
 use args::Branches;
 use indicatif::ProgressBar;
+pub use perf_args::Asked;
 use record::live;
-use record::settings::CallGraph;
+use record::settings::{CallGraph, Registers};
 use record::{Ending, Stdout, Summary, Workload, emulate, software};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -21,6 +23,11 @@ use std::time::Duration;
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    if [args.user_regs, args.perf.intr_regs].contains(&Some(Asked::Which)) {
+        let names: Vec<&str> = Registers::names().collect();
+        crate::output::print(&format!("available registers: {}\n", names.join(" ")))?;
+        return Ok(FINE);
+    }
     check(&args)?;
     super::handle_interrupts();
     let piped = args.output.as_os_str() == "-";
@@ -61,6 +68,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     if piped {
         summary.output = "to standard output".into();
     }
+    summary.notes.extend(args.perf.notes());
     if !global.quiet {
         tell(&args, &summary);
     }
@@ -284,8 +292,8 @@ fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
     );
     if let Some((share, cost)) = beyond_budget(args.software_options().pace, went) {
         eprintln!(
-            "warning: with the caches they find cold afterwards that is {:.2} %, more than the budget of {:.3} %: the machine \
-             was busy, or the program is many short ones, whose code is met for the first time again and again",
+            "warning: with the births of threads and programs, and caches found cold afterwards, that is {:.2} %, more than \
+             the budget of {:.3} %: the machine was busy, or the program is many short threads or programs",
             100.0 * cost,
             100.0 * share
         );
@@ -306,15 +314,18 @@ fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
     }
 }
 
-/// The share of CPU time that stops were to cost, and the one they did cost, where that is much more. Single steps are
-/// no part of a budget.
+/// The share of CPU time that stops and the births of threads were to cost, and the one they did cost, where that is much
+/// more. Single steps are no part of a budget.
 fn beyond_budget(pace: software::Pace, went: &record::LookAhead) -> Option<(f64, f64)> {
-    /// Fewer stops say nothing: the first ones cost the most.
+    /// Fewer stops say nothing, since the first ones cost the most; unless they took so long that it was noticed.
     const ENOUGH_STOPS: u64 = 20;
+    const NOTICED_S: f64 = 0.05;
     let software::Pace::Budget(share) = pace else { return None };
-    let steered = went.checked == 0 && went.stops >= ENOUGH_STOPS && !went.program_cpu.is_zero();
-    let cost = software::with_cold_caches(went.stopped).as_secs_f64() / went.program_cpu.as_secs_f64();
-    (steered && cost > 1.5 * share).then_some((share, cost))
+    let (spent, cpu) =
+        (software::with_cold_caches(went.stopped) + went.births, went.program_cpu.as_secs_f64());
+    let (spent, cost) = (spent.as_secs_f64(), spent.as_secs_f64() / cpu);
+    let enough = went.stops >= ENOUGH_STOPS || spent - share * cpu >= NOTICED_S;
+    (went.checked == 0 && enough && cpu > 0.0 && cost > 1.5 * share).then_some((share, cost))
 }
 
 /// A number and its noun.
@@ -356,7 +367,9 @@ fn to_json(summary: &Summary) -> serde_json::Value {
             "stopped_s": went.stopped.as_secs_f64(),
             "tracer_cpu_s": went.tracer_cpu.as_secs_f64(),
             "program_cpu_s": went.program_cpu.as_secs_f64(),
+            "births_s": went.births.as_secs_f64(),
             "threads": went.threads,
+            "let_be": went.let_be,
             "checked": went.checked,
             "checked_instructions": went.checked_instructions,
             "cut": went.cut,

@@ -1,6 +1,7 @@
 //! The text of `-e` as a tree: groups of events with terms and modifiers, before anything is looked up.
 //!
-//! Every part keeps its spelling, so that printing gives the text back: perf names an event by its text, and so do we.
+//! Every part keeps its spelling, so that printing gives the text back: perf names an event by its text, and so do we. Blanks
+//! between the parts are left out, though perf keeps them in names.
 
 use super::error::Error;
 use super::modifiers;
@@ -61,13 +62,15 @@ pub enum Value {
     Plain(String),
     /// In single quotes, which are not part of it.
     Quoted(String),
+    /// In double quotes, which are not part of it either.
+    DoublyQuoted(String),
 }
 
 impl Value {
     /// The value without quotes.
     pub fn text(&self) -> &str {
         match self {
-            Value::Plain(text) | Value::Quoted(text) => text,
+            Value::Plain(text) | Value::Quoted(text) | Value::DoublyQuoted(text) => text,
         }
     }
 }
@@ -112,6 +115,7 @@ impl fmt::Display for Term {
             None => f.write_str(&self.key),
             Some(Value::Plain(value)) => write!(f, "{}={value}", self.key),
             Some(Value::Quoted(value)) => write!(f, "{}='{value}'", self.key),
+            Some(Value::DoublyQuoted(value)) => write!(f, "{}=\"{value}\"", self.key),
         }
     }
 }
@@ -130,6 +134,7 @@ pub fn parse(text: &str) -> Result<EventList, Error> {
     while parser.eat(',') {
         groups.push(parser.group()?);
     }
+    parser.blanks();
     if parser.peek().is_some() {
         return Err(parser.expected("a comma or the end"));
     }
@@ -151,10 +156,21 @@ impl<'t> Parser<'t> {
         self.rest().chars().next()
     }
 
+    /// Passes over blanks.
+    fn blanks(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// Passes over a character and the blanks before it.
     fn eat(&mut self, wanted: char) -> bool {
+        let begun = self.at;
+        self.blanks();
         let found = self.peek() == Some(wanted);
         if found {
             self.at += wanted.len_utf8();
+        } else {
+            self.at = begun;
         }
         found
     }
@@ -173,11 +189,13 @@ impl<'t> Parser<'t> {
     }
 
     fn group(&mut self) -> Result<Group, Error> {
+        self.blanks();
         let rest = self.rest();
         let name = &rest[..rest.find(['{', '}', ',', '/']).unwrap_or(rest.len())];
         if rest.get(name.len()..).is_none_or(|after| !after.starts_with('{')) {
             return Ok(Group { braces: None, events: vec![self.event()?], modifiers: String::new() });
         }
+        let name = name.trim_end();
         let name = name.strip_suffix(':').unwrap_or(name).to_owned();
         if name.contains(':') {
             return Err(self.expected("a name without colons before `{`"));
@@ -192,7 +210,7 @@ impl<'t> Parser<'t> {
             return Err(self.expected("a comma or `}`"));
         }
         let begun = self.at;
-        let text = self.until(&[',', '{', '}', '/']);
+        let text = self.until(&[',', '{', '}', '/']).trim();
         let Some(text) =
             text.strip_prefix(':').filter(|text| !text.is_empty()).or(text.is_empty().then_some(""))
         else {
@@ -204,16 +222,17 @@ impl<'t> Parser<'t> {
     }
 
     fn event(&mut self) -> Result<Spec, Error> {
+        self.blanks();
         let begun = self.at;
         if self.rest().starts_with("mem:") {
             let name = self.until(&[',', '{', '}']).to_owned();
             return Err(Error::NotBuilt { name, reason: "breakpoints are not supported; use perf for them" });
         }
-        let head = self.until(&[',', '{', '}', '/', '\'', '=']);
+        let head = self.until(&[',', '{', '}', '/', '\'', '"', '=']).trim_end();
         if head.is_empty() {
             return Err(self.expected("the name of an event"));
         }
-        if let Some('{' | '\'' | '=') = self.peek() {
+        if let Some('{' | '\'' | '"' | '=') = self.peek() {
             return Err(self.expected("a comma, `:` and modifiers, or `/` and terms"));
         }
         let head = split_head(head).ok_or_else(|| {
@@ -226,7 +245,7 @@ impl<'t> Parser<'t> {
                 return Err(self.expected("modifiers behind the terms, not before them"));
             }
             let terms = self.terms()?;
-            tail = self.until(&[',', '{', '}', '/', '\'', '=']);
+            tail = self.until(&[',', '{', '}', '/', '\'', '"', '=']).trim();
             Some(terms)
         } else {
             None
@@ -242,6 +261,12 @@ impl<'t> Parser<'t> {
         Ok(Spec { name, terms, modifiers: tail.to_owned() })
     }
 
+    /// What stands before the closing quote, which is passed over.
+    fn quoted(&mut self, quote: char, expected: &'static str) -> Result<String, Error> {
+        let text = self.until(&[quote]).to_owned();
+        if self.eat(quote) { Ok(text) } else { Err(self.expected(expected)) }
+    }
+
     /// Terms up to and with the closing slash.
     fn terms(&mut self) -> Result<Vec<Term>, Error> {
         let mut terms = Vec::new();
@@ -249,20 +274,19 @@ impl<'t> Parser<'t> {
             return Ok(terms);
         }
         loop {
-            let key = self.until(&['=', ',', '/', '\'', '{', '}']).to_owned();
+            self.blanks();
+            let key = self.until(&['=', ',', '/', '\'', '"', '{', '}']).trim_end().to_owned();
             if key.is_empty() {
                 return Err(self.expected("a term"));
             }
             let value = if !self.eat('=') {
                 None
             } else if self.eat('\'') {
-                let quoted = self.until(&['\'']).to_owned();
-                if !self.eat('\'') {
-                    return Err(self.expected("the closing `'`"));
-                }
-                Some(Value::Quoted(quoted))
+                Some(Value::Quoted(self.quoted('\'', "the closing `'`")?))
+            } else if self.eat('"') {
+                Some(Value::DoublyQuoted(self.quoted('"', "the closing `\"`")?))
             } else {
-                let plain = self.until(&[',', '/', '\'', '=', '{', '}']).to_owned();
+                let plain = self.until(&[',', '/', '\'', '"', '=', '{', '}']).trim().to_owned();
                 if plain.is_empty() {
                     return Err(self.expected("a value"));
                 }

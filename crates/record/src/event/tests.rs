@@ -109,9 +109,35 @@ fn what_is_wrong_is_said_with_what_was_probably_meant() {
     assert!(error.contains("mount -t tracefs"), "{error}");
 }
 
+#[test]
+fn blanks_between_events_and_quotes_are_no_part_of_names() {
+    let read = |text: &str| syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).to_string();
+    for (text, expected) in [
+        ("cpu-clock, cs", "cpu-clock,cs"),
+        (" cpu-clock:u ,\tcs:u ", "cpu-clock:u,cs:u"),
+        ("{ cpu-clock , cs } :S , page-faults", "{cpu-clock,cs}:S,page-faults"),
+        ("cpu/event=0x3c, umask=0 /u", "cpu/event=0x3c,umask=0/u"),
+        ("cs /period=5, name = 'a, b' /", "cs/period=5,name='a, b'/"),
+        ("cs/name=\" CPU_CLK.THREAD \"/", "cs/name=\" CPU_CLK.THREAD \"/"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+    let names = |text: &str| {
+        let none = Machine { pmus: "/nowhere".into(), tracefs: None };
+        let events = parse(&[text.to_owned()], &none).unwrap();
+        events.into_iter().map(|event| event.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names("cpu-clock/name=\"CPU_CLK_UNHALTED.THREAD\"/, cs"), ["CPU_CLK_UNHALTED.THREAD", "cs"]);
+    assert_eq!(names("cpu-clock/name='a b'/u"), ["a b"]);
+    for wrong in ["cs/name=\"a/", "cs/name=a\"b\"/", "cs\"a\"", "cs,, cs", "cs, "] {
+        assert!(syntax::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
 fn term() -> impl Strategy<Value = Term> {
     let plain = "[a-z0-9_.:-]{1,8}".prop_map(Value::Plain);
-    let value = prop_oneof![plain, "[^']{0,8}".prop_map(Value::Quoted)];
+    let value =
+        prop_oneof![plain, "[^']{0,8}".prop_map(Value::Quoted), "[^\"]{0,8}".prop_map(Value::DoublyQuoted)];
     ("[a-z][a-z0-9_-]{0,8}", proptest::option::of(value)).prop_map(|(key, value)| Term { key, value })
 }
 
@@ -151,7 +177,13 @@ proptest! {
             let printed = list.to_string();
             prop_assert_eq!(syntax::parse(&printed), Ok(list));
             // Only the colon behind a group's name may be left out.
-            prop_assert_eq!(printed.replace(":{", "{"), text.replace(":{", "{"));
+            let colons = |text: &str| text.replace(":{", "{");
+            if !text.contains(' ') {
+                prop_assert_eq!(colons(&printed), colons(&text));
+            }
+            // And blanks between the parts.
+            let solid = |text: &str| colons(&text.replace(' ', ""));
+            prop_assert_eq!(solid(&printed), solid(&text));
         }
         let none = Machine { pmus: "/nowhere".into(), tracefs: None };
         let _ = parse(&[text], &none);

@@ -1,10 +1,11 @@
 //! The options of `planish record`, with perf's spelling and meaning where perf has them.
 
+use super::perf_args::{Asked, PerfArgs};
 use super::stream_args::StreamArgs;
 use crate::cli::Format;
 use record::live::{self, Rate, Sampling, Target};
 use record::plan;
-use record::settings::{BranchFilter, CallGraph, Clock, Registers};
+use record::settings::{BranchFilter, CallGraph, Clock};
 use record::software;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -111,9 +112,9 @@ pub struct Args {
     /// bytes), `lbr` by the CPU's branch records
     #[arg(long, value_name = "HOW")]
     pub call_graph: Option<CallGraph>,
-    /// Record user registers with each sample: `ax,bx,ip`
+    /// Record user registers with each sample: `ax,bx,ip`; `?` lists them
     #[arg(long, value_name = "REGISTERS")]
-    pub user_regs: Option<Registers>,
+    pub user_regs: Option<Asked>,
     /// Record all taken branches by the CPU; the same as --branch-filter any
     #[arg(short = 'b', long = "branch-any", conflicts_with = "branch_filter")]
     pub branch_any: bool,
@@ -143,6 +144,8 @@ pub struct Args {
     pub switch_events: bool,
     #[command(flatten)]
     pub streams: StreamArgs,
+    #[command(flatten)]
+    pub perf: PerfArgs,
     /// How to print the summary; json goes to standard output, and the program's own to standard error
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -256,7 +259,12 @@ impl Args {
             (self.namespaces, "--namespaces"),
             (self.switch_events, "--switch-events"),
         ];
-        given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).chain(self.streams.given())
+        given
+            .into_iter()
+            .filter(|(given, _)| *given)
+            .map(|(_, option)| option)
+            .chain(self.streams.given())
+            .chain(self.perf.given())
     }
 
     /// The first option given that only software branch stacks have.
@@ -315,7 +323,7 @@ impl Args {
         };
         let sampling = Sampling {
             call_graph: self.call_chain(),
-            user_registers: self.user_regs.unwrap_or_default(),
+            user_registers: Asked::registers(self.user_regs),
             branch_filter: self.branch_filter.or(self.branch_any.then_some(BranchFilter::ANY)),
             addresses: self.data,
             no_inherit: self.no_inherit,
@@ -331,6 +339,7 @@ impl Args {
             switch_events: self.switch_events,
             ..Sampling::default()
         };
+        let sampling = self.perf.apply(sampling);
         let cpus = self.cpus.as_deref().map(live::cpu_list).transpose()?.unwrap_or_default();
         Ok(live::Options {
             branches,

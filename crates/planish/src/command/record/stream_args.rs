@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::cli::Threads;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use record::settings::RingSizes;
 use record::streaming::{Affinity, Compression, Control, Spread, Streaming, Switch, bytes};
 
@@ -16,9 +16,9 @@ pub struct StreamArgs {
     /// Wake a reader when so many bytes are in a ring: a number with B, K, M or G [default: an eighth of the ring]
     #[arg(long, value_name = "SIZE", value_parser = wake_bytes)]
     pub mmap_flush: Option<u32>,
-    /// Compress with zstd of this level, 1 to 22 [default: as deep as a slow disk needs]
+    /// Compress with zstd of this level, 1 to 22 (0 is 1, as in perf) [default: as deep as a slow disk needs]
     #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22))]
+          default_missing_value = "1", value_parser = clap::value_parser!(i32).range(0..=22))]
     pub compression: Option<i32>,
     /// Do not compress, for tools that cannot read it (create_llvm_prof)
     #[arg(long, conflicts_with = "compression")]
@@ -29,7 +29,8 @@ pub struct StreamArgs {
     /// Exit with 0 although records were lost
     #[arg(long)]
     pub accept_losses: bool,
-    /// A reader and a file for each CPU, core or NUMA node; the recording is then a directory
+    /// A reader and a file for each CPU, core, package or NUMA node (`numa`), or for lists of CPUs as in perf (`0-3/0:4-7/4`:
+    /// whose rings, and where the reader runs); the recording is then a directory
     #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu",
           value_parser = Threads::spread)]
     threads: Option<Threads>,
@@ -86,8 +87,8 @@ impl StreamArgs {
 
     /// What there is a reader for each of; a number of threads, which stands before `record`, means nothing here.
     fn spread(&self) -> Option<Spread> {
-        match self.threads {
-            Some(Threads::Spread(spread)) => Some(spread),
+        match &self.threads {
+            Some(Threads::Spread(spread)) => Some(spread.clone()),
             Some(Threads::Count(_)) | None => None,
         }
     }
@@ -99,7 +100,7 @@ impl StreamArgs {
             aux: self.mmap_pages.and_then(|sizes| sizes.aux),
             wake_bytes: self.mmap_flush,
             compression: match self.compression {
-                Some(level) => Compression::Level(level),
+                Some(level) => Compression::Level(level.max(1)),
                 None if self.no_compress => Compression::Off,
                 None => Compression::Adapting,
             },
@@ -120,6 +121,9 @@ impl StreamArgs {
 pub fn check(args: &Args) -> anyhow::Result<()> {
     if args.delay == Some(super::args::WAIT) && args.streams.control.is_none() {
         bail!("-D -1 waits for the command `enable`: give a fifo for it with --control fifo:PATH");
+    }
+    if let Some(spread) = args.streams.spread() {
+        spread.check().context("--threads")?;
     }
     Ok(())
 }

@@ -1,0 +1,138 @@
+//! Options that command lines for `perf record` have: done where they mean something here, else answered with a note.
+
+use record::plan::{Mode, Sampling};
+use record::settings::{Registers, Wrong};
+use std::str::FromStr;
+
+/// Registers, or the question which there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// `?`
+    Which,
+    /// These.
+    These(Registers),
+}
+
+impl FromStr for Asked {
+    type Err = Wrong;
+    fn from_str(text: &str) -> Result<Asked, Wrong> {
+        match text {
+            "?" => Ok(Asked::Which),
+            // What -I says alone.
+            "" => Ok(Asked::These(Registers::EVERY)),
+            _ => text.parse().map(Asked::These),
+        }
+    }
+}
+
+impl Asked {
+    /// The registers.
+    pub fn registers(this: Option<Asked>) -> Registers {
+        match this {
+            Some(Asked::These(registers)) => registers,
+            Some(Asked::Which) | None => Registers::default(),
+        }
+    }
+}
+
+/// Options with perf's spelling.
+#[derive(Debug, clap::Args)]
+pub struct PerfArgs {
+    /// Record registers at each sample, the kernel's own where that ran: all, or `-I=ax,ip`; `-I=?` lists them
+    #[arg(short = 'I', long, value_name = "REGISTERS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "")]
+    pub intr_regs: Option<Asked>,
+    /// Record what events hand over besides, where they have something; tracepoints always do
+    #[arg(short = 'R', long)]
+    pub raw_samples: bool,
+    /// Record the CPU of each sample; with -a and -C it always is
+    #[arg(long)]
+    pub sample_cpu: bool,
+    /// All events count user mode alone, whatever their modifiers
+    #[arg(long, conflicts_with = "all_kernel")]
+    pub all_user: bool,
+    /// All events count the kernel alone, whatever their modifiers
+    #[arg(long)]
+    pub all_kernel: bool,
+    /// Means nothing here: there is no cache of build IDs
+    #[arg(short = 'N', long)]
+    no_buildid_cache: bool,
+    /// Means nothing here: the kernel tells build IDs with each mapping, and they stay
+    #[arg(short = 'B', long)]
+    no_buildid: bool,
+    /// Means nothing here: build IDs of all mappings are recorded
+    #[arg(long)]
+    buildid_all: bool,
+    /// Means nothing here: build IDs are in the records of mappings
+    #[arg(long)]
+    buildid_mmap: bool,
+    /// Means nothing here: samples always have their time
+    #[arg(short = 'T', long)]
+    timestamp: bool,
+    /// Means nothing here: samples always have their period
+    #[arg(short = 'P', long = "period")]
+    with_period: bool,
+    /// Means nothing here: samples always have their event's number
+    #[arg(long)]
+    sample_identifier: bool,
+    /// Means nothing here: the file is written by threads of their own (--threads)
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          value_parser = clap::value_parser!(u8).range(1..))]
+    aio: Option<u8>,
+}
+
+impl PerfArgs {
+    /// Those given that only recordings by the kernel have.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            (self.intr_regs.is_some(), "--intr-regs"),
+            (self.raw_samples, "-R"),
+            (self.sample_cpu, "--sample-cpu"),
+            (self.all_user, "--all-user"),
+            (self.all_kernel, "--all-kernel"),
+        ];
+        given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option)
+    }
+
+    /// Puts them into a recording's settings.
+    pub fn apply(&self, sampling: Sampling) -> Sampling {
+        let only = if self.all_user {
+            Some(Mode::User)
+        } else if self.all_kernel {
+            Some(Mode::Kernel)
+        } else {
+            None
+        };
+        Sampling {
+            interrupt_registers: Asked::registers(self.intr_regs),
+            raw: self.raw_samples,
+            cpu: self.sample_cpu,
+            only,
+            ..sampling
+        }
+    }
+
+    /// What is to be said of those that mean nothing here.
+    pub fn notes(&self) -> Vec<String> {
+        let given = [
+            (self.no_buildid_cache, "-N", "planish keeps no cache of build IDs"),
+            (
+                self.no_buildid,
+                "-B",
+                "the kernel tells build IDs with each mapping, and they stay in the recording",
+            ),
+            (self.buildid_all, "--buildid-all", "build IDs of all mappings are recorded anyway"),
+            (self.buildid_mmap, "--buildid-mmap", "build IDs are in the records of mappings anyway"),
+            (self.timestamp, "-T", "samples have their time anyway"),
+            (self.with_period, "-P", "samples have their period anyway"),
+            (self.sample_identifier, "--sample-identifier", "samples have their event's number anyway"),
+            (
+                self.aio.is_some(),
+                "--aio",
+                "rings are emptied by threads of their own; --threads takes more of them",
+            ),
+        ];
+        let given = given.into_iter().filter(|(given, _, _)| *given);
+        given.map(|(_, option, why)| format!("{option} changes nothing: {why}")).collect()
+    }
+}
