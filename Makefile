@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz build fmt clippy msrv licences clean
+.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -39,6 +39,9 @@ planished: setup ## planish rebuilt with a profile and a layout of itself, besid
 
 bench-record: ## planish record beside perf record (root); writes measurements/
 	@scripts/bench-record.sh
+
+bench-faults: ## recordings on slow and full disks, recorders killed at 200 moments (root); writes measurements/
+	@scripts/bench-faults.sh
 
 bench-software: setup ## what software branch stacks cost and how exact they are; writes measurements/
 	@scripts/bench-software.sh

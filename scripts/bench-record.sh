@@ -50,12 +50,19 @@ declare -A events=(
   [true]="-e cpu-clock"
 )
 declare -A recorder=(
-  [planish]="$planish record" [planish-z]="$planish record -z" [planish-z-r]="$planish record -z -r 1"
+  [planish]="$planish record" [planish-raw]="$planish record --no-compress" [planish-z]="$planish record -z" [planish-z-r]="$planish record -z -r 1"
   [planish-z-threads-r]="$planish record -z --threads -r 1"
   [perf]="$perf record" [perf-aio]="$perf record --aio" [perf-threads]="$perf record --threads"
   [perf-best]="$perf record -m16M -z1 --threads -r1"
 )
-order="perf-best planish-z-r planish-z planish-z-threads-r planish perf perf-aio perf-threads"
+order="perf-best planish-z-r planish-z planish-z-threads-r planish planish-raw perf perf-aio perf-threads"
+slow='
+import sys, time
+rate, began, done = float(sys.argv[1]), time.monotonic(), 0
+while block := sys.stdin.buffer.read1(1 << 16):
+    sys.stdout.buffer.write(block)
+    done += len(block)
+    time.sleep(max(0, done / rate - (time.monotonic() - began)))'
 runs=$work/runs.tsv
 : >"$runs"
 for round in $(seq "$rounds"); do
@@ -75,6 +82,19 @@ for round in $(seq "$rounds"); do
       paste -d' ' "$work/outer" "$work/inner" | awk -v load="$load" -v name="$name" -v size="$size" -v lost="$lost" \
         -v samples="${samples:-0}" '{ printf "%s\t%s\t%s\t%.4f\t%s\t%s\t%s\n", load, name, $1, $2 - $6 - $7, lost, size, samples }' >>"$runs"
     done
+  done
+  # A sink that takes 50 MB/s: a pipe whose reader sleeps when it is ahead.
+  for name in planish planish-raw perf; do
+    rm -f "$work/data" "$work/outer" "$work/inner"
+    # A recording that lost something ends with 1.
+    { "$work/rusage" "$work/outer" ${recorder[$name]} -o - ${events[matmul]} -- "$work/rusage" "$work/inner" ${program[matmul]} \
+      2>"$work/said" || [ $? = 1 ]; } | python3 -c "$slow" 50e6 >"$work/data"
+    size=$(stat -c %s "$work/data")
+    "$perf" script -i - --show-lost-events -F comm,event <"$work/data" >"$work/events" 2>/dev/null || true
+    lost=$(sed -n 's/.*PERF_RECORD_LOST.* lost \([0-9]*\).*/\1/p' "$work/events" | awk '{ n += $1 } END { print n + 0 }')
+    samples=$(grep -vc PERF_RECORD "$work/events" || true)
+    paste -d' ' "$work/outer" "$work/inner" | awk -v load=slow -v name="$name" -v size="$size" -v lost="$lost" -v samples="$samples" \
+      '{ printf "%s\t%s\t%s\t%.4f\t%s\t%s\t%s\n", load, name, $1, $2 - $6 - $7, lost, size, samples }' >>"$runs"
   done
   echo "bench-record: round $round of $rounds" >&2
 done
@@ -96,10 +116,13 @@ text = ["# planish record beside perf record", "",
 title = {"matmul": "4 matrix threads, 25 kHz cpu-clock, 8 KiB stacks, switch events",
          "long": "the same, three times as long",
          "mix": "futex ping-pong and yields, 10 kHz cpu-clock and every context switch, 8 KiB stacks, switch events",
-         "true": "start-up: `true`"}
+         "true": "start-up: `true`",
+         "slow": "the first again, into a pipe that takes 50 MB/s"}
 for load, recorders in data.items():
-    best = {key: median(load, "perf-best", key) for key in ("wall_s", "recorder_cpu_s")}
-    text += [f"## {title[load]}", "", f"Alone it takes {median(load, 'alone', 'wall_s'):.2f} s.", "",
+    first = "perf-best" if "perf-best" in recorders else "perf"
+    best = {key: median(load, first, key) for key in ("wall_s", "recorder_cpu_s")}
+    alone = "matmul" if load == "slow" else load
+    text += [f"## {title[load]}", "", f"Alone it takes {median(alone, 'alone', 'wall_s'):.2f} s.", "",
              "| recorder | recorder CPU s | of perf's best | wall s | of perf's best | lost, worst run | samples | size MB |",
              "|---|---|---|---|---|---|---|---|"]
     for name in recorders:

@@ -140,8 +140,9 @@ fn every_form_holds_the_samples_that_the_summary_counts() {
     }
     let dir = tempfile::tempdir().unwrap();
     let stacks = ["--call-graph", "dwarf,4096", "--switch-events"];
-    let forms: [&[&str]; 8] = [
+    let forms: [&[&str]; 9] = [
         &[],
+        &["--no-compress"],
         &["-z"],
         &["-z=3", "-m", "4M"],
         &["--threads"],
@@ -163,7 +164,7 @@ fn every_form_holds_the_samples_that_the_summary_counts() {
             let path = dir.path().join(&name);
             assert_eq!(samples(&path), summary["samples"].as_u64().unwrap(), "{options:?}");
             assert_eq!(path.is_dir(), form.iter().any(|option| option.starts_with("--threads")));
-            if form.iter().any(|option| option.starts_with("-z")) {
+            if !form.contains(&"--no-compress") {
                 assert!(perf_count(&path, "COMPRESSED") > 0, "{options:?}");
                 assert!(summary["compressed_bytes"].as_u64() < summary["uncompressed_bytes"].as_u64());
             }
@@ -181,7 +182,8 @@ fn the_pipe_form_is_written_while_the_program_runs() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let done = planish(dir.path(), &["-o", "-", "-g"], &BUSY);
+    // perf's own statistics expand no compressed pipe.
+    let done = planish(dir.path(), &["-o", "-", "-g", "--no-compress"], &BUSY);
     assert!(done.status.success(), "{}", text(&done.stderr));
     let path = dir.path().join("pipe.data");
     std::fs::write(&path, &done.stdout).unwrap();
@@ -204,7 +206,7 @@ fn losses_are_told_as_perf_counts_them() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let options = ["-m", "1", "--call-graph", "dwarf,2048", "--format", "json"];
+    let options = ["-m", "1", "--call-graph", "dwarf,2048", "--format", "json", "--accept-losses"];
     let program = ["--", "sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"];
     let summary = json(&planish(dir.path(), &options, &program));
     let lost = summary["lost_records"].as_u64().unwrap();
@@ -220,8 +222,10 @@ fn losses_are_told_as_perf_counts_them() {
         let (paused, elapsed) = (ring["paused_s"].as_f64().unwrap(), ring["elapsed_s"].as_f64().unwrap());
         assert!(paused > 0.0 && paused <= elapsed, "{ring}");
     }
-    let said = text(&planish(dir.path(), &options[..4], &program).stderr);
+    let done = planish(dir.path(), &options[..4], &program);
+    let said = text(&done.stderr);
     assert!(said.contains("lost") && said.contains("-m"), "{said}");
+    assert_eq!(done.status.code(), Some(1), "{said}");
 }
 
 #[test]
@@ -350,10 +354,10 @@ fn a_full_disk_leaves_what_fits() {
         assert!(samples(path) > 0);
     };
     let program = ["--", "sh", "-c", "i=0; while [ $i -lt 1500000 ]; do i=$((i+1)); done"];
-    for form in [&[][..], &["-z"]] {
+    for form in ["--no-compress", "-z"] {
         // In units of 512 bytes: compressed, the recording is much smaller.
-        let limit = if form.is_empty() { "4000" } else { "40" };
-        let words = [&["record", "-o", "limited"], &CLOCK[..], &stacks, form, &program].concat();
+        let limit = if form == "-z" { "40" } else { "4000" };
+        let words = [&["record", form, "-o", "limited"], &CLOCK[..], &stacks, &program].concat();
         let mut shell = Command::new("sh");
         shell.current_dir(dir.path()).args(["-c", &format!("ulimit -f {limit}; exec \"$@\""), "sh"]);
         let done = shell.arg(env!("CARGO_BIN_EXE_planish")).args(words).output().unwrap();
@@ -365,7 +369,7 @@ fn a_full_disk_leaves_what_fits() {
     if !mounted.is_ok_and(|done| done.status.success()) {
         return eprintln!("skipped: cannot mount a small disk");
     }
-    let done = planish(dir.path(), &[&["-o", "disk/perf.data"], &stacks[..]].concat(), &program);
+    let done = planish(dir.path(), &[&["--no-compress", "-o", "disk/perf.data"], &stacks[..]].concat(), &program);
     let result = std::panic::catch_unwind(|| check(&done, &disk.join("perf.data")));
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     result.unwrap();

@@ -145,7 +145,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
         };
         return Err(Error::Empty { reason });
     }
-    let bytes = file.finish(&features(Some(ran.machine.name()), &workload.argv, &merged, None))?;
+    let bytes = file.finish(&features(Some(ran.machine.name()), None, &merged, None))?;
     Ok(Summary {
         output: output.to_owned(),
         bytes,

@@ -3,6 +3,7 @@
 use crate::event::Machine;
 use crate::merge::Merged;
 use crate::plan::Planned;
+use crate::processor::Sources;
 use crate::settings::Clock;
 use crate::streaming::Streaming;
 use crate::tracing;
@@ -31,29 +32,50 @@ impl BuildId {
     }
 }
 
-/// The host, the command, and what was seen: build IDs, and the times of the first and the last sample.
+/// The host, the command line (`stated`, else this process's own), and what was seen: build IDs, and the times of the first and the last sample.
 pub(crate) fn features(
     machine: Option<&str>,
-    command: &[OsString],
+    stated: Option<&[OsString]>,
     seen: &Merged,
     kernel: impl IntoIterator<Item = BuildId>,
 ) -> Features {
     let kernel: Vec<BuildId> = kernel.into_iter().collect();
     let host = crate::sys::host();
-    Features {
+    let cpus = host.cpus_configured;
+    let mut features = Features {
         build_ids: seen.build_ids.iter().chain(&kernel).map(BuildId::entry).collect(),
         hostname: Some(host.name),
         os_release: Some(host.release),
         perf_version: Some(concat!("planish ", env!("CARGO_PKG_VERSION")).to_owned()),
         arch: Some(machine.map_or(host.machine, str::to_owned)),
         cpus: Some((host.cpus_configured, host.cpus_online)),
-        cmdline: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        cmdline: stated.map_or_else(command_line, |words| words.iter().map(|word| text(word)).collect()),
         cpu_id: cpu_id(),
         sample_time: (seen.samples > 0)
             .then_some(SampleTime { first_ns: seen.first_time, last_ns: seen.last_time }),
         clockid: Some(1),
         ..Features::default()
+    };
+    // An emulated machine is made of something else.
+    if machine.is_none() {
+        Sources::here().describe(&mut features, cpus);
     }
+    features
+}
+
+fn text(word: &OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+/// The words that this process was started with; as perf has it, the first is the program's whole path.
+fn command_line() -> Vec<String> {
+    let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);
+    let mut words: Vec<String> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    if let (Some(first), Ok(program)) = (words.first_mut(), std::env::current_exe()) {
+        *first = program.to_string_lossy().into_owned();
+    }
+    words
 }
 
 /// Which processor an AArch64 machine has, as perf writes it: MIDR_EL1 without variant (bits 20 to 23) and revision (0 to
@@ -70,8 +92,6 @@ fn masked(midr: &str) -> Option<String> {
 
 const TRACING_DATA: u32 = 1;
 const GROUP_DESC: u32 = 17;
-/// The kernel's own PMUs have fixed numbers below this.
-const FIRST_DYNAMIC_TYPE: u32 = 6;
 
 /// What readers need to make sense of the events: their groups, PMUs, tracepoint formats, and clock.
 pub(crate) fn describe_events(
@@ -92,9 +112,7 @@ pub(crate) fn describe_events(
     }
     add(GROUP_DESC, group_desc(events));
     features.branch_stack = events.iter().any(|event| event.attr.has_branch_stack());
-    if events.iter().any(|event| event.attr.kind >= FIRST_DYNAMIC_TYPE) {
-        features.pmu_mappings = machine.pmu_types();
-    }
+    features.pmu_mappings = machine.pmu_types();
     if let Some(Clock(clock)) = clock {
         // Both at one moment, so that times can be shown as the wall clock's.
         features.clock_data = crate::sys::clock_ns(libc::CLOCK_REALTIME)

@@ -159,7 +159,7 @@ pub fn record(
         return Err(Error::Empty { reason: empty(taken, lost, output, options) });
     }
     let id = said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
-    let mut features = features(Some("x86_64"), options.stated.as_deref().unwrap_or(argv), &merged, id);
+    let mut features = features(Some("x86_64"), Some(options.stated.as_deref().unwrap_or(argv)), &merged, id);
     features.clockid = None;
     let summary = Summary {
         output: output.to_owned(),

@@ -34,6 +34,7 @@ mod open;
 mod place;
 pub mod plan;
 mod plugin;
+mod processor;
 mod readers;
 mod rings;
 mod rotate;

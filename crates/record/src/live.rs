@@ -144,9 +144,8 @@ pub fn record(
     opened.will_run(paused.is_some() && options.sampling.delay.is_none() && !options.sampling.wait);
     let attrs = open::described(&choice.events, &opened);
     let own_clock = aux::clock(&choice.events, options.sampling.clock);
-    let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
     let describe = |seen: &Merged, kernel: &[BuildId], compressed: Option<(u64, u64)>| {
-        let mut features = features(None, &argv, seen, kernel.iter().cloned());
+        let mut features = features(None, None, seen, kernel.iter().cloned());
         features::describe_events(&mut features, &choice.events, &machine, options.sampling.clock);
         features::describe_streams(&mut features, how, compressed);
         // Times by the kernel's own clock are nobody else's.

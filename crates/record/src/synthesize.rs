@@ -241,7 +241,7 @@ mod tests {
             let sample: Vec<u8> = [header].iter().chain(&words).flat_map(|word| word.to_ne_bytes()).collect();
             file.records(&sample).unwrap();
             let seen = crate::merge::Merged::default();
-            file.finish(&crate::features::features(None, &[], &seen, kernel)).unwrap();
+            file.finish(&crate::features::features(None, None, &seen, kernel)).unwrap();
             let perf = |words: &[&str]| {
                 let done =
                     std::process::Command::new("perf").args(words).arg("-i").arg(&path).output().ok()?;

@@ -110,8 +110,7 @@ pub fn record(
         );
         return Err(Error::Empty { reason });
     }
-    let argv = command.map(|workload| workload.argv.clone()).unwrap_or_default();
-    let mut features = features(None, &argv, &seen, kernel);
+    let mut features = features(None, None, &seen, kernel);
     features::describe_events(&mut features, &events, &Machine::here(), None);
     if let Err(source) = written {
         return Err(file.keep(source, &features, &mut []));
