@@ -3,8 +3,8 @@
 #   scripts/bench-faults.sh          writes measurements/DATE-record-faults.md
 #
 # Slow: a pipe whose reader takes so many bytes a second. Full: a small tmpfs. Killed: kill -9 at BENCH_KILLS (default 200)
-# random moments of a fixed seed; what is left must be readable by perf and planish or be empty, the next recorder must
-# remove it, and no process of the program may stay stopped. Needs root for the tmpfs and the kernel's limits of sampling.
+# random moments of a fixed seed; what is left must be readable by planish or be empty (perf reads no recording that was
+# not completed, its own neither), the next recorder must remove it, and no process may stay stopped. Needs root for the tmpfs and the kernel's limits of sampling.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -115,7 +115,7 @@ text += ["", "`waited` is 0 below 8 MiB, from where on the summary tells of it. 
          "## Full", "", "The same program into a tmpfs of so much.", "",
          "| room MiB | options | exit code | said to be kept | samples that perf reads | left under other names |", "|---|---|---|---|---|---|"]
 full = work + "/full"
-for room in (1, 4, 16):
+for room in (1, 4, 16) if rounds else ():
     for mode, options in modes + [("`--threads`", ["--threads"]), ("`--threads --no-compress`", ["--threads", "--no-compress"])]:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}M", "tmpfs", full], check=True)
         done = run([planish, "record", *options, *dense, "-o", full + "/a", "--", work + "/matmul", "4", "300"])
@@ -133,11 +133,12 @@ def state(pid):
         return None
 
 def alive(name):
-    """Processes that run this file."""
+    """Processes that run this file, or have it as a word of their command."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.path.realpath(f"/proc/{pid}/exe") == name:
+            words = open(f"/proc/{pid}/cmdline", "rb").read().decode(errors="replace").split("\0")
+            if os.path.realpath(f"/proc/{pid}/exe") == name or name in words:
                 found.append(int(pid))
         except OSError:
             pass
@@ -147,15 +148,15 @@ seed = int(os.environ.get("BENCH_SEED", 1))
 chance = random.Random(seed)
 clock = ["-e", "cpu-clock", "-c", "100000"]
 ways = [("kernel, compressed", clock), ("kernel, `--no-compress`", clock + ["--no-compress"]), ("kernel, `--threads`", clock + ["--threads"]),
-        ("kernel, `-e cs -g`", clock + ["--switch-events", "-g"]), ("software", ["--branches=software", "--stop-by", "clock", "-c", "1000000"])]
-seen = {name: dict(kills=0, nothing=0, empty=0, read=0, unread=0, not_removed=0, stopped=0) for name, _ in ways}
+        ("kernel, `-e cs -g`", clock + ["--switch-events", "-g"]), ("software", ["--branches=software", "--stop-by", "clock", "-c", "1000000"]), ("emulated", ["--branches=emulated", "-c", "10000"])]
+seen = {name: dict(kills=0, nothing=0, spool=0, empty=0, none=0, read=0, unread=0, not_removed=0, stopped=0) for name, _ in ways}
 for kill in range(kills):
     name, options = ways[kill % len(ways)]
     row = seen[name]
     dir = f"{work}/kill"
     shutil.rmtree(dir, ignore_errors=True)
     os.mkdir(dir)
-    own = dir + "/own-program"
+    own = os.path.realpath(dir) + "/own-program"
     shutil.copy(work + "/matmul", own)
     child = subprocess.Popen([planish, "record", *options, "-o", dir + "/a", "--", own, "2", "100000"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -167,31 +168,44 @@ for kill in range(kills):
     time.sleep(0.2)
     targets = alive(os.path.realpath(own))
     row["stopped"] += any(state(pid) in ("T", "t") for pid in targets)
+    # What was forked and not yet the program must be gone with its recorder.
+    row["stopped"] += bool(alive(os.path.realpath(planish)))
     for pid in targets:
         os.kill(pid, signal.SIGKILL)
     left = [entry for entry in os.listdir(dir) if entry != "own-program"]
     if not left:
         row["nothing"] += 1
+    row["spool"] += any(entry.endswith(".spool") for entry in left)
     for entry in left:
+        if entry.endswith(".spool"):
+            continue
         path = f"{dir}/{entry}"
         data = path + "/data" if os.path.isdir(path) else path
         if not os.path.exists(data) or os.path.getsize(data) == 0:
             row["empty"] += 1
-        elif samples(path) is not None:
+            continue
+        counted = run([planish, "aggregate", path, "--binary", own, "-o", dir + "/counts"])
+        said = counted.stderr.decode()
+        if counted.returncode == 0:
             row["read"] += 1
+        elif re.search(r"(no|0) samples|none of them in|without samples", said):
+            row["none"] += 1
         else:
             row["unread"] += 1
-            print(f"bench-faults: {name}: perf cannot read what is left: {run([perf, 'script', '-i', path]).stderr[-300:]}", file=sys.stderr)
+            print(f"bench-faults: {name}: what is left cannot be read: {said[-300:]}", file=sys.stderr)
+    if os.path.exists(dir + "/counts"):
+        os.remove(dir + "/counts")
     run([planish, "record", *clock, "-o", dir + "/next", "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"])
     row["not_removed"] += any(entry not in ("own-program", "next") for entry in os.listdir(dir))
 text += ["", f"## Killed at {kills} random moments", "",
          f"`kill -9` of the recorder 0 to 1.5 s after its start (seed {seed}). Left is what lay beside the output: nothing, an empty file "
-         "(killed before the first record), or a recording that `perf script` reads up to there. The next recorder removes it. The program "
-         "goes on; stopped counts programs with a thread of a process that stood still 0.2 s later.", "",
-         "| recording | kills | nothing left | empty | readable | unreadable | not removed by the next | program left stopped |",
-         "|---|---|---|---|---|---|---|---|"]
+         "(killed before the first record), or a recording that `planish aggregate` reads up to there, with or without samples. The next "
+         "recorder removes it, and the spool of an emulated one. The program goes on, but for an emulated one; stopped counts programs that stood still 0.2 s later, or had not begun and "
+         "waited.", "",
+         "| recording | kills | nothing left | a spool | empty | no samples yet | readable | unreadable | not removed by the next | program left stopped |",
+         "|---|---|---|---|---|---|---|---|---|---|"]
 for name, row in seen.items():
-    text.append(f"| {name} | " + " | ".join(str(row[key]) for key in ("kills", "nothing", "empty", "read", "unread", "not_removed", "stopped")) + " |")
+    text.append(f"| {name} | " + " | ".join(str(row[key]) for key in ("kills", "nothing", "spool", "empty", "none", "read", "unread", "not_removed", "stopped")) + " |")
 open(out, "w").write("\n".join(text) + "\n")
 print(out)
 wrong = sum(row["unread"] + row["not_removed"] + row["stopped"] for row in seen.values())
