@@ -13,7 +13,7 @@ use image::{Image, ImageAddr};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// With fewer samples the share of a function that takes 1 % of the time is known to no better than ± 32 % of itself.
+/// With fewer samples the share of a function that takes 1 % of the time is known to no better than ± 31 % of itself.
 pub const LEAST_SAMPLES: u64 = 1000;
 
 /// Halves that overlap less leave more than a twentieth of the profile to chance.
