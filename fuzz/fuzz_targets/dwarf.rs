@@ -21,5 +21,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert_eq!(resolved.stacks.len(), addresses.len());
     }
     debug.all_function_names(1);
-    debug.inlined_function_names(1);
+    debug.compiler_names(1);
+    debug.main_unit(1);
+    assert_eq!(debug.units_at(&addresses, 1).len(), addresses.len());
 });

@@ -295,7 +295,7 @@ impl Lines {
     }
 }
 
-fn default_optimize() -> String {
+pub(crate) fn default_optimize() -> String {
     "-O2".into()
 }
 

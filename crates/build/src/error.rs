@@ -84,6 +84,14 @@ pub enum Error {
     /// A program cannot be written to where it is kept.
     #[error(transparent)]
     Pages(superpages::Error),
+    /// The program is Rust's, and its compiler takes no profile.
+    #[error(
+        "the build command calls rustc, and this rustc takes no -Z flags, which sample profiles need \
+         (-Zprofile-sample-use, -Zdebug-info-for-profiling); set RUSTC_BOOTSTRAP=1 in the environment, which lets a \
+         stable rustc take them, or use a nightly one (RUSTUP_TOOLCHAIN=nightly, or rust-toolchain.toml); nothing was \
+         built"
+    )]
+    NoRustProfiles,
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),

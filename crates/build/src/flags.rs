@@ -12,9 +12,9 @@ pub enum Phase<'a> {
     Baseline,
     /// The sample profile at this path.
     Profiled(&'a str),
-    /// None, but the program counts its own blocks when it runs.
-    Instrumented,
-    /// What an instrumented program counted, merged at this path.
+    /// None, but the program counts its own blocks when it runs: into this folder, where the compiler decides that (gcc).
+    Instrumented(&'a str),
+    /// What an instrumented program counted, merged in this file, or in this folder (gcc).
     Counted(&'a str),
 }
 
@@ -115,13 +115,25 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
         (Phase::Profiled(path), compiler) => {
             let flag = if compiler == Compiler::Clang { "-fprofile-sample-use" } else { "-fauto-profile" };
             flags.compile(&format!("{flag}={path}"));
+            if compiler == Compiler::Clang {
+                // So that the debug information tells which files got the profile; gcc records its flags by itself.
+                flags.compile("-grecord-command-line");
+            }
             if build.thinlto {
                 // With ThinLTO functions are inlined across files at link time, and the profile is read there once more.
                 flags.link(&format!("{flag}={path}"));
             }
         }
-        (Phase::Instrumented, _) => flags.both("-fprofile-generate"),
-        (Phase::Counted(path), _) => flags.both(&format!("-fprofile-use={path}")),
+        (Phase::Instrumented(_), Compiler::Clang) => flags.both("-fprofile-generate"),
+        (Phase::Counted(path), Compiler::Clang) => flags.both(&format!("-fprofile-use={path}")),
+        // Each object counts into a file named after its path; with threads plain counters lose counts.
+        (Phase::Instrumented(folder), Compiler::Gcc) => {
+            flags.both(&format!("-fprofile-generate={folder} -fprofile-update=prefer-atomic"));
+        }
+        // Code that never ran has no counters, and those of threads may not add up: neither is an error.
+        (Phase::Counted(path), Compiler::Gcc) => {
+            flags.both(&format!("-fprofile-use={path} -fprofile-correction -Wno-missing-profile"));
+        }
     }
 }
 
@@ -179,14 +191,24 @@ fn add_extras(flags: &mut Flags, build: &Build, extras: Extras) {
     }
 }
 
-/// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these.
+/// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these; counters it takes always.
+///
+/// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions of a profile by. cargo
+/// strips debug information from programs whose profile asks for none; its flags stand before these.
 fn rust_flags(tools: &Toolchain, phase: Phase) -> String {
-    let mut flags = "-Copt-level=3 -Cdebuginfo=line-tables-only".to_owned();
+    let mut flags = "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none".to_owned();
     if tools.rust_takes_z {
         flags.push_str(" -Zdebug-info-for-profiling");
-        if let Phase::Profiled(path) = phase {
+    }
+    match phase {
+        Phase::Baseline => {}
+        Phase::Profiled(path) if tools.rust_takes_z => {
             flags.push_str(&format!(" -Zprofile-sample-use={path}"));
         }
+        Phase::Profiled(_) => {}
+        // LLVM_PROFILE_FILE says where.
+        Phase::Instrumented(_) => flags.push_str(" -Cprofile-generate"),
+        Phase::Counted(path) => flags.push_str(&format!(" -Cprofile-use={path}")),
     }
     flags
 }
@@ -252,7 +274,7 @@ mod tests {
             link.contains("-fsplit-machine-functions") && link.contains("-mllvm,-align-loops=32"),
             "{link}"
         );
-        let base = flags(false, Phase::Instrumented);
+        let base = flags(false, Phase::Instrumented("/p"));
         assert!(
             !base["PLANISH_CFLAGS"].contains("align")
                 && base["PLANISH_LDFLAGS"].contains("-fprofile-generate")
@@ -288,7 +310,18 @@ mod tests {
         assert!(new["PLANISH_CFLAGS"].contains("-fprofile-sample-use=/p/app.afdo"));
         assert!(!base["PLANISH_CFLAGS"].contains("-Dfast") && new["PLANISH_CFLAGS"].ends_with("-Dfast"));
         assert!(!new["PLANISH_LDFLAGS"].contains("sample-use"));
-        assert!(new["PLANISH_RUSTFLAGS"].contains("-Zprofile-sample-use=/p/app.afdo"));
+        assert!(new["PLANISH_CFLAGS"].contains("-grecord-command-line"), "the files tell that they got it");
+    }
+
+    #[test]
+    fn rustc_keeps_linkage_names_and_symbols_in_all_builds() {
+        let build = build(Compiler::Clang, false);
+        let of = |phase| variables(&build, &tools(), phase, "o")["PLANISH_RUSTFLAGS"].clone();
+        let base = of(Phase::Baseline);
+        assert_eq!(base, "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling");
+        assert_eq!(of(Phase::Profiled("/p/app.afdo")), format!("{base} -Zprofile-sample-use=/p/app.afdo"));
+        assert_eq!(of(Phase::Instrumented("/p")), format!("{base} -Cprofile-generate"));
+        assert_eq!(of(Phase::Counted("/p/c")), format!("{base} -Cprofile-use=/p/c"));
     }
 
     #[test]
@@ -304,6 +337,11 @@ mod tests {
     fn gcc_gets_its_own_words() {
         let new = variables(&build(Compiler::Gcc, false), &tools(), Phase::Profiled("/p/a.gcov"), "o");
         assert!(new["PLANISH_CFLAGS"].contains("-fauto-profile=/p/a.gcov"), "{new:?}");
+        assert!(!new["PLANISH_CFLAGS"].contains("-grecord-command-line"), "{new:?}");
+        let of =
+            |phase| variables(&build(Compiler::Gcc, false), &tools(), phase, "o")["PLANISH_LDFLAGS"].clone();
+        assert!(of(Phase::Instrumented("/p/pgo")).contains("-fprofile-generate=/p/pgo -fprofile-update="));
+        assert!(of(Phase::Counted("/p/pgo")).contains("-fprofile-use=/p/pgo "));
         assert!(
             !new["PLANISH_CFLAGS"].contains("mllvm") && !new["PLANISH_LDFLAGS"].contains("lld"),
             "{new:?}"

@@ -1,7 +1,7 @@
 //! What does planish.toml say about the way to the optimised program? `[optimize]`: the steps, other ways beside them,
 //! and named compiler options.
 
-use crate::config::{Build, Command, Compiler};
+use crate::config::{Build, Command, Compiler, default_optimize};
 use serde::{Deserialize, Serialize};
 
 /// `[optimize]`.
@@ -86,6 +86,38 @@ impl Optimize {
     /// How often the program is rebuilt with a sample profile.
     pub fn profile_rounds(&self) -> usize {
         self.steps.iter().filter(|&&stage| stage == Stage::Autofdo).count()
+    }
+
+    /// What was set and does nothing for this compiler: rustc's flags are its own.
+    pub(crate) fn without_effect(&self, build: &Build, rust: bool) -> Vec<String> {
+        if !rust {
+            return Vec::new();
+        }
+        let set = [
+            ("optimize", build.optimize != default_optimize()),
+            ("flags", !build.flags.trim().is_empty()),
+            ("profiled_flags", !build.profiled_flags.trim().is_empty()),
+            ("function_sections", self.function_sections),
+            ("split_functions", self.split_functions && !build.thinlto),
+            ("align_functions", self.align_functions.is_some()),
+            ("align_loops", self.align_loops.is_some() && !build.thinlto),
+        ];
+        let keys: Vec<&str> = set.iter().filter(|(_, set)| *set).map(|(key, _)| *key).collect();
+        let mut said = Vec::new();
+        if !keys.is_empty() {
+            said.push(format!(
+                "what is set by {} reaches C and C++ alone: rustc takes none of it (PLANISH_RUSTFLAGS)",
+                keys.join(", ")
+            ));
+        }
+        if self.lays_out() && !build.thinlto {
+            said.push(
+                "the layout of \"propeller\" reaches code of rustc only with thinlto = true and -Clinker-plugin-lto \
+                 (docs/build.md)"
+                    .into(),
+            );
+        }
+        said
     }
 
     /// What contradicts itself or `[build]`, with the way out.

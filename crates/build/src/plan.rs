@@ -132,9 +132,8 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
     let mut left_out = Vec::new();
     for alternative in &config.optimize.also {
         match (alternative, config.build.compiler) {
-            (Alternative::Pgo, Compiler::Gcc) => {
-                left_out.push("pgo is left out: planish makes it with clang only".to_owned());
-            }
+            // gcc reads the counters as the program leaves them.
+            (Alternative::Pgo, Compiler::Gcc) => all.push(measured("pgo", "pgo-rebuild", true)),
             (Alternative::Pgo, _) if tools.profdata.is_none() => left_out.push(format!(
                 "pgo is left out: llvm-profdata of the release of {} is not installed (Debian: llvm)",
                 tools.cc
@@ -153,6 +152,14 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
         }
     }
     (all, left_out)
+}
+
+/// What of the configuration has no effect, or cannot be made here, each with the reason: for the plan, the terminal and
+/// the report alike. `rust` says that the build calls rustc.
+pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
+    let (_, mut notes) = programs(config, tools);
+    notes.extend(config.optimize.without_effect(&config.build, rust));
+    notes
 }
 
 /// The profile that the last rebuild of [`optimize`] uses.
@@ -316,6 +323,44 @@ mod tests {
             let step = plan.steps.iter().find(|s| s.name == name).unwrap();
             assert!(step.inputs.contains(&".planish/second-verify.json".into()), "{name}: {:?}", step.inputs);
         }
+    }
+
+    #[test]
+    fn gcc_counts_into_a_folder_that_the_rebuild_reads() {
+        let plan = plan(
+            &(TWO.replace("[workload]", "compiler = 'gcc'\n[workload]") + "[optimize]\nalso = ['pgo']\n"),
+        );
+        let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
+        assert!(names.join(" ").contains("pgo-build pgo-train pgo-rebuild compare-1"), "{names:?}");
+        let step = |name: &str| plan.steps.iter().find(|s| s.name == name).unwrap();
+        let folder = Path::new(".planish/pgo");
+        let train = step("pgo-train");
+        let program = "/src/app/.planish/app.instrumented";
+        assert!(train.arguments[1].starts_with(&format!("{program} a && {program} b && find ")), "{train:?}");
+        assert_eq!(train.fresh_directories, [folder]);
+        let flags = |name: &str| step(name).environment["PLANISH_CFLAGS"].clone();
+        assert!(flags("pgo-build").contains("-fprofile-generate=/src/app/.planish/pgo "));
+        assert!(flags("pgo-rebuild").contains("-fprofile-use=/src/app/.planish/pgo "));
+        assert!(step("pgo-rebuild").inputs.iter().any(|input| input == folder));
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named() {
+        let config = |text: &str| Config::parse(text, Path::new("planish.toml")).unwrap();
+        let notes = |text: &str, rust| notes(&config(text), &Toolchain::default(), rust).join("\n");
+        assert_eq!((notes(TWO, false), notes(TWO, true)), (String::new(), String::new()));
+        let said = notes(&(TWO.to_owned() + "[optimize]\nalso = ['bolt', 'pgo']\n"), false);
+        assert!(said.contains("bolt is left out") && said.contains("pgo is left out"), "{said}");
+        let gcc = TWO.replace("[workload]", "compiler = 'gcc'\nthinlto = false\n[workload]");
+        assert_eq!(notes(&(gcc + "[optimize]\nalign_loops = 32\nfunction_sections = true\n"), false), "");
+        let flags =
+            TWO.replace("[workload]", "flags = '-g3'\nprofiled_flags = '-DX'\noptimize = '-O3'\n[workload]");
+        let said = notes(&(flags + "[optimize]\nalign_loops = 32\nfunction_sections = true\n"), true);
+        for key in ["optimize", "flags", "profiled_flags", "align_loops", "function_sections"] {
+            assert!(said.contains(&format!(" {key}")), "{key}: {said}");
+        }
+        let layout = notes(&(TWO.to_owned() + "[optimize]\nsteps = ['autofdo', 'propeller']\n"), true);
+        assert!(layout.contains("thinlto = true"), "{layout}");
     }
 
     #[test]

@@ -230,15 +230,51 @@ impl Stages<'_> {
     /// The program built with its own counters, and rebuilt with what they counted.
     pub(crate) fn counted(&self) -> Result<Vec<Step>, Error> {
         let instrumented = self.files.program("instrumented");
-        let counters = self.files.program("profdata");
         let folder = Path::new(STATE_DIRECTORY).join("pgo");
-        let mut steps =
-            vec![self.build(Target::plain("pgo-build", Knowledge::Instrumented, &instrumented))?];
+        let knowledge = Knowledge::Instrumented(&folder);
+        let mut steps = vec![self.build(Target::plain("pgo-build", knowledge, &instrumented))?];
+        let counters = match self.config.build.compiler {
+            Compiler::Clang => {
+                steps.extend(self.merged_counters(&instrumented, &folder));
+                self.files.program("profdata")
+            }
+            Compiler::Gcc => {
+                steps.push(self.train_in_one(&instrumented, &folder));
+                folder
+            }
+        };
+        let kept = self.files.program("pgo");
+        steps.push(self.build(Target::plain("pgo-rebuild", Knowledge::Counters(&counters), &kept))?);
+        Ok(steps.into_iter().map(optional).collect())
+    }
+
+    /// Runs the instrumented program on all training commands: gcc's programs add up in one folder, which must be empty
+    /// before the first of them.
+    fn train_in_one(&self, instrumented: &Path, folder: &Path) -> Step {
+        let lines = self.training.iter().map(|command| {
+            let words = bound(command, &self.directory.join(instrumented));
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        });
+        // Objects named by absolute paths count into folders of these names.
+        let found = format!("find {} -name '*.gcda' | grep -q .", quoted(&text(folder)));
+        let line = lines.chain([found]).collect::<Vec<_>>().join(" && ");
+        let mut step = Step::new("pgo-train", Program::Named("sh".into()));
+        step.arguments = vec!["-c".into(), line];
+        step.inputs =
+            std::iter::once(instrumented.to_owned()).chain(paths(&self.config.workload.inputs)).collect();
+        step.fresh_directories = vec![folder.to_owned()];
+        step
+    }
+
+    /// Runs clang's instrumented program on each training command, and merges what it counted.
+    fn merged_counters(&self, instrumented: &Path, folder: &Path) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let counters = self.files.program("profdata");
         // Only what today's training counted is merged: folders of other commands may lie beside these.
         let mut counted = Vec::new();
         for (n, command) in self.training.iter().enumerate() {
             let own = folder.join((n + 1).to_string());
-            let words = bound(command, &self.directory.join(&instrumented));
+            let words = bound(command, &self.directory.join(instrumented));
             let Some((program, arguments)) = words.split_first() else { continue };
             let mut step = Step::new(format!("pgo-train-{}", n + 1), Program::Named(program.clone()));
             step.arguments = arguments.to_vec();
@@ -246,7 +282,7 @@ impl Stages<'_> {
             let file = text(&self.directory.join(&own).join("%m.profraw"));
             step.environment.insert("LLVM_PROFILE_FILE".into(), file);
             step.inputs =
-                std::iter::once(instrumented.clone()).chain(paths(&self.config.workload.inputs)).collect();
+                std::iter::once(instrumented.to_owned()).chain(paths(&self.config.workload.inputs)).collect();
             step.fresh_directories = vec![own.clone()];
             counted.push(own);
             steps.push(step);
@@ -256,11 +292,9 @@ impl Stages<'_> {
         merge.arguments = vec!["merge".into(), "-o".into(), text(&counters)];
         merge.arguments.extend(counted.iter().map(|own| text(own)));
         merge.inputs = counted;
-        merge.outputs = vec![counters.clone()];
+        merge.outputs = vec![counters];
         steps.push(merge);
-        let kept = self.files.program("pgo");
-        steps.push(self.build(Target::plain("pgo-rebuild", Knowledge::Counters(&counters), &kept))?);
-        Ok(steps.into_iter().map(optional).collect())
+        steps
     }
 
     pub(crate) fn compare(&self, measured: &[Measured], n: usize, command: &[String]) -> Step {

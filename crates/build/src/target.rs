@@ -38,9 +38,9 @@ pub enum Knowledge<'a> {
     None,
     /// A sample profile.
     Profile(&'a Path),
-    /// None; the program will count.
-    Instrumented,
-    /// Merged counters.
+    /// None; the program will count, into this folder where the compiler decides that (gcc).
+    Instrumented(&'a Path),
+    /// Merged counters: a file, or a folder (gcc).
     Counters(&'a Path),
 }
 
@@ -90,12 +90,13 @@ pub fn build_step_of(
     let word = |path: &Path| one_word(directory, path);
     let (read, profile) = match target.knowledge {
         Knowledge::Profile(path) | Knowledge::Counters(path) => (Some(path), word(path)?),
-        Knowledge::None | Knowledge::Instrumented => (None, String::new()),
+        Knowledge::Instrumented(folder) => (None, word(folder)?),
+        Knowledge::None => (None, String::new()),
     };
     let phase = match target.knowledge {
         Knowledge::None => Phase::Baseline,
         Knowledge::Profile(_) => Phase::Profiled(&profile),
-        Knowledge::Instrumented => Phase::Instrumented,
+        Knowledge::Instrumented(_) => Phase::Instrumented(&profile),
         Knowledge::Counters(_) => Phase::Counted(&profile),
     };
     let layout = target.layout.map(|l| Ok((word(&l.cc_profile)?, word(&l.ld_profile)?))).transpose()?;

@@ -1,4 +1,10 @@
-//! Was the profile really used? Compares the profile's functions with those the rebuilt program has.
+//! Was the profile really used? Weighs the evidence that the rebuilt program gives.
+//!
+//! No single sign will do: names fit where the flag never reached the compiler, code differs where only the linker's
+//! flags do, and a flag says nothing of a profile whose names the compiler does not know. So three are asked for:
+//! * names: the profile's functions are among those by which the compiler itself knows functions ([`compare`]);
+//! * code: hot functions have other instructions than in the baseline ([`Evidence`]);
+//! * flags: where the compiler recorded its command line, it names a profile.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -31,6 +37,44 @@ impl Matched {
 /// Under this share the rebuild is refused: what the compiler did has little to do with what was recorded.
 pub const LEAST_SHARE: f64 = 0.5;
 
+/// What the hot functions of the rebuilt program show. Hot are the functions with nine tenths of the samples, inlined
+/// callees included in their callers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Hot functions that the baseline has by name, so that their code can be compared.
+    pub hot_functions: u64,
+    /// Those with other code in the rebuild, addresses and padding aside.
+    pub hot_functions_changed: u64,
+    /// Samples of the first.
+    pub hot_samples: u64,
+    /// Samples of the second.
+    pub hot_samples_changed: u64,
+    /// Samples of hot functions in files whose recorded command line names a profile.
+    pub samples_with_flag: u64,
+    /// Samples of hot functions in files whose recorded command line names none.
+    pub samples_without_flag: u64,
+    /// Those files, the ones with the most samples first, at most ten.
+    pub files_without_flag: Vec<String>,
+}
+
+impl Evidence {
+    /// The evidence in words, for people.
+    pub fn words(&self) -> String {
+        let mut words = match self.hot_functions {
+            0 => "no hot function can be compared".to_owned(),
+            all => format!("code of {} of {all} hot functions changed", self.hot_functions_changed),
+        };
+        let recorded = self.samples_with_flag + self.samples_without_flag;
+        if recorded > 0 {
+            let pct = self.samples_with_flag as f64 / recorded as f64 * 100.0;
+            words += &format!(", {pct:.1} % of their samples in files whose flags name the profile");
+        } else {
+            words += ", the compiler recorded no flags";
+        }
+        words
+    }
+}
+
 /// How a profile's names relate to those of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
@@ -38,6 +82,16 @@ pub enum NameRule {
     Clang,
     /// Everything from the first dot on is dropped (gcov profiles).
     Gcc,
+}
+
+impl NameRule {
+    /// A symbol's name as a profile has it.
+    pub fn canonical(self, name: &str) -> &str {
+        match self {
+            NameRule::Clang => canonical(name),
+            NameRule::Gcc => name.split('.').next().filter(|n| !n.is_empty()).unwrap_or(name),
+        }
+    }
 }
 
 /// Compares names. `profile`: every function with its own samples; `known`: every function of the rebuilt program.
@@ -49,10 +103,7 @@ pub fn compare<'a>(
     known: impl IntoIterator<Item = &'a str>,
     rule: NameRule,
 ) -> Matched {
-    let canonical = |name: &'a str| match rule {
-        NameRule::Clang => canonical(name),
-        NameRule::Gcc => name.split('.').next().filter(|n| !n.is_empty()).unwrap_or(name),
-    };
+    let canonical = |name: &'a str| rule.canonical(name);
     let mut names = BTreeSet::new();
     let mut without_hash: BTreeMap<&str, &str> = BTreeMap::new();
     for name in known {
@@ -124,10 +175,29 @@ fn cause(matched: &Matched, other_hash: u64, lost_hash: u64) -> Option<String> {
     Some("the program was built from other sources than the recorded one, or the profile is of another program".into())
 }
 
+/// What is wrong when the profile names functions of Rust as the source does.
+const PLAIN_RUST: &str = "the profile has plain names where rustc knows mangled ones: the recorded program has no linkage \
+    names in its debug information. Build it with -Cdebuginfo=1 -Cstrip=none in place of line-tables-only (PLANISH_RUSTFLAGS \
+    has them) and record again";
+
+impl Matched {
+    /// For a program that is Rust's: names the cause where most of what is missing has names that no rustc makes.
+    pub fn explain_rust(&mut self) {
+        let mangled = |name: &str| name.starts_with("_R") || name.starts_with("_Z");
+        let sum = |plain: bool| {
+            let of = self.largest_unmatched.iter().filter(|(name, _)| mangled(name) != plain);
+            of.map(|(_, samples)| *samples).fold(0, u64::saturating_add)
+        };
+        if self.cause.is_some() && sum(true) > sum(false) {
+            self.cause = Some(PLAIN_RUST.to_owned());
+        }
+    }
+}
+
 /// Decides: an error when the rebuild cannot have used the profile.
 ///
 /// `same_code` says that both programs hold the same machine code.
-pub fn judge(matched: &Matched, same_code: bool) -> Result<(), Error> {
+pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<(), Error> {
     if matched.samples == 0 {
         return Err(Error::Unused("the profile has no samples, so it cannot change the program".into()));
     }
@@ -136,26 +206,83 @@ pub fn judge(matched: &Matched, same_code: bool) -> Result<(), Error> {
         let worst = matched.largest_unmatched.iter().take(3);
         let worst: Vec<String> = worst.map(|(name, samples)| format!("{name} ({samples} samples)")).collect();
         return Err(Error::Unused(format!(
-            "only {pct:.1} % of the profile's samples ({} of {} functions) belong to functions of the rebuilt program; \
-             missing are {}. Likely cause: {}",
+            "only {pct:.1} % of the profile's samples ({} of {} functions) belong to functions that the compiler knows by \
+             the profile's names; missing are {}. Likely cause: {}",
             matched.functions_matched,
             matched.functions,
             worst.join(", "),
             matched.cause.as_deref().unwrap_or("unknown")
         )));
     }
-    if same_code {
+    let recorded = evidence.samples_with_flag + evidence.samples_without_flag;
+    if (evidence.samples_with_flag as f64) < recorded as f64 * LEAST_SHARE {
         return Err(Error::Unused(format!(
-            "{pct:.1} % of the profile fits, yet the rebuilt program has the same code as the baseline: the profile \
-             was not used. Does the build command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS, PLANISH_RUSTFLAGS) on?"
+            "{pct:.1} % of the profile fits, yet the profile was not used: {} compiled without it, as the flags recorded \
+             in the debug information say. Does the build command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS) on for them?",
+            files_words(&evidence.files_without_flag)
+        )));
+    }
+    let hot_is_the_same = evidence.hot_functions > 0 && evidence.hot_functions_changed == 0;
+    if same_code || hot_is_the_same {
+        let what = match same_code {
+            true => "the rebuilt program has the same code as the baseline".to_owned(),
+            false => format!(
+                "none of its {} hot functions has other code than in the baseline",
+                evidence.hot_functions
+            ),
+        };
+        return Err(Error::Unused(format!(
+            "{pct:.1} % of the profile fits, yet {what}: the profile was not used. Does the build command pass \
+             PLANISH_CFLAGS (PLANISH_CXXFLAGS, PLANISH_RUSTFLAGS) on?"
         )));
     }
     Ok(())
 }
 
+fn files_words(files: &[String]) -> String {
+    match files {
+        [one] => format!("{one} was"),
+        [first, second, rest @ ..] if !rest.is_empty() => {
+            format!("{first}, {second} and {} more were", rest.len())
+        }
+        files => format!("{} were", files.join(" and ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn changed() -> Evidence {
+        Evidence {
+            hot_functions: 4,
+            hot_functions_changed: 3,
+            hot_samples: 900,
+            hot_samples_changed: 700,
+            ..Evidence::default()
+        }
+    }
+
+    #[test]
+    fn a_link_that_moved_code_or_a_flag_that_got_lost_is_no_use_of_a_profile() {
+        let m = compare([("hot", 900), ("main", 100)], ["hot", "main"], NameRule::Clang);
+        let moved = Evidence { hot_functions_changed: 0, hot_samples_changed: 0, ..changed() };
+        let message = judge(&m, &moved, false).unwrap_err().to_string();
+        assert!(
+            message.contains("none of its 4 hot functions") && message.contains("was not used"),
+            "{message}"
+        );
+        let files_without_flag = vec!["a.c".to_owned(), "b.c".to_owned()];
+        let lost =
+            Evidence { samples_with_flag: 100, samples_without_flag: 800, files_without_flag, ..changed() };
+        let message = judge(&m, &lost, false).unwrap_err().to_string();
+        assert!(message.contains("a.c and b.c were compiled without it"), "{message}");
+        assert!(lost.words().contains("code of 3 of 4 hot functions changed, 11.1 %"), "{}", lost.words());
+        assert!(
+            judge(&m, &Evidence::default(), false).is_ok(),
+            "without symbols and flags there is no evidence"
+        );
+    }
 
     #[test]
     fn samples_weigh_and_suffixes_of_copies_do_not_matter() {
@@ -163,14 +290,14 @@ mod tests {
         let m = compare(profile, ["hot.llvm.77", "helper.__uniq.1", "main"], NameRule::Clang);
         assert_eq!((m.functions, m.functions_matched, m.samples_matched), (3, 2, 950));
         assert_eq!(m.cause, None);
-        assert!(judge(&m, false).is_ok());
-        assert!(judge(&m, true).unwrap_err().to_string().contains("PLANISH_CFLAGS"));
+        assert!(judge(&m, &changed(), false).is_ok());
+        assert!(judge(&m, &changed(), true).unwrap_err().to_string().contains("PLANISH_CFLAGS"));
     }
 
     #[test]
     fn a_build_by_another_path_is_recognised() {
         let m = compare([("f.__uniq.111", 90), ("main", 10)], ["f.__uniq.222", "main"], NameRule::Clang);
-        let message = judge(&m, false).unwrap_err().to_string();
+        let message = judge(&m, &changed(), false).unwrap_err().to_string();
         assert!(message.contains("only 10.0 %") && message.contains("compiled by"), "{message}");
         assert!(message.contains("f.__uniq.111 (90 samples)"), "{message}");
     }
@@ -184,7 +311,7 @@ mod tests {
     #[test]
     fn an_empty_profile_is_an_error() {
         assert!(
-            judge(&compare([], ["main"], NameRule::Clang), false)
+            judge(&compare([], ["main"], NameRule::Clang), &changed(), false)
                 .unwrap_err()
                 .to_string()
                 .contains("no samples")

@@ -23,4 +23,9 @@ impl Image {
             .filter(|line| !line.is_empty() && !LINKERS.iter().any(|linker| line.starts_with(linker)))
             .collect()
     }
+
+    /// Whether rustc made some of it, as `.comment` says: the one sign of the language that a stripped file keeps.
+    pub fn has_code_of_rustc(&self) -> bool {
+        self.compilers().iter().any(|compiler| compiler.starts_with("rustc "))
+    }
 }

@@ -20,7 +20,9 @@ fn exercise(bytes: Vec<u8>, addresses: &[ImageAddr]) -> Option<usize> {
     let resolved = debug.resolve(addresses, 2).ok()?;
     assert_eq!(resolved.stacks.len(), addresses.len());
     debug.all_function_names(1);
-    debug.inlined_function_names(1);
+    debug.compiler_names(1);
+    debug.main_unit(1);
+    assert_eq!(debug.units_at(addresses, 1).len(), addresses.len());
     Some((0..addresses.len()).map(|position| resolved.frames(position).len()).sum())
 }
 

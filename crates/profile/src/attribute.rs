@@ -141,7 +141,7 @@ pub fn attribute(
     }
     report.functions = profile.functions.len() as u64;
     if profile.functions.is_empty() {
-        return Err(AttributeError::empty(image, &report));
+        return Err(AttributeError::empty(image, debug, &report));
     }
     Ok((profile, report))
 }

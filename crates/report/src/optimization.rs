@@ -112,21 +112,24 @@ pub struct Profile {
     pub evidence: Option<crate::Evidence>,
 }
 
-/// How much of the profile the rebuilt program knows.
+/// How much of the profile the rebuilt program's compiler used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
     /// Functions in the profile.
     pub functions: u64,
-    /// Functions the rebuild has.
+    /// Those whose names the compiler itself knows.
     pub functions_matched: u64,
     /// Samples in the profile.
     pub samples: u64,
-    /// Samples of functions the rebuild has.
+    /// Samples of these.
     pub samples_matched: u64,
     /// The largest missing ones.
     pub largest_unmatched: Vec<(String, u64)>,
     /// The likely cause, when much is missing.
     pub cause: Option<String>,
+    /// What else shows that the compiler used the profile, in words.
+    #[serde(default)]
+    pub evidence: String,
 }
 
 /// Taken branches under emulation: a count that does not depend on the machine's noise.
@@ -177,12 +180,14 @@ fn metric_words(measurement: &Measurement) -> &str {
 impl Matched {
     fn words(&self) -> String {
         let share = |part: u64, whole: u64| pct(part as f64 / whole.max(1) as f64);
-        format!(
+        let found = format!(
             "{} of {} profiled functions, {} of the samples",
             count(self.functions_matched),
             count(self.functions),
             share(self.samples_matched, self.samples)
-        )
+        );
+        // Reports of earlier versions have no evidence.
+        if self.evidence.is_empty() { found } else { format!("{found}; {}", self.evidence) }
     }
 }
 
@@ -211,7 +216,7 @@ impl Optimization {
         if let Some(evidence) = &self.profile.evidence {
             let _ = writeln!(text, "  recorded: {}", evidence.line);
         }
-        let _ = writeln!(text, "  profile fits the rebuild: {}", self.matched.words());
+        let _ = writeln!(text, "  the compiler found by name: {}", self.matched.words());
         for warning in &self.warnings {
             let _ = writeln!(text, "  {} {warning}", style.paint(Colour::Care, "note:"));
         }
@@ -315,7 +320,7 @@ impl Optimization {
         if let Some(evidence) = &p.evidence {
             let _ = writeln!(text, "- {}", evidence.line);
         }
-        let _ = writeln!(text, "- the rebuilt program has {}", self.matched.words());
+        let _ = writeln!(text, "- the compiler found by name {}", self.matched.words());
         for (name, samples) in &self.matched.largest_unmatched {
             let _ = writeln!(text, "  - missing: `{name}` ({} samples)", count(*samples));
         }

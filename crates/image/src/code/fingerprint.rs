@@ -1,15 +1,17 @@
 //! Two numbers per instruction that survive a rebuild: to recognise a block in another build of the program.
 //!
 //! Addresses that a linker or a neighbour's size decides take no part: direct branch targets, displacements from the
-//! instruction pointer. Padding (`nop`) is left out. The numbers are comparable within one version of planish only.
+//! instruction pointer, and in files at fixed addresses every constant that is an address of the file. Padding (`nop`) is
+//! left out. The numbers are comparable within one version of planish only.
 
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction as Decoded, Mnemonic, OpKind, Register};
 use rustc_hash::FxHasher;
 
 use super::{Aarch64, InstructionKind};
-use crate::{Arch, Image, ImageAddr};
+use crate::{Arch, Image, ImageAddr, ImageKind};
 
 /// What an instruction does, with and without its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,14 +28,27 @@ pub fn fingerprints(image: &Image, from: ImageAddr, end: ImageAddr) -> Vec<Finge
     let size = usize::try_from(end.0.saturating_sub(from.0)).unwrap_or(usize::MAX);
     let bytes = bytes.get(..size).unwrap_or(bytes);
     match image.arch() {
-        Arch::X86_64 => x86(bytes, from, 64),
-        Arch::Other(machine) if machine == object::elf::EM_386.0 => x86(bytes, from, 32),
+        Arch::X86_64 => x86(bytes, from, 64, &fixed_addresses(image)),
+        Arch::Other(machine) if machine == object::elf::EM_386.0 => {
+            x86(bytes, from, 32, &fixed_addresses(image))
+        }
         Arch::Aarch64 => aarch64(bytes, from),
         Arch::Other(_) => Vec::new(),
     }
 }
 
-fn x86(bytes: &[u8], from: ImageAddr, bitness: u32) -> Vec<Fingerprint> {
+/// The addresses that constants of the code may name: those of a file that lies where it says. Empty for files that
+/// can lie anywhere, which name none.
+fn fixed_addresses(image: &Image) -> Range<u64> {
+    if !matches!(image.kind(), ImageKind::Executable | ImageKind::Kernel) {
+        return 0..0;
+    }
+    let ends = image.segments().iter().map(|s| s.address.0.saturating_add(s.memory_bytes)).max();
+    let begins = image.segments().iter().map(|s| s.address.0).filter(|&begin| begin > 0).min();
+    begins.unwrap_or(0)..ends.unwrap_or(0)
+}
+
+fn x86(bytes: &[u8], from: ImageAddr, bitness: u32, addresses: &Range<u64>) -> Vec<Fingerprint> {
     let mut decoder = Decoder::with_ip(bitness, bytes, from.0, DecoderOptions::NONE);
     let mut list = Vec::new();
     let mut decoded = Decoded::default();
@@ -56,8 +71,13 @@ fn x86(bytes: &[u8], from: ImageAddr, bitness: u32) -> Vec<Fingerprint> {
                 OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => {}
                 OpKind::FarBranch16 | OpKind::FarBranch32 => {}
                 OpKind::Register => (decoded.op_register(operand) as u64).hash(&mut hasher),
-                OpKind::Memory => memory(&decoded, &mut hasher),
-                _ => decoded.try_immediate(operand).unwrap_or(0).hash(&mut hasher),
+                OpKind::Memory => memory(&decoded, &mut hasher, addresses),
+                _ => {
+                    let constant = decoded.try_immediate(operand).unwrap_or(0);
+                    if !addresses.contains(&constant) {
+                        constant.hash(&mut hasher);
+                    }
+                }
             }
         }
         list.push(Fingerprint { operation, with_operands: hasher.finish() });
@@ -65,12 +85,13 @@ fn x86(bytes: &[u8], from: ImageAddr, bitness: u32) -> Vec<Fingerprint> {
     list
 }
 
-fn memory(decoded: &Decoded, hasher: &mut FxHasher) {
+fn memory(decoded: &Decoded, hasher: &mut FxHasher, addresses: &Range<u64>) {
     let base = decoded.memory_base();
     (base as u64, decoded.memory_index() as u64, decoded.memory_index_scale()).hash(hasher);
     // A displacement without a register, or from the instruction pointer, is an address.
     let is_address = matches!(base, Register::RIP | Register::EIP)
-        || base == Register::None && decoded.memory_index() == Register::None;
+        || base == Register::None && decoded.memory_index() == Register::None
+        || addresses.contains(&decoded.memory_displacement64());
     if !is_address {
         decoded.memory_displacement64().hash(hasher);
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::DebugInfo;
-use super::functions;
 use super::jobs;
 use super::resolve::{OpenUnit, Sight};
 use super::resolved::DebugProblems;
@@ -121,17 +120,6 @@ impl DebugInfo<'_> {
         let names = found.into_iter().flatten().map(|function| function.name);
         names.filter(|name| !name.is_empty()).collect()
     }
-
-    /// The names of all functions that the compiler inlined somewhere. One that it inlined everywhere has no code and no
-    /// symbol of its own, and in C no linkage name either.
-    pub fn inlined_function_names(&self, threads: usize) -> BTreeSet<String> {
-        if self.is_empty() {
-            return BTreeSet::new();
-        }
-        let sight = self.sight();
-        let names = jobs::run(sight.index.units.len(), threads, |unit| sight.inlined_names_of(unit));
-        names.into_iter().flatten().filter(|name| !name.is_empty()).collect()
-    }
 }
 
 impl Sight<'_> {
@@ -204,14 +192,5 @@ impl Sight<'_> {
         let Some(open) = self.open(unit, &mut problems) else { return (Vec::new(), problems) };
         let count = self.functions(&open, &mut problems).entries.len();
         (self.describe_all(&open, 0..count), problems)
-    }
-
-    fn inlined_names_of(&self, unit: usize) -> Vec<String> {
-        let Some(open) = self.open(unit, &mut DebugProblems::default()) else { return Vec::new() };
-        let text = |name: Option<&[u8]>| String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
-        self.describing(&open, |describer| {
-            let entries = functions::inlined_entries(&open.unit).into_iter();
-            entries.map(|entry| text(describer.describe(entry).name)).collect()
-        })
     }
 }

@@ -95,6 +95,17 @@ impl UnitIndex {
         self.units.get(after.checked_sub(1)?)
     }
 
+    /// How many bytes of code each unit claims.
+    pub(super) fn code_bytes(&self) -> Vec<u64> {
+        let mut bytes = vec![0_u64; self.units.len()];
+        for &(begin, end, unit) in &self.spans {
+            if let Some(own) = bytes.get_mut(unit as usize) {
+                *own = own.saturating_add(end.saturating_sub(begin));
+            }
+        }
+        bytes
+    }
+
     /// Splits sorted addresses by unit. Addresses that no unit claims are left out.
     pub(super) fn split(&self, addresses: &[u64]) -> BTreeMap<u32, Vec<u32>> {
         let mut by_unit: BTreeMap<u32, Vec<u32>> = BTreeMap::new();

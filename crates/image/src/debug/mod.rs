@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 mod abbreviation;
+mod compiled;
 mod damage;
 pub mod discriminator;
 mod dwo;
@@ -31,6 +32,7 @@ mod sources;
 mod tree;
 mod unit;
 
+pub use compiled::{CompiledUnit, Language};
 pub use function_list::{DwarfFunction, FunctionsAt};
 pub use resolved::{DebugProblems, Frame, NameId, NameTable, Resolved, StackId};
 pub use sources::{InlinedCall, SourceFunction, SourceFunctions};

@@ -25,6 +25,8 @@ pub(super) enum Space {
 pub(super) struct Described<'a> {
     /// `DW_AT_linkage_name`, else `DW_AT_name`.
     pub(super) name: Option<&'a [u8]>,
+    /// Whether it is the linkage name.
+    pub(super) is_linkage_name: bool,
     /// `DW_AT_decl_line`, 0 when unknown.
     pub(super) start_line: u32,
     /// `DW_AT_decl_file`.
@@ -117,7 +119,12 @@ impl<'w, 'a> Describer<'w, 'a> {
             let Some(next) = waiting.pop() else { break };
             entry = self.entry(next).unwrap_or_default();
         }
-        Described { name: linkage_name.or(name), start_line: line.unwrap_or(0), file }
+        Described {
+            name: linkage_name.or(name),
+            is_linkage_name: linkage_name.is_some(),
+            start_line: line.unwrap_or(0),
+            file,
+        }
     }
 
     fn entry(&mut self, at: (Space, usize)) -> Option<Entry<'a>> {

@@ -40,6 +40,9 @@ pub(super) struct Root<'a> {
     dwo_name: Option<Value<'a>>,
     name: Option<Value<'a>>,
     comp_dir: Option<Value<'a>>,
+    producer: Option<Value<'a>>,
+    /// `DW_AT_language`, 0 when it is not stated.
+    pub(super) language: u64,
 }
 
 /// What a unit of a `.dwo` file takes over from its skeleton.
@@ -94,6 +97,8 @@ impl<'a> Root<'a> {
             dwo_name: None,
             name: None,
             comp_dir: None,
+            producer: None,
+            language: 0,
         };
         let is_type =
             matches!(header.type_(), gimli::UnitType::Type { .. } | gimli::UnitType::SplitType { .. });
@@ -130,6 +135,8 @@ impl<'a> Root<'a> {
             gimli::DW_AT_dwo_name | gimli::DW_AT_GNU_dwo_name => self.dwo_name = Some(value),
             gimli::DW_AT_name => self.name = Some(value),
             gimli::DW_AT_comp_dir => self.comp_dir = Some(value),
+            gimli::DW_AT_producer => self.producer = Some(value),
+            gimli::DW_AT_language => self.language = value.number(),
             _ => {}
         })?;
         if let Some(value) = low_pc {
@@ -153,6 +160,11 @@ impl<'a> Root<'a> {
     /// The unit's name: the source file as the compiler was given it.
     pub(super) fn name(&self, dwarf: &Dwarf<'a>, supplement: Option<&Dwarf<'a>>) -> Option<&'a [u8]> {
         self.string(dwarf, supplement, self.name?)
+    }
+
+    /// The compiler, with its flags where it records them.
+    pub(super) fn producer(&self, dwarf: &Dwarf<'a>, supplement: Option<&Dwarf<'a>>) -> Option<&'a [u8]> {
+        self.string(dwarf, supplement, self.producer?)
     }
 
     /// An address attribute, looked up in `.debug_addr` where it is an index.

@@ -1,6 +1,6 @@
 //! `planish build`: builds the program of planish.toml, with or without a profile, or checks a build that used one.
 
-use super::INTERRUPTED;
+use super::{INTERRUPTED, used};
 use crate::cli::{FINE, Format, Global};
 use anyhow::{Context, bail};
 use build::config::Branches;
@@ -8,15 +8,11 @@ use build::optimization::Alternative;
 use build::plan::{self, Files};
 use build::target::{Knowledge, LayoutFiles, Target, build_step};
 use build::toolchain::Toolchain;
-use build::verify::{self, Matched, NameRule};
-use build::{Config, Plan};
-use image::debug::DebugInfo;
-use image::{DebugSearch, Image};
-use profile::FunctionProfile;
-use profile::format::Format as ProfileFormat;
+use build::verify::{self, Evidence, Matched};
+use build::{Config, Plan, Rust};
+use image::Image;
 use programs::Surroundings;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +71,9 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         (None, None) => ("build", files.base),
     };
     let kept = args.output.as_ref().map(|p| absolute(p)).transpose()?.unwrap_or(default);
+    if profile.is_some() {
+        project.rust.check(&project.tools)?;
+    }
     let knowledge = profile.as_deref().map_or(Knowledge::None, Knowledge::Profile);
     let reuses = layout.is_some() || profile.is_some() && project.config.optimize.lays_out();
     let target = Target { reuses, layout: layout.as_ref(), ..Target::plain(name, knowledge, &kept) };
@@ -127,6 +126,8 @@ pub struct Project {
     pub file: String,
     /// The compilers it asks for.
     pub tools: Toolchain,
+    /// What its build command says of rustc.
+    pub rust: Rust,
 }
 
 impl Project {
@@ -145,11 +146,13 @@ impl Project {
         };
         let probes = Probes::new(asking, directory);
         probes.tell();
-        tools.rust_takes_z = rust_takes_z(&probes);
         if config.optimize.also.contains(&Alternative::Pgo) {
             tools.no_counters = missing_counters(&probes, &tools.cc);
         }
         config.check_paths(directory, &path)?;
+        let rust = Rust::of(&config.build, directory);
+        // A compiler that the project names is not the one that answers here.
+        tools.rust_takes_z = rust.takes_z || rust_takes_z(&probes);
         if let Err(error) = compare::Metric::parse(&config.evaluate.metric) {
             bail!("{}: [evaluate] {error}", path.display());
         }
@@ -158,6 +161,7 @@ impl Project {
             directory: directory.to_owned(),
             file: file.to_string_lossy().into_owned(),
             tools,
+            rust,
         })
     }
 }
@@ -258,6 +262,9 @@ fn missing_counters(probes: &Probes<'_>, cc: &str) -> Option<PathBuf> {
 pub struct Verified {
     /// How much of the profile fits.
     pub matched: Matched,
+    /// What the hot functions show.
+    #[serde(default)]
+    pub evidence: Evidence,
     /// Build ID of the baseline.
     pub base_build_id: Option<String>,
     /// Build ID of the rebuild.
@@ -276,17 +283,18 @@ fn check(
     global: &Global,
 ) -> anyhow::Result<u8> {
     let (base, opt) = (Image::open(baseline)?, Image::open(binary)?);
-    let matched = match_profile(&opt, profile, global)?;
+    let (matched, evidence) = used::examine(&base, &opt, profile, global)?;
     let same_code = same_code(&base, &opt);
     let id = |image: &Image| image.build_id().map(ToString::to_string);
     let found = Verified {
         matched,
+        evidence,
         base_build_id: id(&base),
         opt_build_id: id(&opt),
         base_code_bytes: code_bytes(&base),
         opt_code_bytes: code_bytes(&opt),
     };
-    verify::judge(&found.matched, same_code)?;
+    verify::judge(&found.matched, &found.evidence, same_code)?;
     if found.base_build_id.is_some() && found.base_build_id == found.opt_build_id {
         bail!(
             "baseline and rebuild have the same build ID although their code differs; their linker options must be wrong"
@@ -300,8 +308,10 @@ fn check(
             let pct = report::pct(m.share());
             writeln!(
                 out,
-                "{} of {} functions, {pct} of the samples match",
-                m.functions_matched, m.functions
+                "{} of {} functions, {pct} of the samples match names that the compiler knows; {}",
+                m.functions_matched,
+                m.functions,
+                found.evidence.words()
             )?;
         }
     }
@@ -313,47 +323,10 @@ fn check(
     if let (Some(cause), false) = (&found.matched.cause, global.quiet) {
         let missing = report::pct(1.0 - found.matched.share());
         eprintln!(
-            "warning: {missing} of the profile's samples belong to functions the rebuild lacks. Likely cause: {cause}"
+            "warning: {missing} of the profile's samples have names that the rebuild's compiler does not know. Likely cause: {cause}"
         );
     }
     Ok(FINE)
-}
-
-fn match_profile(rebuilt: &Image, path: &Path, global: &Global) -> anyhow::Result<Matched> {
-    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-    let rule = match profile::format::detect(&bytes) {
-        Some(ProfileFormat::Gcov) => NameRule::Gcc,
-        _ => NameRule::Clang,
-    };
-    let profile = profile::format::read(&bytes).with_context(|| path.display().to_string())?;
-    let debug = DebugInfo::load(rebuilt, &DebugSearch::default())?;
-    let mut named = debug.all_function_names(global.threads());
-    named.extend(debug.inlined_function_names(global.threads()));
-    let strings = debug_strings(&debug);
-    let absent = strings.split(|&b| b == 0).filter_map(|s| std::str::from_utf8(s).ok());
-    let absent = absent.filter(|name| name.contains(".__uniq.") || name.starts_with("_Z"));
-    let symbols: Vec<String> = rebuilt.functions().iter().map(|f| f.name.to_string()).collect();
-    let known = named.iter().map(String::as_str).chain(symbols.iter().map(String::as_str)).chain(absent);
-    let mut own = BTreeMap::new();
-    profile.functions.values().for_each(|function| add_own_samples(function, &mut own));
-    let named = own.iter().map(|(&name, &samples)| (name, samples));
-    Ok(verify::compare(named, known, rule))
-}
-
-/// Samples of each function's own lines. Inlined functions count under their own name: the compiler repeats an inlining
-/// of the profile only where it finds a callee of that name.
-fn add_own_samples<'p>(function: &'p FunctionProfile, own: &mut BTreeMap<&'p str, u64>) {
-    if let Some(name) = function.name.as_text() {
-        *own.entry(name).or_default() += function.body_sum();
-    }
-    function.inlined_calls().for_each(|(_, callee)| add_own_samples(callee, own));
-}
-
-/// The strings of the debug information: a function that was optimised away may have left its linkage name there and
-/// nothing else.
-fn debug_strings(debug: &DebugInfo) -> Vec<u8> {
-    let image = Image::open(&debug.path()).ok();
-    image.and_then(|i| i.section(".debug_str").map(|s| s.into_owned())).unwrap_or_default()
 }
 
 fn same_code(a: &Image, b: &Image) -> bool {

@@ -25,6 +25,7 @@ pub mod report;
 pub mod stat;
 pub mod switches;
 pub mod train;
+mod used;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -41,7 +41,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let project = Project::open(&args.config, Asking::of(args.dry_run))?;
+    project.rust.check(&project.tools)?;
     let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
+    let notes = plan::notes(&project.config, &project.tools, project.rust.used);
     if args.dry_run {
         let mut out = std::io::stdout().lock();
         let mut state = State::read(&project.directory);
@@ -58,8 +60,13 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
                 _ => String::new(),
             }
         };
+        notes.iter().try_for_each(|note| writeln!(out, "# note: {note}"))?;
         write!(out, "cd {}\n\n{}", project.directory.display(), plan.describe(remark))?;
         return Ok(FINE);
+    }
+    if !global.quiet {
+        let note = error_style().paint(Colour::Care, "note:");
+        notes.iter().for_each(|text| eprintln!("{note} {text}"));
     }
     if !execute(&plan, &project, args.again, global)? {
         return Ok(INTERRUPTED);

@@ -3,14 +3,14 @@
 use super::inputs::{self, Selection};
 use super::profile_contexts::{self, ContextUse};
 use super::profile_probes::{Binary, ProbeUse};
-use super::{aggregate, profile_tools};
+use super::{aggregate, profile_tools, used};
 use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{Context, anyhow, bail};
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
 use counts::evidence::Evidence;
-use image::debug::DebugInfo;
+use image::debug::{DebugInfo, Language};
 use image::debug_files::DebugSearch;
 use image::{Image, ImageKind};
 use profile::SampleProfile;
@@ -60,8 +60,8 @@ pub enum Summary {
 /// Make a sample profile from a recording or its counts.
 ///
 /// The binary must be the recorded build and needs debug information: build it with
-/// `-gmlt -fdebug-info-for-profiling -funique-internal-linkage-names` (clang) or `-g1` (gcc). Separate debug files are
-/// found by build ID and debug link. A binary built with `-fpseudo-probe-for-profiling` (clang) needs none: its probes are
+/// `-gmlt -fdebug-info-for-profiling -funique-internal-linkage-names` (clang), `-g1` (gcc) or
+/// `-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling` (rustc). Separate debug files are found by build ID and debug link. A binary built with `-fpseudo-probe-for-profiling` (clang) needs none: its probes are
 /// counted, and the rebuild needs the same option.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, flatten_help = true)]
@@ -81,9 +81,9 @@ pub struct Storage {
     /// Compress every section (extbinary)
     #[arg(long)]
     pub compress: bool,
-    /// Major version of the gcc that will read a gcov profile
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub gcc_version: u32,
+    /// Major version of the gcc that will read a gcov profile [default: of the one that built the binary, else 12]
+    #[arg(long, value_name = "N")]
+    pub gcc_version: Option<u32>,
 }
 
 impl Storage {
@@ -92,13 +92,13 @@ impl Storage {
         WriteOptions {
             names: if self.md5 { NameStorage::FixedHash } else { NameStorage::Plain },
             compress: self.compress,
-            gcov: GcovVersion::for_gcc(self.gcc_version),
+            gcov: GcovVersion::for_gcc(self.gcc_version.unwrap_or(12)),
         }
     }
 }
 
 /// Arguments of making a profile.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct MakeArgs {
     /// perf.data, counts artefacts, perf script text or pre-aggregated text; several are added up
     #[arg(required = true, value_name = "INPUT")]
@@ -187,12 +187,15 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         symbol_list: args.symbol_list,
         ..AttributeOptions::default()
     };
+    let debug = DebugInfo::load(&image, &search)?;
     let (mut profile, report) = match recorded.probes(args.probes, args.format, counts, global.quiet)? {
         Some(probes) => attribute_probes(&image, &probes, counts, &options)?,
-        None => attribute(&image, &DebugInfo::load(&image, &search)?, counts, &options)?,
+        None => attribute(&image, &debug, counts, &options)?,
     };
     profile.provenance = recorded.provenance;
-    write(args, &profile, output)?;
+    let main = debug.main_unit(global.threads()).unwrap_or_default();
+    let gcc_version = args.storage.gcc_version.or(main.gcc_major());
+    write(&MakeArgs { storage: Storage { gcc_version, ..args.storage }, ..args.clone() }, &profile, output)?;
     let evidence = super::evidence::told(&Evidence::of(counts, &image));
     if args.summary == Summary::Json {
         let summary = serde_json::json!({
@@ -202,10 +205,14 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         output::print(&format!("{summary:#}\n"))?;
     }
     if !global.quiet {
+        if main.language == Language::Rust && !report.from_probes {
+            used::warn_of_plain_names(&image, &debug, &profile, global);
+        }
         aggregate::print_ledger_once(&found, &args.inputs, global);
         super::evidence::print(&evidence);
         warn_of_little(&found, counts, &report, binary);
-        print_report(&report, profile.functions.len(), &image, output, args.format, global);
+        let next = next_step(args.format, &report, &image, main.language, output);
+        print_report(&report, profile.functions.len(), output, &next, global);
     }
     Ok(FINE)
 }
@@ -275,14 +282,7 @@ fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeRe
 const MOST_OUTSIDE: usize = 10;
 
 /// What attribution made of the counts, and what to do next.
-pub fn print_report(
-    report: &AttributeReport,
-    functions: usize,
-    image: &Image,
-    output: &Path,
-    format: ProfileFormat,
-    global: &Global,
-) {
+pub fn print_report(report: &AttributeReport, functions: usize, output: &Path, next: &str, global: &Global) {
     let what = if report.from_probes { "pseudo probes" } else { "lines" };
     eprintln!("{:>20}: {functions} functions, by {what}", "profile");
     for line in report.lines() {
@@ -299,20 +299,33 @@ pub fn print_report(
         }
     }
     if output != Path::new("-") {
-        let file = output.display();
-        let next = match format {
-            ProfileFormat::Gcov => format!("gcc -fauto-profile={file} …"),
-            ProfileFormat::Pprof => format!("pprof -top {file} …"),
-            _ if image.kind() == ImageKind::Kernel => {
-                format!(
-                    "planish kernel build TREE --profile {file}, with --first-round if this kernel had no profile"
-                )
-            }
-            _ if report.from_probes => {
-                format!("clang -fpseudo-probe-for-profiling -fprofile-sample-use={file} …")
-            }
-            _ => format!("clang -fprofile-sample-use={file} …"),
-        };
-        eprintln!("wrote {file}; next: {next}");
+        eprintln!("wrote {}; next: {next}", output.display());
+    }
+}
+
+/// What to do with the profile.
+pub fn next_step(
+    format: ProfileFormat,
+    report: &AttributeReport,
+    image: &Image,
+    language: Language,
+    output: &Path,
+) -> String {
+    let file = output.display();
+    match format {
+        ProfileFormat::Gcov => format!("gcc -fauto-profile={file} …"),
+        ProfileFormat::Pprof => format!("pprof -top {file} …"),
+        _ if image.kind() == ImageKind::Kernel => {
+            format!(
+                "planish kernel build TREE --profile {file}, with --first-round if this kernel had no profile"
+            )
+        }
+        _ if report.from_probes => {
+            format!("clang -fpseudo-probe-for-profiling -fprofile-sample-use={file} …")
+        }
+        _ if language == Language::Rust => {
+            format!("rustc -Zdebug-info-for-profiling -Zprofile-sample-use={file} …")
+        }
+        _ => format!("clang -fprofile-sample-use={file} …"),
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, bail, ensure};
 use counts::aggregate::Options;
 use counts::contexts::{self, ContextCounts};
 use image::Image;
+use image::debug::Language;
 use profile::attribute::{AttributeOptions, attribute_contexts};
 use profile::operations::{ColdContexts, merge_cold_contexts, nest_contexts};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,8 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         }
         eprintln!("{:>20}: {}", "contexts", in_words(&cold));
         super::aggregate::warn_of_cut(counts.ledger.truncated_bytes);
-        super::profile::print_report(&report, profile.functions.len(), image, output, args.format, global);
+        let next = super::profile::next_step(args.format, &report, image, Language::Other, output);
+        super::profile::print_report(&report, profile.functions.len(), output, &next, global);
     }
     Ok(FINE)
 }

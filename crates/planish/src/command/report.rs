@@ -143,7 +143,8 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
     let summary: serde_json::Value = read_json(&at(&plan::last_summary(&project.config)))?;
     let evidence: report::Evidence =
         serde_json::from_value(summary.get("evidence").cloned().unwrap_or_default())?;
-    let (measured, left_out) = plan::programs(&project.config, &project.tools);
+    let (measured, _) = plan::programs(&project.config, &project.tools);
+    let notes = plan::notes(&project.config, &project.tools, project.rust.used);
     // Baseline and rebuild are told apart; a program of an optional step may not be there.
     let others: Vec<&Measured> =
         measured.iter().filter(|p| !["base", "opt"].contains(&p.ending) && at(&p.path).is_file()).collect();
@@ -186,10 +187,10 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
             file_bytes: size(&profile),
             evidence: Some(evidence.clone()),
         },
-        warnings: evidence.warning.into_iter().chain(warnings(project, &verified)).chain(left_out).collect(),
+        warnings: evidence.warning.into_iter().chain(warnings(project, &verified)).chain(notes).collect(),
         variants: others.iter().map(|other| variant(project, other)).collect::<Result<_, _>>()?,
         layout: project.config.optimize.lays_out().then(|| laid_out(project, &files)).transpose()?,
-        matched: matched(last.matched),
+        matched: matched(last.matched, &last.evidence),
         measurements,
         last_step,
         branches,
@@ -217,7 +218,8 @@ fn variant(project: &Project, measured: &Measured) -> anyhow::Result<Variant> {
     let image = Image::open(&project.directory.join(&measured.path))?;
     let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
     let step = plan.steps.iter().find(|step| step.name == measured.step);
-    let flags = step.map(|step| match step.environment.get("PLANISH_CFLAGS") {
+    let variable = if project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
+    let flags = step.map(|step| match step.environment.get(variable) {
         Some(flags) => flags.clone(),
         None => step.arguments.join(" "),
     });
@@ -251,7 +253,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     serde_json::from_slice(&std::fs::read(path).with_context(shown)?).with_context(shown)
 }
 
-fn matched(m: build::verify::Matched) -> Matched {
+fn matched(m: build::verify::Matched, evidence: &build::verify::Evidence) -> Matched {
     Matched {
         functions: m.functions,
         functions_matched: m.functions_matched,
@@ -259,6 +261,7 @@ fn matched(m: build::verify::Matched) -> Matched {
         samples_matched: m.samples_matched,
         largest_unmatched: m.largest_unmatched,
         cause: m.cause,
+        evidence: evidence.words(),
     }
 }
 
@@ -275,12 +278,17 @@ fn machine() -> Machine {
 
 fn builds(project: &Project, files: &Files, verified: &Verified) -> anyhow::Result<Build> {
     let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
+    // A build of cargo's may get the flags of C as well, for the C that it compiles.
+    let variable = if project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
     let flags = |name: &str| {
         let step = plan.steps.iter().find(|s| s.name == name);
-        step.and_then(|s| s.environment.get("PLANISH_CFLAGS")).cloned().unwrap_or_default()
+        step.and_then(|s| s.environment.get(variable)).cloned().unwrap_or_default()
     };
     let version = std::process::Command::new(&project.tools.cc).arg("--version").output();
     let version = version.map(|v| String::from_utf8_lossy(&v.stdout).into_owned()).unwrap_or_default();
+    // rustc's release as it wrote it into the program: the one that answers here may be another.
+    let base = Image::open(&project.directory.join(&files.base))?;
+    let rustc = base.compilers().into_iter().find(|line| project.rust.used && line.starts_with("rustc "));
     let program = |path: &Path, build_id: &Option<String>, code_bytes| Program {
         path: path.display().to_string(),
         build_id: build_id.clone(),
@@ -291,7 +299,7 @@ fn builds(project: &Project, files: &Files, verified: &Verified) -> anyhow::Resu
             Command::Line(line) => line.clone(),
             Command::Words(words) => words.join(" "),
         },
-        compiler: version.lines().next().unwrap_or(&project.tools.cc).to_owned(),
+        compiler: rustc.unwrap_or_else(|| version.lines().next().unwrap_or(&project.tools.cc).to_owned()),
         base_flags: flags("build"),
         opt_flags: flags("rebuild"),
         base: program(&files.base, &verified.base_build_id, verified.base_code_bytes),

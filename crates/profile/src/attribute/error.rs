@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use counts::ImageCounts;
 use image::Image;
-use image::debug::DebugInfo;
+use image::debug::{DebugInfo, Language};
 
 use super::AttributeReport;
 
@@ -88,12 +88,14 @@ pub enum AttributeError {
         hint: String,
     },
     /// No function got a count.
-    #[error("{path}: none of {counted} counts reached a source line; rebuild with -g1 -fdebug-info-for-profiling or -g and record again", path = path.display())]
+    #[error("{path}: none of {counted} counts reached a source line; {next}", path = path.display())]
     Empty {
         /// The image.
         path: PathBuf,
         /// All counts.
         counted: u128,
+        /// What to do.
+        next: &'static str,
     },
     /// The debug information could not be read.
     #[error(transparent)]
@@ -101,6 +103,20 @@ pub enum AttributeError {
 }
 
 const REBUILD: &str = "rebuild with -g1 -fdebug-info-for-profiling (or -g) and record again";
+
+/// The same for rustc, which leaves linkage names out of `line-tables-only`, and for cargo, which strips.
+const REBUILD_RUST: &str = "rebuild with -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling (in RUSTFLAGS; a stable rustc takes \
+    the last one with RUSTC_BOOTSTRAP=1 in the environment) and record again";
+
+/// The flags of the compiler that made the image: the language is that of most of its debug information; where there is
+/// none, what the compilers left in `.comment` must do.
+fn rebuild(image: &Image, debug: Option<&DebugInfo<'_>>) -> &'static str {
+    let rust = match debug.and_then(|debug| debug.main_unit(1)) {
+        Some(unit) => unit.language == Language::Rust,
+        None => image.has_code_of_rustc(),
+    };
+    if rust { REBUILD_RUST } else { REBUILD }
+}
 
 impl AttributeError {
     pub(super) fn no_counts(counts: &ImageCounts, branches: bool) -> AttributeError {
@@ -114,7 +130,7 @@ impl AttributeError {
             false => ": it was built without, or stripped of it (then name the file that has it with --debug-file); "
                 .to_owned(),
         };
-        hint += REBUILD;
+        hint += rebuild(image, None);
         for rejected in debug.rejected() {
             hint += &format!("; not taken: {} ({})", rejected.path.display(), rejected.reason);
         }
@@ -135,8 +151,10 @@ impl AttributeError {
         } else {
             format!(
                 ": {} are in code without debug information, {} outside its code; \
-                 is it the build that was recorded? If so, {REBUILD}",
-                report.outside_functions, report.outside_code
+                 is it the build that was recorded? If so, {}",
+                report.outside_functions,
+                report.outside_code,
+                rebuild(image, Some(debug))
             )
         };
         AttributeError::FewMatched {
@@ -171,7 +189,8 @@ impl AttributeError {
         }
     }
 
-    pub(super) fn empty(image: &Image, report: &AttributeReport) -> AttributeError {
-        AttributeError::Empty { path: image.path().to_owned(), counted: report.counted }
+    pub(super) fn empty(image: &Image, debug: &DebugInfo<'_>, report: &AttributeReport) -> AttributeError {
+        let next = rebuild(image, Some(debug));
+        AttributeError::Empty { path: image.path().to_owned(), counted: report.counted, next }
     }
 }

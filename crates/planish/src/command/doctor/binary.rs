@@ -101,6 +101,10 @@ fn debug_info(image: &Image) -> Finding {
         ImageKind::Kernel | ImageKind::KernelModule => {
             "CONFIG_DEBUG_INFO_DWARF5=y, or install the kernel's debug package"
         }
+        _ if image.has_code_of_rustc() => {
+            "build with -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling (in RUSTFLAGS, for a stable rustc with \
+             RUSTC_BOOTSTRAP=1); or install the debug package"
+        }
         _ => "build with -gmlt -fdebug-info-for-profiling (clang) or -g1 (gcc); or install the debug package",
     };
     Finding::missing(subject, stripped, next)
@@ -154,7 +158,10 @@ fn own_debug_info(image: &Image, elsewhere: Option<&Path>) -> Finding {
     }
     note(elsewhere.map_or_else(|| "in the file".into(), |path| format!("in {}", path.display())));
     if !has_section(image, ".debug_line") {
-        let next = "build with -gmlt or -g1 or more; planish needs the line table";
+        let next = match image.has_code_of_rustc() {
+            true => "build with -Cdebuginfo=1 or more; planish needs the line table",
+            false => "build with -gmlt or -g1 or more; planish needs the line table",
+        };
         return Finding::missing(subject, format!("{found}, without line table"), next);
     }
     note("with line table".into());
@@ -229,7 +236,15 @@ fn block_map(image: &Image) -> Finding {
     let maps: Vec<_> =
         image.sections().iter().filter(|section| BB_ADDR_MAP_TYPES.contains(&section.kind)).collect();
     let Some(first) = maps.first() else {
-        let next = "for layouts of blocks: clang 20 or newer with -fbasic-block-address-map; not needed for sample profiles";
+        let next = match image.has_code_of_rustc() {
+            true => {
+                "for layouts of blocks of Rust code: -Clinker-plugin-lto and lld 20 or newer with \
+                 -Wl,--lto-basic-block-address-map; not needed for sample profiles"
+            }
+            false => {
+                "for layouts of blocks: clang 20 or newer with -fbasic-block-address-map; not needed for sample profiles"
+            }
+        };
         return Finding::limited(subject, "none", next);
     };
     let version = image.section_file_bytes(first).and_then(|bytes| bytes.first().copied());

@@ -1,0 +1,130 @@
+//! Is the program written in Rust, and will the rustc of its build take a sample profile?
+//!
+//! rustc takes sample profiles with `-Z` flags only. Without them the baseline would be built, recorded and measured for
+//! nothing, so this is decided before anything runs, from text alone: nothing of the project is run.
+
+use crate::config::{Build, Command};
+use crate::{Error, Toolchain};
+use std::io::Read;
+use std::path::Path;
+
+/// The variable that hands rustc its flags.
+const FLAGS: &str = "PLANISH_RUSTFLAGS";
+
+/// Files that build commands read without naming them.
+const BUILD_FILES: [&str; 6] =
+    ["Makefile", "makefile", "GNUmakefile", "justfile", "CMakeLists.txt", "meson.build"];
+
+/// A larger file is no script.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What the build command says of rustc.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rust {
+    /// It hands PLANISH_RUSTFLAGS on, or calls cargo or rustc.
+    pub used: bool,
+    /// It, or the project, names a nightly compiler, or lets a stable one take `-Z` flags.
+    pub takes_z: bool,
+}
+
+impl Rust {
+    /// Reads the build command, the scripts that it names and the usual build files. `directory` is that of planish.toml.
+    pub fn of(build: &Build, directory: &Path) -> Rust {
+        let line = match &build.command {
+            Command::Line(line) => line.clone(),
+            Command::Words(words) => words.join(" "),
+        };
+        let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || ";&|()\"'".contains(c)).collect();
+        let scripts = words.iter().copied().filter(|word| !word.is_empty()).chain(BUILD_FILES);
+        let texts: Vec<String> = scripts.filter_map(|name| text(&directory.join(name))).collect();
+        let all = || std::iter::once(line.as_str()).chain(texts.iter().map(String::as_str));
+        let calls = words.iter().any(|word| matches!(word.rsplit('/').next(), Some("cargo" | "rustc")));
+        Rust {
+            used: calls || all().any(|text| text.contains(FLAGS)),
+            takes_z: all().any(assigns_or_names) || names_nightly(directory),
+        }
+    }
+
+    /// An error where rustc would get no profile, with the way out.
+    pub fn check(self, tools: &Toolchain) -> Result<(), Error> {
+        match self.used && !self.takes_z && !tools.rust_takes_z {
+            true => Err(Error::NoRustProfiles),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether a script sets RUSTC_BOOTSTRAP or calls the nightly compiler; a comment that names the variable does not.
+fn assigns_or_names(text: &str) -> bool {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    code.into_iter().any(|line| line.contains("RUSTC_BOOTSTRAP=") || line.contains("+nightly"))
+}
+
+/// Whether rustup's file, in the directory or above it, asks for a nightly compiler.
+fn names_nightly(directory: &Path) -> bool {
+    let files = ["rust-toolchain.toml", "rust-toolchain"];
+    let found = directory.ancestors().find_map(|at| files.iter().find_map(|name| text(&at.join(name))));
+    let Some(found) = found else { return false };
+    let channel = found.lines().find_map(|line| line.trim().strip_prefix("channel")).unwrap_or(&found);
+    channel.trim_start_matches([' ', '=', '"', '\'']).starts_with("nightly")
+}
+
+/// The text of a small regular file.
+fn text(path: &Path) -> Option<String> {
+    let file = path.metadata().ok().filter(|m| m.is_file() && m.len() <= MOST_BYTES);
+    let mut text = Vec::new();
+    file.and_then(|_| std::fs::File::open(path).ok())?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    fn of(command: &str, files: &[(&str, &str)]) -> Rust {
+        let folder = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+        let toml = format!(
+            "[build]\ncommand = '{command}'\nbinary = 'app'\n[workload]\ntrain = '{{bin}} a'\n[evaluate]\ncommand = '{{bin}} b'\n"
+        );
+        let config = Config::parse(&toml, Path::new("planish.toml")).unwrap();
+        Rust::of(&config.build, folder.path())
+    }
+
+    #[test]
+    fn a_build_that_hands_flags_to_rustc_is_rust_wherever_it_says_so() {
+        let (yes, no) = (Rust { used: true, takes_z: false }, Rust::default());
+        assert_eq!(of("RUSTFLAGS=\"$PLANISH_RUSTFLAGS\" make", &[]), yes);
+        assert_eq!(of("cargo build --release", &[]), yes);
+        assert_eq!(of("./build.sh", &[("build.sh", "rustc $PLANISH_RUSTFLAGS a.rs")]), yes);
+        assert_eq!(of("make all", &[("Makefile", "all:\n\tRUSTFLAGS=$(PLANISH_RUSTFLAGS) cargo b\n")]), yes);
+        assert_eq!(of("make CC=$PLANISH_CC", &[("Cargo.toml", ""), ("Makefile", "all: app")]), no);
+    }
+
+    #[test]
+    fn a_nightly_compiler_is_taken_at_its_word() {
+        let takes = |command: &str, files: &[(&str, &str)]| of(command, files).takes_z;
+        assert!(takes("cargo +nightly build", &[]) && takes("RUSTC_BOOTSTRAP=1 cargo b", &[]));
+        assert!(takes(
+            "cargo b",
+            &[("rust-toolchain.toml", "[toolchain]\nchannel = \"nightly-2026-01-01\"\n")]
+        ));
+        assert!(takes("cargo b", &[("rust-toolchain", "nightly\n")]));
+        assert!(!takes("cargo b", &[("rust-toolchain", "1.88\n")]) && !takes("cargo b", &[]));
+        let script = |text: &str| takes("sh b.sh", &[("b.sh", text)]);
+        assert!(script("export RUSTC_BOOTSTRAP=1\ncargo b") && !script("# needs RUSTC_BOOTSTRAP=1\ncargo b"));
+    }
+
+    #[test]
+    fn a_stable_compiler_is_refused_with_the_way_out() {
+        let tools = Toolchain::default();
+        let message = Rust { used: true, takes_z: false }.check(&tools).unwrap_err().to_string();
+        assert!(message.contains("RUSTC_BOOTSTRAP=1") && message.contains("nothing was built"), "{message}");
+        assert!(
+            Rust::default().check(&tools).is_ok() && Rust { used: true, takes_z: true }.check(&tools).is_ok()
+        );
+        let nightly = Toolchain { rust_takes_z: true, ..Toolchain::default() };
+        assert!(Rust { used: true, takes_z: false }.check(&nightly).is_ok());
+    }
+}
