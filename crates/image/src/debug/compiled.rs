@@ -74,8 +74,12 @@ pub struct CompiledUnit {
 }
 
 impl CompiledUnit {
-    /// The flags, where the compiler recorded them: gcc does by itself, clang with `-grecord-command-line`.
+    /// The flags, where the compiler recorded them: gcc does by itself, clang with `-grecord-command-line`. What gcc compiled
+    /// at link time has the flags of the link, which say nothing of those of its sources.
     pub fn flags(&self) -> Option<&str> {
+        if self.producer.starts_with("GNU GIMPLE ") {
+            return None;
+        }
         self.producer.find(" -").and_then(|at| self.producer.get(at + 1..))
     }
 
@@ -194,6 +198,7 @@ mod tests {
         assert_eq!((plain.flags(), plain.gcc_major()), (None, None));
         let told = unit("clang version 22.1.8 /usr/bin/clang -O2 -fprofile-sample-use=p");
         assert_eq!(told.flags(), Some("-O2 -fprofile-sample-use=p"));
+        assert_eq!(unit("GNU GIMPLE 12.2.0 -O2 -fltrans").flags(), None);
         assert_eq!(unit("GNU AS 2.40").gcc_major(), None);
     }
 }
