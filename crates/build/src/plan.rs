@@ -364,6 +364,18 @@ mod tests {
     }
 
     #[test]
+    fn claims_of_one_run_are_corrected_together_and_slower_is_confirmed() {
+        let all = "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['pgo']\n";
+        let two = TWO.replace("'{bin} c'", "['{bin} c', '{bin} d']");
+        let plan = plan(&(two + all));
+        for name in ["compare-1", "compare-2"] {
+            let step = plan.steps.iter().find(|s| s.name == name).unwrap();
+            // Three programs beside the baseline on two commands.
+            assert!(step.command_line().contains("--among 6 --confirm"), "{}", step.command_line());
+        }
+    }
+
+    #[test]
     fn the_steps_are_commands_a_user_can_type() {
         let plan = plan(TWO);
         let line = |n: usize| plan.steps[n].command_line();

@@ -1,6 +1,7 @@
 //! What do the recorded runs show? Effects with intervals, verdicts and warnings: a function of the runs alone.
 
 mod cell;
+mod confirm;
 mod evidence;
 mod remarks;
 mod suite;
@@ -9,7 +10,7 @@ mod words;
 use crate::result::{Compared, Evidence, Machine, Measurement, SCHEMA, VERSION, Variant};
 use crate::runs::Recorded;
 use crate::{Error, Metric};
-use cell::Row;
+use cell::{Block, Row};
 
 pub use words::LAYOUTS_ADVICE;
 
@@ -24,11 +25,13 @@ pub struct Options {
     pub correction: Correction,
     /// Judge by this metric instead of each benchmark's first one.
     pub metric: Option<Metric>,
+    /// Rows that claims are corrected for, where these are some of more.
+    pub among: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { margin: None, draws: 9999, correction: Correction::default(), metric: None }
+        Options { margin: None, draws: 9999, correction: Correction::default(), metric: None, among: 0 }
     }
 }
 
@@ -51,11 +54,16 @@ impl Correction {
         }
     }
 
-    fn apply(self, p_values: &[f64]) -> Vec<f64> {
-        match self {
-            Correction::Holm => statistics::many::holm(p_values),
-            Correction::FalseDiscoveryRate => statistics::many::benjamini_hochberg(p_values),
-        }
+    /// The p-values corrected for `among` rows, of which these are some; of the others it is taken that they show nothing.
+    fn apply(self, p_values: &[f64], among: usize) -> Vec<f64> {
+        let mut all = p_values.to_vec();
+        all.resize(among.max(p_values.len()), 1.0);
+        let mut corrected = match self {
+            Correction::Holm => statistics::many::holm(&all),
+            Correction::FalseDiscoveryRate => statistics::many::benjamini_hochberg(&all),
+        };
+        corrected.truncate(p_values.len());
+        corrected
     }
 }
 
@@ -83,7 +91,7 @@ pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Err
     let mut warnings = Vec::new();
     for (machine, file) in recorded.iter().enumerate() {
         for (index, benchmark) in file.design.benchmarks.iter().enumerate() {
-            let runs = cell::Runs::of(file, index, options.metric.as_ref())?;
+            let runs = cell::Runs::of(file, index, options.metric.as_ref(), Block::First)?;
             let place = match (machines.len(), file.design.benchmarks.len()) {
                 (1, 1) => String::new(),
                 (1, _) => format!("{}: ", benchmark.name),
@@ -94,15 +102,18 @@ pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Err
             let indices =
                 |variant: &str| variants.iter().position(|v: &Variant| v.name == variant).unwrap_or(0);
             evidence.push(evidence::of(&runs, machine, name, indices));
-            rows.extend(cell::rows(&runs, machine, margin, options)?);
+            let second = cell::Runs::of(file, index, options.metric.as_ref(), Block::Second).ok();
+            let found = cell::rows(&runs, machine, margin, options)?;
+            rows.extend(found.into_iter().map(|row| row.followed_by(second.as_ref())));
         }
     }
+    let among = options.among.max(rows.len());
     let p_values: Vec<f64> = rows.iter().map(Row::p_value).collect();
-    let corrected = options.correction.apply(&p_values);
+    let corrected = options.correction.apply(&p_values, among);
+    warnings.extend(words::below_the_floor(&rows, &corrected, among));
     let indices = suite::indices(&rows, &machines);
-    let several = rows.len() > 1;
     let comparisons: Vec<Compared> =
-        rows.into_iter().zip(corrected).map(|(row, p)| row.told(p, several)).collect();
+        rows.into_iter().zip(corrected).map(|(row, p)| row.told(p, among)).collect();
     if comparisons.is_empty() {
         return Err(nothing_left(recorded));
     }
@@ -153,3 +164,7 @@ fn nothing_left(recorded: &[Recorded]) -> Error {
 #[cfg(test)]
 #[path = "analyse_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "analyse_claims_tests.rs"]
+mod claims_tests;

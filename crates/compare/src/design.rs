@@ -26,6 +26,10 @@ pub struct Variant {
     /// Share of function bytes at an address equal to the base's modulo 4096, in matched layouts.
     #[serde(default)]
     pub matched_share: Option<f64>,
+    /// Its layouts are random orders of its own although others share the base's: too little of its code lies at equal
+    /// places.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_layouts: bool,
     /// Section sizes of the program as built.
     #[serde(default)]
     pub sizes: Option<crate::result::Sizes>,
@@ -102,6 +106,12 @@ pub struct Design {
     /// When it ends.
     #[serde(default)]
     pub stopping: Stopping,
+    /// A variant that is slower is measured for as many rounds again, and slower only if these say so too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirm: bool,
+    /// Rounds after which a result was told before the measurement went on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looked: Vec<u32>,
     /// Differences within ± this share count as none.
     pub margin: f64,
     /// Whether programs whose output differs are compared all the same.
@@ -176,6 +186,36 @@ impl Design {
             }
         }
         Ok(())
+    }
+
+    /// The rounds that confirm what the first ones showed.
+    pub fn second_block(&self) -> std::ops::RangeInclusive<u32> {
+        self.rounds.saturating_add(1)..=self.rounds.saturating_mul(2)
+    }
+
+    /// Does layout l of this variant have the order of the base's?
+    pub fn is_matched(&self, variant: usize) -> bool {
+        let own = self.variants.get(variant).is_some_and(|v| v.own_layouts);
+        self.layouts == Layouts::Matched && !own
+    }
+
+    /// Why no difference, however large, can be shown to a reader who corrects for `rows` comparisons; `None` where one
+    /// can.
+    pub fn too_small(&self, rows: usize) -> Option<String> {
+        let layouts = self.layout_count() as usize;
+        let among = if rows > 1 { format!(" among {rows} rows") } else { String::new() };
+        if self.layouts == Layouts::None {
+            let least = statistics::power::least_rounds(rows as f64);
+            let rounds = self.rounds;
+            return (rounds < least).then(|| {
+                format!("{rounds} rounds cannot show anything at 5 %{among}; {least} are the least")
+            });
+        }
+        let matched = (1..self.variants.len()).all(|variant| self.is_matched(variant));
+        let least = statistics::least_layouts(matched);
+        (layouts < least).then(|| {
+            format!("{layouts} layouts cannot show a difference at 5 %; {least} are the least, 8 or more are usual")
+        })
     }
 
     /// Layouts besides the programs as built (equal for all variants).

@@ -1,6 +1,6 @@
 //! Runs a design: every binary once per round, in random order, one after the other.
 
-use crate::design::{Aslr, Slot};
+use crate::design::{Aslr, Slot, Stopping};
 use crate::metric::{Counter, Source};
 use crate::process::{Outcome, Runner, problem};
 use crate::result::Stopped;
@@ -47,6 +47,27 @@ pub fn run(
     before: Recorded,
     observer: &mut dyn Observer,
 ) -> Result<Recorded, Error> {
+    go(design, stop, before, observer, None)
+}
+
+/// Measures `design.rounds` rounds more of these benchmarks: the block that confirms what the first one showed.
+pub fn confirm(
+    design: &Design,
+    stop: &AtomicBool,
+    before: Recorded,
+    observer: &mut dyn Observer,
+    benchmarks: &BTreeSet<usize>,
+) -> Result<Recorded, Error> {
+    go(design, stop, before, observer, Some(benchmarks))
+}
+
+fn go(
+    design: &Design,
+    stop: &AtomicBool,
+    before: Recorded,
+    observer: &mut dyn Observer,
+    again: Option<&BTreeSet<usize>>,
+) -> Result<Recorded, Error> {
     design.check()?;
     let _settings = sys::Settings::of_programs(design.aslr == Aslr::Off, design.pinned_cpu)?;
     let counters = wanted_counters(design);
@@ -56,6 +77,7 @@ pub fn run(
     let mut session = Session {
         runner: Runner::new(design, stop, counters),
         design,
+        done: before.runs.iter().map(|run| (run.benchmark, run.round, run.slot())).collect(),
         found: Recorded { design: design.clone(), ..before },
         references: BTreeMap::new(),
         longest: Duration::ZERO,
@@ -65,15 +87,20 @@ pub fn run(
     if !session.resume()? {
         return Ok(session.found);
     }
-    for round in 0..=design.rounds {
+    let rounds = match again {
+        None => 0..=design.rounds,
+        Some(_) => design.second_block(),
+    };
+    for round in rounds {
         for benchmark in 0..design.benchmarks.len() {
-            if session.decided.contains(&benchmark) || session.only_base(benchmark) {
+            let left_out = again.is_some_and(|wanted| !wanted.contains(&benchmark));
+            if left_out || session.decided.contains(&benchmark) || session.only_base(benchmark) {
                 continue;
             }
             if !session.round(benchmark, round, observer)? {
                 return Ok(session.found);
             }
-            if round > 0 && session.is_decided(benchmark, round) {
+            if again.is_none() && round > 0 && session.is_decided(benchmark, round) {
                 session.decided.insert(benchmark);
             }
         }
@@ -98,6 +125,8 @@ struct Session<'a> {
     /// The first run of each benchmark with what it printed.
     references: BTreeMap<usize, (Run, Vec<u8>)>,
     longest: Duration,
+    /// What an earlier call ran.
+    done: BTreeSet<(usize, u32, Slot)>,
     watch: Watch<'a>,
     decided: BTreeSet<usize>,
 }
@@ -147,7 +176,11 @@ impl Session<'_> {
     }
 
     fn is_decided(&mut self, benchmark: usize, round: u32) -> bool {
-        let recent = self.found.runs.iter().rev().take_while(|run| run.round + 1 >= round);
+        if self.design.stopping == Stopping::Fixed {
+            return false;
+        }
+        // Rounds that an earlier call measured need not stand last.
+        let recent = self.found.runs.iter().rev();
         let variants: Vec<usize> =
             (0..self.design.variants.len()).filter(|&v| !self.is_stopped(v, benchmark)).collect();
         let here = recent.filter(|run| {
@@ -165,15 +198,11 @@ impl Session<'_> {
 
     /// False when the user stopped it.
     fn round(&mut self, benchmark: usize, round: u32, observer: &mut dyn Observer) -> Result<bool, Error> {
-        let done: BTreeSet<Slot> = {
-            let here = self.found.runs.iter().rev().take_while(|run| run.round + 1 >= round);
-            here.filter(|run| run.round == round && run.benchmark == benchmark).map(Run::slot).collect()
-        };
         for (position, slot) in self.design.order(benchmark, round).into_iter().enumerate() {
             if self.only_base(benchmark) {
                 break;
             }
-            if done.contains(&slot) || self.is_stopped(slot.variant, benchmark) {
+            if self.done.contains(&(benchmark, round, slot)) || self.is_stopped(slot.variant, benchmark) {
                 continue;
             }
             let bytes = self.design.environment_bytes(benchmark, round, position);

@@ -26,7 +26,7 @@ mod watch;
 pub use analyse::{Analysis, Correction, LAYOUTS_ADVICE, Options, analyse};
 pub use design::{Aslr, Benchmark, Design, Layouts, Slot, Stopping, Variant, bind};
 pub use error::Error;
-pub use execute::{Observer, Progress, run};
+pub use execute::{Observer, Progress, confirm, run};
 pub use machine::this_machine;
 pub use metric::{Counter, Metric, Source};
 pub use result::Verdict;

@@ -198,6 +198,21 @@ impl Metric {
         words.to_owned()
     }
 
+    /// Is it a time or a rate, so that one may say faster and slower?
+    pub fn is_speed(&self) -> bool {
+        let higher = matches!(self.source, Source::Output { higher_is_better: true, .. });
+        higher || self.unit() == "ns" || self.source == Source::Counter(Counter::Cycles)
+    }
+
+    /// What there is more or less of, where it is no speed: `memory`, `page faults`.
+    pub(crate) fn noun(&self) -> String {
+        match self.source {
+            Source::MaxRss => "memory".into(),
+            Source::Output { .. } => self.label(),
+            _ => self.describe(),
+        }
+    }
+
     /// The unit of [`Metric::value`]: `ns`, `bytes`, the user's, or nothing.
     pub fn unit(&self) -> &str {
         match &self.source {

@@ -90,6 +90,7 @@ impl<'a> Runner<'a> {
             output_sha256: output.hash,
             printed: output.printed,
             counters,
+            queued_ns: queued(&ended),
             ..used(&ended.usage)
         };
         Ok(Outcome { run, stdout: output.kept, stderr: complaint, timed_out: ended.timed_out })
@@ -113,6 +114,13 @@ fn prepared(words: &[String], environment_bytes: usize, outputs: [&File; 2]) -> 
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?);
     Ok(command)
+}
+
+/// Time in the queue for a CPU, where the first thread did the work: those of other threads and processes are gone.
+fn queued(ended: &sys::Ended) -> Option<u64> {
+    let all = sys::nanoseconds(ended.usage.ru_utime) + sys::nanoseconds(ended.usage.ru_stime);
+    // Nine tenths: the two clocks differ a little.
+    ended.first_thread.filter(|(ran, _)| *ran >= all / 10 * 9).map(|(_, queued)| queued)
 }
 
 /// What the kernel says that a program used; the rest of the run is not filled in.

@@ -103,6 +103,21 @@ pub struct Calibration {
     pub relinked_interval: Option<[f64; 2]>,
     /// Smallest difference seen with 80 % power at this number of rounds (0.01 for 1 %).
     pub smallest_effect: f64,
+    /// Share of all CPU time that others used meanwhile, and share of its time that a run stood in the queue for a CPU;
+    /// unknown in calibrations of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_share: Option<f64>,
+    /// That share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_share: Option<f64>,
+}
+
+impl Calibration {
+    /// Was the machine busy with something else, so that this is not what it does when it is idle?
+    pub fn was_busy(&self) -> bool {
+        self.others_share.is_some_and(|share| share > 0.1)
+            || self.queued_share.is_some_and(|share| share > 0.02)
+    }
 }
 
 /// A command and its metrics.
@@ -230,8 +245,11 @@ pub struct Compared {
     pub variant_median: f64,
     /// Robust relative spread of single runs: 1.4826 × median absolute deviation / median, base and variant.
     pub spread: [f64; 2],
-    /// Smallest difference that this measurement finds with 80 % power (0.01 for 1 %).
+    /// Smallest difference that this measurement finds with 80 % power among its rows (0.01 for 1 %).
     pub smallest_effect: Option<f64>,
+    /// What a second block of rounds said, where one was to confirm that the variant is slower.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<Confirmation>,
     /// Rounds or layouts in all that would decide, when undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<Needed>,
@@ -240,6 +258,29 @@ pub struct Compared {
     pub others: Vec<OtherMetric>,
     /// What must be known about it.
     pub warnings: Vec<String>,
+}
+
+impl Compared {
+    /// Does the whole interval lie beyond the margin, on one side of it?
+    pub fn is_beyond(&self, margin: f64) -> bool {
+        self.interval.is_some_and(|[low, high]| low > 1.0 + margin || high < 1.0 / (1.0 + margin))
+    }
+
+    /// Was it slower by the first rounds, and is a second block of so many rounds still to say so?
+    pub fn awaits_confirmation(&self, rounds: u32) -> bool {
+        self.confirmation.is_some_and(|c| c.rounds < rounds as usize)
+    }
+}
+
+/// A second block of rounds, measured because the first showed the variant slower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// Its complete rounds.
+    pub rounds: usize,
+    /// The effect in it; absent where it was not measured.
+    pub effect: Option<Effect>,
+    /// True when it is whole and shows the variant slower too.
+    pub confirmed: bool,
 }
 
 /// An estimate with its interval, as ratios.

@@ -46,6 +46,10 @@ pub struct Run {
     pub involuntary_switches: u64,
     /// Time the hypervisor gave to others meanwhile, all CPUs (clock ticks of /proc/stat).
     pub steal_ticks: u64,
+    /// Time that the program stood in the queue for a CPU; absent where the kernel does not tell, or where others than its
+    /// first thread did the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ns: Option<u64>,
     /// Random bytes added to the environment.
     pub environment_bytes: usize,
     /// Exit code, or 128 + signal.
@@ -60,6 +64,28 @@ pub struct Run {
     /// Counters of the CPU and the kernel, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
+}
+
+impl Recorded {
+    /// Rounds that every binary of a benchmark finished after the warm-up, the fewest of all benchmarks; what was stopped
+    /// or decided early counts by its last round.
+    pub fn rounds(&self) -> u32 {
+        let last = |benchmark| {
+            let rounds = self.runs.iter().filter(|run| run.benchmark == benchmark).map(|run| run.round);
+            rounds.max().unwrap_or(0)
+        };
+        (0..self.design.benchmarks.len()).map(last).min().unwrap_or(0)
+    }
+
+    /// Rounds after which somebody has seen a result: what the file says, and its end where it was reached.
+    pub fn looks(&self) -> Vec<u32> {
+        let end = self.design.rounds;
+        let ended = self.runs.iter().any(|run| run.round >= end) && end > 0;
+        let all = self.design.looked.iter().chain(&self.looked).copied();
+        let all: std::collections::BTreeSet<u32> =
+            all.chain(ended.then_some(end)).filter(|n| *n > 0).collect();
+        all.into_iter().collect()
+    }
 }
 
 impl Run {
@@ -78,6 +104,8 @@ pub struct Recorded {
     pub runs: Vec<Run>,
     /// Variants that were stopped.
     pub stopped: Vec<Stopped>,
+    /// Rounds after which an interrupted measurement was told.
+    pub looked: Vec<u32>,
     /// Bytes of the whole lines; what lies behind is a torn line.
     pub whole_bytes: u64,
 }
@@ -86,6 +114,12 @@ pub struct Recorded {
 #[derive(Deserialize)]
 struct StoppedLine {
     stopped: Stopped,
+}
+
+/// A line that says that the result was told after so many rounds.
+#[derive(Deserialize)]
+struct LookedLine {
+    looked: u32,
 }
 
 /// The first line of a file of runs.
@@ -114,6 +148,11 @@ pub fn write_run(out: &mut impl Write, run: &Run) -> std::io::Result<()> {
 /// Appends that a variant was stopped.
 pub fn write_stopped(out: &mut impl Write, stopped: &Stopped) -> std::io::Result<()> {
     write_line(out, &BTreeMap::from([("stopped", stopped)]))
+}
+
+/// Appends that the result was told after so many rounds although more were planned.
+pub fn write_looked(out: &mut impl Write, rounds: u32) -> std::io::Result<()> {
+    write_line(out, &BTreeMap::from([("looked", rounds)]))
 }
 
 fn write_line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
@@ -148,6 +187,9 @@ pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
             if text.starts_with("{\"stopped\"") {
                 let line: StoppedLine = serde_json::from_str(&text).map_err(problem)?;
                 found.stopped.push(line.stopped);
+            } else if text.starts_with("{\"looked\"") {
+                let line: LookedLine = serde_json::from_str(&text).map_err(problem)?;
+                found.looked.push(line.looked);
             } else {
                 let run: Run = serde_json::from_str(&text).map_err(problem)?;
                 check(&run, &found.design).map_err(|problem| fail(number, problem))?;
@@ -214,12 +256,14 @@ mod tests {
     fn written_runs_are_read_back_and_a_torn_last_line_is_left_out() {
         let mut bytes = Vec::new();
         write_head(&mut bytes, &design(3)).unwrap();
-        let run = Run { round: 1, variant: 1, wall_ns: 5, ..Run::default() };
+        let run = Run { round: 1, variant: 1, wall_ns: 5, queued_ns: Some(3), ..Run::default() };
         write_run(&mut bytes, &run).unwrap();
+        write_looked(&mut bytes, 1).unwrap();
         bytes.extend_from_slice(b"{\"sequence\":9,");
         let found = read(Path::new("r"), &bytes[..]).unwrap();
         assert_eq!(found.design, design(3));
         assert_eq!(found.runs, [run]);
+        assert_eq!((&found.looked[..], found.looks()), (&[1][..], vec![1]));
         assert_eq!(found.whole_bytes as usize, bytes.len() - "{\"sequence\":9,".len());
     }
 

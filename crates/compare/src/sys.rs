@@ -12,6 +12,8 @@ pub(crate) struct Ended {
     /// Exit code, or 128 + the number of the signal that ended it.
     pub(crate) code: i32,
     pub(crate) usage: libc::rusage,
+    /// CPU time of its first thread and the time that this thread was queued for a CPU, where the kernel tells.
+    pub(crate) first_thread: Option<(u64, u64)>,
     /// When its end was seen.
     pub(crate) at: Instant,
     /// It was killed since it ran too long.
@@ -55,6 +57,8 @@ pub(crate) fn wait(
         }
     }
     let at = Instant::now();
+    // Before it is waited for: a process that ended is still listed, without its memory but with its times.
+    let first_thread = first_thread(pid);
     let mut status = 0;
     // SAFETY: rusage is plain integers, for which all-zero bytes are a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -77,7 +81,18 @@ pub(crate) fn wait(
     let code =
         if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
     let at = if ended.is_some() { at } else { Instant::now() };
-    Ok(Ended { code, usage, at, timed_out })
+    Ok(Ended { code, usage, first_thread, at, timed_out })
+}
+
+/// `/proc/PID/schedstat`: time on the CPU, time in the queue (both ns), number of turns. All zero where the kernel does not
+/// count.
+fn first_thread(pid: libc::pid_t) -> Option<(u64, u64)> {
+    let mut bytes = [0u8; 128];
+    let got = File::open(format!("/proc/{pid}/schedstat")).and_then(|mut file| file.read(&mut bytes)).ok()?;
+    let text = String::from_utf8_lossy(bytes.get(..got)?);
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    let (ran, queued) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    (ran > 0).then_some((ran, queued))
 }
 
 fn last_error_is_interrupt() -> bool {

@@ -2,6 +2,7 @@
 
 use crate::Design;
 use crate::design::{Layouts, Stopping};
+use statistics::power::least_rounds;
 use statistics::sequential::{Monitor, Plan, Step};
 use statistics::{Observation, Options, Rule};
 use std::collections::BTreeMap;
@@ -15,11 +16,13 @@ const DRAWS: usize = 4999;
 pub(crate) struct Watch<'a> {
     design: &'a Design,
     monitors: BTreeMap<(usize, usize), (Monitor, Step)>,
+    /// Rounds of each benchmark.
+    rounds: BTreeMap<usize, u32>,
 }
 
 impl<'a> Watch<'a> {
     pub(crate) fn new(design: &'a Design) -> Watch<'a> {
-        Watch { design, monitors: BTreeMap::new() }
+        Watch { design, monitors: BTreeMap::new(), rounds: BTreeMap::new() }
     }
 
     /// Feeds the whole `round` of a benchmark, seen by the metric that judges; true when every
@@ -28,7 +31,10 @@ impl<'a> Watch<'a> {
         if self.design.stopping == Stopping::Fixed {
             return false;
         }
-        let mut all = true;
+        // Fewer rounds than any claim among so many rows needs are no end, whatever the monitors say.
+        let fed = self.rounds.entry(benchmark).or_insert(0);
+        *fed += 1;
+        let mut all = self.design.layouts != Layouts::None || *fed >= least_rounds(rows(self.design) as f64);
         for &variant in variants.iter().filter(|&&v| v > 0) {
             let entry = self
                 .monitors
@@ -46,19 +52,23 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// Variants against the base, over all benchmarks.
+fn rows(design: &Design) -> usize {
+    (design.variants.len().saturating_sub(1) * design.benchmarks.len()).max(1)
+}
+
 /// The error rate is shared out among the variants and benchmarks, so that any number of them may be watched.
 fn monitor(design: &Design, variant: usize) -> Monitor {
-    let rows = (design.variants.len().saturating_sub(1) * design.benchmarks.len()).max(1);
     let plan = match design.stopping {
         Stopping::Fixed => Plan::Fixed,
         Stopping::Looks => Plan::Looks(LOOKS),
         Stopping::UntilDecided => Plan::UntilDecided,
     };
     let options = Options {
-        rule: Rule { margin: design.margin, alpha: 0.05 / rows as f64, rows: 1 },
+        rule: Rule { margin: design.margin, alpha: 0.05 / rows(design) as f64, rows: 1 },
         draws: DRAWS,
         seed: design.seed,
-        matched: design.layouts == Layouts::Matched,
+        matched: design.is_matched(variant),
     };
     Monitor::new(plan, (0, variant), design.rounds as usize, options)
 }

@@ -136,6 +136,24 @@ fn variants_are_built_and_averaged_over_matched_layouts() {
 }
 
 #[test]
+fn one_variant_that_differs_leaves_the_others_matched() {
+    if !has_clang() {
+        return;
+    }
+    let tables = TWO.replace("[[benchmark]]", "[[variant]]\nname = 'O0'\noptimize = '-O0'\n[[benchmark]]");
+    let project = Project::new(&tables);
+    let ran = project.planish(&["compare", "--layouts", "6", "--rounds", "2", "--format", "json"]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let told: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let of = |at: usize| (&told["comparisons"][at]["variant"], &told["comparisons"][at]["layouts"]["matched"]);
+    assert_eq!(of(0), (&Value::from("more"), &Value::from(true)), "{said}");
+    assert_eq!(of(1), (&Value::from("O0"), &Value::from(false)), "{said}");
+    assert!(said.contains("O0: its layouts are its own, those of the others are matched"), "{said}");
+    assert!(told["variants"][1]["matched_share"].as_f64().unwrap() >= 0.95, "{}", told["variants"]);
+    assert!(told["variants"][2]["matched_share"].is_null(), "{}", told["variants"]);
+}
+
+#[test]
 fn the_alignment_probe_tells_what_remains_of_a_difference() {
     if !has_clang() {
         return;

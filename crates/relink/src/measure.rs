@@ -167,7 +167,8 @@ pub fn sizes(path: &Path) -> Result<Sizes, Error> {
         for section in file.sections() {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
             let has = |flag: object::elf::SectionFlags| sh_flags.0 & flag.0 != 0;
-            if !has(object::elf::SHF_ALLOC) {
+            // What lld fills the last read-only page up with holds no data: its size says where the page begins.
+            if !has(object::elf::SHF_ALLOC) || section.name_bytes() == Ok(b".relro_padding") {
                 continue;
             }
             let kind = if has(object::elf::SHF_EXECINSTR) || !has(object::elf::SHF_WRITE) {

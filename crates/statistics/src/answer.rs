@@ -134,7 +134,7 @@ pub struct Answer {
     pub luck: Option<Luck>,
     /// What the noise is made of.
     pub components: Option<Components>,
-    /// Smallest difference (ln scale) that would have been noticed with 80 % probability.
+    /// Smallest difference (ln scale) that would have been noticed with 80 % probability among so many rows.
     pub detectable: Option<f64>,
     /// The verdict.
     pub judgement: Judgement,
@@ -158,6 +158,13 @@ impl Answer {
 
     fn judge(&mut self, rule: Rule) {
         self.judgement = judge(&self.as_built, self.averaged.as_ref(), rule);
+        let alpha = rule.alpha / rule.rows.max(1) as f64;
+        self.detectable = match &self.averaged {
+            Some(t) => Some(power::detectable(t.standard_error, t.df, alpha, power::POWER)),
+            None => self.as_built.standard_error.map(|error| {
+                power::detectable(error, 2.0 * self.as_built.blocks as f64 - 2.0, alpha, power::POWER)
+            }),
+        };
         if let (Some(needed), Some(a), Some(c)) =
             (&mut self.judgement.needed, &self.averaged, &self.components)
         {
@@ -214,14 +221,8 @@ fn compare_with(
     let as_built = AsBuilt::of(observations, a, b, options.draws, options.seed)?;
     let averaged = means.compare(a, b, options.matched, options.draws, options.seed);
     let luck = averaged.as_ref().and_then(|averaged| Luck::of(&as_built, averaged));
-    let detectable = match &averaged {
-        Some(t) => Some(power::detectable(t.standard_error, t.df, options.rule.alpha, power::POWER)),
-        None => as_built.standard_error.map(|error| {
-            power::detectable(error, 2.0 * as_built.blocks as f64 - 2.0, options.rule.alpha, power::POWER)
-        }),
-    };
     let judgement = judge(&as_built, averaged.as_ref(), options.rule);
-    let mut answer = Answer { as_built, averaged, luck, components, detectable, judgement };
+    let mut answer = Answer { as_built, averaged, luck, components, detectable: None, judgement };
     answer.judge(options.rule);
     Some(answer)
 }

@@ -32,7 +32,9 @@ impl Goal {
     /// The room that the error has, and by how many standard errors it must be smaller: with `df` degrees of freedom.
     fn room(self, df: f64) -> (f64, f64) {
         match self {
-            Goal::Difference { size, alpha } => (size, t_quantile(1.0 - alpha / 2.0, df) + t_quantile(POWER, df)),
+            Goal::Difference { size, alpha } => {
+                (size, t_quantile(1.0 - alpha / 2.0, df) + t_quantile(POWER, df))
+            }
             // z(0.95), not z(0.9): with no difference either side can fail.
             Goal::Equivalence(margin) => {
                 (margin, t_quantile(0.95, df) + normal_quantile(1.0 - (1.0 - EQUIVALENCE_POWER) / 2.0))

@@ -63,7 +63,9 @@ impl Rule {
     /// to be the same.
     pub fn goal(&self, estimate: f64) -> power::Goal {
         match estimate.abs() > self.log_margin() {
-            true => power::Goal::Difference { size: estimate.abs(), alpha: self.alpha / self.rows.max(1) as f64 },
+            true => {
+                power::Goal::Difference { size: estimate.abs(), alpha: self.alpha / self.rows.max(1) as f64 }
+            }
             false => power::Goal::Equivalence(self.log_margin()),
         }
     }
@@ -125,8 +127,9 @@ fn without_layouts(as_built: &AsBuilt, rule: Rule) -> Judgement {
         (false, false) => Verdict::Undecided,
     };
     let needed = (verdict == Verdict::Undecided).then(|| {
-        let rounds =
-            as_built.standard_error.and_then(|e| power::rounds(rule.goal(as_built.estimate), e, as_built.rounds));
+        let rounds = as_built
+            .standard_error
+            .and_then(|e| power::rounds(rule.goal(as_built.estimate), e, as_built.rounds));
         Needed { layouts: None, rounds: rounds.filter(|&r| r as usize > as_built.rounds) }
     });
     Judgement { verdict, negligible: shown && same, as_built_off: None, needed }

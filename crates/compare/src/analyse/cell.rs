@@ -1,14 +1,32 @@
 //! One benchmark on one machine: every variant against the base.
 
-use super::{Options, words};
-use crate::design::{Layouts, Stopping};
-use crate::result::{Averaged, Compared, Effect, Needed, OtherMetric, Verdict};
+use super::{Options, confirm, words};
+use crate::design::Stopping;
+use crate::result::{Averaged, Compared, Confirmation, Effect, Needed, OtherMetric, Verdict};
 use crate::runs::Recorded;
 use crate::watch::Watch;
 use crate::{Benchmark, Design, Error, Metric, Run};
 use statistics::sequential::Step;
 use statistics::{Answer, Observation, Rule, median, series, spread};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Which rounds?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Block {
+    /// Those that decide.
+    First,
+    /// Those that confirm what the first ones showed.
+    Second,
+}
+
+impl Block {
+    fn holds(self, design: &Design, round: u32) -> bool {
+        match self {
+            Block::First => round > 0 && (!design.confirm || round <= design.rounds),
+            Block::Second => design.confirm && design.second_block().contains(&round),
+        }
+    }
+}
 
 /// The runs of one benchmark that count.
 pub(super) struct Runs<'a> {
@@ -30,7 +48,12 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn of(file: &'a Recorded, index: usize, metric: Option<&Metric>) -> Result<Runs<'a>, Error> {
+    pub(super) fn of(
+        file: &'a Recorded,
+        index: usize,
+        metric: Option<&Metric>,
+        block: Block,
+    ) -> Result<Runs<'a>, Error> {
         let design = &file.design;
         let Some(benchmark) = design.benchmarks.get(index) else {
             return Err(Error::Design(format!("benchmark {index} is not in the design")));
@@ -46,13 +69,13 @@ impl<'a> Runs<'a> {
         let wanted: BTreeSet<_> =
             design.slots().into_iter().filter(|slot| variants.contains(&slot.variant)).collect();
         let mut seen = BTreeMap::<u32, BTreeSet<_>>::new();
-        for run in here().filter(|run| run.round > 0) {
+        for run in here().filter(|run| block.holds(design, run.round)) {
             seen.entry(run.round).or_default().insert(run.slot());
         }
         let complete: BTreeSet<u32> =
             seen.into_iter().filter(|(_, slots)| *slots == wanted).map(|(round, _)| round).collect();
         let used: Vec<&Run> = here().filter(|run| complete.contains(&run.round)).collect();
-        let left_out = here().filter(|run| run.round > 0).count() - used.len();
+        let left_out = here().filter(|run| block.holds(design, run.round)).count() - used.len();
         if used.is_empty() && variants.len() > 1 {
             return Err(Error::TooFew(format!(
                 "{}: no round was finished after the warm-up, so there is nothing to compare",
@@ -98,9 +121,16 @@ fn observations(
 pub(super) struct Row {
     pub(super) machine: usize,
     pub(super) variant: String,
-    answer: Answer,
+    pub(super) answer: Answer,
+    pub(super) index: usize,
     rule: Rule,
-    sign: f64,
+    metric: Metric,
+    /// p-value that decides, with the price of looks that nobody planned.
+    p_value: f64,
+    /// What the second block of rounds gives, where there is one.
+    second: Option<Confirmation>,
+    /// A slower variant is to be confirmed.
+    confirm: bool,
     /// What decided, when the measurement could end early.
     watched: Option<Step>,
     compared: Compared,
@@ -108,15 +138,11 @@ pub(super) struct Row {
 
 pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) -> Result<Vec<Row>, Error> {
     let rule = Rule { margin, alpha: 0.05, rows: 1 };
-    let settings = statistics::Options {
-        rule,
-        draws: options.draws,
-        seed: runs.design.seed,
-        matched: runs.design.layouts == Layouts::Matched,
-    };
+    let settings = statistics::Options { rule, draws: options.draws, seed: runs.design.seed, matched: false };
     let watched = watched(runs);
     let mut rows = Vec::new();
     for &variant in runs.variants.iter().filter(|&&v| v > 0) {
+        let settings = statistics::Options { matched: runs.design.is_matched(variant), ..settings };
         let Some(answer) = statistics::compare(&runs.observations, 0, variant, settings) else {
             return Err(Error::TooFew(format!(
                 "{}: the base and {variant} never ran in one round",
@@ -125,12 +151,17 @@ pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) 
         };
         let mut compared = describe(runs, variant, &answer);
         compared.others = others(runs, variant, settings);
+        let p_value = confirm::after_looks(runs, answer.p_value(), &mut compared.warnings);
         rows.push(Row {
             machine,
             variant: compared.variant.clone(),
             answer,
+            index: variant,
             rule,
-            sign: runs.metric.sign(),
+            metric: runs.metric.clone(),
+            p_value,
+            second: None,
+            confirm: runs.design.confirm,
             watched: watched.as_ref().and_then(|watch| watch.step(runs.index, variant)),
             compared,
         });
@@ -152,7 +183,13 @@ fn watched<'a>(runs: &Runs<'a>) -> Option<Watch<'a>> {
 
 impl Row {
     pub(super) fn p_value(&self) -> f64 {
-        self.answer.p_value()
+        self.p_value
+    }
+
+    /// With what the second block of rounds says of the same variant.
+    pub(super) fn followed_by(mut self, second: Option<&Runs>) -> Row {
+        self.second = second.and_then(|runs| confirm::of(runs, self.index, self.rule));
+        self
     }
 
     /// Effect and standard error on the log scale of the printed ratio.
@@ -163,22 +200,30 @@ impl Row {
                 (self.answer.as_built.estimate, self.answer.as_built.standard_error.unwrap_or(f64::INFINITY))
             }
         };
-        statistics::many::Effect { estimate: self.sign * estimate, standard_error: error }
+        statistics::many::Effect { estimate: self.metric.sign() * estimate, standard_error: error }
     }
 
-    /// The row as it is told, judged by its corrected p-value.
-    pub(super) fn told(self, corrected: f64, several: bool) -> Compared {
+    /// The row as it is told, judged by its p-value corrected for `among` rows.
+    pub(super) fn told(self, corrected: f64, among: usize) -> Compared {
         let mut compared = self.compared;
-        let answer = self.answer.with_corrected(corrected, self.rule);
+        let rule = Rule { rows: among, ..self.rule };
+        let answer = self.answer.with_corrected(corrected, rule);
         compared.p_corrected = corrected;
+        compared.smallest_effect = answer.detectable.map(f64::exp_m1);
         compared.verdict = bound(self.watched, answer.judgement.verdict, answer.judgement.negligible);
         compared.negligible = answer.judgement.negligible && compared.verdict != Verdict::Same;
         compared.needed = answer
             .judgement
             .needed
             .map(|n| Needed { rounds: n.rounds.map(|r| r as usize), layouts: n.layouts.map(|l| l as usize) });
-        compared.sentence = words::sentence(&compared, &answer, self.sign);
-        compared.warnings.extend(words::warnings(&compared, self.rule.margin, several));
+        if self.confirm && compared.verdict == Verdict::Slower && !compared.negligible {
+            let second = self.second.unwrap_or_default();
+            compared.verdict = if second.confirmed { Verdict::Slower } else { Verdict::Undecided };
+            compared.confirmation = Some(second);
+        }
+        let told = words::Told { answer: &answer, metric: &self.metric, margin: rule.margin, among };
+        compared.sentence = told.sentence(&compared);
+        compared.warnings.extend(told.warnings(&compared));
         compared
     }
 }
@@ -195,7 +240,7 @@ fn bound(watched: Option<Step>, verdict: Verdict, negligible: bool) -> Verdict {
 }
 
 /// Ratio and interval as printed, from the log scale on which less is better.
-fn effect(sign: f64, estimate: f64, low: Option<f64>, high: Option<f64>, p_value: f64) -> Effect {
+pub(super) fn effect(sign: f64, estimate: f64, low: Option<f64>, high: Option<f64>, p_value: f64) -> Effect {
     let ends = low.zip(high).map(|(low, high)| {
         let (a, b) = ((sign * low).exp(), (sign * high).exp());
         [a.min(b), a.max(b)]
@@ -203,7 +248,7 @@ fn effect(sign: f64, estimate: f64, low: Option<f64>, high: Option<f64>, p_value
     Effect { ratio: (sign * estimate).exp(), interval: ends, p_value }
 }
 
-fn of_answer(answer: &Answer, sign: f64) -> (Effect, Option<Effect>) {
+pub(super) fn of_answer(answer: &Answer, sign: f64) -> (Effect, Option<Effect>) {
     let built = &answer.as_built;
     let as_built = effect(sign, built.estimate, built.low, built.high, built.p_value);
     let averaged =
@@ -220,9 +265,7 @@ fn describe(runs: &Runs, variant: usize, answer: &Answer) -> Compared {
     let (variant_median, variant_spread) = typical(runs, &runs.metric, variant);
     let mut warnings = Vec::new();
     let rounds = runs.rounds();
-    if answer.averaged.is_none() && rounds < 6 {
-        warnings.push(format!("{rounds} rounds cannot show anything at 5 %; six are the least"));
-    }
+    warnings.extend(identical(runs.design, variant));
     if runs.design.stopping == Stopping::UntilDecided && (rounds as u32) < runs.design.rounds {
         warnings.push(
             "the measurement ended as soon as it was decided; the interval is that of the rounds used"
@@ -244,18 +287,28 @@ fn describe(runs: &Runs, variant: usize, answer: &Answer) -> Compared {
         p_corrected: quoted.p_value,
         n: rounds,
         as_built,
-        layouts: averaged.map(|effect| layouts(runs, answer, effect, sign)),
+        layouts: averaged.map(|effect| layouts(runs, variant, answer, effect)),
         base_median,
         variant_median,
         spread: [base_spread, variant_spread],
         smallest_effect: answer.detectable.map(f64::exp_m1),
+        confirmation: None,
         needed: None,
         others: Vec::new(),
         warnings,
     }
 }
 
-fn layouts(runs: &Runs, answer: &Answer, averaged: Effect, sign: f64) -> Averaged {
+/// Two names for the same bytes: whatever differs is noise, and a reader should know.
+fn identical(design: &Design, variant: usize) -> Option<String> {
+    let (base, other) = (design.variants.first()?, design.variants.get(variant)?);
+    let digest = |v: &crate::Variant| v.digests.first().filter(|digest| !digest.is_empty()).cloned();
+    let same = digest(base)? == digest(other)?;
+    same.then(|| format!("{} and {} are the same file, byte for byte", base.name, other.name))
+}
+
+fn layouts(runs: &Runs, variant: usize, answer: &Answer, averaged: Effect) -> Averaged {
+    let (sign, matched) = (runs.metric.sign(), runs.design.is_matched(variant));
     let luck = answer
         .luck
         .as_ref()
@@ -267,7 +320,7 @@ fn layouts(runs: &Runs, answer: &Answer, averaged: Effect, sign: f64) -> Average
     let components = answer.components.as_ref();
     Averaged {
         count: answer.averaged.as_ref().map_or(0, |a| a.layouts),
-        matched: runs.design.layouts == Layouts::Matched,
+        matched,
         effect: averaged,
         luck,
         layout_sd: components.map_or(0.0, |c| c.layout_variance.sqrt()),
@@ -275,9 +328,7 @@ fn layouts(runs: &Runs, answer: &Answer, averaged: Effect, sign: f64) -> Average
         within_sd: components.map_or(0.0, |c| c.run_variance.sqrt()),
         drift_sd: components.map_or(0.0, |c| c.drift_variance.sqrt()),
         one_relink: components.and_then(|c| c.relink_band).map_or(0.0, f64::exp_m1),
-        correlation: components
-            .and_then(|c| c.matched_correlation)
-            .filter(|_| runs.design.layouts == Layouts::Matched),
+        correlation: components.and_then(|c| c.matched_correlation).filter(|_| matched),
     }
 }
 

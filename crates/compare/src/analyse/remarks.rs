@@ -42,20 +42,52 @@ fn metric_choice(runs: &Runs) -> Option<String> {
         return None;
     }
     let cpu = |run: &Run| (run.user_ns + run.system_ns) as f64;
+    let share = |run: &Run, ns: u64| ns as f64 / run.wall_ns.max(1) as f64;
     let busy = median_of(used, |run| cpu(run) / (run.wall_ns.max(1)) as f64);
-    let waits = median_of(used, |run| run.voluntary_switches as f64);
     if busy > 1.2 {
-        let text =
-            "several threads ran; CPU time does not tell how well they shared the work (see --metric wall)";
+        let text = "several threads or processes ran at once; CPU time does not tell how well they shared the work (see \
+                    --metric wall)";
         return Some(format!("on average {busy:.1} CPUs were busy: {text}"));
     }
-    // Losing the CPU to others is no waiting; only a program that gives it away itself waits.
-    (busy < 0.8 && waits > 20.0).then(|| {
-        let share = (1.0 - busy) * 100.0;
-        format!(
-            "the program waits {share:.0} % of the time, which CPU time does not show (see --metric wall)"
-        )
-    })
+    let pct = |share: f64| format!("{:.0} %", share * 100.0);
+    let away = (1.0 - busy).max(0.0);
+    let gave = median_of(used, |run| run.voluntary_switches as f64);
+    let lost = median_of(used, |run| run.involuntary_switches as f64);
+    if used.iter().all(|run| run.queued_ns.is_some()) {
+        let queued = median_of(used, |run| share(run, run.queued_ns.unwrap_or(0))).min(away);
+        let rest = away - queued;
+        // Losing the CPU to others is no waiting of the program's; only one that gives it away itself waits.
+        let waits = rest > 0.2 && gave > 20.0;
+        let crowded =
+            format!("for {} of the time the program waited for a CPU, since others used it", pct(queued));
+        return match (queued > 0.1, waits) {
+            (true, true) => Some(format!(
+                "{crowded}, and for {} for something else (disk, network, locks, other processes), which CPU time does \
+                 not show (see --metric wall)",
+                pct(rest)
+            )),
+            (true, false) => Some(format!(
+                "{crowded}: CPU time leaves that out, wall time would not, and caches are shared; measure on an idle \
+                 machine"
+            )),
+            (false, true) => Some(format!(
+                "for {} of the time the program waits, not for a CPU but for something else (disk, network, locks, other \
+                 processes), which CPU time does not show (see --metric wall)",
+                pct(rest)
+            )),
+            (false, false) => None,
+        };
+    }
+    if away <= 0.2 || (gave <= 20.0 && lost <= 20.0) {
+        return None;
+    }
+    let likely = if lost > gave {
+        "more often since others took the CPU than by itself, so most of it was probably waiting for a CPU"
+    } else {
+        "more often by itself than since others took the CPU, so most of it was probably waiting for something else, which \
+         CPU time does not show (see --metric wall)"
+    };
+    Some(format!("for {} of the time the program was not on a CPU: it left it {likely}", pct(away)))
 }
 
 /// Positions of runs more than ten median absolute deviations away from the course of the machine.

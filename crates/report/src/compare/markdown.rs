@@ -2,7 +2,7 @@
 
 use super::escape::{markdown as text_of, markdown_code as code};
 use super::{find, words};
-use ::compare::result::{Compared, Evidence, Measurement};
+use ::compare::result::{Compared, Evidence, Measurement, MetricInfo};
 use std::fmt::Write;
 
 /// The result as Markdown: the verdict first, then one table per benchmark, then what to trust.
@@ -40,7 +40,7 @@ pub fn markdown(m: &Measurement) -> String {
                     words::percent(c.spread[0])
                 );
             }
-            row(&mut out, c, &metric.unit);
+            row(&mut out, c, &metric);
         }
         out.push('\n');
         for c in cell.comparisons() {
@@ -102,7 +102,8 @@ fn sign(c: &Compared) -> &'static str {
     words::glyph(c.verdict, c.negligible).0
 }
 
-fn row(out: &mut String, c: &Compared, unit: &str) {
+fn row(out: &mut String, c: &Compared, metric: &MetricInfo) {
+    let unit = metric.unit.as_str();
     let p = |p: f64| words::p_value(p).trim_start_matches("p ").trim_start_matches("= ").replace('<', "&lt;");
     let interval = c.interval.map_or("none".into(), |[low, high]| format!("{low:.3} to {high:.3}"));
     let _ = writeln!(
@@ -115,7 +116,7 @@ fn row(out: &mut String, c: &Compared, unit: &str) {
         p(c.p_value),
         p(c.p_corrected),
         sign(c),
-        words::word(c.verdict)
+        words::word_of(c.verdict, words::measures_speed(metric))
     );
 }
 
@@ -124,9 +125,6 @@ fn remarks(out: &mut String, m: &Measurement, c: &Compared) {
     if let Some(averaged) = &c.layouts {
         let line = words::layouts(averaged, find::variant(m, &c.variant));
         let _ = writeln!(out, "  - {}; as built {}", text_of(&line), text_of(&words::effect(&c.as_built)));
-    }
-    if let Some(needed) = c.needed.as_ref().and_then(words::needed) {
-        let _ = writeln!(out, "  - {needed}");
     }
     for warning in &c.warnings {
         let _ = writeln!(out, "  - note: {}", text_of(warning));

@@ -1,7 +1,9 @@
 //! Verdicts, effects and what limits them, in words and signs.
 
 use crate::style::Colour;
-use ::compare::result::{Averaged, Compared, Effect, Index, Machine, Measurement, Needed, Variant, Verdict};
+use ::compare::result::{
+    Averaged, Compared, Direction, Effect, Index, Machine, Measurement, MetricInfo, Variant, Verdict,
+};
 
 /// Verdicts in the order in which they are told.
 pub(crate) const VERDICTS: [Verdict; 5] =
@@ -29,6 +31,30 @@ pub fn word(verdict: Verdict) -> &'static str {
         Verdict::LayoutLuck => "layout luck",
         Verdict::Undecided => "undecided",
     }
+}
+
+/// The verdict in a word that fits the metric: memory is more or less, not slower or faster.
+pub(crate) fn verdict(m: &Measurement, c: &Compared) -> &'static str {
+    word_of(c.verdict, is_speed(m, c))
+}
+
+pub(crate) fn word_of(verdict: Verdict, is_speed: bool) -> &'static str {
+    match verdict {
+        Verdict::Faster if !is_speed => "less",
+        Verdict::Slower if !is_speed => "more",
+        other => word(other),
+    }
+}
+
+/// Is the deciding metric a time or a rate?
+pub(crate) fn is_speed(m: &Measurement, c: &Compared) -> bool {
+    let benchmark = m.benchmarks.iter().find(|b| b.name == c.benchmark);
+    benchmark.is_none_or(|b| measures_speed(&super::find::metric(b, Some(&c.metric))))
+}
+
+/// As above, of a metric.
+pub(crate) fn measures_speed(metric: &MetricInfo) -> bool {
+    metric.unit == "ns" || metric.better == Direction::Higher || metric.name == "cycles"
 }
 
 /// The colour on a terminal: green and red only for what was shown after correction.
@@ -148,6 +174,14 @@ pub(crate) fn calibration(machine: &Machine) -> String {
     if let (Some(rate), Some([low, high])) = (c.relinked_rate, c.relinked_interval) {
         text += &format!("; relinked {:.1} % [{:.1}, {:.1}]", rate * 100.0, low * 100.0, high * 100.0);
     }
+    if c.was_busy() {
+        let share = |share: Option<f64>| percent(share.unwrap_or(0.0));
+        text += &format!(
+            ", taken on a busy machine (others used {} of the CPUs, runs waited {} of their time for one)",
+            share(c.others_share),
+            share(c.queued_share)
+        );
+    }
     text + &format!(" ({} comparisons of {} rounds, {})", c.comparisons, c.rounds, c.date)
 }
 
@@ -172,14 +206,6 @@ pub(crate) fn layouts(a: &Averaged, variant: Option<&Variant>) -> String {
         text += &format!(", correlation {r:.2}");
     }
     text
-}
-
-/// `needs 24 layouts`.
-pub(crate) fn needed(n: &Needed) -> Option<String> {
-    let part = |number: Option<usize>, what: &str| number.map(|n| format!("{n} {what}"));
-    let parts: Vec<String> =
-        [part(n.layouts, "layouts"), part(n.rounds, "rounds")].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("would be decided by about {} in all", parts.join(" or ")))
 }
 
 /// A row of the index.
@@ -224,13 +250,18 @@ fn tally(m: &Measurement, wanted: &dyn Fn(&Compared) -> bool) -> String {
     let all = m.comparisons.iter().filter(|c| wanted(c)).count();
     let number = |verdict| m.comparisons.iter().filter(|c| wanted(c) && c.verdict == verdict).count();
     let mut text = String::new();
+    let speeds = m.comparisons.iter().filter(|c| wanted(c)).map(|c| is_speed(m, c));
+    let (all_speeds, no_speeds) = (speeds.clone().all(|speed| speed), speeds.clone().all(|speed| !speed));
     for verdict in VERDICTS {
         let found = number(verdict);
         let what = match verdict {
             _ if found == 0 => continue,
             Verdict::Same => format!("the same within ±{}", percent(m.margin)),
             Verdict::LayoutLuck => "only layout luck".into(),
-            other => word(other).into(),
+            Verdict::Undecided => format!("undecided{}", beyond(m, wanted)),
+            Verdict::Faster if !all_speeds && !no_speeds => "better".into(),
+            Verdict::Slower if !all_speeds && !no_speeds => "worse".into(),
+            other => word_of(other, all_speeds).into(),
         };
         // The first says of how many.
         let of = if text.is_empty() { format!("{found} of {all}") } else { format!(", {found}") };
@@ -239,10 +270,25 @@ fn tally(m: &Measurement, wanted: &dyn Fn(&Compared) -> bool) -> String {
     text
 }
 
-/// The verdict's sentence; when the file has none, the verdict.
+/// Undecided rows whose whole interval lies beyond the margin: they are not nothing, whatever the correction says.
+fn beyond(m: &Measurement, wanted: &dyn Fn(&Compared) -> bool) -> String {
+    let open = |c: &&Compared| wanted(c) && c.verdict == Verdict::Undecided && c.is_beyond(m.margin);
+    let found: Vec<&Compared> = m.comparisons.iter().filter(open).collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    let one = |c: &&Compared| {
+        format!("{} on {} {} {}", c.variant, c.benchmark, ratio(c.effect), interval(c.interval))
+    };
+    let named: Vec<String> = found.iter().take(3).map(one).collect();
+    let more = if found.len() > 3 { ", …" } else { "" };
+    format!(", of these {} beyond ±{} ({}{more})", found.len(), percent(m.margin), named.join("; "))
+}
+
+/// The verdict's sentence behind the variant's name; when the file has none, the verdict.
 pub(crate) fn sentence(c: &Compared) -> String {
     if !c.sentence.trim().is_empty() {
-        return c.sentence.clone();
+        return format!("{}: {}", c.variant, c.sentence);
     }
     let limit = if c.negligible { ", by less than the margin" } else { "" };
     format!("{} against {}: {}{limit}.", c.variant, c.base, word(c.verdict))
@@ -313,6 +359,14 @@ mod tests {
             [0.0164, -0.0032, 0.0, 0.25, -1e-9].map(change),
             ["+1.6 %", "−0.32 %", "0 %", "+25 %", "0 %"]
         );
+    }
+
+    #[test]
+    fn a_calibration_taken_on_a_busy_machine_says_so() {
+        let calibration = ::compare::result::Calibration { others_share: Some(0.42), ..Default::default() };
+        let machine = Machine { calibration: Some(calibration), ..Machine::default() };
+        let text = super::calibration(&machine);
+        assert!(text.contains("taken on a busy machine (others used 42 % of the CPUs"), "{text}");
     }
 
     #[test]

@@ -170,6 +170,8 @@ fn machine(name: &str, calibrated: bool) -> Machine {
             relinked_rate: Some(0.05),
             relinked_interval: Some([0.034, 0.071]),
             smallest_effect: 0.008,
+            others_share: Some(0.01),
+            queued_share: Some(0.001),
         }),
     }
 }
@@ -237,6 +239,7 @@ fn compared(b: usize, v: usize, machine: usize) -> Compared {
         variant_median: median * (effect + luck),
         spread: [0.021, 0.024],
         smallest_effect: Some(0.0062 + 0.003 * b as f64),
+        confirmation: None,
         needed: (verdict == Verdict::Undecided).then_some(Needed { rounds: None, layouts: Some(24) }),
         others: vec![],
         warnings: vec![],

@@ -280,9 +280,10 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (least, most) = clopper_pearson(self.hits, self.trials, 0.95);
+        let digits = if self.target.is_some_and(|(_, high)| high < 0.05) { 2 } else { 1 };
         let target = match self.target {
             None => "".to_string(),
-            Some((low, high)) if low <= 0.0 => format!("≤ {:.1}", high * 100.0),
+            Some((low, high)) if low <= 0.0 => format!("≤ {:.digits$}", high * 100.0),
             Some((low, high)) if high >= 1.0 => format!("≥ {:.0}", low * 100.0),
             Some((low, high)) => format!("{:.1} to {:.1}", low * 100.0, high * 100.0),
         };
@@ -295,7 +296,7 @@ impl fmt::Display for Row {
         };
         write!(
             f,
-            "| {} | {:.1} % | {:.1} to {:.1} | {target} | {word} |",
+            "| {} | {:.digits$} % | {:.digits$} to {:.digits$} | {target} | {word} |",
             self.name,
             self.share() * 100.0,
             least * 100.0,

@@ -2,9 +2,11 @@
 //!
 //! `cargo run --release -p statistics --example simulate [-- --quick] [--comparisons N] [--seed N] [--only TEXT]`
 //! prints a Markdown table; the exit code is 1 when a target is missed. N (4,000) comparisons for error rates, a quarter of
-//! it for power and stopping, which are far from their targets. `--rows` simulates many rows together in their place.
+//! it for power and stopping, which are far from their targets. `--rows` simulates many rows together in their place,
+//! `--laws` the shapes that the levels of layouts may have.
 
 mod cases;
+mod laws;
 mod noise;
 mod rows;
 mod session;
@@ -17,10 +19,11 @@ struct Arguments {
     seed: u64,
     only: String,
     rows: bool,
+    laws: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments { comparisons: 4000, seed: 1, only: String::new(), rows: false };
+    let mut arguments = Arguments { comparisons: 4000, seed: 1, only: String::new(), rows: false, laws: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number =
@@ -29,6 +32,7 @@ fn arguments() -> Result<Arguments, String> {
             "--quick" => arguments.comparisons = 60,
             "--comparisons" => arguments.comparisons = number()? as usize,
             "--seed" => arguments.seed = number()?,
+            "--laws" => arguments.laws = true,
             "--rows" => arguments.rows = true,
             "--only" => arguments.only = words.next().ok_or("--only needs a text")?,
             _ => return Err(format!("unknown argument {word}")),
@@ -50,9 +54,15 @@ fn main() -> Result<(), String> {
         missed += usize::from(row.misses());
         println!("{row}");
     };
-    for case in cases.iter().filter(|_| !arguments.rows) {
+    for case in laws::all().iter().filter(|case| arguments.laws && case.name().contains(&arguments.only)) {
+        let sum = laws::Outcome::add;
+        let outcome = simulate(arguments.comparisons, &sum, &|at| case.run(arguments.seed, at));
+        case.told(&outcome).iter().for_each(&mut tell);
+    }
+    for case in cases.iter().filter(|_| !arguments.rows && !arguments.laws) {
         let sum = Outcome::add;
-        let outcome = simulate(case.comparisons(arguments.comparisons), &sum, &|at| case.run(arguments.seed, at));
+        let outcome =
+            simulate(case.comparisons(arguments.comparisons), &sum, &|at| case.run(arguments.seed, at));
         case.rows(&outcome).iter().for_each(&mut tell);
     }
     for family in families.iter().filter(|_| arguments.rows) {

@@ -89,7 +89,9 @@ impl Family {
             };
             let observations = session.record(&mut random);
             let means = LayoutMeans::new(&observations);
-            means.compare(0, 1, matched, DRAWS, random.next_bits()).map_or((1.0, 0.0), |t| (t.p_value, t.estimate))
+            means
+                .compare(0, 1, matched, DRAWS, random.next_bits())
+                .map_or((1.0, 0.0), |t| (t.p_value, t.estimate))
         };
         let rows: Vec<(f64, f64)> = (0..self.rows).map(&mut one).collect();
         let corrected = many::holm(&rows.iter().map(|row| row.0).collect::<Vec<f64>>());
@@ -117,6 +119,10 @@ impl Family {
         }
         let plain = matches!(self.layouts, Layouts::Matched(8 | 12, _) | Layouts::Independent(8));
         let target = (plain && self.effect > 0.2).then_some((0.99, 1.0));
-        if self.rows == 1 { vec![row("found", o.found, target)] } else { vec![row("found", o.found, target), wrong] }
+        if self.rows == 1 {
+            vec![row("found", o.found, target)]
+        } else {
+            vec![row("found", o.found, target), wrong]
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How often is a difference claimed on this machine where there is none? The program compared with itself.
 
-use super::{LayoutMode, What, design, layouts, measure};
+use super::{LayoutMode, What, busy, design, layouts, measure};
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::{Context, bail, ensure};
@@ -35,10 +35,12 @@ pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
     own.how.rounds = Some(rounds as u32 * 10);
     let same = design::from_binaries(&own, global)?;
     let fingerprint = same.machine.fingerprint.clone();
+    let before = busy::Snapshot::now();
     let (found, interrupted) = measure::measure(same, what.how.raw.as_deref(), what.how.resume, global)?;
     if interrupted {
         return Ok(super::INTERRUPTED);
     }
+    let (others_share, queued_share) = (before.others_share(), busy::queued_share(&found.runs));
     let stream: Vec<f64> = observations(&found)?.iter().map(|o| o.log).collect();
     let Some(answer) =
         statistics::calibration::same_binary(&stream, rounds, COMPARISONS, DRAWS, found.design.seed)
@@ -57,6 +59,8 @@ pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
         lag1: answer.autocorrelation,
         within_sd: answer.run_deviation,
         smallest_effect: answer.detectable.exp_m1(),
+        others_share,
+        queued_share,
         ..Calibration::default()
     };
     if let Some(count) = wanted {
@@ -188,6 +192,16 @@ fn tell(c: &Calibration, format: Format, path: &Path) -> anyhow::Result<u8> {
     writeln!(out, "  correlation of a run with the next: {:.2} ({resemble})", c.lag1)?;
     writeln!(out, "  spread of single runs: {}", pct(c.within_sd))?;
     writeln!(out, "  smallest difference found with 80 % power: {}", pct(c.smallest_effect))?;
+    if c.was_busy() {
+        let share = |share: Option<f64>| share.map_or("an unknown share".to_owned(), pct);
+        writeln!(
+            out,
+            "The machine was busy: others used {} of the CPUs, runs waited {} of their time for one. The calibration is \
+             marked so; repeat it on an idle machine if you measure on one.",
+            share(c.others_share),
+            share(c.queued_share)
+        )?;
+    }
     if let (Some(rate), Some([low, high]), Some(sd)) = (c.relinked_rate, c.relinked_interval, c.layout_sd) {
         writeln!(
             out,

@@ -23,6 +23,7 @@ pub fn of(how: &How) -> Design {
             (false, true) => Stopping::Looks,
             (false, false) => Stopping::Fixed,
         },
+        confirm: how.confirm,
         ignore_output: how.ignore_output,
         timeout_s: how.timeout,
         aslr: match how.aslr {

@@ -1,9 +1,10 @@
 //! When does a result make the command fail? `--fail-if`, or else a slower variant.
 
 use super::is_slower;
+use crate::cli::Global;
 use anyhow::bail;
-use compare::Verdict;
-use compare::result::Measurement;
+use compare::{Design, Verdict};
+use compare::result::{Compared, Direction, Measurement};
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,12 +72,74 @@ pub fn hit(gates: &[Gate], result: &Measurement) -> Option<String> {
     gates.iter().find_map(|gate| gate.hit(result))
 }
 
+/// Says before anything is measured that nothing can be shown among so many rows; a gate that could never be hit is refused.
+pub fn possible(design: &Design, among: usize, gates: &[String], global: &Global) -> anyhow::Result<()> {
+    let own = design.variants.len().saturating_sub(1) * design.benchmarks.len();
+    let Some(problem) = design.too_small(own.max(among)) else { return Ok(()) };
+    if parse(gates)?.iter().any(Gate::needs_a_claim) {
+        bail!("{problem}; so --fail-if could never be hit: measure more, or leave it out");
+    }
+    if !global.quiet {
+        eprintln!("planish: {problem}");
+    }
+    Ok(())
+}
+
+/// What the gates for differences could not judge: rows that are undecided and may lie beyond a limit. They hit no gate
+/// but `undecided`.
+pub fn open(gates: &[Gate], result: &Measurement) -> Vec<String> {
+    let asks = |what| gates.iter().any(|gate| gate.what == What::Verdict(what));
+    let undecided = || result.comparisons.iter().filter(|c| c.verdict == Verdict::Undecided);
+    let one = |gate: &Gate| {
+        let rows: Vec<&Compared> = undecided().filter(|c| gate.may_be_hit(c, result)).collect();
+        let first = rows.first()?;
+        let interval = first.interval.map_or(String::new(), |[low, high]| format!(" [{low:.3}, {high:.3}]"));
+        let count = if rows.len() == 1 { "1 row is".to_owned() } else { format!("{} rows are", rows.len()) };
+        Some(format!(
+            "--fail-if {:?} is not hit but not ruled out either: {count} undecided, the first {} on {} ({:.3}{interval}); \
+             add the gate \"undecided > {}%\" to fail on that",
+            gate.text,
+            first.variant,
+            first.benchmark,
+            first.effect,
+            gate.over * 100.0
+        ))
+    };
+    let judged = |gate: &&Gate| gate.needs_a_claim() && !asks(Verdict::Undecided);
+    gates.iter().filter(judged).filter_map(one).collect()
+}
+
 impl Gate {
+    /// Can only a difference that is shown hit it?
+    pub fn needs_a_claim(&self) -> bool {
+        matches!(self.what, What::Verdict(Verdict::Slower | Verdict::Faster))
+    }
+
+    /// Does the interval reach beyond the limit, on whichever side?
+    fn may_exceed(&self, c: &Compared) -> bool {
+        c.interval.is_none_or(|[low, high]| high > 1.0 + self.over || low < 1.0 - self.over)
+    }
+
+    /// Does the interval reach beyond the limit on the side of this gate?
+    fn may_be_hit(&self, c: &Compared, result: &Measurement) -> bool {
+        let benchmark = result.benchmarks.iter().find(|b| b.name == c.benchmark);
+        let metric = benchmark.and_then(|b| b.metrics.iter().find(|m| m.name == c.metric));
+        let more_is_better = metric.is_some_and(|m| m.better == Direction::Higher);
+        let upwards = (self.what == What::Verdict(Verdict::Slower)) != more_is_better;
+        c.interval
+            .is_none_or(|[low, high]| if upwards { high > 1.0 + self.over } else { low < 1.0 - self.over })
+    }
+
     fn hit(&self, result: &Measurement) -> Option<String> {
         match self.what {
             What::Verdict(verdict) => {
-                let there = |c: &&compare::result::Compared| {
-                    c.verdict == verdict && ((c.effect - 1.0).abs() > self.over || self.over == 0.0)
+                let there = |c: &&Compared| {
+                    let large = match verdict {
+                        // What is not known may be as large as its interval reaches.
+                        Verdict::Undecided => self.may_exceed(c),
+                        _ => (c.effect - 1.0).abs() > self.over,
+                    };
+                    c.verdict == verdict && (large || self.over == 0.0)
                 };
                 let c = result.comparisons.iter().find(there)?;
                 let change = (c.effect - 1.0) * 100.0;

@@ -38,46 +38,24 @@ pub fn add(
         }
         inputs.push(opened);
     }
-    let plan = match mode.unwrap_or(LayoutMode::Auto) {
-        LayoutMode::Independent => None,
-        LayoutMode::Matched => Some(MatchPlan::new(&inputs.iter().collect::<Vec<_>>())?),
-        LayoutMode::Auto => match MatchPlan::new(&inputs.iter().collect::<Vec<_>>()) {
-            Ok(plan) if plan.has_own_order() => {
-                note(
-                    global,
-                    "a variant's own link orders its functions; only what that leaves free is randomised",
-                );
-                Some(plan)
-            }
-            Ok(plan) => Some(plan),
-            Err(error) => {
-                note(global, &format!("layouts cannot be matched ({error}); they are independent"));
-                None
-            }
-        },
-    };
     let mut links = Links { design, inputs: &inputs, folder, global };
-    if let Some(plan) = &plan {
-        let share = links.all(count, Some(plan))?;
-        if share >= relink::SHARE_NEEDED || mode == Some(LayoutMode::Matched) {
-            design.layouts = Layouts::Matched;
-            return Ok(());
+    let all: Vec<usize> = (0..inputs.len()).collect();
+    let matched = match mode.unwrap_or(LayoutMode::Auto) {
+        LayoutMode::Independent => Vec::new(),
+        LayoutMode::Matched => {
+            let plan = links.plan(&all)?;
+            links.matched(count, &plan, &all)?;
+            all.clone()
         }
-        let share = share * 100.0;
-        note(
-            global,
-            &format!(
-                "only {share:.0} % of the code lies at equal places in matched layouts (95 % are needed for luck to \
-                 cancel); the layouts are independent instead"
-            ),
-        );
-        for variant in &mut links.design.variants {
-            variant.binaries.truncate(1);
-            variant.matched_share = None;
+        LayoutMode::Auto => links.matched_where_possible(count, &all)?,
+    };
+    for &variant in all.iter().filter(|variant| !matched.contains(variant)) {
+        links.independent(count, variant)?;
+        if let Some(variant) = links.design.variants.get_mut(variant) {
+            variant.own_layouts = !matched.is_empty();
         }
     }
-    links.all(count, None)?;
-    design.layouts = Layouts::Independent;
+    design.layouts = if matched.is_empty() { Layouts::Independent } else { Layouts::Matched };
     Ok(())
 }
 
@@ -111,39 +89,144 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// Links all variants in all layouts; gives the smallest share of code at equal places (1 when independent).
-    fn all(&mut self, count: u32, plan: Option<&MatchPlan>) -> anyhow::Result<f64> {
-        let bar = bar(u64::from(count) * self.inputs.len() as u64, self.global);
-        let programs = self.folder.join("programs");
+    /// The orders that these variants share.
+    fn plan(&self, members: &[usize]) -> anyhow::Result<MatchPlan> {
+        let inputs: Vec<&Inputs> = members.iter().filter_map(|&member| self.inputs.get(member)).collect();
+        Ok(MatchPlan::new(&inputs)?)
+    }
+
+    /// Links the base and all variants that can share its orders; which these are, the base first, or none.
+    ///
+    /// One variant that differs much spoils the orders of all: the plan puts what differs last, and then nearly everything
+    /// differs. So where not all can be matched, each is tried with the base alone.
+    fn matched_where_possible(&mut self, count: u32, all: &[usize]) -> anyhow::Result<Vec<usize>> {
+        let mut members = match self.try_all(count, all)? {
+            None => return Ok(all.to_vec()),
+            // With one variant there is nobody to leave out.
+            Some(problem) if all.len() == 2 => {
+                self.note(&format!("layouts cannot be matched ({problem}); they are independent"));
+                self.clear(all);
+                return Ok(Vec::new());
+            }
+            Some(_) => vec![0],
+        };
+        self.clear(all);
+        let mut left_out = Vec::new();
+        for &variant in all.iter().skip(1) {
+            match self.try_all(1, &[0, variant])? {
+                None => members.push(variant),
+                Some(problem) => left_out.push((variant, problem)),
+            }
+            self.clear(&[0, variant]);
+        }
+        while members.len() > 1 {
+            let Some(problem) = self.try_all(count, &members)? else {
+                self.tell(&left_out, "its layouts are its own, those of the others are matched");
+                return Ok(members);
+            };
+            // The last of those that are worst.
+            let share = |&v: &usize| self.design.variants.get(v).and_then(|v| v.matched_share).unwrap_or(0.0);
+            let worst = members.iter().skip(1).copied().min_by(|x, y| share(x).total_cmp(&share(y)));
+            self.clear(&members);
+            let Some(worst) = worst else { break };
+            left_out.push((worst, problem));
+            members.retain(|&member| member != worst);
+        }
+        self.tell(&left_out, "its layouts cannot be matched with the base's; all are independent");
+        Ok(Vec::new())
+    }
+
+    /// Links these variants in shared orders; why that is no match.
+    fn try_all(&mut self, count: u32, members: &[usize]) -> anyhow::Result<Option<String>> {
+        let plan = match self.plan(members) {
+            Ok(plan) => plan,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        let share = self.matched(count, &plan, members)?;
+        if share >= relink::SHARE_NEEDED {
+            if plan.has_own_order() && count > 1 {
+                self.note(
+                    "a variant's own link orders its functions; only what that leaves free is randomised",
+                );
+            }
+            return Ok(None);
+        }
+        Ok(Some(format!(
+            "only {:.0} % of the code lies at equal places in matched layouts, 95 % are needed for luck to cancel",
+            share * 100.0
+        )))
+    }
+
+    fn tell(&self, left_out: &[(usize, String)], what: &str) {
+        for (variant, problem) in left_out {
+            let name = self.design.variants.get(*variant).map_or("", |v| v.name.as_str());
+            self.note(&format!("{name}: {what} ({problem})"));
+        }
+    }
+
+    fn clear(&mut self, members: &[usize]) {
+        for &member in members {
+            if let Some(variant) = self.design.variants.get_mut(member) {
+                variant.binaries.truncate(1);
+                variant.matched_share = None;
+            }
+        }
+    }
+
+    fn note(&self, text: &str) {
+        note(self.global, text);
+    }
+
+    /// Links these variants in all layouts of the plan; gives the smallest share of code at equal places.
+    fn matched(&mut self, count: u32, plan: &MatchPlan, members: &[usize]) -> anyhow::Result<f64> {
+        self.clear(members);
+        let bar = bar(u64::from(count) * members.len() as u64, self.global);
         let mut least = 1.0f64;
         for number in 1..=count {
-            for (index, inputs) in self.inputs.iter().enumerate() {
-                let seed = self.design.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number));
-                let layout = match plan {
-                    Some(plan) => Layout::Matched { seed, plan, variant: index },
-                    None => Layout::Independent { seed: seed ^ ((index as u64 + 1) << 40) },
-                };
-                let made = relink::relink_in(inputs, &layout, &programs)?;
-                if let Some(variant) = self.design.variants.get_mut(index) {
-                    variant.freedom = words(&made.freedom);
-                    variant.binaries.push(made.path);
-                }
+            let seed = self.seed(number);
+            for (variant, &member) in members.iter().enumerate() {
+                self.link(member, &Layout::Matched { seed, plan, variant })?;
                 bar.inc(1);
             }
-            if plan.is_some() {
-                least = least.min(self.match_of(number as usize)?);
-            }
+            least = least.min(self.match_of(number as usize, members)?);
         }
         bar.finish_and_clear();
         Ok(least)
     }
 
-    /// Notes the share of code at equal places for layout `number` of every variant; the smallest.
-    fn match_of(&mut self, number: usize) -> anyhow::Result<f64> {
+    /// Links one variant in orders of its own.
+    fn independent(&mut self, count: u32, member: usize) -> anyhow::Result<()> {
+        let bar = bar(u64::from(count), self.global);
+        for number in 1..=count {
+            let seed = self.seed(number) ^ ((member as u64 + 1) << 40);
+            self.link(member, &Layout::Independent { seed })?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn seed(&self, number: u32) -> u64 {
+        self.design.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number))
+    }
+
+    fn link(&mut self, member: usize, layout: &Layout) -> anyhow::Result<()> {
+        let Some(inputs) = self.inputs.get(member) else { return Ok(()) };
+        let made = relink::relink_in(inputs, layout, &self.folder.join("programs"))?;
+        if let Some(variant) = self.design.variants.get_mut(member) {
+            variant.freedom = words(&made.freedom);
+            variant.binaries.push(made.path);
+        }
+        Ok(())
+    }
+
+    /// Notes the share of code at equal places for layout `number` of these variants; the smallest.
+    fn match_of(&mut self, number: usize, members: &[usize]) -> anyhow::Result<f64> {
         let base = self.design.variants.first().and_then(|v| v.binaries.get(number)).cloned();
         let mut least = 1.0f64;
         let Some(base) = base else { return Ok(least) };
-        for variant in self.design.variants.iter_mut().skip(1) {
+        for &member in members.iter().skip(1) {
+            let Some(variant) = self.design.variants.get_mut(member) else { continue };
             let Some(binary) = variant.binaries.get(number) else { continue };
             let share = share_at_equal_address(&base, binary)?.share();
             variant.matched_share = Some(variant.matched_share.map_or(share, |known| known.min(share)));

@@ -2,9 +2,10 @@
 
 use crate::cli::Global;
 use anyhow::{Context, bail};
-use compare::result::Stopped;
+use compare::result::{Measurement, Stopped};
 use compare::{Design, Error, Observer, Progress, Recorded, Run, runs};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ pub fn measure(
         Some(path) => resumed(path, &design)?,
         None => Recorded::default(),
     };
+    design.looked = before.looks();
+    looked_before(&design, global);
     // Kept over an interruption, the design is the one that began, with as many rounds as are asked for now.
     let stop = stop_flag()?;
     let file = raw.map(|path| open(path, &design, &before)).transpose()?;
@@ -47,7 +50,57 @@ pub fn measure(
     let mut observer = Keeper { file, bar, quiet: global.quiet };
     let found = compare::run(&design, &stop, before, &mut observer);
     observer.bar.finish_and_clear();
-    Ok((found?, stop.load(Ordering::Relaxed)))
+    let (found, interrupted) = (found?, stop.load(Ordering::Relaxed));
+    if interrupted && found.rounds() > 0 {
+        // What is told now has been seen when the measurement goes on.
+        observer.write(|file| runs::write_looked(file, found.rounds()))?;
+    }
+    Ok((found, interrupted))
+}
+
+/// Says what going on after a look costs.
+fn looked_before(design: &Design, global: &Global) {
+    let looked: Vec<String> =
+        design.looked.iter().filter(|&&look| look < design.rounds).map(u32::to_string).collect();
+    if !looked.is_empty() && !global.quiet {
+        eprintln!(
+            "planish: the result was told after {} rounds already; going on after a look has a price, which p-values pay",
+            looked.join(" and ")
+        );
+    }
+}
+
+/// Benchmarks with a variant that is slower by the first block of rounds and awaits the second.
+pub fn to_confirm(recorded: &Recorded, told: &Measurement) -> BTreeSet<usize> {
+    let design = &recorded.design;
+    let open = |name: &str| {
+        let mut rows = told.comparisons.iter().filter(|c| c.benchmark == name);
+        rows.any(|c| c.awaits_confirmation(design.rounds))
+    };
+    (0..design.benchmarks.len()).filter(|&at| open(&design.benchmarks[at].name)).collect()
+}
+
+/// Measures the second block of rounds of these benchmarks; the second result says whether the user ended it early.
+pub fn confirm(
+    before: Recorded,
+    raw: Option<&Path>,
+    benchmarks: &BTreeSet<usize>,
+    global: &Global,
+) -> anyhow::Result<(Recorded, bool)> {
+    let design = before.design.clone();
+    if !global.quiet {
+        eprintln!("planish: a variant is slower; {} rounds more shall confirm it", design.rounds);
+    }
+    let stop = stop_flag()?;
+    let append = |path: &Path| {
+        let file = File::options().append(true).open(path).with_context(|| path.display().to_string())?;
+        anyhow::Ok((path.to_owned(), file))
+    };
+    let file = raw.map(append).transpose()?;
+    let bar = ProgressBar::hidden();
+    let mut observer = Keeper { file, bar, quiet: global.quiet };
+    let found = compare::confirm(&design, &stop, before, &mut observer, benchmarks)?;
+    Ok((found, stop.load(Ordering::Relaxed)))
 }
 
 /// The SHA-256 of a file. Folders, which stand for the libraries in them, have none.
@@ -88,6 +141,7 @@ pub fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
     let mut there = before.design.clone();
     there.rounds = design.rounds;
     there.machine = design.machine.clone();
+    there.looked.clone_from(&design.looked);
     if there != *design {
         bail!(
             "{}: holds another measurement (other programs, commands, metrics, layouts or seed), so it cannot be gone \

@@ -2,6 +2,7 @@
 //! undecided.
 
 mod bisect;
+mod busy;
 mod calibrate;
 mod code_metrics;
 mod design;
@@ -122,6 +123,9 @@ pub struct How {
     /// Look four times and end when all is decided, at the price of stricter p-values
     #[arg(long)]
     pub looks: bool,
+    /// Measure a slower variant for as many rounds again, and call it slower only if these say so too
+    #[arg(long)]
+    pub confirm: bool,
     /// Kill a run after this many seconds [default: 20 times the longest good run, 60 at least]
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<f64>,
@@ -164,6 +168,9 @@ pub struct Output {
     /// Exit with 1 when one of these holds: "slower > 1%", "faster", "layout-luck", "undecided", "text > 2%", …
     #[arg(long, value_name = "GATE")]
     pub fail_if: Vec<String>,
+    /// These rows are some of N whose claims are corrected together, in other measurements of the same question
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub among: Option<u32>,
     /// How claims on several rows are corrected: holm (no false claim at all, 95 %), bh (5 % of the claims may be false)
     #[arg(long, value_enum, default_value_t)]
     pub correct: Correct,
@@ -236,6 +243,9 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
     let interrupted = told.analysis.measurement.interrupted;
     // The rest was compared and told, but a program that fails is no fine end.
     let stopped = !told.analysis.measurement.stopped.is_empty();
+    if !global.quiet {
+        gate::open(&gates, &told.analysis.measurement).iter().for_each(|line| eprintln!("planish: {line}"));
+    }
     Ok(match gate::hit(&gates, &told.analysis.measurement) {
         _ if interrupted => INTERRUPTED,
         Some(reason) => {
@@ -331,6 +341,7 @@ fn options(what: &What) -> anyhow::Result<Options> {
             Correct::Bh => Correction::FalseDiscoveryRate,
         },
         metric,
+        among: what.output.among.unwrap_or(0) as usize,
         ..Options::default()
     })
 }
@@ -373,11 +384,20 @@ struct Interrupted(String);
 fn measured(design: compare::Design, what: &What, global: &Global) -> anyhow::Result<Told> {
     let raw =
         what.how.raw.clone().or_else(|| what.output.html.as_ref().map(|html| html.with_extension("jsonl")));
-    let (recorded, interrupted) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
-    let mut analysis = match analyse(&[recorded], &options(what)?) {
-        Err(compare::Error::TooFew(reason)) if interrupted => return Err(Interrupted(reason).into()),
-        other => other?,
-    };
+    let options = options(what)?;
+    gate::possible(&design, options.among, &what.output.fail_if, global)?;
+    let analysed =
+        |recorded: &Recorded, interrupted: bool| match analyse(std::slice::from_ref(recorded), &options) {
+            Err(compare::Error::TooFew(reason)) if interrupted => Err(Interrupted(reason).into()),
+            other => other.map_err(anyhow::Error::from),
+        };
+    let (recorded, mut interrupted) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
+    let mut analysis = analysed(&recorded, interrupted)?;
+    let slower = measure::to_confirm(&recorded, &analysis.measurement);
+    if !interrupted && !slower.is_empty() {
+        let (recorded, stopped) = measure::confirm(recorded, raw.as_deref(), &slower, global)?;
+        (interrupted, analysis) = (stopped, analysed(&recorded, stopped)?);
+    }
     analysis.measurement.interrupted = interrupted;
     Ok(Told { analysis, raw: raw.into_iter().collect() })
 }

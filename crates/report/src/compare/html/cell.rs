@@ -28,7 +28,7 @@ pub(super) fn benchmark(m: &Measurement, cells: &[Cell], alone: bool) -> Markup 
     if !rows.is_empty() {
         out.append(tables::results(m, cells));
         out.raw("<div class=\"figures\">");
-        out.append(forest::forest(&format!("{id}f"), &rows, m.margin, m.machines.len(), metric.better));
+        out.append(forest::forest(&format!("{id}f"), &rows, m.margin, m.machines.len(), &metric));
         out.raw("<div class=\"half said\">");
         for c in &rows {
             said(&mut out, m, c);
@@ -59,9 +59,6 @@ fn said(out: &mut Markup, m: &Measurement, c: &Compared) {
     }
     if let Some(smallest) = c.smallest_effect {
         out.leaf("li", &[], &format!("finds {} with 80 % power", words::percent(smallest)));
-    }
-    if let Some(needed) = c.needed.as_ref().and_then(words::needed) {
-        out.leaf("li", &[], &needed);
     }
     for warning in &c.warnings {
         out.leaf("li", &[("class", &"warn")], warning);

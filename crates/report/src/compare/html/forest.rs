@@ -4,7 +4,7 @@ use super::scale::{Scale, around, ratio_labels};
 use super::svg::{Anchor, HALF, Picture, figure};
 use crate::compare::markup::Markup;
 use crate::compare::words;
-use ::compare::result::{Compared, Direction};
+use ::compare::result::{Compared, Direction, MetricInfo};
 
 const ROW: f64 = 46.0;
 const TOP: f64 = 10.0;
@@ -16,7 +16,7 @@ pub(super) fn forest(
     rows: &[&Compared],
     margin: f64,
     machines: usize,
-    better: Direction,
+    metric: &MetricInfo,
 ) -> Markup {
     let ends = rows.iter().flat_map(|c| {
         let own = [c.effect, c.as_built.ratio].into_iter().chain(c.interval.into_iter().flatten());
@@ -27,7 +27,7 @@ pub(super) fn forest(
     let [low, high] = around(ends.chain([1.0 - margin, 1.0 + margin]).filter(|r| *r > 0.0), 0.06);
     let x = Scale::ratios(low, high, LEFT, HALF - LEFT);
     let bottom = TOP + ROW * rows.len() as f64;
-    let described: Vec<String> = rows.iter().map(|c| row_words(c, machines)).collect();
+    let described: Vec<String> = rows.iter().map(|c| row_words(c, metric, machines)).collect();
     let mut p = Picture::new(id, HALF, bottom + 38.0, "Effects with their intervals", &described.join("; "));
     for (index, c) in rows.iter().enumerate() {
         if let Some(a) = &c.layouts {
@@ -44,9 +44,10 @@ pub(super) fn forest(
     }
     p.line("zero", (x.at(1.0), TOP), (x.at(1.0), bottom));
     for (index, c) in rows.iter().enumerate() {
-        draw_row(&mut p, &x, c, TOP + ROW * index as f64, machines);
+        let words = row_words(c, metric, machines);
+        draw_row(&mut p, &x, c, TOP + ROW * index as f64, (machines, &words));
     }
-    let (left, right) = match better {
+    let (left, right) = match metric.better {
         Direction::Lower => ("← better", "worse →"),
         Direction::Higher => ("← worse", "better →"),
     };
@@ -60,22 +61,22 @@ pub(super) fn forest(
     figure("half", "Effects", reading, p.finish())
 }
 
-fn row_words(c: &Compared, machines: usize) -> String {
+fn row_words(c: &Compared, metric: &MetricInfo, machines: usize) -> String {
     let place = if machines > 1 { format!(" on {}", c.machine) } else { String::new() };
     let numbers = format!("{} {}", words::ratio(c.effect), words::interval(c.interval));
     format!(
         "{}{place}: {numbers}, as built {}, {}",
         c.variant,
         words::ratio(c.as_built.ratio),
-        words::word(c.verdict)
+        words::word_of(c.verdict, words::measures_speed(metric))
     )
 }
 
-fn draw_row(p: &mut Picture, x: &Scale, c: &Compared, top: f64, machines: usize) {
+fn draw_row(p: &mut Picture, x: &Scale, c: &Compared, top: f64, (machines, words): (usize, &str)) {
     let name = if machines > 1 { format!("{} · {}", c.variant, c.machine) } else { c.variant.clone() };
     let numbers = format!("{} {}", words::ratio(c.effect), words::interval(c.interval));
     let middle = top + 31.0;
-    p.titled(&row_words(c, machines), |p| {
+    p.titled(words, |p| {
         p.text("label", (LEFT, top + 13.0), Anchor::Start, &shorten(&name, 30));
         let sign = words::glyph(c.verdict, c.negligible).0;
         p.text("number", (HALF - LEFT, top + 13.0), Anchor::End, &format!("{numbers} {sign}"));

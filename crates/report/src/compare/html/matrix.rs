@@ -41,7 +41,7 @@ pub(super) fn matrix(m: &Measurement) -> Markup {
                 let found = m.comparisons.iter().find(|c| {
                     c.benchmark == benchmark.name && c.machine == machine.name && c.variant == *variant
                 });
-                cell(&mut out, found, &cell_id(row, column));
+                cell(&mut out, m, found, &cell_id(row, column));
             }
         }
         out.raw("</tr>");
@@ -54,12 +54,12 @@ pub(super) fn matrix(m: &Measurement) -> Markup {
     out
 }
 
-fn cell(out: &mut Markup, found: Option<&Compared>, id: &str) {
+fn cell(out: &mut Markup, m: &Measurement, found: Option<&Compared>, id: &str) {
     let Some(c) = found else {
         out.raw("<td class=\"n\"><span class=\"cell none\">–<span class=\"hidden\"> not measured</span></span></td>");
         return;
     };
-    let title = format!("{} on {}, {}: {}", c.benchmark, c.machine, c.variant, words::sentence(c));
+    let title = format!("{} on {}, {}", c.benchmark, c.machine, words::sentence(c));
     let class = format!("cell {}{}", verdict_class(c), if c.negligible { " weak" } else { "" });
     let href = format!("#{id}");
     out.raw("<td class=\"n\">");
@@ -68,7 +68,7 @@ fn cell(out: &mut Markup, found: Option<&Compared>, id: &str) {
     out.raw(" <span class=\"sign\" aria-hidden=\"true\">");
     out.raw(words::glyph(c.verdict, c.negligible).0);
     out.raw("</span><span class=\"hidden\"> ");
-    out.raw(words::word(c.verdict));
+    out.raw(words::verdict(m, c));
     out.raw("</span></a></td>");
 }
 

@@ -72,7 +72,7 @@ pub(super) fn results(m: &Measurement, cells: &[Cell]) -> Markup {
             out.raw("<span class=\"sign\" aria-hidden=\"true\">");
             out.raw(words::glyph(c.verdict, c.negligible).0);
             out.raw("</span> ");
-            out.raw(words::word(c.verdict));
+            out.raw(words::verdict(m, c));
             out.raw("</span></td></tr>");
         }
     }

@@ -6,7 +6,7 @@ use crate::compare::find::{Cell, metric};
 use crate::compare::screen::Screen;
 use crate::compare::{find, words};
 use crate::style::Colour;
-use ::compare::result::{Compared, Measurement};
+use ::compare::result::{Compared, Measurement, MetricInfo};
 
 /// Table, sentences, plots and remarks of a cell.
 pub(super) fn lines(m: &Measurement, cell: &Cell, screen: Screen) -> Vec<String> {
@@ -14,7 +14,7 @@ pub(super) fn lines(m: &Measurement, cell: &Cell, screen: Screen) -> Vec<String>
     let title = format!("{} · {}: {}", cell.benchmark().name, cell.machine_name(), metric.words);
     let mut lines: Vec<String> =
         screen.wrap(&title, 0).iter().map(|line| screen.style.paint(Colour::Strong, line)).collect();
-    lines.extend(summary(cell, screen, &metric.unit));
+    lines.extend(summary(cell, screen, &metric));
     for c in cell.comparisons() {
         lines.extend(sentences(m, c, screen));
     }
@@ -29,7 +29,8 @@ pub(super) fn lines(m: &Measurement, cell: &Cell, screen: Screen) -> Vec<String>
     lines
 }
 
-fn summary(cell: &Cell, screen: Screen, unit: &str) -> Vec<String> {
+fn summary(cell: &Cell, screen: Screen, metric: &MetricInfo) -> Vec<String> {
+    let unit = metric.unit.as_str();
     let mut rows = Vec::new();
     let mut bases: Vec<&str> = Vec::new();
     for c in cell.comparisons() {
@@ -40,7 +41,11 @@ fn summary(cell: &Cell, screen: Screen, unit: &str) -> Vec<String> {
             rows.push(vec![left(&c.base), right(&median), right(&spread), left("1"), left("base")]);
         }
         let (sign, ascii) = words::glyph(c.verdict, c.negligible);
-        let verdict = format!("{} {}", screen.sign(sign, ascii), words::word(c.verdict));
+        let verdict = format!(
+            "{} {}",
+            screen.sign(sign, ascii),
+            words::word_of(c.verdict, words::measures_speed(metric))
+        );
         rows.push(vec![
             left(&c.variant),
             right(&words::quantity(c.variant_median, unit)),
@@ -64,9 +69,6 @@ fn sentences(m: &Measurement, c: &Compared, screen: Screen) -> Vec<String> {
     }
     if let Some(smallest) = c.smallest_effect {
         more += &format!("; finds {} with 80 % power", words::percent(smallest));
-    }
-    if let Some(needed) = c.needed.as_ref().and_then(words::needed) {
-        more += &format!("; {needed}");
     }
     lines.extend(screen.wrap(&more, 4));
     if let Some(averaged) = &c.layouts {

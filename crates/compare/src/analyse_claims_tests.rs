@@ -1,0 +1,179 @@
+//! Which claims survive many rows, looks in between, a second block of rounds, and metrics that are no times?
+
+use super::tests::{NONE, design, only, simulate, told};
+use super::*;
+use crate::Design;
+use crate::design::Stopping;
+use crate::result::Verdict;
+
+/// The same command eight times under other names.
+fn eight(mut design: Design) -> Design {
+    for number in 1..8 {
+        let mut next = design.benchmarks[0].clone();
+        next.name = format!("x{number}");
+        design.benchmarks.push(next);
+    }
+    design
+}
+
+#[test]
+fn a_quarter_is_slower_over_eight_layouts_among_eight_rows() {
+    let mut recorded = simulate(eight(design(10, 3, &["a", "b"], 8)), &[0.0, 0.0], 0.002, NONE);
+    for run in recorded.runs.iter_mut().filter(|run| run.benchmark == 5 && run.variant == 1) {
+        run.user_ns = (run.user_ns as f64 * 1.254) as u64;
+    }
+    let told = told(recorded);
+    let slow = &told.comparisons[5];
+    assert_eq!(slow.verdict, Verdict::Slower, "{slow:?}");
+    assert!((slow.effect - 1.254).abs() < 0.01 && slow.p_corrected < 0.001, "{slow:?}");
+    let others = told.comparisons.iter().filter(|c| c.benchmark != "x5");
+    assert!(others.clone().all(|c| !matches!(c.verdict, Verdict::Faster | Verdict::Slower)), "{told:?}");
+    assert!(told.warnings.iter().any(|w| w.contains("Student's t over the layouts")), "{:?}", told.warnings);
+}
+
+#[test]
+fn rows_elsewhere_are_corrected_for_too() {
+    let recorded = simulate(design(12, 4, &["a", "b"], 0), &[0.0, 0.02], 0.01, NONE);
+    let among = |among| {
+        let options = Options { draws: 999, among, ..Options::default() };
+        analyse(&[recorded.clone()], &options).unwrap().measurement.comparisons.remove(0)
+    };
+    let (alone, with) = (among(0), among(8));
+    assert!((with.p_corrected - (8.0 * alone.p_corrected).min(1.0)).abs() < 1e-12, "{with:?}");
+}
+
+#[test]
+fn too_few_rounds_for_so_many_rows_are_named() {
+    let told = told(simulate(eight(design(8, 3, &["a", "b"], 0)), &[0.0, 0.2], 0.002, NONE));
+    for c in &told.comparisons {
+        assert_eq!(c.verdict, Verdict::Undecided);
+        assert!(c.warnings[0].contains("8 rounds cannot show anything at 5 % among 8 rows; 9 are"), "{c:?}");
+        // The interval is not passed over, and the number is the right one.
+        assert!(c.is_beyond(0.01) && c.sentence.contains("lies beyond ±1 %"), "{}", c.sentence);
+        assert!(c.sentence.ends_with("about 9 rounds in all would decide"), "{}", c.sentence);
+    }
+    let design = eight(design(8, 3, &["a", "b"], 0));
+    assert!(design.too_small(8).unwrap().contains("9 are the least"));
+    assert_eq!((design.too_small(1), Design { rounds: 9, ..design }.too_small(8)), (None, None));
+}
+
+#[test]
+fn a_measurement_that_ends_when_decided_has_rounds_enough_for_its_rows() {
+    let mut many = eight(design(40, 3, &["a", "b", "c", "d", "e", "f"], 0));
+    many.stopping = Stopping::UntilDecided;
+    let mut watch = crate::watch::Watch::new(&many);
+    let recorded = simulate(many.clone(), &[0.0, 0.3, 0.3, 0.3, 0.3, 0.3], 0.001, NONE);
+    let mut ended = None;
+    for round in 1..=40 {
+        let here = recorded.runs.iter().filter(|run| run.benchmark == 0 && run.round == round);
+        let seen: Vec<_> = here.map(|run| Metric::default().observation(run).unwrap()).collect();
+        if watch.feed(0, &seen, &[0, 1, 2, 3, 4, 5]) {
+            ended = Some(round);
+            break;
+        }
+    }
+    assert_eq!(ended, Some(11), "forty rows need eleven rounds for any claim");
+}
+
+#[test]
+fn a_look_in_between_has_its_price_and_is_said() {
+    let of = |looked: &[u32]| {
+        let mut recorded = simulate(design(30, 4, &["a", "b"], 0), &[0.0, 0.004], 0.01, NONE);
+        recorded.design.looked = looked.to_vec();
+        only(recorded)
+    };
+    let (none, one, end) = (of(&[]), of(&[15]), of(&[30]));
+    assert_eq!(none, end);
+    assert!(one.p_value == none.p_value && one.p_corrected > 1.2 * none.p_corrected, "{one:?}");
+    assert!(one.p_corrected < 2.0 * none.p_corrected, "{one:?}");
+    assert!(one.warnings.iter().any(|w| w.contains("told after 15 rounds")), "{:?}", one.warnings);
+}
+
+/// Ten rounds in which b is slower, and ten more in which it is slower by `second`.
+fn twice(second: f64) -> Recorded {
+    let mut recorded = simulate(design(20, 4, &["a", "b"], 0), &[0.0, 0.0], 0.002, NONE);
+    (recorded.design.rounds, recorded.design.confirm) = (10, true);
+    for run in recorded.runs.iter_mut().filter(|run| run.variant == 1) {
+        let factor = if run.round <= 10 { 1.03 } else { second };
+        run.user_ns = (run.user_ns as f64 * factor) as u64;
+    }
+    recorded
+}
+
+#[test]
+fn slower_is_what_a_second_block_of_rounds_says_too() {
+    let both = only(twice(1.03));
+    assert_eq!((both.verdict, both.n), (Verdict::Slower, 10));
+    assert!(both.sentence.contains("10 rounds more say so too"), "{}", both.sentence);
+    let once = only(twice(1.0));
+    assert_eq!(once.verdict, Verdict::Undecided);
+    assert!(once.sentence.contains("which 10 rounds more did not confirm"), "{}", once.sentence);
+    assert!(!once.awaits_confirmation(10));
+    for kept in [10, 15] {
+        let mut part = twice(1.03);
+        part.runs.retain(|run| run.round <= kept);
+        let open = only(part);
+        assert!(open.verdict == Verdict::Undecided && open.awaits_confirmation(10), "{open:?}");
+    }
+}
+
+#[test]
+fn memory_is_more_or_less_and_never_slower() {
+    let mut recorded = simulate(design(10, 4, &["a", "b"], 0), &[0.0, 0.1], 0.005, NONE);
+    recorded.design.benchmarks[0].metrics = vec![Metric::parse("maxrss").unwrap()];
+    recorded.runs.iter_mut().for_each(|run| run.max_rss_bytes = run.user_ns / 1000);
+    let c = only(recorded);
+    assert_eq!(c.verdict, Verdict::Slower);
+    assert!(c.sentence.starts_with("this binary takes more memory ("), "{}", c.sentence);
+    assert!(!c.sentence.contains("slower") && c.warnings.is_empty(), "{c:?}");
+}
+
+#[test]
+fn a_variant_with_layouts_of_its_own_is_judged_as_independent_and_the_other_stays_matched() {
+    let shared = |_: usize, layout: u32| 0.01 * f64::from(layout * 5 % 8);
+    let mut recorded = simulate(design(10, 3, &["a", "b", "c"], 8), &[0.0, 0.02, 0.02], 0.002, &shared);
+    recorded.design.variants[2].own_layouts = true;
+    let told = told(recorded);
+    let matched: Vec<bool> = told.comparisons.iter().map(|c| c.layouts.unwrap().matched).collect();
+    assert_eq!(matched, [true, false]);
+    let width = |at: usize| told.comparisons[at].interval.map(|[low, high]| high - low).unwrap();
+    assert!(width(0) < width(1) / 3.0, "{} {}", width(0), width(1));
+}
+
+/// Remarks about a program that is on a CPU for a third of its time.
+fn remark(queued_share: Option<f64>, gave: u64, lost: u64) -> String {
+    let mut recorded = simulate(design(10, 4, &["a", "b"], 0), &[0.0, 0.0], 0.005, NONE);
+    for run in &mut recorded.runs {
+        run.wall_ns = run.user_ns * 20 / 7;
+        run.queued_ns = queued_share.map(|share| (run.wall_ns as f64 * share) as u64);
+        (run.voluntary_switches, run.involuntary_switches) = (gave, lost);
+    }
+    told(recorded).warnings.join("; ")
+}
+
+#[test]
+fn waiting_for_a_cpu_is_told_from_waiting_for_something_else() {
+    let crowded = remark(Some(0.65), 30, 400);
+    assert!(crowded.contains("for 65 % of the time the program waited for a CPU"), "{crowded}");
+    assert!(!crowded.contains("something else"), "{crowded}");
+    let waits = remark(Some(0.0), 400, 3);
+    assert!(waits.contains("not for a CPU but for something else"), "{waits}");
+    let both = remark(Some(0.3), 400, 300);
+    assert!(both.contains("for 30 % of the time") && both.contains("and for 35 % for something"), "{both}");
+    assert!(remark(None, 40, 400).contains("probably waiting for a CPU"));
+    assert!(remark(None, 400, 40).contains("probably waiting for something else"));
+    assert_eq!(remark(None, 3, 4), "");
+}
+
+#[test]
+fn equal_files_are_called_identical() {
+    let mut recorded = simulate(design(10, 4, &["a", "b"], 0), &[0.0, 0.0], 0.005, NONE);
+    let mut digests = |b: &str| {
+        for (variant, digest) in recorded.design.variants.iter_mut().zip(["1", b]) {
+            variant.digests = vec![digest.to_owned()];
+        }
+        only(recorded.clone()).warnings.join("; ")
+    };
+    assert!(digests("1").contains("a and b are the same file, byte for byte"));
+    assert!(!digests("2").contains("byte for byte"));
+}
