@@ -16,6 +16,7 @@ pub mod lock;
 pub mod optimization;
 pub mod pages;
 pub mod plan;
+pub mod recording;
 pub mod reuse;
 pub mod rust;
 mod sources;
