@@ -172,7 +172,15 @@ fn default_seed() -> u64 {
 
 /// The text of a planish.toml.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| match source.kind() {
+    use std::os::unix::fs::FileTypeExt as _;
+    // A device gives text for ever; a pipe is fine.
+    let read = || match std::fs::metadata(path)?.file_type() {
+        kind if kind.is_char_device() || kind.is_block_device() => {
+            Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file"))
+        }
+        _ => std::fs::read_to_string(path),
+    };
+    read().map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Error::NoConfig { path: path.to_owned() },
         _ => Error::File { path: path.to_owned(), action: "cannot read", source },
     })

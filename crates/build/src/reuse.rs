@@ -50,11 +50,11 @@ impl Reused {
     }
 }
 
-/// Runs `compiler` with `arguments`, or does without; the result is the exit code.
+/// Runs `compiler` with `arguments`, or does without; the result is the exit code. `warn` hears what costs time later.
 ///
 /// # Errors
 /// The compiler cannot be started, or the cc profile cannot be read.
-pub fn compiler(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {
+pub fn compiler(compiler: &OsStr, arguments: &[OsString], warn: &dyn Fn(String)) -> Result<u8, Error> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
     let store = Store::new(PathBuf::from(objects));
@@ -65,9 +65,9 @@ pub fn compiler(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {
         _ => None,
     };
     match (compile, key, profile) {
-        (Some(compile), Some(key), None) => keep(&store, compiler, arguments, &compile, &key),
+        (Some(compile), Some(key), None) => keep(&store, compiler, arguments, (&compile, &key), warn),
         (Some(compile), Some(key), Some(profile)) => {
-            lay_out(&store, compiler, arguments, &compile, &key, &profile)
+            lay_out(&store, compiler, arguments, (&compile, &key), &profile, warn)
         }
         (Some(_), None, Some(profile)) => {
             note("compiled", arguments);
@@ -89,8 +89,8 @@ fn keep(
     store: &Store,
     compiler: &OsStr,
     arguments: &[OsString],
-    compile: &Compile,
-    key: &str,
+    (compile, key): (&Compile, &str),
+    warn: &dyn Fn(String),
 ) -> Result<u8, Error> {
     let own = store.dependency_file(key);
     let all = match compile.dependencies {
@@ -102,7 +102,7 @@ fn keep(
         && let Err(error) = store.put(key, compile, &own)
     {
         // The build is as good as without planish; only the relink will take longer.
-        eprintln!("planish: warning: {} is not kept for the relink: {error}", compile.output.display());
+        warn(format!("{} is not kept for the relink: {error}", compile.output.display()));
     }
     let _ = std::fs::remove_file(own);
     Ok(code)
@@ -113,9 +113,9 @@ fn lay_out(
     store: &Store,
     compiler: &OsStr,
     arguments: &[OsString],
-    compile: &Compile,
-    key: &str,
+    (compile, key): (&Compile, &str),
     profile: &CcText,
+    warn: &dyn Fn(String),
 ) -> Result<u8, Error> {
     let Some(kept) = store.get(key) else {
         note("compiled", arguments);
@@ -132,7 +132,7 @@ fn lay_out(
         store.copy(&key, &kept, compile)?;
         return Ok(0);
     }
-    keep(store, compiler, &with_list(arguments, &store.list(&part)?), compile, &key)
+    keep(store, compiler, &with_list(arguments, &store.list(&part)?), (compile, &key), warn)
 }
 
 fn with_list(arguments: &[OsString], list: &Path) -> Vec<OsString> {
@@ -195,7 +195,7 @@ mod tests {
         assert!(compile.can_be_kept());
         let (store, compiler) = (Store::new(PathBuf::from(at("objects"))), OsStr::new("clang-22"));
         let key = store.key(compiler, &arguments).unwrap();
-        assert_eq!(keep(&store, compiler, &arguments, &compile, &key).unwrap(), 0);
+        assert_eq!(keep(&store, compiler, &arguments, (&compile, &key), &|_| ()).unwrap(), 0);
         assert!(store.get(&key).is_some());
     }
 }

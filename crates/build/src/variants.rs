@@ -169,6 +169,11 @@ impl CompareConfig {
         let mut cells = Vec::new();
         for benchmark in &self.benchmarks {
             for parameters in combinations(&benchmark.parameters)? {
+                if cells.len() >= MOST_CELLS {
+                    return Err(format!(
+                        "the benchmarks give more than {MOST_CELLS} combinations of parameters"
+                    ));
+                }
                 cells.push(cell(benchmark, parameters)?);
             }
         }

@@ -67,6 +67,8 @@ pub(crate) struct Facts {
     pub(crate) sources: Vec<Source>,
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) is_clang: bool,
+    /// Whether the compiler left its work to the link.
+    pub(crate) is_link_time: bool,
 }
 
 impl Facts {

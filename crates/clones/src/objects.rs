@@ -12,6 +12,9 @@ pub(crate) fn read(image: &Image, facts: &mut Facts) -> Result<(), Error> {
     let functions = image.functions();
     let comment = image.section(".comment");
     facts.is_clang = comment.is_some_and(|text| text.windows(5).any(|word| word == b"clang"));
+    // gcc's sections of link-time optimisation; clang's objects for it are no ELF files.
+    facts.is_link_time =
+        image.sections().iter().any(|section| image.section_name(section).starts_with(".gnu.lto_"));
     for function in functions.iter() {
         let own = facts.named(function.name);
         facts.functions.push((own.name, function.weak));

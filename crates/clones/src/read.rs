@@ -37,6 +37,8 @@ pub struct Analysis {
     pub doubts: Vec<Skipped>,
     /// Units that clang compiled, by [`UnitId`].
     pub is_clang: Vec<bool>,
+    /// How many units the compiler left to the link.
+    pub link_time: usize,
 }
 
 /// Reads all files of a build on `threads` threads. The same files give the same result for any number of them.
@@ -112,6 +114,7 @@ fn read_unit(unit: &Unit, root: &Path, reader: &mut Reader) -> Result<Facts, Err
     }
     if unit.is_bitcode {
         facts.is_clang = true;
+        facts.is_link_time = true;
     } else {
         match Image::open(&unit.object) {
             Ok(image) => objects::read(&image, &mut facts)?,
@@ -178,6 +181,7 @@ struct Joining {
 impl Joining {
     fn add(&mut self, analysis: &mut Analysis, unit: UnitId, is_link: bool, mut facts: Facts) {
         analysis.is_clang.push(facts.is_clang);
+        analysis.link_time += usize::from(facts.is_link_time);
         analysis.skipped.append(&mut facts.skipped);
         for (covered, source) in analysis.covered.iter_mut().zip(Source::ALL) {
             *covered += usize::from(facts.sources.contains(&source));

@@ -260,7 +260,10 @@ fn owner(
     };
     let object = dump.path.with_file_name(format!("{output}.o"));
     let program = dump.path.with_file_name(output);
-    let found = objects.get_key_value(&object).or_else(|| linked.get_key_value(&program));
+    // What link-time optimisation says is about the program, also where it is named as one of its objects (`lua` beside
+    // `lua.o`); a partial link makes an object.
+    let (object, program) = (objects.get_key_value(&object), linked.get_key_value(&program));
+    let found = if is_link_dump(&dump.path) { program.or(object) } else { object.or(program) };
     // `gcc a.c -o prog` keeps no object; the dump is `prog-a.c.…`.
     let found = found.or_else(|| {
         let at = output.match_indices('-').rev();

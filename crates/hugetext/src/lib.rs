@@ -15,6 +15,7 @@ mod names;
 mod sys;
 mod text;
 
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 
 use superpages::Request;
@@ -27,7 +28,7 @@ fn start() {
         return;
     }
     let whole = std::panic::catch_unwind(|| copy(&request)).unwrap_or_else(|_| {
-        eprintln!("planish: copying the text failed by a fault of planish; please report it");
+        say("copying the text failed by a fault of planish; please report it");
         false
     });
     if request.strict && !whole {
@@ -35,9 +36,13 @@ fn start() {
     }
 }
 
+/// One line on standard error; the program is not this library's, so where the stream takes none nothing is said.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "planish: {line}");
+}
+
 /// Copies what can be copied and says what became of it. Returns whether all of it was.
 fn copy(request: &Request) -> bool {
-    let say = |line: String| eprintln!("planish: {line}");
     match sys::threads() {
         Ok(1) => {}
         Ok(count) => {
@@ -74,7 +79,7 @@ fn copy(request: &Request) -> bool {
     let bytes: u64 = copied.iter().filter_map(|m| m.superpages()).map(|range| range.end - range.start).sum();
     if copied.is_empty() {
         if left == 0 {
-            say("no text was copied: none spans a superpage of 2 MiB where it is mapped".into());
+            say("no text was copied: none spans a superpage of 2 MiB where it is mapped");
         }
         return false;
     }

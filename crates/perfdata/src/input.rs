@@ -209,5 +209,12 @@ fn is_part(path: &Path) -> bool {
 }
 
 fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(|source| Error::Io { path: path.to_owned(), action: "open", source })
+    use std::os::unix::fs::FileTypeExt as _;
+    let failed = |source| Error::Io { path: path.to_owned(), action: "open", source };
+    // A device gives bytes for ever, and to open one may set it off.
+    let kind = std::fs::metadata(path).map_err(failed)?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")));
+    }
+    File::open(path).map_err(failed)
 }

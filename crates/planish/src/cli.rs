@@ -1,11 +1,14 @@
 //! The command line: one verb a step, flags that hold for all of them, and the exit codes.
 
 use crate::command;
+use crate::output::{self, Stream};
 use anyhow::Context;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use record::streaming::Spread;
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::Write as _;
 
 /// Exit code of a run that did what it was asked and found nothing bad.
 pub const FINE: u8 = 0;
@@ -40,7 +43,10 @@ pub struct Cli {
 }
 
 /// Reads the command line. `-z5` is perf's spelling of `-z=5`, which clap has no word for.
-pub fn parse() -> Cli {
+///
+/// # Errors
+/// The exit code, after what there is to say was said: what is wrong, or the help that was asked for.
+pub fn parse() -> Result<Cli, u8> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let first = Cli::try_parse_from(&words);
     let own = match &first {
@@ -52,7 +58,26 @@ pub fn parse() -> Cli {
         Some(words) => Cli::try_parse_from(&words).or_else(|error| respelled(words, error)),
         None => first.or_else(|error| respelled(words, error)),
     };
-    read.unwrap_or_else(|error| error.exit())
+    read.map_err(|error| told(&error, &words))
+}
+
+fn told(error: &clap::Error, words: &[OsString]) -> u8 {
+    let stream = if error.use_stderr() { Stream::Error } else { Stream::Output };
+    let rendered = error.render();
+    let mut text = if stream.style().colour { rendered.ansi().to_string() } else { rendered.to_string() };
+    // The message repeats words, whole or what follows their `=`.
+    for word in words {
+        let word = word.to_string_lossy();
+        let value = word.split_once('=').map(|(_, value)| value);
+        for said in [Some(&*word), value].into_iter().flatten() {
+            if let Cow::Owned(shown) = report::visible(said) {
+                text = text.replace(said, &shown);
+            }
+        }
+    }
+    // A stream that takes no more is told of when the program ends.
+    let _ = stream.text(&text);
+    u8::try_from(error.exit_code()).unwrap_or(BAD_INPUT)
 }
 
 /// Tries again with `=` in the `-zN` of `record`, where its first digit is what was not understood.
@@ -241,7 +266,9 @@ impl Cli {
             Verb::Kernel(args) => command::kernel::run(&args, global),
             Verb::Report(args) => command::report::run(args, global),
             Verb::Completions { shell } => {
-                clap_complete::generate(shell, &mut Cli::command(), "planish", &mut std::io::stdout());
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "planish", &mut script);
+                output::raw().write_all(&script)?;
                 Ok(FINE)
             }
             Verb::Man { directory } => {

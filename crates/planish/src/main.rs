@@ -1,23 +1,40 @@
 //! The `planish` command: reads arguments, hands over to one command, and turns what it says into an exit code.
 
+#[macro_use]
+mod output;
 mod cli;
 mod command;
-mod output;
+mod input;
 mod progress;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     output::restore_broken_pipe();
-    let cli = cli::parse();
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(code) => return ExitCode::from(output::finish("").unwrap_or(code)),
+    };
     output::remove_temporaries_on_interrupt();
-    match cli.run() {
-        Ok(code) => ExitCode::from(code),
+    let (code, said) = match cli.run() {
+        Ok(code) => (code, String::new()),
         Err(error) => {
-            eprintln!("planish: {}", message(&error));
-            ExitCode::from(cli::BAD_INPUT)
+            let said = message(&error);
+            tell(&error, &said);
+            (cli::BAD_INPUT, said)
         }
+    };
+    ExitCode::from(output::finish(&said).unwrap_or(code))
+}
+
+/// One line, but for what another program said or a file's lines that are shown: those stand below, set in.
+fn tell(error: &anyhow::Error, said: &str) {
+    if !error.chain().any(output::has_lines) {
+        return eprintln!("planish: {said}");
     }
+    let mut lines = said.lines();
+    eprintln!("planish: {}", lines.next().unwrap_or_default());
+    lines.for_each(|line| eprintln!("  {line}"));
 }
 
 /// The error and its causes in one line; causes that a message already states are not said twice.

@@ -1,8 +1,14 @@
 //! Files that are either whole or not there: written beside their place, then renamed; removed on Ctrl-C. And what goes
 //! to the standard streams.
 
+#[macro_use]
+mod streams;
+mod sys;
+
+pub use streams::{Stream, error_text, finish, print, print_json, raw, say_line, say_text, text};
+
 use anyhow::{Context, anyhow, bail};
-use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes `path` through `fill`: beside it first, renamed when whole. `-` is standard output.
@@ -11,9 +17,9 @@ pub fn write_file(
     fill: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     if path == Path::new("-") {
-        let mut out = BufWriter::new(std::io::stdout());
+        let mut out = BufWriter::with_capacity(1 << 16, raw());
         fill(&mut out)?;
-        return out.flush().context("standard output");
+        return Ok(out.flush()?);
     }
     if path.exists() && !path.is_file() {
         // A device or a pipe cannot be replaced by renaming.
@@ -184,16 +190,23 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Writes to standard output; a reader that has gone away ends the program as other tools end.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+/// Several lines that make one error: what another program said.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Lines(pub String);
+
+/// Whether an error shows lines of a file or of another program, which stand below it.
+pub fn has_lines(error: &(dyn std::error::Error + 'static)) -> bool {
+    use build::Error::{Config, Step};
+    error.downcast_ref().is_some_and(|error| matches!(error, Config { .. } | Step { .. }))
+        || error.downcast_ref().is_some_and(|error| matches!(error, relink::Error::Link { .. }))
+        || error.is::<code_metrics::Error>()
+        || error.is::<Lines>()
 }
 
 /// Colours on standard error where it is a terminal and the user does not object.
 pub fn error_style() -> report::Style {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    report::Style { colour: !unwanted && std::io::stderr().is_terminal() }
+    Stream::Error.style()
 }
 
 /// Removes half-written files when the user presses Ctrl-C, then ends as the signal would have.

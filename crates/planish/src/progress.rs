@@ -43,7 +43,7 @@ impl Bytes {
         let bar = ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_message(self.label.clone());
+        bar.set_message(report::visible(&self.label).into_owned());
         bar
     }
 }
@@ -76,7 +76,7 @@ impl Ticker {
         const WIDTH: usize = 60;
         if self.enabled && self.began.elapsed() > PATIENCE {
             let bar = self.bar.get_or_init(|| self.draw());
-            bar.set_message(line.trim().chars().filter(|c| !c.is_control()).take(WIDTH).collect::<String>());
+            bar.set_message(report::visible(line.trim()).chars().take(WIDTH).collect::<String>());
         }
     }
 
@@ -84,7 +84,7 @@ impl Ticker {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{prefix} {elapsed} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        bar.set_prefix(self.label.clone());
+        bar.set_prefix(report::visible(&self.label).into_owned());
         bar
     }
 }

@@ -197,3 +197,86 @@ fn the_compiler_is_asked_for_its_switches() {
     let done = planish(dir.path(), &["flags", "--compiler", "no-such-compiler"]);
     assert_eq!(done.status.code(), Some(2));
 }
+
+/// Functions of which gcc inlines most, in two files.
+const CALC: &str = "int helper(int x);\nint other(int x);\n\
+    static int one(int x) { return x * 3 + 1; }\nstatic int two(int x) { return one(x) ^ 5; }\n\
+    static int three(int x) { return two(x) + helper(x); }\nint four(int x) { return three(x) - 1; }\n\
+    int five(int x) { return other(four(x)); }\nint main(int argc, char **argv) { (void)argv; return five(argc); }\n";
+const HELPER: &str = "int other(int x) { return x + 2; }\nint helper(int x) { return other(x) * 7; }\n\
+    int unused_one(int x) { return helper(x); }\nint unused_two(int x) { return other(x); }\n";
+
+/// A program of gcc's link-time optimisation that has the name of one of its objects; false where there is no gcc.
+fn link_time(dir: &Path, program: &str, link: &[&str]) -> bool {
+    std::fs::write(dir.join("calc.c"), CALC).unwrap();
+    std::fs::write(dir.join("helper.c"), HELPER).unwrap();
+    let lines = [
+        [&["-flto", "-c", "calc.c"], &GCC[..]].concat(),
+        [&["-flto", "-c", "helper.c"], &GCC[..]].concat(),
+        [&["-flto", "-O2", "-g", "calc.o", "helper.o", "-o", program], link].concat(),
+    ];
+    for line in lines {
+        match Command::new("gcc").current_dir(dir).args(&line).output() {
+            Ok(done) => assert!(done.status.success(), "{line:?}: {}", text(&done.stderr)),
+            Err(error) => {
+                eprintln!("skipped: gcc: {error}");
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[test]
+fn a_program_that_shares_its_name_with_an_object_has_its_closures() {
+    let found = ["calc", "elsewhere"].map(|program| {
+        let dir = tempfile::tempdir().unwrap();
+        if !link_time(dir.path(), program, &GCC) {
+            return None;
+        }
+        let told = json(dir.path(), &[".", "--function", "one"]);
+        let members = told["members"].as_array().unwrap();
+        Some(members.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>())
+    });
+    let [Some(mut same), Some(mut other)] = found else { return };
+    same.sort();
+    same.dedup();
+    other.sort();
+    other.dedup();
+    assert_eq!(same, other);
+    assert!(same.len() > 2 && same.iter().any(|name| name == "main"), "{same:?}");
+}
+
+#[test]
+fn a_build_whose_closures_are_implausibly_empty_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    if !link_time(dir.path(), "calc", &[]) {
+        return;
+    }
+    for words in [&["."][..], &[".", "--function", "one"], &["diff", ".", "."]] {
+        let done = planish(dir.path(), words);
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains("link-time optimisation") && said.contains("-fdump-ipa-clones"), "{said}");
+        assert_eq!(text(&done.stdout), "");
+    }
+}
+
+#[test]
+fn flat_and_dot_list_the_possible_ones_too() {
+    let dir = tempfile::tempdir().unwrap();
+    if !compile(dir.path(), &["inline.c"], &["-fno-inline"]) {
+        return;
+    }
+    let asked = ["build", "--function", "tiny", "--possible", "--format"];
+    let told = json(dir.path(), &asked[..4]);
+    let possible = told["possible"].as_array().unwrap().len();
+    assert!(possible > 0, "{told:#}");
+    let flat = text(&planish(dir.path(), &[&asked[..], &["flat"]].concat()).stdout);
+    let rows =
+        flat.lines().filter(|line| line.split('\t').nth(3).is_some_and(|it| it.starts_with("possible ")));
+    assert_eq!(rows.count(), possible, "{flat}");
+    assert_eq!(flat.lines().count(), told["members"].as_array().unwrap().len() + possible);
+    let dot = text(&planish(dir.path(), &[&asked[..], &["dot"]].concat()).stdout);
+    assert_eq!(dot.matches("label=\"possible\"").count(), possible, "{dot}");
+}

@@ -138,6 +138,51 @@ fn no_test_is_ignored_and_nothing_is_left_to_be_written() {
 }
 
 #[test]
+fn everything_is_printed_one_way() {
+    // The macros of `crates/planish` take the place of the standard library's, which panic where a stream is full; the
+    // libraries print nothing.
+    let main = std::fs::read_to_string(at_root("crates/planish/src/main.rs")).expect("main.rs is readable");
+    let code = main.lines().find(|line| !line.is_empty() && !line.starts_with("//"));
+    assert_eq!(code, Some("#[macro_use]"), "the macros of `output` stand before all that prints");
+    let streams = at_root("crates/planish/src/output/streams.rs");
+    let own = std::fs::read_to_string(streams).expect("streams.rs is readable");
+    let names = ["println", "eprintln", "print", "eprint"];
+    for name in names {
+        assert!(own.contains(&format!("macro_rules! {name} {{")), "{name} is not the own one");
+    }
+    let mut found = Vec::new();
+    for (path, text) in texts(&[".rs"]) {
+        let Some((folder, _)) = path.split_once("/src/").filter(|(folder, _)| folder.starts_with("crates/"))
+        else {
+            continue;
+        };
+        // What tests print is for whoever runs them.
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if path.ends_with("/tests.rs") || path.ends_with("output/streams.rs") {
+            continue;
+        }
+        let forbidden: Vec<String> = match folder {
+            "crates/planish" => names
+                .iter()
+                .map(|name| format!("std::{name}!"))
+                .chain(
+                    ["io::stdout().lock", "io::stdout().write", "io::stderr().lock", "&mut std::io::std"]
+                        .map(String::from),
+                )
+                .collect(),
+            _ => names.iter().map(|name| format!("{name}!(")).collect(),
+        };
+        for (index, line) in code.lines().enumerate() {
+            let line = line.split("//").next().unwrap_or_default();
+            if forbidden.iter().any(|word| line.contains(word.as_str())) {
+                found.push(format!("{path}:{}: {}", index + 1, line.trim()));
+            }
+        }
+    }
+    assert_none("printed past crates/planish/src/output", found);
+}
+
+#[test]
 fn no_file_names_a_developers_machine() {
     let private = [
         concat!("/wo", "rk/"),

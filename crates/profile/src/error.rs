@@ -57,6 +57,14 @@ pub enum Error {
         /// The cap in bytes.
         limit: u64,
     },
+    /// More names than a file of this size can need.
+    #[error(
+        "more names than a file of its size has ({limit} more would be fine); refusing it as a decompression bomb"
+    )]
+    TooManyNames {
+        /// How many there could still be.
+        limit: u64,
+    },
     /// The profile cannot be expressed in the format asked for.
     #[error("cannot write this profile as {format}: {problem}")]
     Unwritable {

@@ -43,7 +43,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     match install(id, target, machine, &arguments) {
         Ok(()) => 0,
         Err(message) => {
-            eprintln!("planish plugin: {message}");
+            crate::say(&message);
             1
         }
     }

@@ -39,3 +39,9 @@ mod vcpu;
 mod watch;
 
 pub use metrics::RESULT_BEGINS;
+
+/// One line on standard error, which is the emulated program's too: where it takes none, nothing is said.
+pub(crate) fn say(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "planish plugin: {line}");
+}

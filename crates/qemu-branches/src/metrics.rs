@@ -168,7 +168,7 @@ fn publish(global: &Global, starts_program: bool) {
     let who = ("process", u64::from(std::process::id()));
     let line = result::line(who, threads, starts_program, &counters, &lines);
     if let Err(error) = result::append(&global.settings.result, &line) {
-        eprintln!("planish plugin: {}: {error}", global.settings.result.display());
+        crate::say(&format!("{}: {error}", global.settings.result.display()));
     }
 }
 

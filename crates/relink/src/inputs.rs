@@ -128,7 +128,11 @@ impl Inputs {
     /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
     pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
         let linker = Linker::find()?;
-        let bytes = fs::read(archive).map_err(Error::file(archive, "read"))?;
+        let regular = fs::metadata(archive).and_then(|found| match found.is_file() {
+            true => Ok(()),
+            false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
+        });
+        let bytes = regular.and_then(|()| fs::read(archive)).map_err(Error::file(archive, "read"))?;
         let damaged = |damage: tar::Damage| Error::Archive {
             path: archive.to_owned(),
             offset: damage.offset,

@@ -39,6 +39,16 @@ mod response;
 mod tar;
 mod units;
 
+/// The files that an archive of a link holds, with their places in it.
+///
+/// # Errors
+/// What is wrong with the archive, and where.
+pub fn files_of(archive: &[u8]) -> Result<Vec<(std::path::PathBuf, std::ops::Range<usize>)>, String> {
+    let entries =
+        tar::entries(archive).map_err(|damage| format!("at {}: {}", damage.offset, damage.found))?;
+    Ok(entries.into_iter().map(|entry| (entry.path, entry.bytes)).collect())
+}
+
 pub use error::Error;
 pub use inputs::{Inputs, Survey};
 pub use layout::{Freedom, Layout, Relinked, relink, relink_in};

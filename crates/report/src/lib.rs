@@ -5,13 +5,16 @@
 //! environment, no terminal is asked; the caller says whether colours are wanted.
 
 pub mod compare;
+mod escape;
 mod evidence;
 pub mod layout;
 mod numbers;
 mod optimization;
+mod policy;
 mod style;
 
 pub use compare::Screen;
+pub use escape::{json, visible, visible_lines};
 pub use evidence::Evidence;
 pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{

@@ -73,6 +73,7 @@ fn malformed(path: &std::path::Path, place: &str, expected: &str, found: &str) -
 
 fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Error> {
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
     let reader = SerializedFileReader::new(file).map_err(fault)?;
     let metadata = reader.metadata().file_metadata();
     let value = |key: &str| {
@@ -96,6 +97,15 @@ fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Erro
     let ledger = serde_json::from_str::<Ledger>(&value(LEDGER_KEY).unwrap_or_default())
         .map_err(|_| malformed(path, LEDGER_KEY, "a ledger in JSON", "something else"))?;
     let mut counts = Counts { images: Vec::new(), ledger };
+    // Groups may lie over each other, so that a small file states many rows; what it holds is bounded by its own size.
+    let most = (GROUP_ROWS as u64).max(size.saturating_mul(64));
+    let stated: u64 =
+        reader.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0)).sum();
+    if stated > most {
+        let (expected, found) =
+            (format!("at most {most} rows in a file of {size} bytes"), format!("{stated} rows"));
+        return Err(malformed(path, "row groups", &expected, &found));
+    }
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(fault)?;
         read_group(path, group.as_ref(), &mut counts)?;

@@ -52,7 +52,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     output::refuse_inputs([path.as_path()], args.inputs.iter().chain(&args.binary).map(PathBuf::as_path))?;
     let images = inputs::open_images(&args.binary)?;
     let selection = Selection { paths: args.paths, ..args.selection };
-    let found = inputs::read_all(&args.inputs, &images, selection, global)?;
+    let mut found = inputs::read_all(&args.inputs, &images, selection, global)?;
+    if args.format == Format::Text {
+        // Lines of text name each image once.
+        let images = &mut found.counts.images;
+        images.iter_mut().for_each(|image| image.path = ::report::visible(&image.path).into());
+    }
     output::write_file(&path, |out| {
         match args.format {
             Format::Counts => artefact::write(&path, &found.counts, out)?,

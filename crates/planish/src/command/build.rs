@@ -2,6 +2,7 @@
 
 use super::{INTERRUPTED, used};
 use crate::cli::{FINE, Format, Global};
+use crate::output;
 use anyhow::{Context, bail};
 use build::config::Branches;
 use build::optimization::Alternative;
@@ -300,9 +301,9 @@ fn check(
             "baseline and rebuild have the same build ID although their code differs; their linker options must be wrong"
         );
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = output::text();
     match format {
-        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?,
+        Format::Json => output::print_json(&found)?,
         Format::Text => {
             let m = &found.matched;
             let pct = report::pct(m.share());

@@ -12,12 +12,14 @@ mod sys;
 mod tools;
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output;
+use ::report::visible;
 
 /// Arguments of `planish doctor`.
 #[derive(Debug, clap::Args)]
@@ -105,7 +107,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let text = match args.format {
         Format::Json => {
             let report = Report { format: "planish doctor", version: 1, ready, findings };
-            serde_json::to_string_pretty(&report)? + "\n"
+            ::report::json(&serde_json::to_string_pretty(&report)?).into_owned() + "\n"
         }
         Format::Text if findings.is_empty() => String::new(),
         Format::Text => {
@@ -114,7 +116,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             render(&findings, stdout_is_terminal && !no_color)
         }
     };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    output::print(&text)?;
     Ok(if ready { FINE } else { NEGATIVE })
 }
 
@@ -169,7 +171,7 @@ fn render(findings: &[Finding], color: bool) -> String {
             let gap = if area.is_some() { "\n" } else { "" };
             area = Some(&finding.area);
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{gap}{}", finding.area);
+            let _ = writeln!(text, "{gap}{}", visible(&finding.area));
         }
         let (word, paint) = match finding.state {
             State::Good => ("ok     ", "\x1b[32m"),
@@ -177,9 +179,10 @@ fn render(findings: &[Finding], color: bool) -> String {
             State::Missing => ("MISSING", "\x1b[31m"),
         };
         let (paint, plain) = if color { (paint, "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(text, "  {paint}{word}{plain}  {:width$}  {}", finding.subject, finding.found);
+        let _ =
+            writeln!(text, "  {paint}{word}{plain}  {:width$}  {}", finding.subject, visible(&finding.found));
         if let Some(next) = &finding.next {
-            let _ = writeln!(text, "           {:width$}  next: {next}", "");
+            let _ = writeln!(text, "           {:width$}  next: {}", "", visible(next));
         }
     }
     let missing = findings.iter().filter(|finding| finding.state == State::Missing).count();

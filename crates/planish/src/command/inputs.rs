@@ -1,6 +1,7 @@
 //! What a command is given to count from: perf.data, counts artefacts, perf script text or pre-aggregated text.
 
 use crate::cli::Global;
+use crate::input::{Bounded, STREAM_BYTES};
 use crate::progress;
 use anyhow::{Context, bail, ensure};
 use counts::aggregate::{Aggregated, Options, aggregate};
@@ -115,11 +116,12 @@ pub fn read(
 /// Counts of an input that can be read only once, whatever its kind.
 fn read_stream(
     path: &Path,
-    mut stream: impl Read,
+    stream: impl Read,
     images: &[Arc<Image>],
     options: Options,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
+    let mut stream = Bounded::new(stream, STREAM_BYTES);
     let head = first_bytes(&mut stream, path)?;
     ensure!(
         !head.is_empty(),
@@ -169,7 +171,7 @@ fn from_preaggregated(path: &Path, text: impl BufRead, images: &[Arc<Image>]) ->
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {
-    File::open(path).with_context(|| path.display().to_string())
+    crate::input::open(path)
 }
 
 fn first_bytes(stream: &mut impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -4,7 +4,7 @@ use super::INTERRUPTED;
 use super::build::{Asking, Project};
 use super::compare::{stop_flag, terminal_style};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::output::error_style;
+use crate::output::{self, error_style};
 use anyhow::Context;
 use build::bounded_log::shown;
 use build::execute::{self, Event, Place};
@@ -45,7 +45,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let plan = plan::optimize(&project.config, &project.tools, &project.directory, &project.file)?;
     let notes = plan::notes(&project.config, &project.tools, project.rust.used);
     if args.dry_run {
-        let mut out = std::io::stdout().lock();
+        let mut out = output::text();
         let mut state = State::read(&project.directory);
         let done = |step: &Step| Ok(!args.again && state.is_done(step, &project.directory)?);
         let done: Vec<bool> = plan.steps.iter().map(done).collect::<Result<_, build::Error>>()?;
@@ -118,7 +118,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     let path = project.directory.join(&files.report_json);
     let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
     let report: Optimization = serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::text();
     match format {
         Format::Json => out.write_all(&bytes)?,
         Format::Text => {
@@ -197,8 +197,10 @@ impl Display {
                     clock.finish_and_clear();
                 }
                 let warning = self.style.paint(Colour::Care, "warning:");
-                let error = without(&error.to_string(), &self.shown);
-                eprintln!("      {warning} {} is left out: {error}", step.name);
+                let said = without(&error.to_string(), &self.shown);
+                let mut lines = said.lines();
+                eprintln!("      {warning} {} is left out: {}", step.name, lines.next().unwrap_or_default());
+                lines.for_each(|line| eprintln!("      {line}"));
             }
         }
     }
@@ -229,7 +231,7 @@ impl Display {
 
     fn line(&self, line: &str) {
         match &self.clock {
-            Some(clock) => clock.println(line),
+            Some(clock) => clock.println(report::visible(line)),
             None => eprintln!("{line}"),
         }
     }

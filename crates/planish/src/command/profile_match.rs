@@ -67,7 +67,7 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
         }
         let as_it_is = args.profile_format.is_none() && !args.storage.md5 && !args.storage.compress;
         if report.unchanged && as_it_is && args.input != Path::new("-") {
-            let bytes = std::fs::read(&args.input).with_context(|| args.input.display().to_string())?;
+            let bytes = crate::input::read(&args.input)?;
             output::write_file(output, |out| Ok(out.write_all(&bytes)?))?;
         } else {
             let how =
@@ -103,7 +103,7 @@ fn json(args: &MatchArgs, report: &MatchReport) -> String {
         "calls_matched_pct": report.calls_pct(), "with_code_before_pct": before, "with_code_after_pct": after,
         "min_match_pct": args.min_match, "report": report,
     });
-    format!("{value:#}\n")
+    ::report::json(&format!("{value:#}\n")).into_owned()
 }
 
 fn words(args: &MatchArgs, report: &MatchReport) -> String {

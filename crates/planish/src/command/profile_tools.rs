@@ -5,6 +5,7 @@ use super::profile_match::{self, MatchArgs};
 use super::profile_probes::refuse_mixture;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
+use ::report::visible;
 use anyhow::{Context, bail};
 use profile::format;
 use profile::operations::{self, CUTOFFS, MergeReport, Trim};
@@ -159,13 +160,8 @@ pub fn run(tool: Tool, global: &Global) -> anyhow::Result<u8> {
 
 /// Reads a profile and says in which format it was.
 pub(super) fn read(path: &Path) -> anyhow::Result<(SampleProfile, format::Format)> {
-    let bytes = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).context("standard input")?;
-        bytes
-    } else {
-        std::fs::read(path).with_context(|| path.display().to_string())?
-    };
+    let bytes =
+        if path == Path::new("-") { crate::input::read_standard()? } else { crate::input::read(path)? };
     let profile = format::read(&bytes).with_context(|| path.display().to_string())?;
     if profile.functions.is_empty() {
         bail!("{}: {}", path.display(), profile::Error::Empty);
@@ -175,10 +171,16 @@ pub(super) fn read(path: &Path) -> anyhow::Result<(SampleProfile, format::Format
 }
 
 pub(super) fn print(output: &Path, text: &str) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        return output::print(text);
+    }
     output::write_file(output, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
 fn print_json(output: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        return output::print_json(value);
+    }
     print(output, &format!("{value:#}\n"))
 }
 
@@ -218,7 +220,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
         return Ok(FINE);
     }
     let mut text = String::new();
-    writeln!(text, "{}: {format}", args.input.display())?;
+    writeln!(text, "{}: {format}", visible(&args.input.to_string_lossy()))?;
     writeln!(
         text,
         "counted by           {}{}",
@@ -226,7 +228,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
         if profile.context_sensitive { ", by calling context" } else { "" }
     )?;
     for release in provenance.compilers() {
-        writeln!(text, "compiler             {release}")?;
+        writeln!(text, "compiler             {}", visible(release))?;
     }
     for id in provenance.build_ids() {
         writeln!(text, "build ID             {id}")?;
@@ -248,7 +250,10 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
         writeln!(
             text,
             "{:>7.2}%{:>16}{:>16}  {}",
-            function.share_pct, function.total, function.head, function.name
+            function.share_pct,
+            function.total,
+            function.head,
+            visible(&function.name.to_string())
         )?;
     }
     print(&args.output, &text)?;
@@ -378,7 +383,9 @@ fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
         writeln!(text, "\n    base      test    change  name")?;
         for function in shown {
             let change = function.change_points();
-            let (base, test, name) = (function.base_share_pct, function.test_share_pct, &function.name);
+            let (base, test, name) =
+                (function.base_share_pct, function.test_share_pct, function.name.to_string());
+            let name = visible(&name);
             writeln!(text, "{base:>7.2}% {test:>8.2}% {change:>+9.2}  {name}")?;
         }
         print(&args.output, &text)?;

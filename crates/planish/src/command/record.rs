@@ -73,7 +73,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         tell(&args, &summary);
     }
     if args.format == Format::Json {
-        crate::output::print(&format!("{:#}\n", to_json(&summary)))?;
+        crate::output::print_json(&to_json(&summary))?;
     }
     let lost = summary.lost_samples > 0 && !args.streams.accept_losses;
     Ok(match summary.ending {
@@ -121,7 +121,7 @@ fn looks_ahead(args: &Args) -> bool {
 /// Sends a finished recording in pipe form.
 fn send(recording: &Path) -> anyhow::Result<()> {
     let input = perfdata::Input::open(recording)?;
-    let out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
+    let out = std::io::BufWriter::with_capacity(1 << 18, crate::output::raw());
     let failed = |error: perfdata::Error| match error {
         perfdata::Error::Io { source, .. } => anyhow::anyhow!("standard output: write: {source}"),
         other => other.into(),

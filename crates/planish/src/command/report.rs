@@ -84,13 +84,17 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
             "--format html: a whole run is told as text, Markdown or JSON; for a page with pictures of its measurement: \
              planish compare --from .planish/runs-1.jsonl --html report.html"
         ),
-        (Form::Json, Told::Measurement(m)) => serde_json::to_string_pretty(m)? + "\n",
-        (Form::Json, Told::Optimization(o)) => serde_json::to_string_pretty(o)? + "\n",
+        (Form::Json, Told::Measurement(m)) => {
+            ::report::json(&serde_json::to_string_pretty(m)?).into_owned() + "\n"
+        }
+        (Form::Json, Told::Optimization(o)) => {
+            ::report::json(&serde_json::to_string_pretty(o)?).into_owned() + "\n"
+        }
     };
     match &args.output {
         Some(path) => output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?,
         None => {
-            let mut out = std::io::stdout().lock();
+            let mut out = output::text();
             out.write_all(text.as_bytes())?;
             out.flush()?;
         }
@@ -111,12 +115,10 @@ fn report_file(path: &Path) -> (PathBuf, bool) {
 
 fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
     let shown = file.display().to_string();
-    let bytes = match std::fs::read(file) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && has_project => {
-            bail!("{shown}: there is no report yet; `planish optimize` makes one")
-        }
-        other => other.with_context(|| shown.clone())?,
-    };
+    if has_project && !file.exists() {
+        bail!("{shown}: there is no report yet; `planish optimize` makes one");
+    }
+    let bytes = crate::input::read(file)?;
     let value = serde_json::from_slice(&bytes).unwrap_or(serde_json::Value::Null);
     match value.get("schema").and_then(|s| s.as_str()) {
         Some("planish-compare") => {

@@ -191,8 +191,8 @@ fn say(out: &mut dyn Write, block: &str) -> anyhow::Result<()> {
 fn write(args: &Args, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
     match (&args.output, args.format) {
         (Some(path), _) => output::write_file(path, |out| fill(out)),
-        (None, Format::Json) => fill(&mut std::io::stdout()),
-        (None, Format::Text) => fill(&mut std::io::stderr()),
+        (None, Format::Json) => fill(&mut output::raw()),
+        (None, Format::Text) => fill(&mut output::error_text()),
     }
 }
 

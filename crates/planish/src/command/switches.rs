@@ -2,6 +2,7 @@
 
 use crate::cli::{FINE, Format, Global};
 use crate::output;
+use ::report::visible;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -41,7 +42,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let found = analyse(&input, kernel.as_ref()).with_context(|| path.to_string())?;
     output::print(&match args.format {
         Format::Text => text(&found, args.top),
-        Format::Json => format!("{:#}\n", to_json(&found, args.top)),
+        Format::Json => ::report::json(&format!("{:#}\n", to_json(&found, args.top))).into_owned(),
     })?;
     if !global.quiet {
         notes(&found);
@@ -115,7 +116,7 @@ fn stack(text: &mut String, row: &StackRow, found: &Analysis) {
     };
     let indent = " ".repeat(columns.chars().count());
     for (index, frame) in frames.iter().enumerate() {
-        let _ = writeln!(text, "{}  {frame}", if index == 0 { &columns } else { &indent });
+        let _ = writeln!(text, "{}  {}", if index == 0 { &columns } else { &indent }, visible(frame));
     }
 }
 
@@ -127,8 +128,8 @@ fn more(text: &mut String, all: usize, top: usize, what: &str) {
 
 fn named(thread: &ThreadRow) -> String {
     match thread.pid {
-        Some(pid) => format!("{} {pid}/{}", thread.name, thread.tid),
-        None => format!("{} {}", thread.name, thread.tid),
+        Some(pid) => format!("{} {pid}/{}", visible(&thread.name), thread.tid),
+        None => format!("{} {}", visible(&thread.name), thread.tid),
     }
 }
 

@@ -150,7 +150,7 @@ extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
     let cpus = (0..in_use).filter_map(|index| unsafe { cpu(index as c_uint) });
     let text = lines(cpus, in_use as u64, sections::begun());
     if let Err(error) = result::append(&global.settings.result, &text) {
-        eprintln!("planish plugin: {}: {error}", global.settings.result.display());
+        crate::say(&format!("{}: {error}", global.settings.result.display()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! How is a comparison told in a pull request? GitHub's Markdown, with every name made harmless.
 
-use super::escape::{markdown as text_of, markdown_code as code};
 use super::{find, words};
+use crate::escape::{markdown as text_of, markdown_code as code};
 use ::compare::result::{Compared, Evidence, Measurement, MetricInfo};
 use std::fmt::Write;
 

@@ -3,7 +3,7 @@
 //! Tags, attribute names and raw pieces are `&'static str`, that is literals of this crate; everything else goes
 //! through [`escape::html_into`]. What is written is well-formed XML too.
 
-use super::escape;
+use crate::escape;
 use std::fmt::{self, Display, Write};
 
 /// An attribute: a literal name and a value that is escaped.

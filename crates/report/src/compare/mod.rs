@@ -4,7 +4,6 @@
 //! behind it ([`Evidence`](::compare::result::Evidence)). Names come from users: each form has one function that
 //! makes them harmless (`escape`), and the page's builder (`markup`) takes nothing but literals without it.
 
-mod escape;
 mod find;
 mod html;
 mod markdown;

@@ -1,6 +1,6 @@
 //! What can the terminal show?
 
-use super::escape;
+use crate::escape;
 use crate::style::{Colour, Style};
 
 /// What the caller knows of the terminal; a [`Style`] alone stands for 100 columns of UTF-8.

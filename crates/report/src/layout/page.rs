@@ -4,6 +4,7 @@ use super::{HeatView, LayoutView, PageView};
 use crate::compare::Screen;
 use crate::compare::markup::{Markup, Px};
 use crate::numbers::{bytes, count, counted};
+use crate::policy::policy;
 
 /// Side of a cell, and cells in a row.
 const CELL: f64 = 12.0;
@@ -31,10 +32,11 @@ pub fn picture(view: &LayoutView) -> String {
 /// A page with the picture and the functions that were asked for.
 pub fn page(view: &LayoutView) -> String {
     let mut out = Markup::default();
+    out.raw("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>");
+    let policy = policy(STYLE, None);
+    out.empty("meta", &[("http-equiv", &"Content-Security-Policy"), ("content", &policy)]);
     out.raw(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <meta name=\"color-scheme\" content=\"light dark\"/>",
     );
     out.leaf("title", &[], &format!("planish layout: {}", view.binary));

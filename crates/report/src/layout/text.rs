@@ -2,6 +2,7 @@
 
 use super::{BlockView, FunctionView, HeatView, LayoutSummary, LayoutView, VerifyResult, Worth};
 use crate::compare::Screen;
+use crate::escape::visible;
 use crate::numbers::{bytes, count, counted};
 use crate::style::Colour;
 use std::fmt::Write;
@@ -65,10 +66,10 @@ pub fn summary(s: &LayoutSummary, screen: Screen) -> String {
         line("evidence", evidence.line.clone());
     }
     for (what, path) in &s.files {
-        line("wrote", format!("{path} ({what})"));
+        line("wrote", format!("{} ({what})", visible(path)));
     }
     for warning in &s.warnings {
-        let _ = writeln!(out, "{} {warning}", screen.style.paint(Colour::Care, "warning:"));
+        let _ = writeln!(out, "{} {}", screen.style.paint(Colour::Care, "warning:"), visible(warning));
     }
     out
 }
@@ -112,7 +113,7 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     } else {
         screen.style.paint(Colour::Bad, "the layout is not applied as it was written")
     };
-    let _ = writeln!(out, "{}: {headline}", v.binary);
+    let _ = writeln!(out, "{}: {headline}", visible(&v.binary));
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "{name:>20}: {text}");
     };
@@ -143,7 +144,7 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     }
     line("hot text", format!("{} within {}", bytes(v.hot_bytes.0 as f64), bytes(v.hot_bytes.1 as f64)));
     for (symbol, what) in &v.first {
-        line("deviation", format!("{symbol}: {what}"));
+        line("deviation", format!("{}: {}", visible(symbol), visible(what)));
     }
     let more = v.deviations.saturating_sub(v.first.len() as u64);
     if more > 0 {
@@ -163,7 +164,7 @@ pub fn heat(view: &LayoutView, screen: Screen) -> String {
         let _ = writeln!(
             out,
             "{}  {} of {}: {} hot, {} warm, {} cold",
-            screen.style.paint(Colour::Strong, &map.name),
+            screen.style.paint(Colour::Strong, &visible(&map.name)),
             counted(map.pages.len() as u64, "page", "pages"),
             bytes(map.page_bytes as f64),
             count(map.count("hot") as u64),
@@ -197,11 +198,11 @@ pub fn heat(view: &LayoutView, screen: Screen) -> String {
 /// One function: its sections with their blocks.
 pub fn function(f: &FunctionView, screen: Screen) -> String {
     let mut out = String::new();
-    let name = f.names.join(", ");
-    let module = f.module.as_ref().map_or_else(String::new, |module| format!("  of {module}"));
+    let name = visible(&f.names.join(", ")).into_owned();
+    let module = f.module.as_ref().map_or_else(String::new, |module| format!("  of {}", visible(module)));
     let _ = writeln!(out, "{}  at {:#x}{module}", screen.style.paint(Colour::Strong, &name), f.address);
     if let Some(why) = &f.left_out {
-        let _ = writeln!(out, "  not laid out: {why}");
+        let _ = writeln!(out, "  not laid out: {}", visible(why));
         return out;
     }
     let _ = writeln!(out, "  score {:.0} -> {:.0}", f.score.0, f.score.1);
@@ -210,7 +211,7 @@ pub fn function(f: &FunctionView, screen: Screen) -> String {
         let _ = writeln!(out, "  clone path {}", path.join(" "));
     }
     for (symbol, place, blocks) in &f.clusters {
-        let _ = writeln!(out, "  {symbol}  section {place} of the text");
+        let _ = writeln!(out, "  {}  section {place} of the text", visible(symbol));
         blocks.iter().for_each(|block| row(&mut out, block));
     }
     if !f.cold.is_empty() {

@@ -1,6 +1,7 @@
 //! `planish clones flags`: the compiler asked for its own interprocedural optimisations.
 
 use crate::cli::{FINE, Format};
+use crate::output;
 use anyhow::{Context as _, bail, ensure};
 use clones::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, negated, states, turned_off};
 use programs::Surroundings;
@@ -58,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             "schema": "planish-clones-flags", "version": 1, "compiler": args.compiler, "level": args.level,
             "without_trace": silent, "with_trace": traced, "live_patching_turns_off": modes,
         });
-        println!("{told:#}");
+        output::print_json(&told)?;
         return Ok(FINE);
     }
     println!(
@@ -75,7 +76,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if modes.is_empty() {
         println!("{} has no -flive-patching", args.compiler);
     }
-    println!("\nWhat each costs: planish clones flags --matrix >> planish.toml; planish compare --matrix");
+    println!();
+    println!("What each costs: planish clones flags --matrix >> planish.toml; planish compare --matrix");
     Ok(FINE)
 }
 

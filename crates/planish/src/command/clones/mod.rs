@@ -173,13 +173,19 @@ fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {
     let build = scan(directory, global.threads())?;
     let total = build.units.iter().map(|unit| unit.bytes).sum();
     let bar = Bytes::new("reading object files", total, global.quiet);
-    Ok(analyse(&build, global.threads(), &|bytes| bar.add(bytes))?)
+    let analysis = analyse(&build, global.threads(), &|bytes| bar.add(bytes))?;
+    drop(bar);
+    if let Some(why) = analysis.implausible() {
+        tell::left_out(&analysis);
+        bail!("{}: {why}", directory.display());
+    }
+    Ok(analysis)
 }
 
 fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
     let name = patch.display();
     // Patches of old sources may be in Latin-1.
-    let text = std::fs::read(patch).with_context(|| name.to_string())?;
+    let text = crate::input::read(patch)?;
     let text = String::from_utf8_lossy(&text);
     let hunks = hunks(&text).map_err(|line| match line {
         0 => anyhow::anyhow!(

@@ -2,9 +2,12 @@
 
 use super::Shape;
 use crate::cli::Format;
+use crate::output;
 use clones::possible::{CLANG_REMEDY, Possible, RELIANCES, Relation};
 use clones::{Analysis, Closure, Difference, Differences, Edge, Member, NodeId, Reason, Source, Touched};
+use report::visible;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -33,6 +36,15 @@ fn unit(analysis: &Analysis, node: NodeId) -> &str {
     unit.map_or("?", String::as_str)
 }
 
+/// For lines: what `name` and `unit` say, with nothing in it that ends the line.
+fn shown_name(analysis: &Analysis, node: NodeId) -> Cow<'_, str> {
+    visible(name(analysis, node))
+}
+
+fn shown_unit(analysis: &Analysis, node: NodeId) -> Cow<'_, str> {
+    visible(unit(analysis, node))
+}
+
 fn place(analysis: &Analysis, node: NodeId) -> Option<String> {
     let place = analysis.graph.get(node)?.place.as_ref()?;
     Some(format!("{}:{}", place.file, place.line))
@@ -45,8 +57,8 @@ fn has_code(analysis: &Analysis, node: NodeId) -> bool {
 /// `name  [object]  file:line`, with a word where the name has no code.
 fn label(analysis: &Analysis, node: NodeId) -> String {
     let code = if has_code(analysis, node) { "" } else { ", no code of its own" };
-    let place = place(analysis, node).map_or(String::new(), |place| format!(" ({place})"));
-    format!("{}{place} [{}{code}]", name(analysis, node), unit(analysis, node))
+    let place = place(analysis, node).map_or(String::new(), |place| format!(" ({})", visible(&place)));
+    format!("{}{place} [{}{code}]", shown_name(analysis, node), shown_unit(analysis, node))
 }
 
 fn evidence(edge: &Edge) -> String {
@@ -61,14 +73,28 @@ fn evidence(edge: &Edge) -> String {
 pub fn closure(told: &Told<'_>, shape: Shape) -> anyhow::Result<()> {
     match shape {
         Shape::Tree => print!("{}", tree(told)),
-        Shape::Flat => told.closure.members.iter().for_each(|member| {
-            let place = place(told.analysis, member.node).unwrap_or_default();
-            println!("{}\t{}\t{place}", unit(told.analysis, member.node), name(told.analysis, member.node));
-        }),
-        Shape::Json => println!("{:#}", to_json(told)),
+        Shape::Flat => {
+            told.closure.members.iter().for_each(|member| {
+                let place = place(told.analysis, member.node).unwrap_or_default();
+                let (unit, name) =
+                    (shown_unit(told.analysis, member.node), shown_name(told.analysis, member.node));
+                println!("{unit}\t{name}\t{}", visible(&place));
+            });
+            told.possible.unwrap_or_default().iter().for_each(|found| flat_possible(told.analysis, found));
+        }
+        Shape::Json => output::print_json(&to_json(told))?,
         Shape::Dot => print!("{}", dot(told)),
     }
     Ok(())
+}
+
+/// A line with a fourth column, which says what the function is to which member.
+fn flat_possible(analysis: &Analysis, found: &Possible) {
+    let (unit, name) = (shown_unit(analysis, found.other), shown_name(analysis, found.other));
+    let place = place(analysis, found.other).unwrap_or_default();
+    let relation = if found.relation == Relation::Caller { "caller" } else { "callee" };
+    let member = shown_name(analysis, found.member);
+    println!("{unit}\t{name}\t{}\tpossible {relation} of {member}", visible(&place));
 }
 
 fn tree(told: &Told<'_>) -> String {
@@ -133,7 +159,7 @@ fn possible_lines(told: &Told<'_>, text: &mut String) {
             text,
             "  {} {how} {}: {}",
             label(told.analysis, found.other),
-            name(told.analysis, found.member),
+            shown_name(told.analysis, found.member),
             flags.join(" ")
         );
     }
@@ -209,7 +235,8 @@ fn dot(told: &Told<'_>) -> String {
     let mut text = String::from("digraph closure {\n  rankdir=LR;\n  node [shape=box];\n");
     for member in &told.closure.members {
         let style = if has_code(analysis, member.node) { "solid" } else { "dashed" };
-        let label = quoted(&format!("{}\n{}", name(analysis, member.node), unit(analysis, member.node)));
+        let label =
+            quoted(&format!("{}\n{}", shown_name(analysis, member.node), shown_unit(analysis, member.node)));
         let label = label.replace('\n', "\\n");
         let _ = writeln!(text, "  n{} [label={label}, style={style}];", member.node.0);
     }
@@ -218,6 +245,17 @@ fn dot(told: &Told<'_>) -> String {
             let label = quoted(edge.reason.word());
             let _ = writeln!(text, "  n{} -> n{} [label={label}];", edge.from.0, edge.to.0);
         }
+    }
+    for (number, found) in told.possible.unwrap_or_default().iter().enumerate() {
+        let label =
+            quoted(&format!("{}\n{}", shown_name(analysis, found.other), shown_unit(analysis, found.other)));
+        let _ = writeln!(text, "  p{number} [label={}, style=dotted];", label.replace('\n', "\\n"));
+        let member = format!("n{}", found.member.0);
+        let (from, to) = match found.relation {
+            Relation::Caller => (member, format!("p{number}")),
+            Relation::Callee => (format!("p{number}"), member),
+        };
+        let _ = writeln!(text, "  {from} -> {to} [label=\"possible\", style=dotted];");
     }
     text + "}\n"
 }
@@ -257,7 +295,7 @@ pub fn summary(analysis: &Analysis, shape: Shape, quiet: bool) -> anyhow::Result
             "disagreements": disagreements.iter().map(disagreement).collect::<Vec<_>>(),
             "skipped": skipped_json(analysis), "may_be_stale": files_json(&analysis.doubts),
         });
-        println!("{told:#}");
+        output::print_json(&told)?;
         return Ok(());
     }
     println!("{} object files, {} functions", analysis.units.len(), analysis.graph.nodes().len());
@@ -351,7 +389,7 @@ pub fn differences(found: &Differences, format: Format) -> anyhow::Result<()> {
         let told = json!({
             "schema": "planish-clones-diff", "version": VERSION, "compared": found.compared, "functions": rows,
         });
-        println!("{told:#}");
+        output::print_json(&told)?;
         return Ok(());
     }
     for it in &found.functions {

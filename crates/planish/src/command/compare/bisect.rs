@@ -3,6 +3,7 @@
 use super::project::{Project, git, measure_variants, with_settings};
 use super::{How, Output, What};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output;
 use anyhow::{Context, bail};
 use build::variants::VariantConfig;
 use compare::Verdict;
@@ -151,9 +152,9 @@ fn step(commit: &str, c: &Compared, side: Side) -> Step {
 }
 
 fn none(args: &Args, found: &Found, whole: &Compared) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::text();
     if args.format == Format::Json {
-        writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
+        output::print_json(found)?;
     } else {
         writeln!(out, "{} is not shown to be slower than {}: {}", args.bad, args.good, whole.sentence)?;
     }
@@ -258,10 +259,10 @@ fn short(commit: &str) -> &str {
 }
 
 fn tell(found: &Found, format: Format) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::text();
     let code = if found.culprit.is_some() { NEGATIVE } else { crate::cli::BAD_INPUT };
     if format == Format::Json {
-        writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
+        output::print_json(found)?;
         return Ok(code);
     }
     let pct = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);

@@ -177,9 +177,9 @@ fn today() -> String {
 }
 
 fn tell(c: &Calibration, format: Format, path: &Path) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::text();
     if format == Format::Json {
-        writeln!(out, "{}", serde_json::to_string_pretty(c)?)?;
+        output::print_json(c)?;
         return Ok(FINE);
     }
     let pct = |share: f64| format!("{:.1} %", share * 100.0);

@@ -299,6 +299,9 @@ fn check(what: &What) -> anyhow::Result<()> {
         );
     }
     let outputs = [&what.output.html, &what.output.markdown].into_iter().flatten();
+    if outputs.clone().filter(|path| path.as_os_str() == "-").count() > 1 {
+        bail!("--html - and --markdown - both want standard output; write one of them to a file");
+    }
     let inputs = || what.from.iter().chain(&what.objects).chain(&what.how.raw);
     for output in outputs {
         let binaries = what.binaries.iter().map(Path::new);
@@ -349,7 +352,7 @@ fn options(what: &What) -> anyhow::Result<Options> {
 fn again(what: &What) -> anyhow::Result<Told> {
     let mut files = Vec::new();
     for path in &what.from {
-        let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+        let file = crate::input::open(path)?;
         files.push(runs::read(path, BufReader::new(file))?);
     }
     let options = options(what)?;

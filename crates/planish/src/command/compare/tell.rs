@@ -44,13 +44,14 @@ pub fn tell(told: &Told, wanted: &Output) -> anyhow::Result<()> {
     if let Some(path) = &wanted.markdown {
         let text = report::compare::markdown(result);
         output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?;
-        if path.as_os_str() == "-" {
-            return Ok(());
-        }
     }
-    let mut out = std::io::stdout().lock();
+    // What goes to standard output stands there alone.
+    if [&wanted.html, &wanted.markdown].into_iter().flatten().any(|path| path.as_os_str() == "-") {
+        return Ok(());
+    }
+    let mut out = output::text();
     match wanted.format {
-        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(result)?)?,
+        Format::Json => output::print_json(result)?,
         Format::Text => {
             write!(out, "{}", report::compare::terminal(result, evidence, screen()))?;
             if let Some(path) = &wanted.html {

@@ -207,21 +207,19 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let command = std::iter::once("make").chain(words.iter().map(String::as_str));
     let command = command.map(build::step::quoted).collect::<Vec<_>>().join(" ");
     if args.dry_run {
-        output::print(&match args.format {
-            Format::Json => {
-                format!("{:#}\n", json!({"schema": "planish-kernel-build", "version": 1, "command": command}))
-            }
-            Format::Text => command + "\n",
-        })?;
+        match args.format {
+            Format::Json => output::print_json(
+                &json!({"schema": "planish-kernel-build", "version": 1, "command": command}),
+            )?,
+            Format::Text => output::print(&(command + "\n"))?,
+        }
         return Ok(FINE);
     }
     let log = build.join(make::DIRECTORY).join("make.log");
     std::fs::create_dir_all(build.join(make::DIRECTORY)).with_context(|| build.display().to_string())?;
     let made = run_make(&words, &command, &log, global)?;
     match args.format {
-        Format::Json => {
-            output::print(&format!("{:#}\n", object(&command, &variables, compared.as_ref(), &made, &log)))?
-        }
+        Format::Json => output::print_json(&object(&command, &variables, compared.as_ref(), &made, &log))?,
         Format::Text if !global.quiet => eprint!("{}", text(&variables, &made, &log)),
         Format::Text => {}
     }
@@ -348,7 +346,8 @@ fn run_make(words: &[String], command: &str, log: &Path, global: &Global) -> any
             "the whole output is in the log"
         };
         let tail = last.iter().map(|line| format!("  {line}\n")).collect::<String>();
-        bail!("make failed ({status}); {next}: {}\n{tail}", log.display());
+        let failed = format!("make failed ({status}); {next}: {}\n{tail}", log.display());
+        return Err(output::Lines(failed).into());
     }
     Ok(made)
 }

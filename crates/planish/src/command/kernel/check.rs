@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let found = check(&args.build)?;
     match args.format {
-        Format::Json => output::print(&format!("{:#}\n", object(&found)))?,
+        Format::Json => output::print_json(&object(&found))?,
         Format::Text => output::print(&text(&found, global))?,
     }
     Ok(if found.wrong.is_empty() { FINE } else { NEGATIVE })

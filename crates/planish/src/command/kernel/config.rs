@@ -116,7 +116,7 @@ fn fragment(purpose: Purpose, format: Format) -> anyhow::Result<u8> {
         Format::Json => {
             let settings: Vec<Value> = requirements::settings(purpose).map(one).collect();
             let object = json!({"schema": "planish-kernel-config", "version": 1, "settings": settings});
-            output::print(&format!("{object:#}\n"))?;
+            output::print_json(&object)?;
         }
     }
     Ok(FINE)
@@ -148,7 +148,7 @@ fn check(file: &std::path::Path, purpose: Purpose, args: &Args, global: &Global)
             "fine": must == 0,
             "findings": findings,
         });
-        output::print(&format!("{object:#}\n"))?;
+        output::print_json(&object)?;
     } else {
         let lines = unmet.iter().map(|requirement| {
             format!("{:<7} {}: {}\n", weight(requirement), wish(requirement, &config), requirement.why)

@@ -84,7 +84,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         found.kernels.push(Kernel { name, image: image.display().to_string(), sections: measured.sections });
     }
     match args.format {
-        Format::Json => output::print(&(serde_json::to_string_pretty(&found)? + "\n"))?,
+        Format::Json => output::print_json(&found)?,
         Format::Text => output::print(&counts::text(&found, &[], terminal_style()))?,
     }
     Ok(if counts::is_worse(&found) { NEGATIVE } else { FINE })

@@ -229,7 +229,7 @@ fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
     let title = format!("Linux {}: what profile and layout do", tree.version);
     replace(&report, &counts::markdown(&title, &counts, &sizes, seconds))?;
     match args.format {
-        Format::Json => output::print(&format!("{:#}\n", counts::object(&counts, &sizes, seconds)))?,
+        Format::Json => output::print_json(&counts::object(&counts, &sizes, seconds))?,
         Format::Text => {
             output::print(&counts::text(&counts, &sizes, compare::terminal_style()))?;
             let name = counts.last().map_or("base", |kernel| kernel.name.as_str());

@@ -122,7 +122,7 @@ fn tell(tree: &Tree, done: &Done<'_>, args: &Args, global: &Global) -> anyhow::R
             "tried": tree.version.known().map(|known| known == Known::Tried),
             "files": files,
         });
-        return output::print(&format!("{object:#}\n"));
+        return output::print_json(&object);
     }
     let files: Vec<String> =
         done.changes.iter().map(|change| format!("  {:<8} {}\n", kind(change), change.path)).collect();

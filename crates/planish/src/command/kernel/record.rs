@@ -171,7 +171,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
                 "seconds": summary.elapsed.as_secs_f64(),
                 "sections": recorded.transcript.sections.iter().map(|section| &section.name).collect::<Vec<_>>(),
             });
-            output::print(&format!("{object:#}\n"))?;
+            output::print_json(&object)?;
         }
         Format::Text if !global.quiet => {
             eprintln!(

@@ -75,7 +75,7 @@ pub fn run(wanted: &Wanted<'_>, global: &Global) -> anyhow::Result<u8> {
                 "seconds": counted.elapsed.as_secs_f64(),
                 "sections": sections.iter().map(|section| &section.name).collect::<Vec<_>>(),
             });
-            output::print(&format!("{object:#}\n"))?;
+            output::print_json(&object)?;
         }
         Format::Text if !global.quiet => {
             eprintln!(

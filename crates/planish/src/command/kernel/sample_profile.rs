@@ -13,7 +13,7 @@ use std::path::Path;
 /// Reads a profile whose functions have names.
 pub fn read(path: &Path) -> anyhow::Result<SampleProfile> {
     let name = || path.display().to_string();
-    let bytes = std::fs::read(path).with_context(name)?;
+    let bytes = crate::input::read(path)?;
     let profile = profile::format::read(&bytes).with_context(name)?;
     if profile.has_hashes() {
         bail!(

@@ -13,7 +13,7 @@ use super::aggregate;
 use super::inputs::{self, Selection};
 use super::percent::percent;
 use crate::cli::{FINE, Format, Global};
-use crate::output::{self, error_style, print};
+use crate::output::{self, error_style, print_json};
 use anyhow::bail;
 use image::{Image, ImageKind};
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         summary.warnings.extend(file.warnings);
     }
     match args.format {
-        Format::Json => print(&(serde_json::to_string_pretty(&summary)? + "\n"))?,
+        Format::Json => print_json(&summary)?,
         Format::Text if !global.quiet => {
             aggregate::print_ledger_once(&plan.found, &args.from.inputs, global);
             let screen = report::Screen::from(error_style());

@@ -58,8 +58,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         let text = report::layout::page(&view);
         output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?;
     }
+    // What goes to standard output stands there alone.
+    if outputs.iter().any(|path| path.as_os_str() == "-") {
+        return Ok(FINE);
+    }
     match args.format {
-        Format::Json => print(&(serde_json::to_string(&view)? + "\n"))?,
+        Format::Json => print(&(report::json(&serde_json::to_string(&view)?).into_owned() + "\n"))?,
         Format::Text if view.functions.is_empty() => print(&report::layout::heat(&view, screen()))?,
         Format::Text => {
             for function in &view.functions {

@@ -3,7 +3,7 @@
 use super::{Source, VERSION, from};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::compare::tell::screen;
-use crate::output::print;
+use crate::output::{print, print_json};
 use anyhow::{Context, bail};
 use image::Image;
 use layout::verify::{Applied, Verification, verify};
@@ -54,7 +54,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let found = verify(&plan.cfg, &plan.layout, &image, &map, applied, args.top)?;
     let result = result(&found, new);
     match args.format {
-        Format::Json => print(&(serde_json::to_string_pretty(&result)? + "\n"))?,
+        Format::Json => print_json(&result)?,
         Format::Text => print(&report::layout::verification(&result, screen()))?,
     }
     Ok(if found.is_applied() { FINE } else { NEGATIVE })
@@ -81,7 +81,7 @@ pub fn result(found: &Verification, binary: &Path) -> VerifyResult {
 /// Prints what is wrong with a cc profile; nothing where nothing is.
 pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
     let path = args.input.display();
-    let bytes = std::fs::read(&args.input).with_context(|| path.to_string())?;
+    let bytes = crate::input::read(&args.input)?;
     let text =
         String::from_utf8(bytes).with_context(|| format!("{path}: expected the text of a cc profile"))?;
     let findings = check::text(&text);
@@ -96,7 +96,7 @@ pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
                 })
                 .collect();
             let value = json!({ "schema": "planish-layout-check", "version": VERSION, "findings": list });
-            print(&format!("{value:#}\n"))?;
+            print_json(&value)?;
         }
         Format::Text => {
             for finding in &findings {

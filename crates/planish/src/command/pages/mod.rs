@@ -12,7 +12,6 @@ mod verify;
 mod warm;
 
 use crate::cli::Global;
-use crate::output::print;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,8 +75,7 @@ fn print_json(kind: &'static str, content: &impl serde::Serialize) -> anyhow::Re
         #[serde(flatten)]
         content: &'a T,
     }
-    let text = serde_json::to_string_pretty(&Object { schema: kind, version: 1, content })?;
-    print(&(text + "\n"))
+    crate::output::print_json(&Object { schema: kind, version: 1, content })
 }
 
 /// How the others of a list are told, where there are any.

@@ -60,7 +60,8 @@ pub fn total(runs: &[Stat], args: &Args) -> String {
         "events": events,
         "threads": threads(&first.counters, &first.total),
     });
-    if args.interval.is_some() { format!("{object}\n") } else { format!("{object:#}\n") }
+    let text = if args.interval.is_some() { format!("{object}\n") } else { format!("{object:#}\n") };
+    ::report::json(&text).into_owned()
 }
 
 fn events(counters: &[Counter], counts: &[Option<Count>], seconds: f64) -> Vec<Value> {

@@ -1,5 +1,6 @@
 //! Counts as lines for people, in the columns that perf stat has.
 
+use ::report::visible;
 use record::stat::{Counter, Counts, Derived, Stat, derived, spread};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -39,7 +40,7 @@ pub fn interval(counters: &[Counter], counts: &Counts) -> String {
         for (counter, count) in counters.iter().zip(&thread.counts) {
             let value = count.and_then(|count| count.scaled()).map(|value| value as f64);
             let row = columns(counter, value, None, None, count.map(|count| count.share()));
-            line(&mut text, &format!("{time}{row}  {}-{}", thread.name, thread.tid));
+            line(&mut text, &format!("{time}{row}  {}-{}", visible(&thread.name), thread.tid));
         }
     }
     text
@@ -51,8 +52,11 @@ pub fn total(runs: &[Stat], command: &[OsString], quiet: bool) -> String {
     let mut text = String::new();
     if !quiet {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-        let what =
-            if words.is_empty() { "counted".to_owned() } else { format!("counts of `{}`", words.join(" ")) };
+        let what = if words.is_empty() {
+            "counted".to_owned()
+        } else {
+            format!("counts of `{}`", visible(&words.join(" ")))
+        };
         let runs = if runs.len() > 1 { format!(" ({} runs)", runs.len()) } else { String::new() };
         line(&mut text, &format!("\n {what}{runs}:\n"));
     }
@@ -66,7 +70,7 @@ pub fn total(runs: &[Stat], command: &[OsString], quiet: bool) -> String {
         line(&mut text, &columns(counter, mean, derived, percent, share));
     }
     for thread in &first.total.threads {
-        line(&mut text, &format!("\n thread {} ({})", thread.tid, thread.name));
+        line(&mut text, &format!("\n thread {} ({})", thread.tid, visible(&thread.name)));
         for (counter, count) in first.counters.iter().zip(&thread.counts) {
             let value = count.and_then(|count| count.scaled()).map(|value| value as f64);
             line(&mut text, &columns(counter, value, None, None, count.map(|count| count.share())));
@@ -136,8 +140,8 @@ fn columns(
 /// The event, and the control group where it counts one.
 fn named(counter: &Counter) -> String {
     match &counter.cgroup {
-        Some(group) => format!("{} {group}", counter.name),
-        None => counter.name.clone(),
+        Some(group) => format!("{} {}", visible(&counter.name), visible(group)),
+        None => visible(&counter.name).into_owned(),
     }
 }
 

@@ -14,10 +14,39 @@ use crate::{Context, Error, FunctionProfile, Location, Name, SampleProfile};
 
 const MAGIC: u64 = 0x5350_524f_4634_3204;
 const FORMAT: &str = "extbinary";
-/// A section may decompress to this many bytes; the largest profiles known are a hundredth of it.
-const MAX_SECTION_BYTES: u64 = 1 << 31;
-/// zlib cannot compress better than this ratio, so a larger claim is a lie.
-const MAX_RATIO: u64 = 1032;
+/// All sections together may decompress to this many bytes and so many times the file's size; profiles compress to a
+/// tenth of their size at best.
+const FREE_BYTES: u64 = 4 << 20;
+const MAX_RATIO: u64 = 32;
+/// A file may hold so many names, and one more for each of its bytes: what is held of a name is far larger than the byte
+/// that an empty one takes.
+const FREE_NAMES: u64 = 1 << 20;
+
+/// What a file of a size may still hold.
+struct Allowance {
+    bytes: u64,
+    names: u64,
+}
+
+impl Allowance {
+    fn of(file: &[u8]) -> Allowance {
+        let size = file.len() as u64;
+        let bytes = FREE_BYTES.saturating_add(size.saturating_mul(MAX_RATIO));
+        Allowance { bytes, names: FREE_NAMES.saturating_add(size) }
+    }
+
+    fn bytes(&mut self, bytes: u64) -> Result<(), Error> {
+        let limit = self.bytes;
+        self.bytes = limit.checked_sub(bytes).ok_or(Error::TooLarge { limit })?;
+        Ok(())
+    }
+
+    fn names(&mut self, names: u64) -> Result<(), Error> {
+        let limit = self.names;
+        self.names = limit.checked_sub(names).ok_or(Error::TooManyNames { limit })?;
+        Ok(())
+    }
+}
 
 mod section {
     pub const SUMMARY: u64 = 1;
@@ -69,8 +98,9 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
     let mut names = Vec::new();
     let mut contexts = None;
     let mut vtables = false;
+    let mut allowance = Allowance::of(bytes);
     for section in &sections {
-        let data = content(section)?;
+        let data = content(section, &mut allowance)?;
         let mut reader = Reader::new(&data, FORMAT);
         match section.kind {
             section::SUMMARY if !data.is_empty() => {
@@ -84,16 +114,17 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
                 }
             }
             section::NAMES if !data.is_empty() => {
+                allowance.names(Reader::new(&data, FORMAT).uleb()?)?;
                 names = record::names(&mut reader, storage(section.flags))?;
             }
             section::CONTEXTS if contexts.is_some() && !data.is_empty() => {
-                contexts = Some(read_contexts(&mut reader, &names)?);
+                contexts = Some(read_contexts(&mut reader, &names, &mut allowance)?);
             }
             section::FUNCTIONS => {
                 let own = contexts.as_deref().unwrap_or(&names);
                 read_functions(&mut reader, &mut profile, own, Tables { names: &names, vtables })?;
             }
-            section::SYMBOLS => read_symbols(&mut reader, &mut profile)?,
+            section::SYMBOLS => read_symbols(&mut reader, &mut profile, &mut allowance)?,
             section::METADATA => {
                 let own = contexts.as_deref().unwrap_or(&names);
                 read_metadata_section(&mut reader, &mut profile, section.flags, own, contexts.is_some())?;
@@ -144,7 +175,10 @@ fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Error> {
 }
 
 /// The bytes of a section, decompressed.
-fn content<'a>(section: &Section<'a>) -> Result<std::borrow::Cow<'a, [u8]>, Error> {
+fn content<'a>(
+    section: &Section<'a>,
+    allowance: &mut Allowance,
+) -> Result<std::borrow::Cow<'a, [u8]>, Error> {
     if section.flags & flag::COMPRESSED == 0 || section.bytes.is_empty() {
         return Ok(section.bytes.into());
     }
@@ -152,9 +186,7 @@ fn content<'a>(section: &Section<'a>) -> Result<std::borrow::Cow<'a, [u8]>, Erro
     let size = reader.uleb()?;
     let compressed_size = reader.uleb()?;
     let compressed = reader.take(compressed_size)?;
-    if size > MAX_SECTION_BYTES || size > compressed_size.saturating_mul(MAX_RATIO).saturating_add(64) {
-        return Err(Error::TooLarge { limit: MAX_SECTION_BYTES });
-    }
+    allowance.bytes(size)?;
     let mut data = Vec::new();
     let done = flate2::read::ZlibDecoder::new(compressed).take(size.saturating_add(1)).read_to_end(&mut data);
     match done {
@@ -164,11 +196,15 @@ fn content<'a>(section: &Section<'a>) -> Result<std::borrow::Cow<'a, [u8]>, Erro
     }
 }
 
-fn read_contexts(reader: &mut Reader<'_>, names: &[Name]) -> Result<Vec<Name>, Error> {
+fn read_contexts(
+    reader: &mut Reader<'_>,
+    names: &[Name],
+    allowance: &mut Allowance,
+) -> Result<Vec<Name>, Error> {
     let mut contexts = Vec::new();
-    // A frame may name a long function with three bytes; the texts together stay within the cap.
-    let mut text_bytes = 0u64;
+    // A frame may name a long function with three bytes; the texts together count as if they were in the file.
     for _ in 0..reader.uleb()? {
+        allowance.names(1)?;
         let mut text = String::new();
         let frames = reader.uleb()?;
         for frame in 0..frames {
@@ -178,11 +214,11 @@ fn read_contexts(reader: &mut Reader<'_>, names: &[Name]) -> Result<Vec<Name>, E
             if frame + 1 < frames {
                 text.push_str(&format!(":{at} @ "));
             }
-            if text_bytes.saturating_add(text.len() as u64) > MAX_SECTION_BYTES / 8 {
-                return Err(Error::TooLarge { limit: MAX_SECTION_BYTES / 8 });
+            if text.len() as u64 > allowance.bytes {
+                return Err(Error::TooLarge { limit: allowance.bytes });
             }
         }
-        text_bytes = text_bytes.saturating_add(text.len() as u64);
+        allowance.bytes(text.len() as u64)?;
         contexts.push(Context::parse(&text).name());
     }
     Ok(contexts)
@@ -204,8 +240,13 @@ fn read_functions(
     Ok(())
 }
 
-fn read_symbols(reader: &mut Reader<'_>, profile: &mut SampleProfile) -> Result<(), Error> {
+fn read_symbols(
+    reader: &mut Reader<'_>,
+    profile: &mut SampleProfile,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
     while !reader.is_at_end() {
+        allowance.names(1)?;
         let symbol = reader.c_string()?;
         profile.symbol_list.push(symbol.to_owned());
     }

@@ -11,6 +11,9 @@ use crate::{BodySample, Error, Location, Name, SampleProfile};
 
 /// A file may decompress to this many bytes.
 const MAX_BYTES: u64 = 1 << 29;
+/// And so much, and so many times its own size: stacks compress to a tenth of their size at best.
+const FREE_BYTES: u64 = 4 << 20;
+const MAX_RATIO: u64 = 32;
 
 #[derive(Default)]
 struct Message<'a> {
@@ -80,13 +83,14 @@ fn repeated(into: &mut Vec<u64>, value: Value<'_>) -> Result<(), Error> {
 /// Truncated or malformed bytes, a decompression bomb, a profile without samples.
 pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
     let mut data = Vec::new();
-    let mut decoder = flate2::read::MultiGzDecoder::new(bytes).take(MAX_BYTES + 1);
+    let most = MAX_BYTES.min(FREE_BYTES.saturating_add((bytes.len() as u64).saturating_mul(MAX_RATIO)));
+    let mut decoder = flate2::read::MultiGzDecoder::new(bytes).take(most + 1);
     if let Err(error) = decoder.read_to_end(&mut data) {
         let problem = format!("the gzip stream does not decompress: {error}");
         return Err(Error::Corrupt { format: FORMAT, offset: 0, problem });
     }
-    if data.len() as u64 > MAX_BYTES {
-        return Err(Error::TooLarge { limit: MAX_BYTES });
+    if data.len() as u64 > most {
+        return Err(Error::TooLarge { limit: most });
     }
     let message = parse(&data)?;
     build(&message)

@@ -5,6 +5,7 @@ use super::{calibration, matrix, tables};
 use crate::compare::find::{self, Cell};
 use crate::compare::markup::Markup;
 use crate::compare::words;
+use crate::policy::policy;
 use ::compare::result::{Evidence, Measurement, Verdict};
 
 const STYLE: &str = include_str!("style.css");
@@ -14,11 +15,11 @@ const SCRIPT: &str = include_str!("script.js");
 pub fn html(m: &Measurement, evidence: &[Evidence]) -> String {
     let cells = find::cells(m, evidence);
     let mut out = Markup::default();
+    out.raw("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>");
+    let policy = policy(STYLE, Some(SCRIPT));
+    out.empty("meta", &[("http-equiv", &"Content-Security-Policy"), ("content", &policy)]);
     out.raw(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\"/>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <meta name=\"color-scheme\" content=\"light dark\"/>\
          <meta name=\"referrer\" content=\"no-referrer\"/>\
          <link rel=\"icon\" href=\"data:,\"/>",

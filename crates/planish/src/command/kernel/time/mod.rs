@@ -122,7 +122,7 @@ pub fn run(
     let emulator = code_metrics::machine::version(Path::new("qemu-system-x86_64"));
     let timed = told::Timed::of(comparison, &recorded, args.emulated_time, emulator);
     match format {
-        Format::Json => output::print(&(serde_json::to_string_pretty(&timed)? + "\n"))?,
+        Format::Json => output::print_json(&timed)?,
         Format::Text => output::print(&timed.text(terminal_style()))?,
     }
     Ok(match timed.sums().any(is_slower) {

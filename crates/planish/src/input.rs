@@ -1,0 +1,120 @@
+//! How is a file that the user names opened? One way for all commands: regular files, and pipes up to a limit; a device
+//! gives bytes for ever.
+
+use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// What a pipe may give to be held in memory: profiles, tables, reports.
+pub const PIPE_BYTES: u64 = 1 << 30;
+/// What a pipe may give of a recording or of counts, which are read piece by piece or laid on disk.
+pub const STREAM_BYTES: u64 = 64 << 30;
+
+/// Opens a regular file or a named pipe.
+///
+/// # Errors
+/// With the path, where it cannot be opened or is something else.
+pub fn open(path: &Path) -> anyhow::Result<File> {
+    let shown = || path.display().to_string();
+    // Asked before opening: to open a device may set it off.
+    let kind = std::fs::metadata(path).with_context(shown)?.file_type();
+    if !kind.is_file() && !kind.is_fifo() {
+        let what = match () {
+            () if kind.is_dir() => "a directory",
+            () if kind.is_char_device() || kind.is_block_device() => "a device",
+            () => "a socket",
+        };
+        bail!("{}: not a regular file but {what}; give a file, a pipe or `-`", path.display());
+    }
+    File::open(path).with_context(shown)
+}
+
+/// The content of a regular file, or what a pipe gives, up to [`PIPE_BYTES`].
+///
+/// # Errors
+/// With the path.
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let shown = || path.display().to_string();
+    let file = open(path)?;
+    let mut bytes = Vec::new();
+    if file.metadata().with_context(shown)?.is_file() {
+        (&file).read_to_end(&mut bytes).with_context(shown)?;
+    } else {
+        Bounded::new(file, PIPE_BYTES).read_to_end(&mut bytes).with_context(shown)?;
+    }
+    Ok(bytes)
+}
+
+/// What standard input gives, up to [`PIPE_BYTES`].
+///
+/// # Errors
+/// Where it gives more, or cannot be read.
+pub fn read_standard() -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut stdin = Bounded::new(io::stdin().lock(), PIPE_BYTES);
+    stdin.read_to_end(&mut bytes).context("standard input")?;
+    Ok(bytes)
+}
+
+/// A stream that fails, and does not just end, at its limit.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    stream: R,
+    limit: u64,
+    left: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    /// A stream that gives at most `limit` bytes.
+    pub fn new(stream: R, limit: u64) -> Bounded<R> {
+        Bounded { stream, limit, left: limit }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => {
+                self.left = left;
+                Ok(read)
+            }
+            None => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!(
+                    "it gives more than {} MiB, the most that is read of a pipe; give a file",
+                    self.limit >> 20
+                ),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_and_directories_are_no_input() {
+        for (path, what) in [("/dev/zero", "a device"), ("/dev/urandom", "a device"), ("/", "a directory")] {
+            let said = read(Path::new(path)).unwrap_err().to_string();
+            assert!(
+                said.starts_with(path) && said.contains("not a regular file") && said.contains(what),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stream_ends_with_an_error_at_its_limit() {
+        let mut bytes = Vec::new();
+        let endless = Bounded::new(io::repeat(7), 3 << 20).read_to_end(&mut bytes).unwrap_err();
+        assert!(endless.to_string().contains("more than 3 MiB"), "{endless}");
+        assert_eq!(bytes.len(), 3 << 20);
+        bytes.clear();
+        Bounded::new(&b"whole"[..], 5).read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"whole");
+    }
+}

@@ -1,0 +1,32 @@
+//! Whether any counts artefact makes its reader panic, hang or take memory without bound. It is a Parquet file, and lies in
+//! memory.
+#![no_main]
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// One file for all inputs: to make one costs more than to read most.
+fn file() -> &'static File {
+    static FILE: OnceLock<File> = OnceLock::new();
+    FILE.get_or_init(|| {
+        tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile()).expect("a file in memory")
+    })
+}
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    let file = file();
+    file.set_len(0).and_then(|()| file.write_all_at(bytes, 0)).expect("memory takes it");
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let Ok(counts) = counts::artefact::read(&path) else {
+        // Nothing but the magic bytes at both ends lets a file get anywhere.
+        return if bytes.starts_with(b"PAR1") { Corpus::Keep } else { Corpus::Reject };
+    };
+    let _ = counts::text::render(&counts);
+    let mut written = Vec::new();
+    counts::artefact::write(&path, &counts, &mut written).expect("what was read can be written");
+    Corpus::Keep
+});
