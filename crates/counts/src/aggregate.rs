@@ -4,9 +4,11 @@
 //! second pass needs no order: worker threads take chunks as they come and count traces per address space version.
 //! Memory is the chunks in flight and the tables of distinct traces, whatever the size of the recording.
 
-use crate::binding::{Binding, Bindings};
+use crate::binding::{Binding, Bindings, HIDDEN};
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
+use crate::listed;
+use crate::matched;
 use crate::model::Counts;
 use crate::resolve::Rules;
 use crate::sideband::read_sideband;
@@ -87,7 +89,7 @@ pub fn aggregate(
     }
     let other_tracers = sideband.aux.note_others(path);
     let timeline = Timeline::build(sideband.changes);
-    let bindings = Bindings::new(timeline.files(), images, listed_build_ids(input, &sideband.build_ids));
+    let bindings = Bindings::new(timeline.files(), images, listed::of(input, &sideband.build_ids));
     let shared =
         Shared { input, timeline: &timeline, bindings: &bindings, options, clock, bases: &sideband.bases };
     let mut sums = count_samples(&shared, progress).map_err(fault)?;
@@ -111,7 +113,8 @@ pub fn aggregate(
     let name = |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
     let elsewhere: Vec<_> = sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
     let mut notes = notes(&bindings);
-    let others = listed(sums.other_processes().iter());
+    let others = in_a_row(sums.other_processes().iter());
+    let by_name = sums.by_name();
     let counts = sums.finish(unrecorded(input));
     if counts.images.is_empty() {
         return Err(Error::NothingMatches {
@@ -122,6 +125,7 @@ pub fn aggregate(
                 + &damage(&counts.ledger),
         });
     }
+    notes.extend(matched::notes(&by_name, &counts.ledger));
     notes.extend(several_events(input));
     notes.extend(not_whole(path, input));
     notes.extend(spe::notes(path, &spe));
@@ -193,13 +197,8 @@ fn unrecorded(input: &Input) -> Unrecorded {
     out
 }
 
-pub(crate) fn listed_build_ids(input: &Input, in_stream: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
-    let listed = input.features().build_ids.iter();
-    listed.map(|b| (b.path.clone(), b.build_id.clone())).chain(in_stream.iter().cloned()).collect()
-}
-
 /// In the notes of files whose build ID is not the recorded one.
-const ANOTHER_BUILD: &str = "recorded with build ID";
+pub(crate) const ANOTHER_BUILD: &str = "recorded with build ID";
 
 fn notes(bindings: &Bindings<'_>) -> Vec<String> {
     let mut notes: BTreeMap<String, ()> = BTreeMap::new();
@@ -217,7 +216,7 @@ fn notes(bindings: &Bindings<'_>) -> Vec<String> {
     notes.into_keys().collect()
 }
 
-fn listed(items: impl Iterator<Item = impl std::fmt::Display>) -> String {
+pub(crate) fn in_a_row(items: impl Iterator<Item = impl std::fmt::Display>) -> String {
     items.map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -248,12 +247,12 @@ fn cause(
     if let Some((pid, others)) = pid.filter(|_| without(Reason::OtherProcess) == samples) {
         return format!("none of them is of process {pid}; they are of {others}");
     }
-    let another_build = notes.iter().find(|note| note.contains(ANOTHER_BUILD));
+    let another_build = notes.iter().find(|note| note.contains(ANOTHER_BUILD) || note.contains(HIDDEN));
     match (another_build, elsewhere.first(), notes.first()) {
         (Some(note), ..) | (None, None, Some(note)) => note.clone(),
         (None, Some(_), _) => format!(
             "the samples lie in {}; give the one that you mean with --binary, as it was recorded",
-            listed(elsewhere.iter().take(4).map(|(path, count)| format!("{path} ({count})")))
+            in_a_row(elsewhere.iter().take(4).map(|(path, count)| format!("{path} ({count})")))
         ),
         (None, None, None) => format!(
             "{} samples lie where the recording shows no mapping; record from the start of the program, or with MMAP events",

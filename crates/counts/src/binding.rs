@@ -1,10 +1,13 @@
 //! Which ELF file a recorded mapping means, and where its addresses lie in that file.
 //!
 //! A recorded build ID decides alone: equal IDs bind whatever the file is called, different ones never bind. Only where
-//! the recording or the file has no build ID does the file name decide. The kernel is known by its map's name.
+//! the recording or the file has no build ID does the file name decide, and that is remembered. The kernel is known by
+//! its map's name.
 
+use crate::kernel_map::{KernelPart, is_vmlinux};
+use crate::listed::{ListedId, ids_of, lasting, module_name};
 use crate::model::base_name;
-use crate::timeline::{FileId, MappedFile, Mapping};
+use crate::timeline::{FileId, MappedFile, Mapping, Side};
 use image::module_layout::{self, PlacedSection};
 use image::{FileOffset, Image, ImageAddr, ImageKind, Segment};
 use perfdata::RuntimeAddr;
@@ -30,15 +33,15 @@ pub enum Binding {
 pub struct Bindings<'t> {
     files: &'t [MappedFile],
     asked_for: &'t [Arc<Image>],
-    /// Build IDs that the recording's header lists, by path.
-    listed: Vec<(String, Vec<u8>)>,
+    /// Build IDs that the recording lists.
+    listed: Vec<ListedId>,
     bound: Vec<OnceLock<Binding>>,
 }
 
 impl<'t> Bindings<'t> {
     /// Binds `files` to the images `asked_for`; where that is empty, to whatever lies at the recorded paths.
-    /// `listed` are (path, build ID) pairs from the recording's header.
-    pub fn new(files: &'t [MappedFile], asked_for: &'t [Arc<Image>], listed: Vec<(String, Vec<u8>)>) -> Self {
+    /// `listed` are the build IDs that the recording lists.
+    pub fn new(files: &'t [MappedFile], asked_for: &'t [Arc<Image>], listed: Vec<ListedId>) -> Self {
         Bindings { files, asked_for, listed, bound: files.iter().map(|_| OnceLock::new()).collect() }
     }
 
@@ -56,64 +59,74 @@ impl<'t> Bindings<'t> {
         self.files.iter().zip(&self.bound).filter_map(|(f, b)| Some((f, b.get()?)))
     }
 
-    fn recorded_id<'f>(&'f self, file: &'f MappedFile) -> Option<&'f [u8]> {
-        file.build_id
-            .as_deref()
-            .or_else(|| {
-                self.listed.iter().find(|(path, _)| is_listed_as(file, path)).map(|(_, id)| id.as_slice())
-            })
-            .filter(|id| id.iter().any(|&b| b != 0))
-    }
-
     fn bind(&self, file: &MappedFile) -> Binding {
+        let recorded = ids_of(file, &self.listed);
         if self.asked_for.is_empty() {
-            return self.bind_recorded_path(file);
+            return bind_recorded_path(file, &recorded);
         }
-        let recorded = self.recorded_id(file);
-        if let Some(id) = recorded {
-            let same = |i: &&Arc<Image>| i.build_id().is_some_and(|own| own.matches_padded(id));
-            if let Some(image) = self.asked_for.iter().find(same) {
-                return bound(file, Arc::clone(image));
-            }
+        let same = |i: &&Arc<Image>| has_any_id(i, &recorded);
+        if let Some(image) = self.asked_for.iter().find(same) {
+            return bound(file, Arc::clone(image), None);
         }
         let mut verdict =
-            if is_file_name(&file.path) || file.kernel { Binding::Other } else { Binding::NoFile };
+            if is_file_name(&file.path) || file.side.is_kernel() { Binding::Other } else { Binding::NoFile };
         for image in self.asked_for.iter().filter(|i| same_name(file, i)) {
-            match (recorded, image.build_id()) {
-                (Some(id), Some(own)) => verdict = Binding::BuildIdMismatch(hex(id), own.to_string()),
-                _ => return bound(file, Arc::clone(image)),
+            match image.build_id() {
+                Some(own) if !recorded.is_empty() => {
+                    verdict = Binding::BuildIdMismatch(hex_all(&recorded), own.to_string());
+                }
+                own => return bound(file, Arc::clone(image), Some(lacking(&recorded, own.is_some()))),
             }
         }
         verdict
     }
+}
 
-    fn bind_recorded_path(&self, file: &MappedFile) -> Binding {
-        if file.kernel && !is_file_name(&file.path) {
-            return Binding::Unavailable("name the kernel's vmlinux with --binary".into());
+fn bind_recorded_path(file: &MappedFile, recorded: &[&[u8]]) -> Binding {
+    if file.side.is_kernel() && !is_file_name(&file.path) {
+        return Binding::Unavailable("name the kernel's vmlinux with --binary".into());
+    }
+    if !is_file_name(&file.path) {
+        return Binding::NoFile;
+    }
+    let image = match Image::open(Path::new(lasting(&file.path))) {
+        Ok(image) => image,
+        Err(error) => return Binding::Unavailable(error.to_string()),
+    };
+    if has_any_id(&image, recorded) {
+        return bound(file, Arc::new(image), None);
+    }
+    match image.build_id() {
+        _ if recorded.is_empty() => {
+            let lacking = lacking(recorded, image.build_id().is_some());
+            bound(file, Arc::new(image), Some(lacking))
         }
-        if !is_file_name(&file.path) {
-            return Binding::NoFile;
-        }
-        let path = file.path.strip_suffix(" (deleted)").unwrap_or(&file.path);
-        let image = match Image::open(Path::new(path)) {
-            Ok(image) => image,
-            Err(error) => return Binding::Unavailable(error.to_string()),
-        };
-        match (self.recorded_id(file), image.build_id()) {
-            (Some(id), Some(own)) if !own.matches_padded(id) => {
-                Binding::BuildIdMismatch(hex(id), own.to_string())
-            }
-            (Some(id), None) => Binding::BuildIdMismatch(hex(id), "none".into()),
-            _ => bound(file, Arc::new(image)),
-        }
+        Some(own) => Binding::BuildIdMismatch(hex_all(recorded), own.to_string()),
+        None => Binding::BuildIdMismatch(hex_all(recorded), "none".into()),
     }
 }
 
-/// Whether the list of build IDs means this file by `path`. The mapping of a kernel has the symbol at its begin behind the
-/// name, `[kernel.kallsyms]_text`, where the list has the name alone.
-fn is_listed_as(file: &MappedFile, path: &str) -> bool {
-    let rest = file.path.strip_prefix(path);
-    rest == Some("") || (file.kernel && !path.is_empty() && matches!(rest, Some("_text" | "_stext")))
+fn has_any_id(image: &Image, recorded: &[&[u8]]) -> bool {
+    image.build_id().is_some_and(|own| recorded.iter().any(|id| own.matches_padded(id)))
+}
+
+/// Who has no build ID that could be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacking {
+    /// The recording states none for the file.
+    Recording,
+    /// The file has none.
+    File,
+    /// Both.
+    Both,
+}
+
+fn lacking(recorded: &[&[u8]], own: bool) -> Lacking {
+    match (recorded.is_empty(), own) {
+        (true, true) => Lacking::Recording,
+        (false, _) => Lacking::File,
+        (true, false) => Lacking::Both,
+    }
 }
 
 /// An image with what it takes to find addresses of one mapped file in it.
@@ -121,6 +134,8 @@ fn is_listed_as(file: &MappedFile, path: &str) -> bool {
 pub struct BoundImage {
     /// The image.
     pub image: Arc<Image>,
+    /// Why nothing but its name says that it is the recorded file; `None` where a build ID does.
+    pub by_name: Option<Lacking>,
     start: MappingStart,
 }
 
@@ -135,23 +150,31 @@ enum MappingStart {
     Module(Vec<PlacedSection>),
 }
 
+/// In the notes of kernels whose addresses were hidden.
+pub(crate) const HIDDEN: &str = "the recording does not say where the kernel lay";
+
 /// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text` or `_stext`), so
 /// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts where the kernel put
 /// the first of the module's executable sections.
-fn bound(file: &MappedFile, image: Arc<Image>) -> Binding {
-    let start = if !file.kernel {
+fn bound(file: &MappedFile, image: Arc<Image>, by_name: Option<Lacking>) -> Binding {
+    let start = if !file.side.is_kernel() {
         MappingStart::FileOffset
     } else if image.kind() == ImageKind::KernelModule {
         MappingStart::Module(module_layout::placed_sections(&image))
+    } else if file.side == Side::HiddenKernel {
+        return Binding::Unavailable(format!(
+            "{HIDDEN}: its addresses were hidden (kernel.kptr_restrict); record as root, or with \
+             kernel.kptr_restrict=0"
+        ));
     } else {
-        let symbol = file.path.rsplit(']').next().filter(|s| !s.is_empty()).unwrap_or("_text");
+        let symbol = file.path.rsplit(']').next().filter(|s| s.starts_with('_')).unwrap_or("_text");
         let first_code = || image.segments().iter().find(|s| s.executable).map(|s| s.address);
         match image.kernel_symbol(symbol).or_else(|| image.kernel_symbol("_stext")).or_else(first_code) {
             Some(address) => MappingStart::Address(address),
             None => return Binding::Unavailable("no symbol _text, no _stext and no code in it".into()),
         }
     };
-    Binding::Image(BoundImage { image, start })
+    Binding::Image(BoundImage { image, by_name, start })
 }
 
 impl BoundImage {
@@ -187,20 +210,15 @@ fn executable_address(segments: &[Segment], mapping: &Mapping, offset: FileOffse
 fn same_name(file: &MappedFile, image: &Image) -> bool {
     let own = image.path().to_string_lossy();
     let own = base_name(&own);
-    if file.kernel {
-        return match image.kind() {
-            ImageKind::Kernel => file.path.starts_with("[kernel"),
-            ImageKind::KernelModule => module_name(&file.path) == module_name(own),
-            _ => false,
-        };
+    if !file.side.is_kernel() {
+        return base_name(lasting(&file.path)) == own;
     }
-    base_name(file.path.strip_suffix(" (deleted)").unwrap_or(&file.path)) == own
-}
-
-/// `[snd_hda]`, `/lib/…/snd-hda.ko.xz` and `snd-hda.ko` are one module.
-fn module_name(path: &str) -> String {
-    let name = base_name(path).trim_start_matches('[').trim_end_matches(']');
-    name.split(".ko").next().unwrap_or(name).replace('-', "_")
+    match (KernelPart::of(&file.path), image.kind()) {
+        (KernelPart::Module, ImageKind::KernelModule) => module_name(&file.path) == module_name(own),
+        (KernelPart::Core { .. }, ImageKind::Kernel) => true,
+        (KernelPart::Core { .. }, ImageKind::Executable | ImageKind::PositionIndependent) => is_vmlinux(own),
+        _ => false,
+    }
 }
 
 fn is_file_name(path: &str) -> bool {
@@ -216,19 +234,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kernel_is_listed_without_the_symbol_that_its_mapping_names() {
-        let file = |path: &str, kernel| MappedFile { path: path.to_owned(), build_id: None, kernel };
-        for begin in ["_text", "_stext", ""] {
-            let kernel = file(&format!("[kernel.kallsyms]{begin}"), true);
-            assert!(is_listed_as(&kernel, "[kernel.kallsyms]"), "{begin}");
-            assert!(!is_listed_as(&kernel, "[kernel") && !is_listed_as(&kernel, ""), "{begin}");
-        }
-        assert!(!is_listed_as(&file("/bin/a_text", false), "/bin/a"));
-        assert!(is_listed_as(&file("/bin/a", false), "/bin/a"));
-    }
+fn hex_all(ids: &[&[u8]]) -> String {
+    ids.iter().map(|id| hex(id)).collect::<Vec<_>>().join(" or ")
 }

@@ -87,6 +87,24 @@ pub enum Error {
         /// Why, in numbers, and what to do.
         cause: String,
     },
+    /// So little belongs to the images that the counts say nothing.
+    #[error(
+        "{path}: only {used} of {recorded} {what} could be counted, in {images}: {cause}; --allow-few counts them all the same"
+    )]
+    TooFew {
+        /// The recording, or how many.
+        path: PathBuf,
+        /// Branches or samples counted.
+        used: u64,
+        /// Of which.
+        recorded: u64,
+        /// Which of the two.
+        what: &'static str,
+        /// Where they lie.
+        images: String,
+        /// Why, and what to do.
+        cause: String,
+    },
     /// The samples lack the call chain or the branch stack that calling contexts are made of.
     #[error(
         "{path}: calling contexts need samples with a call chain and a branch stack; of {samples} samples \

@@ -7,10 +7,10 @@
 use crate::aggregate::{Aggregated, names_of};
 use crate::binding::{Bindings, hex};
 use crate::error::Error;
+use crate::matched;
 use crate::resolve::{Rules, Spaces, Sums};
-use crate::sideband::kernel_len;
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Change, KERNEL_PID, MappedFile, Timeline};
+use crate::timeline::{Change, KERNEL_PID, Timeline};
 use crate::traces::TraceCount;
 use image::Image;
 use perfdata::RuntimeAddr;
@@ -41,13 +41,13 @@ pub fn aggregate(
     image: &Arc<Image>,
 ) -> Result<Aggregated, Error> {
     let (start, images) = (text.start, std::slice::from_ref(image));
-    let len = kernel_len(&text.name, start.0, text.end.0.saturating_sub(start.0));
-    let file = MappedFile { path: text.name.clone(), build_id: text.build_id.clone(), kernel: true };
-    let map = Change::Map { pid: KERNEL_PID, start, len, pgoff: start.0, file };
+    let piece = (start, text.end.0.saturating_sub(start.0), start.0);
+    let map = Change::mapping(KERNEL_PID, piece, text.name.clone(), text.build_id.clone());
     let timeline = Timeline::build(vec![(0, map)]);
     let bindings = Bindings::new(timeline.files(), images, Vec::new());
     let mut sums = Sums::new(&timeline, &bindings, Rules::Auto);
     sums.add_traces(Spaces::at(&timeline, KERNEL_PID, 0), traces);
+    let by_name = sums.by_name();
     let counts = sums.finish(Unrecorded::default());
     if counts.images.is_empty() {
         return Err(Error::NotOfThisKernel {
@@ -57,7 +57,8 @@ pub fn aggregate(
             cause: cause(text, image),
         });
     }
-    Ok(Aggregated { counts, samples: 0, notes: Vec::new(), elsewhere: Vec::new() })
+    let notes = matched::notes(&by_name, &counts.ledger);
+    Ok(Aggregated { counts, samples: 0, notes, elsewhere: Vec::new() })
 }
 
 /// Why nothing lies in the image.

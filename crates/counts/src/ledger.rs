@@ -15,7 +15,7 @@ pub enum Reason {
     OtherImage,
     /// The sample is of a process that was not asked for.
     OtherProcess,
-    /// The file that the recording names could not be opened, so its addresses are unknown.
+    /// The file that the recording names could not be opened, or where the kernel lay is hidden: addresses are unknown.
     ImageUnavailable,
     /// The file at hand has another build ID than the recorded one.
     BuildIdMismatch,

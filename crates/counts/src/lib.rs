@@ -15,7 +15,10 @@ mod error;
 pub mod evidence;
 mod halves;
 pub mod kernel;
+mod kernel_map;
 mod ledger;
+mod listed;
+mod matched;
 mod merge;
 mod model;
 pub mod path_table;
@@ -33,5 +36,6 @@ mod workers;
 
 pub use error::Error;
 pub use ledger::{Book, Ledger, Reason, SpeLedger};
+pub use matched::{is_too_few, refuse_too_few};
 pub use merge::merge;
 pub use model::{Branch, Counts, FallThrough, FirstHalf, ImageCounts, Path, SampleCount};

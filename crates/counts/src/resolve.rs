@@ -4,6 +4,7 @@
 
 use crate::binding::{Binding, Bindings};
 use crate::ledger::{Ledger, Reason};
+use crate::matched::ByName;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use crate::straight_line::{self, Unrecorded};
 use crate::timeline::{FileId, KERNEL_PID, Mapping, SpaceRef, Timeline};
@@ -60,6 +61,8 @@ pub struct Sums<'t> {
     images: FxHashMap<usize, (Arc<Image>, ImageSums)>,
     /// Samples in files that are not counted.
     elsewhere: FxHashMap<FileId, u64>,
+    /// Samples and branches in files that only their names tell.
+    by_name: FxHashMap<FileId, (u64, u64)>,
     /// Some of the processes that were not asked for.
     other_processes: BTreeSet<i32>,
     /// The books so far; ranges are checked and booked in [`Sums::finish`].
@@ -71,6 +74,8 @@ pub struct Sums<'t> {
 struct Place {
     image: usize,
     address: ImageAddr,
+    /// The file, where nothing but its name says that the image is it.
+    by_name: Option<FileId>,
 }
 
 impl<'t> Sums<'t> {
@@ -82,6 +87,7 @@ impl<'t> Sums<'t> {
             rules,
             images: FxHashMap::default(),
             elsewhere: FxHashMap::default(),
+            by_name: FxHashMap::default(),
             other_processes: BTreeSet::new(),
             ledger: Ledger::default(),
         }
@@ -98,6 +104,7 @@ impl<'t> Sums<'t> {
             match self.place(spaces, address) {
                 Ok(place) => {
                     self.ledger.samples.use_up(count);
+                    self.rests_on_name(place, |sums| &mut sums.0, count);
                     if let Some((_, sums)) = self.images.get_mut(&place.image) {
                         *sums.samples.entry(place.address).or_default() += count;
                         if first_half > 0 {
@@ -168,6 +175,9 @@ impl<'t> Sums<'t> {
         count: u64,
         mispredicted: u64,
     ) {
+        if let Some(place) = [from, to].into_iter().flatten().find(|place| place.by_name.is_some()) {
+            self.rests_on_name(place, |sums| &mut sums.1, count);
+        }
         match (from, to) {
             (Err(reason), Err(_)) => return self.ledger.branches.write_off(reason, count),
             (Ok(f), Ok(t)) if f.image == t.image => {
@@ -183,6 +193,26 @@ impl<'t> Sums<'t> {
             }
         }
         self.ledger.branches.use_up(count);
+    }
+
+    /// Books what was counted in a file that only its name tells.
+    fn rests_on_name(&mut self, place: Place, book: impl Fn(&mut (u64, u64)) -> &mut u64, count: u64) {
+        if let Some(file) = place.by_name {
+            let sum = book(self.by_name.entry(file).or_default());
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    /// What was counted in files that only their names tell, most first.
+    pub(crate) fn by_name(&self) -> Vec<ByName> {
+        let found = self.by_name.iter().filter_map(|(&file, &(samples, branches))| {
+            let Binding::Image(bound) = self.bindings.get(file) else { return None };
+            let path = self.timeline.files().get(file.0 as usize)?.path.clone();
+            Some(ByName { path, image: Arc::clone(&bound.image), lacking: bound.by_name?, samples, branches })
+        });
+        let mut list: Vec<ByName> = found.collect();
+        list.sort_by(|a, b| (b.branches, b.samples, &a.path).cmp(&(a.branches, a.samples, &b.path)));
+        list
     }
 
     fn branch(
@@ -264,7 +294,7 @@ impl<'t> Sums<'t> {
         if sums.left_out.iter().any(|range| range.contains(&address)) {
             return Err(Reason::NotExecutable);
         }
-        Ok(Place { image: id, address })
+        Ok(Place { image: id, address, by_name: bound.by_name.map(|_| mapping.file) })
     }
 
     /// Adds the sums of another collector over the same timeline and bindings.
@@ -272,6 +302,10 @@ impl<'t> Sums<'t> {
         self.ledger.add(&other.ledger);
         self.other_processes.extend(&other.other_processes);
         other.elsewhere.into_iter().for_each(|(k, n)| *self.elsewhere.entry(k).or_default() += n);
+        for (file, (samples, branches)) in other.by_name {
+            let own = self.by_name.entry(file).or_default();
+            *own = (own.0.saturating_add(samples), own.1.saturating_add(branches));
+        }
         for (id, (image, sums)) in other.images {
             let (_, own) = self.images.entry(id).or_insert_with(|| (image, ImageSums::default()));
             if own.path.is_empty() || (!sums.path.is_empty() && sums.path < own.path) {

@@ -10,10 +10,11 @@ use crate::aggregate::{Aggregated, Options};
 use crate::binding::Bindings;
 use crate::error::Error;
 use crate::halves;
+use crate::matched;
 use crate::path_table::PathTable;
 use crate::resolve::{Spaces, Sums};
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Change, KERNEL_PID, MappedFile, Timeline};
+use crate::timeline::{Change, KERNEL_PID, MappedFile, Side, Timeline};
 use crate::traces::{Trace, TraceTable};
 use image::Image;
 use perfdata::RuntimeAddr;
@@ -57,7 +58,8 @@ pub fn aggregate(
     if reader.samples == 0 {
         return Err(Error::NoSamples { path: path.to_owned() });
     }
-    if reader.changes.is_empty() {
+    let mapped = !reader.changes.is_empty();
+    if !mapped {
         let pids: std::collections::BTreeSet<i32> = reader.stretches.keys().map(|(pid, _)| *pid).collect();
         reader.changes = pids.into_iter().flat_map(|pid| preferred_addresses(pid, images)).collect();
     } else if reader.pids_shown {
@@ -76,6 +78,7 @@ pub fn aggregate(
     }
     sums.ledger.samples.write_off(crate::Reason::Malformed, reader.malformed);
     let samples = reader.samples;
+    let by_name = sums.by_name();
     let counts = sums.finish(Unrecorded::default());
     if counts.images.is_empty() {
         return Err(Error::NothingMatches {
@@ -86,7 +89,16 @@ pub fn aggregate(
                 .into(),
         });
     }
-    Ok(Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() })
+    let notes = if mapped {
+        matched::notes(&by_name, &counts.ledger)
+    } else {
+        vec![format!(
+            "{}: no mappings shown, so all addresses are taken to be those of {}; perf script --show-mmap-events shows them",
+            path.display(),
+            crate::aggregate::names_of(images)
+        )]
+    };
+    Ok(Aggregated { counts, samples, notes, elsewhere: Vec::new() })
 }
 
 #[derive(Default)]
@@ -208,9 +220,8 @@ pub(crate) fn parse_mapping(text: &str) -> Option<(i32, Change, Option<Change>)>
         return None;
     }
     let build_id = range.split_once('<').and_then(|(_, id)| parse_hex(id.split('>').next()?));
-    let file = MappedFile { path: name.trim().to_owned(), build_id, kernel: pid == KERNEL_PID };
-    let (start, len, pgoff) = (RuntimeAddr(number(start)?), number(len)?, number(pgoff)?);
-    let map = |pid| Change::Map { pid, start, len, pgoff, file: file.clone() };
+    let piece = (RuntimeAddr(number(start)?), number(len)?, number(pgoff)?);
+    let map = |pid| Change::mapping(pid, piece, name.trim().to_owned(), build_id.clone());
     Some((pid, map(pid), (pid != KERNEL_PID).then(|| map(ANY_PID))))
 }
 
@@ -229,7 +240,8 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
 pub(crate) fn preferred_addresses(pid: i32, images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
     let mut out = Vec::new();
     for image in images {
-        let file = MappedFile { path: image.path().display().to_string(), build_id: None, kernel: false };
+        let file =
+            MappedFile { path: image.path().display().to_string(), build_id: None, side: Side::Process };
         for s in image.segments().iter().filter(|s| s.executable) {
             let (start, len, pgoff) = (RuntimeAddr(s.address.0), s.file_bytes, s.offset.0);
             let file = file.clone();

@@ -1,16 +1,17 @@
 //! The first pass over a recording: everything that is not a sample.
 
 use crate::aggregate::{Clock, Options};
+use crate::listed::ListedId;
 use crate::spe::AuxSideband;
 use crate::streams::each_stream;
-use crate::timeline::{Change, KERNEL_PID, MappedFile};
+use crate::timeline::{Change, KERNEL_PID};
 use perfdata::{CpuMode, Input, Record, raw_records};
 
 /// What the first pass brings home.
 #[derive(Default)]
 pub(crate) struct Sideband {
     pub changes: Vec<(u64, Change)>,
-    pub build_ids: Vec<(String, Vec<u8>)>,
+    pub build_ids: Vec<ListedId>,
     pub samples: u64,
     pub lost_records: u64,
     /// Samples that the recorder says were lost.
@@ -82,23 +83,14 @@ fn read_stream(input: &Input, stream: usize, clock: Clock) -> Result<(Sideband, 
     Ok((out, position))
 }
 
-/// How far the kernel's own map reaches. perf ends it at `_etext` or `_edata`, and what runs during boot lies behind.
-/// The rest of the kernel's own gigabyte (`Documentation/x86/x86_64/mm.rst`) belongs to the map as well: modules come
-/// later in the recording and replace their part, and an address where vmlinux has no code is told apart later.
-pub(crate) fn kernel_len(path: &str, start: u64, recorded: u64) -> u64 {
-    let own = path.starts_with("[kernel.") || path.starts_with("[guest.kernel.");
-    if own { recorded.max((start | 0x3fff_ffff) - start) } else { recorded }
-}
-
 fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
     match record {
         Record::Mmap(m) if m.executable => {
             let path = String::from_utf8_lossy(m.path).into_owned();
             let kernel = matches!(m.cpumode, CpuMode::Kernel | CpuMode::GuestKernel) || m.pid == KERNEL_PID;
-            let file = MappedFile { path, build_id: m.build_id.map(<[u8]>::to_vec), kernel };
+            let build_id = m.build_id.map(<[u8]>::to_vec);
             let pid = if kernel { KERNEL_PID } else { m.pid };
-            let len = if kernel { kernel_len(&file.path, m.start.0, m.len) } else { m.len };
-            out.changes.push((time, Change::Map { pid, start: m.start, len, pgoff: m.pgoff, file }));
+            out.changes.push((time, Change::mapping(pid, (m.start, m.len, m.pgoff), path, build_id)));
         }
         Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid })),
         Record::Comm { pid, exec: true, .. } => out.changes.push((time, Change::Exec { pid: *pid })),
@@ -106,22 +98,9 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
         Record::Lost { lost, .. } => out.lost_records = out.lost_records.saturating_add(*lost),
         Record::LostSamples { lost } => out.lost_samples = out.lost_samples.saturating_add(*lost),
         Record::User(perfdata::UserRecord::BuildId(b)) => {
-            out.build_ids.push((b.path.clone(), b.build_id.clone()))
+            out.build_ids.push(ListedId::from(b));
         }
         Record::Unknown { .. } => out.unknown += 1,
         _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernels_own_map_reaches_to_where_modules_begin() {
-        let text = 0xffff_ffff_9e80_0000;
-        assert_eq!(text + kernel_len("[kernel.kallsyms]_text", text, 0xe0_1ef2), 0xffff_ffff_bfff_ffff);
-        assert_eq!(kernel_len("[guest.kernel.kallsyms]_stext", text, 1 << 40), 1 << 40);
-        assert_eq!(kernel_len("[snd_hda]", 0xffff_ffff_c000_0000, 0x4000), 0x4000);
     }
 }

@@ -7,6 +7,7 @@
 //! A mapping replaces what it overlaps (the kernel reports no unmapping). The kernel's own mappings (pid −1) form one
 //! more address space, valid in every process.
 
+use crate::kernel_map::{self, Extent};
 use perfdata::RuntimeAddr;
 use rpds::RedBlackTreeMapSync;
 use rustc_hash::FxHashMap;
@@ -23,8 +24,26 @@ pub struct MappedFile {
     pub path: String,
     /// Build ID that the mapping record carried.
     pub build_id: Option<Vec<u8>>,
-    /// Whether the kernel maps it, not a process.
-    pub kernel: bool,
+    /// Who maps it.
+    pub side: Side,
+}
+
+/// Who maps a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// A process.
+    Process,
+    /// The kernel.
+    Kernel,
+    /// The kernel, and the recording does not say where it lay.
+    HiddenKernel,
+}
+
+impl Side {
+    /// Whether it is the kernel.
+    pub fn is_kernel(self) -> bool {
+        self != Side::Process
+    }
 }
 
 /// One stretch of a file in an address space.
@@ -82,6 +101,25 @@ pub enum Change {
         /// The process.
         pid: i32,
     },
+}
+
+impl Change {
+    /// The change that a mapping record makes; `piece`: first address, length, file offset.
+    pub(crate) fn mapping(
+        pid: i32,
+        piece: (RuntimeAddr, u64, u64),
+        path: String,
+        build_id: Option<Vec<u8>>,
+    ) -> Change {
+        let (start, len, pgoff) = piece;
+        if pid != KERNEL_PID {
+            let file = MappedFile { path, build_id, side: Side::Process };
+            return Change::Map { pid, start, len, pgoff, file };
+        }
+        let Extent { start, len, placed } = kernel_map::extent(&path, start.0, len, pgoff);
+        let side = if placed { Side::Kernel } else { Side::HiddenKernel };
+        Change::Map { pid, start: RuntimeAddr(start), len, pgoff, file: MappedFile { path, build_id, side } }
+    }
 }
 
 /// The pid under which the kernel's own mappings are recorded.
@@ -210,7 +248,7 @@ mod tests {
     use super::*;
 
     fn file(name: &str) -> MappedFile {
-        MappedFile { path: name.into(), build_id: None, kernel: false }
+        MappedFile { path: name.into(), build_id: None, side: Side::Process }
     }
 
     fn map(pid: i32, start: u64, len: u64, name: &str) -> Change {

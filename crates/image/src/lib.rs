@@ -8,6 +8,7 @@
 //! * [`probes`] reads where the numbered blocks of `-fpseudo-probe-for-profiling` ended up.
 //! * [`Image::compilers`] names the compilers that made it.
 //! * [`debug_files`] finds the file that holds the debug information; [`debug`] reads it.
+//! * [`Image::caller`] unwinds a frame by `.eh_frame`.
 //! * [`module_layout`] says where the kernel puts the executable sections of a module.
 //!
 //! This crate knows addresses as the file states them, never where a process has mapped them.
@@ -31,6 +32,7 @@ pub mod probes;
 mod relocation;
 mod sections;
 mod symbols;
+mod unwind;
 
 pub use address::{FileOffset, ImageAddr};
 pub use build_id::{BuildId, ParseBuildIdError};
@@ -40,3 +42,4 @@ pub use functions::{Function, Functions};
 pub use headers::{Arch, Endian, ImageKind, Section, Segment};
 pub use image::Image;
 pub use symbols::Label;
+pub use unwind::UnwindRegisters;

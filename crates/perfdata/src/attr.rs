@@ -90,6 +90,8 @@ pub mod attr_flag {
     pub const USE_CLOCKID: u64 = 1 << 25;
     pub const CONTEXT_SWITCH: u64 = 1 << 26;
     pub const BUILD_ID: u64 = 1 << 34;
+    pub const DEFER_CALLCHAIN: u64 = 1 << 38;
+    pub const DEFER_OUTPUT: u64 = 1 << 39;
 }
 
 /// One event of the recording: its `perf_event_attr`, its ids, and its name where the file knows it.

@@ -14,6 +14,7 @@ mod branch;
 mod bytes;
 mod chunks;
 mod decompress;
+mod deferred;
 mod error;
 mod feature_kinds;
 mod features;
@@ -39,6 +40,7 @@ pub use aux_data::{AuxData, aux_flag, tracer};
 pub use branch::{BranchEntry, BranchFlags, BranchIter, BranchStack, Spec};
 pub use bytes::{Endian, RuntimeAddr, Words, WordsIter};
 pub use chunks::{Chunk, Chunks};
+pub use deferred::{Chain, DeferredChains};
 pub use error::{Error, RecordError};
 pub use feature_kinds::{
     BuildIdEntry, CompressedInfo, EventDescription, ID_BITS, SampleTime, UnknownFeature, feature,

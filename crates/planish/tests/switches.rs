@@ -19,8 +19,12 @@ fn planish(dir: &Path, words: &[&str]) -> Output {
 }
 
 fn compile(dir: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.c");
-    let output = dir.join("waits");
+    compiled(dir, "waits")
+}
+
+fn compiled(dir: &Path, name: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    let output = dir.join(name);
     let flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o"];
     match Command::new("cc").args(flags).arg(&output).arg(source).output() {
         Ok(done) if done.status.success() => Some(output),
@@ -227,4 +231,86 @@ fn a_recording_without_switches_is_an_error_that_says_what_to_record() {
     let done = planish(dir.path(), &["switches"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(text(&done.stderr).contains("--switch-events"), "{}", text(&done.stderr));
+}
+
+/// Of the stacks whose frames have all these parts, the waits.
+fn waits_of(found: &Value, parts: &[&str]) -> u64 {
+    let has = |row: &&Value| {
+        let frames: Vec<&str> =
+            row["frames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        parts.iter().all(|part| frames.iter().any(|frame| frame.contains(part)))
+    };
+    let rows = found["stacks"].as_array().unwrap().iter().filter(has);
+    rows.map(|row| number(&row["synchronization"], "count")).sum()
+}
+
+#[test]
+fn the_function_that_takes_a_lock_is_named_and_cpu_time_is_the_kernels_but_for_the_switches() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(dir.path(), "convoy") else { return };
+    let program = program.to_str().unwrap();
+    assert!(Command::new(program).output().unwrap().status.success());
+    let done = planish(dir.path(), &["record", "--switch-events", "-g", "-e", "cpu-clock", "--", program]);
+    let said = text(&done.stderr);
+    if !done.status.success() {
+        return eprintln!("skipped: {said}");
+    }
+    let used_ns: u64 = text(&done.stdout).trim().parse::<u64>().unwrap() * 1000;
+    let found = analysed(dir.path(), "perf.data");
+    check_books(&found);
+    // The kernel's clock stands in the time between the records of a switch; we count what lies outside of it. The time
+    // of a switch has no upper bound on a busy machine: 20 us each leave room for one that is.
+    let (ran, switches) = (number(&found["totals"], "cpu_ns"), number(&found["ledger"], "switch_outs"));
+    assert!(number(&found, "switching_ns") <= 20_000 * switches, "{found}");
+    assert!(ran < used_ns + used_ns / 10 + 10_000_000, "{ran} ns counted, {used_ns} ns used");
+    assert!(ran + 20_000 * switches + 10_000_000 > used_ns, "{ran} ns counted, {used_ns} ns used");
+    if found["has_stacks"] == false {
+        return eprintln!("skipped: {said}");
+    }
+    let shown = text(&planish(dir.path(), &["switches", "--top", "4"]).stdout);
+    let queued = waits_of(&found, &["take_the_lock (convoy)", "futex"]);
+    assert!(queued > 50, "{queued} waits for the lock name who takes it:\n{shown}");
+    assert_eq!(waits_of(&found, &["[a caller is missing]", "queue (convoy)"]), 0, "{shown}");
+    assert!(number(&found["chains"], "unwound_frames") > queued, "{}", found["chains"]);
+}
+
+#[test]
+fn a_chain_of_frame_pointers_alone_says_that_a_caller_is_missing_and_dwarf_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(dir.path(), "convoy") else { return };
+    for (name, graph) in [("fp", "fp"), ("dwarf", "dwarf,4096")] {
+        let done = Command::new("perf")
+            .current_dir(dir.path())
+            .args([
+                "record",
+                "-q",
+                "--switch-events",
+                "-e",
+                "cs",
+                "-c",
+                "1",
+                "--call-graph",
+                graph,
+                "-o",
+                name,
+                "--",
+            ])
+            .arg(&program)
+            .stdin(Stdio::null())
+            .output();
+        let Ok(done) = done else { return eprintln!("skipped: perf is not installed") };
+        if !done.status.success() {
+            eprintln!("skipped: {name}: {}", text(&done.stderr));
+            continue;
+        }
+        let found = analysed(dir.path(), name);
+        if name == "dwarf" {
+            assert!(waits_of(&found, &["take_the_lock (convoy)", "queue (convoy)"]) > 50, "{found}");
+            continue;
+        }
+        assert!(waits_of(&found, &["[a caller is missing]", "queue (convoy)"]) > 50, "{found}");
+        assert_eq!(waits_of(&found, &["take_the_lock"]), 0, "{found}");
+        let said = text(&planish(dir.path(), &["switches", name]).stderr);
+        assert!(said.contains("samples lack a caller"), "{said}");
+    }
 }

@@ -221,6 +221,9 @@ pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope
     let sampling = Sampling { call_graph, branch_filter: None, ..sampling.clone() };
     let mut attr = one(cs, &sampling, Some(Rate::Period(1)), scope);
     attr.flags |= flag::DISABLED;
+    if call_graph == Some(CallGraph::FramePointers) {
+        add_first_frames(&mut attr);
+    }
     if sampling.overwrite {
         attr.flags |= bit::WRITE_BACKWARD;
     }
@@ -228,6 +231,20 @@ pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope
         attr.flags |= flag::ENABLE_ON_EXEC;
     }
     Planned::alone(attr, &cs.name, index)
+}
+
+/// Adds registers and the top of the stack: the functions of the C library that wait have no frame pointer, so a chain
+/// lacks who called them, which is who takes the lock. Their frames are small.
+fn add_first_frames(attr: &mut EventAttr) {
+    const STACK_BYTES: u32 = 512;
+    /// BX, BP, SP, IP and R12 to R15: what functions keep for their callers (`arch/x86/include/uapi/asm/perf_regs.h`).
+    const REGISTERS: u64 = 1 << 1 | 1 << 6 | 1 << 7 | 1 << 8 | 0xf << 20;
+    let asked = sample_type::REGS_USER | sample_type::STACK_USER;
+    if cfg!(target_arch = "x86_64") && attr.sample_type & asked == 0 {
+        attr.sample_type |= asked;
+        attr.sample_regs_user = REGISTERS;
+        attr.sample_stack_user = STACK_BYTES;
+    }
 }
 
 /// Whether an event counts context switches, which happen in the kernel.

@@ -4,7 +4,9 @@ use crate::error::Error;
 use crate::frames::Stacks;
 use crate::kernel::KernelSymbols;
 use crate::pairing::{Ended, Ledger, Pairing, Reason, StackId};
-use perfdata::{EventAttr, Input, OrderOptions, Record, Sample, SampleId, sample_type};
+use perfdata::{
+    DeferredChains, EventAttr, Input, OrderOptions, Record, Sample, SampleId, Words, sample_type,
+};
 use rustc_hash::FxHashMap;
 
 /// `type` of software events, and their `config` (`include/uapi/linux/perf_event.h`).
@@ -12,6 +14,9 @@ const SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
 const TASK_CLOCK: u64 = 1;
 const CONTEXT_SWITCHES: u64 = 3;
+
+/// A switch takes a few microseconds, more with sampling and in virtual machines.
+const LONGEST_SWITCH_NS: u64 = 20_000;
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +88,19 @@ pub struct StackRow {
     pub times: Times,
 }
 
+/// What became of the call chains of samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chains {
+    /// Frames without a frame pointer that were found by unwinding.
+    pub unwound_frames: u64,
+    /// Chains that lack a caller, since its callee has no frame pointer and could not be unwound.
+    pub incomplete: u64,
+    /// Chains whose user part the kernel deferred.
+    pub deferred: u64,
+    /// Of which the user part is not in the recording.
+    pub deferred_missing: u64,
+}
+
 /// What a recording's switches say.
 #[derive(Clone, Debug)]
 pub struct Analysis {
@@ -106,6 +124,11 @@ pub struct Analysis {
     pub truncated: bool,
     /// Records that the recorder could not take.
     pub lost: u64,
+    /// What became of the call chains of samples.
+    pub chains: Chains,
+    /// From switch-outs to the next switch-in on the same CPU, where one follows at once, in ns: the switches themselves,
+    /// which the scheduler counts as CPU time.
+    pub switching_ns: u64,
     /// Files whose names could not be used: gone, or changed since. Sorted.
     pub unusable_files: Vec<String>,
 }
@@ -125,6 +148,10 @@ pub fn analyse(input: &Input, kernel: Option<&KernelSymbols>) -> Result<Analysis
         unreadable: 0,
         lost: 0,
         lost_samples: 0,
+        deferred: DeferredChains::read(input)?,
+        chains: Chains::default(),
+        left: FxHashMap::default(),
+        switching_ns: 0,
     };
     let mut ordered = input.ordered(OrderOptions::default())?;
     while let Some(record) = ordered.next() {
@@ -149,6 +176,11 @@ struct Reading<'i, 'k> {
     unreadable: u64,
     lost: u64,
     lost_samples: u64,
+    deferred: DeferredChains,
+    chains: Chains,
+    /// When the last thread went off a CPU that no other has come onto since.
+    left: FxHashMap<u32, u64>,
+    switching_ns: u64,
 }
 
 impl Reading<'_, '_> {
@@ -208,6 +240,7 @@ impl Reading<'_, '_> {
         };
         let (first, last) = self.span.unwrap_or((time, time));
         self.span = Some((first.min(time), last.max(time)));
+        self.between(id.cpu, time, out);
         // The idle tasks are 0, and threads that gave their number back -1.
         if tid > 0 {
             let thread = self.thread(tid, id.pid);
@@ -217,6 +250,18 @@ impl Reading<'_, '_> {
         let ended =
             if out { self.pairing.switch_out(tid, time, preempt) } else { self.pairing.switch_in(tid, time) };
         self.ended(tid, ended);
+    }
+
+    /// Sums up the time of switches from one recorded thread to the next on a CPU. The records lie on both sides of it.
+    fn between(&mut self, cpu: Option<u32>, time: u64, out: bool) {
+        let Some(cpu) = cpu else { return };
+        if out {
+            self.left.insert(cpu, time);
+        } else if let Some(since) = self.left.remove(&cpu) {
+            // Longer than that the CPU was idle, or ran threads that are not recorded.
+            let took = time.saturating_sub(since);
+            self.switching_ns += if took <= LONGEST_SWITCH_NS { took } else { 0 };
+        }
     }
 
     fn ended(&mut self, tid: i32, ended: Ended) {
@@ -243,16 +288,24 @@ impl Reading<'_, '_> {
         }
         match (attr.config, &sample.callchain) {
             (CONTEXT_SWITCHES, Some(chain)) => {
-                let stack = self.stacks.id(pid, chain);
+                let stack = self.stack(pid, tid, chain, sample);
                 self.pairing.sample(tid, stack);
             }
             (CPU_CLOCK | TASK_CLOCK, Some(chain)) if tid != 0 => {
-                let stack = self.stacks.id(pid, chain);
+                let stack = self.stack(pid, tid, chain, sample);
                 let times = self.by_stack.entry(Some(stack)).or_default();
                 times.cpu_ns = times.cpu_ns.saturating_add(sample.period.unwrap_or(attr.period_or_freq));
             }
             _ => {}
         }
+    }
+
+    /// The stack of a sample, with the user part that came later.
+    fn stack(&mut self, pid: i32, tid: i32, chain: &Words<'_>, sample: &Sample<'_>) -> StackId {
+        let whole = self.deferred.whole(tid, chain);
+        self.chains.deferred += u64::from(whole.deferred);
+        self.chains.deferred_missing += u64::from(whole.missing);
+        self.stacks.id(pid, whole.words, sample)
     }
 
     fn finish(mut self, truncated: bool) -> Result<Analysis, Error> {
@@ -297,6 +350,12 @@ impl Reading<'_, '_> {
             unreadable: self.unreadable,
             truncated,
             lost: self.lost.max(self.lost_samples),
+            chains: Chains {
+                unwound_frames: self.stacks.unwound_frames,
+                incomplete: self.stacks.incomplete_chains,
+                ..self.chains
+            },
+            switching_ns: self.switching_ns,
             unusable_files,
         })
     }

@@ -2,9 +2,10 @@
 
 use crate::kernel::KernelSymbols;
 use crate::pairing::StackId;
-use image::{FileOffset, Image};
-use perfdata::{MmapEvent, TaskEvent, Words};
+use image::{FileOffset, Image, ImageAddr, UnwindRegisters};
+use perfdata::{MmapEvent, Sample, TaskEvent};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,6 +16,34 @@ const CONTEXT_KERNEL: u64 = -128i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
 /// The pid of the kernel's own mappings.
 const KERNEL: i32 = -1;
+
+/// Stands in a chain for callers that it lacks; no mark of the kernel's.
+const MISSING: u64 = -3001i64 as u64;
+const MISSING_NAME: &str = "[a caller is missing]";
+/// Frames unwound at most; perf records as many.
+const MOST_UNWOUND: usize = 127;
+/// `PERF_SAMPLE_REGS_ABI_64`.
+const ABI_64: u64 = 2;
+/// DWARF's and perf's numbers (`arch/x86/include/uapi/asm/perf_regs.h`) of the registers that rules of functions use.
+const DWARF_TO_PERF: [(u16, u32); 17] = [
+    (0, 0),
+    (1, 3),
+    (2, 2),
+    (3, 1),
+    (4, 4),
+    (5, 5),
+    (6, 6),
+    (7, 7),
+    (8, 16),
+    (9, 17),
+    (10, 18),
+    (11, 19),
+    (12, 20),
+    (13, 21),
+    (14, 22),
+    (15, 23),
+    (16, 8),
+];
 
 #[derive(Clone, Copy)]
 struct Mapping {
@@ -37,6 +66,13 @@ struct File {
     image: Option<Option<Image>>,
 }
 
+/// What unwinding by `.eh_frame` gave.
+struct Unwound {
+    frames: Vec<u64>,
+    /// It ended before the outermost frame.
+    cut: bool,
+}
+
 /// The stacks of a recording: numbers for call chains, names for their frames.
 pub(crate) struct Stacks<'k> {
     kernel: Option<&'k KernelSymbols>,
@@ -49,6 +85,10 @@ pub(crate) struct Stacks<'k> {
     known: FxHashMap<(i32, u64, Vec<u64>), StackId>,
     numbers: FxHashMap<Vec<String>, StackId>,
     frames: Vec<Vec<String>>,
+    /// Frames of samples that unwinding added to their chains.
+    pub unwound_frames: u64,
+    /// Chains that lack a caller behind their first user frames.
+    pub incomplete_chains: u64,
     /// Files that are there no more, or not the ones that ran.
     pub unusable: FxHashSet<String>,
 }
@@ -65,6 +105,8 @@ impl<'k> Stacks<'k> {
             known: FxHashMap::default(),
             numbers: FxHashMap::default(),
             frames: Vec::new(),
+            unwound_frames: 0,
+            incomplete_chains: 0,
             unusable: FxHashSet::default(),
         }
     }
@@ -119,10 +161,96 @@ impl<'k> Stacks<'k> {
         self.processes.insert(pid, Process { generation, ..Process::default() });
     }
 
-    /// The number of a call chain.
-    pub(crate) fn id(&mut self, pid: i32, chain: &Words<'_>) -> StackId {
-        let raw: Vec<u64> = chain.iter().collect();
-        self.id_of(pid, raw)
+    /// The number of a sample's call chain, its first user frames completed by what the sample has of the stack.
+    pub(crate) fn id(&mut self, pid: i32, mut chain: Vec<u64>, sample: &Sample<'_>) -> StackId {
+        match chain.iter().rposition(|&word| word == CONTEXT_USER) {
+            Some(mark) => {
+                let user = chain.split_off(mark + 1);
+                chain.extend(self.completed(pid, &user, sample));
+            }
+            // Recordings of --call-graph dwarf leave the user part to the reader.
+            None => {
+                let unwound = self.unwound(pid, sample);
+                if !unwound.frames.is_empty() {
+                    self.unwound_frames += unwound.frames.len() as u64;
+                    chain.push(CONTEXT_USER);
+                    chain.extend(unwound.frames);
+                }
+            }
+        }
+        self.id_of(pid, chain)
+    }
+
+    /// The user part of a chain with the callers that have no frame pointer. What a walk along frame pointers gives begins
+    /// with the sampled address and goes on with the first function that has one: its caller. Unwinding fills the gap.
+    fn completed(&mut self, pid: i32, user: &[u64], sample: &Sample<'_>) -> Vec<u64> {
+        let Some((&innermost, callers)) = user.split_first() else { return Vec::new() };
+        if user.iter().any(|&word| word >= CONTEXT_FIRST) {
+            return user.to_vec();
+        }
+        let mut unwound = self.unwound(pid, sample);
+        if unwound.frames.first() != Some(&innermost) {
+            unwound = Unwound { frames: vec![innermost], cut: true };
+        }
+        let mut frames = unwound.frames;
+        let joined = frames.iter().skip(1).position(|frame| callers.first() == Some(frame));
+        if let Some(between) = joined {
+            frames.truncate(between + 1);
+        }
+        self.unwound_frames += frames.len() as u64 - 1;
+        // A stack that was unwound to its end needs no other callers.
+        if joined.is_none() && !unwound.cut {
+            return frames;
+        }
+        // Of a function that has set up its frame pointer the chain is whole.
+        if joined.is_none() && !callers.is_empty() && !self.has_frame_pointer(pid, &frames) {
+            self.incomplete_chains += 1;
+            frames.push(MISSING);
+        }
+        frames.extend(callers);
+        frames
+    }
+
+    /// Whether the outermost of these frames has a frame pointer, or nothing is known of it.
+    fn has_frame_pointer(&mut self, pid: i32, frames: &[u64]) -> bool {
+        let Some(&last) = frames.last() else { return true };
+        let address = if frames.len() > 1 { last.saturating_sub(1) } else { last };
+        let found = self.place(pid, address).and_then(|(image, at)| image.has_frame_pointer_at(at));
+        found.unwrap_or(true)
+    }
+
+    /// The addresses of the user's frames, innermost first, as far as the recorded part of the stack reaches.
+    fn unwound(&mut self, pid: i32, sample: &Sample<'_>) -> Unwound {
+        let mut found = Unwound { frames: Vec::new(), cut: true };
+        let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else { return found };
+        let mut registers = UnwindRegisters::default();
+        for (dwarf, perf) in DWARF_TO_PERF {
+            if let Some(value) = recorded.get(perf) {
+                registers.set(dwarf, value);
+            }
+        }
+        let Some(bottom) = registers.stack_pointer().filter(|_| recorded.abi == ABI_64) else { return found };
+        let beyond = Cell::new(false);
+        let read = |address: u64| {
+            let at = usize::try_from(address.checked_sub(bottom)?).ok()?;
+            let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+            beyond.set(beyond.get() || word.is_none());
+            word.map(|bytes| u64::from_le_bytes(*bytes))
+        };
+        while let Some(address) = registers.instruction_pointer().filter(|_| found.frames.len() < MOST_UNWOUND) {
+            let code = if found.frames.is_empty() { address } else { address.saturating_sub(1) };
+            found.frames.push(address);
+            let Some((image, at)) = self.place(pid, code) else { return found };
+            match image.caller(at, &registers, read) {
+                // A caller's frame lies above; anything else would never end.
+                Some(caller) if caller.stack_pointer() > registers.stack_pointer() => registers = caller,
+                _ => {
+                    found.cut = beyond.get() || image.has_frame_pointer_at(at).is_none();
+                    return found;
+                }
+            }
+        }
+        found
     }
 
     /// The number of a chain of addresses and context marks, innermost first.
@@ -136,7 +264,7 @@ impl<'k> Stacks<'k> {
         let mut context = CONTEXT_USER;
         let mut innermost = true;
         for value in &key.2 {
-            if *value >= CONTEXT_FIRST {
+            if *value >= CONTEXT_FIRST && *value != MISSING {
                 context = *value;
                 innermost = true;
                 continue;
@@ -145,6 +273,7 @@ impl<'k> Stacks<'k> {
             let address = if innermost { *value } else { value.saturating_sub(1) };
             innermost = false;
             names.push(match context {
+                _ if *value == MISSING => MISSING_NAME.to_owned(),
                 CONTEXT_KERNEL => self.kernel_name(address),
                 _ => self.user_name(pid, address),
             });
@@ -174,19 +303,34 @@ impl<'k> Stacks<'k> {
         named.map_or_else(|| format!("[kernel] {address:#x}"), |name| format!("{name} [kernel]"))
     }
 
-    fn user_name(&mut self, pid: i32, address: u64) -> String {
-        let unknown = || format!("{address:#x}");
-        let Some(process) = self.processes.get(&pid) else { return unknown() };
-        let Some((start, mapping)) = process.mappings.range(..=address).next_back() else { return unknown() };
-        if address >= mapping.end {
-            return unknown();
-        }
+    /// The file that a process has mapped at an address, and the address's offset in it.
+    fn mapped(&self, pid: i32, address: u64) -> Option<(usize, u64)> {
+        let process = self.processes.get(&pid)?;
+        let (start, mapping) = process.mappings.range(..=address).next_back()?;
         let offset = (address - start).saturating_add(mapping.file_offset);
-        let Some(file) = self.files.get_mut(mapping.file) else { return unknown() };
-        let short = file.path.rsplit('/').next().unwrap_or(&file.path).to_owned();
-        let (path, build_id) = (&file.path, &file.build_id);
-        let image = file.image.get_or_insert_with(|| open(path, build_id.as_deref()));
-        let Some(image) = image else {
+        (address < mapping.end).then_some((mapping.file, offset))
+    }
+
+    /// The image of a file, opened once.
+    fn image(&mut self, file: usize) -> Option<&Image> {
+        let File { path, build_id, image } = self.files.get_mut(file)?;
+        image.get_or_insert_with(|| open(path, build_id.as_deref())).as_ref()
+    }
+
+    /// Where a run-time address of a process lies.
+    fn place(&mut self, pid: i32, address: u64) -> Option<(&Image, ImageAddr)> {
+        let (file, offset) = self.mapped(pid, address)?;
+        let image = self.image(file)?;
+        Some((image, image.address_of(FileOffset(offset))?))
+    }
+
+    fn user_name(&mut self, pid: i32, address: u64) -> String {
+        let Some((number, offset)) = self.mapped(pid, address) else { return format!("{address:#x}") };
+        let Some(path) = self.files.get(number).map(|file| file.path.clone()) else {
+            return format!("{address:#x}");
+        };
+        let short = path.rsplit('/').next().unwrap_or(&path);
+        let Some(image) = self.image(number) else {
             if path.starts_with('/') && !path.starts_with("//") {
                 self.unusable.insert(path.clone());
             }

@@ -13,7 +13,7 @@ mod frames;
 mod kernel;
 mod pairing;
 
-pub use analysis::{Analysis, StackRow, ThreadRow, Times, Waits, analyse};
+pub use analysis::{Analysis, Chains, StackRow, ThreadRow, Times, Waits, analyse};
 pub use error::Error;
 pub use kernel::KernelSymbols;
 pub use pairing::{Ended, Ledger, Pairing, Reason, StackId, Wait};

@@ -34,6 +34,8 @@ pub struct ContextLedger {
     pub wrong_path: u64,
     /// Samples whose chain is the sampled address alone; their contexts begin where their branches show a call.
     pub leaf_only: u64,
+    /// Samples whose callers the kernel delivers in a record of its own, which is not there.
+    pub deferred_missing: u64,
     /// Calls whose caller is not in the chain; it was filled in.
     pub unmatched_calls: u64,
     /// Returns to where no call stands before. What is older in the sample counts without a context.
@@ -59,7 +61,7 @@ const OF_SAMPLES: usize = 8;
 
 impl ContextLedger {
     /// All counts with their words, which those lack that [`ContextLedger::lines`] does not list.
-    fn pairs(&mut self) -> [(&mut u64, &'static str); 23] {
+    fn pairs(&mut self) -> [(&mut u64, &'static str); 24] {
         [
             (&mut self.samples, ""),
             (&mut self.unwound, "unwound"),
@@ -78,6 +80,7 @@ impl ContextLedger {
             (&mut self.branches, ""),
             (&mut self.wrong_path, "branches on a wrong path left out"),
             (&mut self.leaf_only, "samples whose call chain is their own address alone"),
+            (&mut self.deferred_missing, "samples whose callers come later, in a record that is not there"),
             (&mut self.unmatched_calls, "calls whose caller the chain lacks, filled in"),
             (&mut self.unmatched_returns, "returns to where no call stands; older branches without context"),
             (&mut self.impossible_ranges, "impossible ranges; older branches without context"),

@@ -3,14 +3,15 @@
 use super::code::Code;
 use super::unwind::{self, Entry};
 use super::{ContextCounts, ContextLedger};
-use crate::aggregate::{Clock, Options, clock_of, listed_build_ids};
+use crate::aggregate::{Clock, Options, clock_of};
 use crate::binding::{Binding, Bindings};
 use crate::error::Error;
+use crate::listed;
 use crate::resolve::Spaces;
 use crate::sideband::read_sideband;
 use crate::timeline::Timeline;
 use image::{Image, ImageAddr};
-use perfdata::{EventAttr, Input, RuntimeAddr, Sample, raw_records, sample_type};
+use perfdata::{DeferredChains, EventAttr, Input, RuntimeAddr, Sample, raw_records, sample_type};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,9 +37,10 @@ pub fn of_recording(
     let sideband = read_sideband(input, options, clock).map_err(fault)?;
     let timeline = Timeline::build(sideband.changes);
     let images = std::slice::from_ref(image);
-    let bindings = Bindings::new(timeline.files(), images, listed_build_ids(input, &sideband.build_ids));
+    let bindings = Bindings::new(timeline.files(), images, listed::of(input, &sideband.build_ids));
     let mut unwinder = Unwinder::new(&timeline, &bindings, image, options.pid);
     unwinder.exact_chains = has_exact_chains(input);
+    unwinder.deferred = DeferredChains::read(input).map_err(fault)?;
     for stream in 0..input.stream_count() {
         let mut position = sideband.bases.get(stream).copied().unwrap_or(0);
         let mut chunks = input.stream_chunks(stream).map_err(fault)?;
@@ -108,6 +110,8 @@ pub(super) struct Unwinder<'t> {
     places: FxHashMap<u64, Option<ImageAddr>>,
     chain: Vec<Option<ImageAddr>>,
     entries: Vec<Entry>,
+    /// User parts of chains that came later.
+    deferred: DeferredChains,
     /// Whether chains are whole also at the begin and end of functions.
     exact_chains: bool,
     pub counts: ContextCounts,
@@ -129,6 +133,7 @@ impl<'t> Unwinder<'t> {
             places: FxHashMap::default(),
             chain: Vec::new(),
             entries: Vec::new(),
+            deferred: DeferredChains::default(),
             exact_chains: false,
             counts: ContextCounts::default(),
         }
@@ -145,8 +150,11 @@ impl<'t> Unwinder<'t> {
         // perf_event.h: bits 24 and 25 of the flags tell of speculation, 1 = executed on the wrong path.
         let branches = sample.branches.iter().flat_map(|stack| stack.iter());
         let branches = branches.map(|e| (e.from.0, e.to.0, (e.flags.0 >> 24) & 3 == 1));
-        let chain = sample.callchain.iter().flat_map(|chain| chain.iter());
-        self.sample(pid, time, chain, branches);
+        let tid = sample.tid.unwrap_or(pid);
+        let chain =
+            sample.callchain.as_ref().map(|chain| self.deferred.whole(tid, chain)).unwrap_or_default();
+        self.counts.ledger.deferred_missing += u64::from(chain.missing);
+        self.sample(pid, time, chain.words.into_iter(), branches);
     }
 
     /// Unwinds a sample of the process at the time. `chain` is innermost first and may have marks in it; `branches`

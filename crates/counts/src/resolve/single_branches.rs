@@ -30,7 +30,7 @@ impl Sums<'_> {
                 .get(&first.image)
                 .and_then(|(image, _)| straight_line::next_transfer(image, first.address));
             let Some(address) = last else { continue };
-            self.add_range(Ok(first), Ok(Place { image: first.image, address }), count, false);
+            self.add_range(Ok(first), Ok(Place { address, ..first }), count, false);
             self.ledger.spe.inferred_ranges = self.ledger.spe.inferred_ranges.saturating_add(count);
         }
     }

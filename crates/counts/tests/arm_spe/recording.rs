@@ -158,7 +158,11 @@ impl Recording {
     pub fn map(&mut self, pid: i32, time: u64, piece: (u64, u64, u64), path: &Path) {
         let (start, len, pgoff) = piece;
         let name = path.to_str().unwrap();
+        // As the kernel states it.
+        let image = image::Image::open(path).ok();
+        let build_id = image.as_ref().and_then(|image| Some(image.build_id()?.as_bytes()));
         let event = MmapEvent {
+            build_id,
             pid,
             tid: pid,
             start: RuntimeAddr(start),

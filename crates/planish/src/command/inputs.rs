@@ -48,6 +48,9 @@ pub struct Selection {
     /// Only samples of this process
     #[arg(long)]
     pub pid: Option<i32>,
+    /// Go on where fewer than 1000 branches and less than 1 % of them could be counted, which is an error otherwise
+    #[arg(long)]
+    pub allow_few: bool,
     /// Whether recordings are counted with their paths; for the command to say.
     #[arg(skip)]
     pub paths: bool,
@@ -269,5 +272,8 @@ pub fn read_all(
         parts.push(one.counts);
     }
     all.counts = counts::merge(parts)?;
+    if !selection.allow_few {
+        counts::refuse_too_few(&all, paths)?;
+    }
     Ok(all)
 }

@@ -101,8 +101,11 @@ impl Storage {
 #[derive(Clone, Debug, clap::Args)]
 pub struct MakeArgs {
     /// perf.data, counts artefacts, perf script text or pre-aggregated text; several are added up
-    #[arg(required = true, value_name = "INPUT")]
+    #[arg(required_unless_present = "profile", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
+    /// An input, as create_llvm_prof and llvm-profgen spell it
+    #[arg(long, hide = true, alias = "perfdata", value_name = "INPUT")]
+    profile: Vec<PathBuf>,
     /// The recorded ELF file
     #[arg(long, required = true, value_name = "FILE")]
     pub binary: Option<PathBuf>,
@@ -135,12 +138,13 @@ pub struct MakeArgs {
     #[arg(long, value_enum, default_value_t)]
     pub summary: Summary,
     /// Where to write; `-` is standard output
-    #[arg(short, long, required = true, value_name = "OUT")]
+    #[arg(short, long, alias = "out", required = true, value_name = "OUT")]
     pub output: Option<PathBuf>,
 }
 
 /// Runs the command or the tool asked for.
-pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+pub fn run(mut args: Args, global: &Global) -> anyhow::Result<u8> {
+    args.make.inputs.append(&mut args.make.profile);
     match args.tool {
         Some(tool) => profile_tools::run(tool, global),
         None => make(&args.make, global),

@@ -38,6 +38,16 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
     for path in &args.inputs {
         counts.add(read(path, image, args, global)?);
     }
+    let ledger = &counts.ledger;
+    let own = ledger.samples.saturating_sub(ledger.other_process);
+    ensure!(
+        args.selection.allow_few || !counts::is_too_few(ledger.unwound, own),
+        "only {} of {own} samples could be unwound in {}: {}; record the program alone and for longer; --allow-few counts \
+         them all the same",
+        ledger.unwound,
+        image.path().display(),
+        ledger.lines().join("; ")
+    );
     let probes = recorded.read_probes()?;
     if !global.quiet && !probes.is_empty() && !probes.iter().any(|probe| probe.kind.is_call()) {
         eprintln!(

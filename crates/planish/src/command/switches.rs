@@ -164,6 +164,7 @@ fn notes(found: &Analysis) {
     } else if ledger.waits_without_stack > 0 {
         eprintln!("note: {} waits have no sample, so no stack", ledger.waits_without_stack);
     }
+    chain_notes(found);
     if found.lost > 0 {
         eprintln!("warning: the recorder lost {} records; times and counts are too small", found.lost);
     }
@@ -175,6 +176,31 @@ fn notes(found: &Analysis) {
     }
     for file in &found.unusable_files {
         eprintln!("note: {file}: not there, or not the file that ran; its frames are offsets");
+    }
+}
+
+fn chain_notes(found: &Analysis) {
+    let chains = &found.chains;
+    if chains.incomplete > 0 {
+        eprintln!(
+            "note: {} samples lack a caller, marked [a caller is missing]: the function it called has no frame pointer, and \
+             the recording too little of the stack (on x86-64 planish record --switch-events -g records it for switches, \
+             --call-graph dwarf for all)",
+            chains.incomplete
+        );
+    }
+    if chains.deferred_missing > 0 {
+        eprintln!(
+            "note: {} of {} stacks that the kernel split lack their user part: its record is not there",
+            chains.deferred_missing, chains.deferred
+        );
+    }
+    // Half a percent is what rounding and the ends of the recording make.
+    if found.switching_ns * 200 > found.totals.cpu_ns {
+        eprintln!(
+            "note: CPU time is counted between the switches; the scheduler counts the switches too, here {} ms or more",
+            milliseconds(found.switching_ns)
+        );
     }
 }
 
@@ -208,6 +234,13 @@ fn to_json(found: &Analysis, most: usize) -> Value {
             "samples_without_out": ledger.samples_without_out,
             "waits_without_stack": ledger.waits_without_stack,
         },
+        "chains": {
+            "unwound_frames": found.chains.unwound_frames,
+            "incomplete": found.chains.incomplete,
+            "deferred": found.chains.deferred,
+            "deferred_missing": found.chains.deferred_missing,
+        },
+        "switching_ns": found.switching_ns,
         "unreadable_records": found.unreadable,
         "lost_records": found.lost,
         "truncated": found.truncated,
