@@ -11,6 +11,7 @@
 mod bundles;
 mod cache;
 mod chains;
+mod clusters;
 mod exact;
 mod functions;
 mod graph;

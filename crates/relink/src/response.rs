@@ -2,6 +2,8 @@
 //!
 //! lld writes one option or input a line, an option's separate value on the same line.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Component, Path};
 
 use crate::options::{self, Takes, Use};
@@ -41,6 +43,15 @@ pub(crate) fn inside(path: &str) -> Option<&str> {
     let path = path.trim_start_matches('/');
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     (!path.is_empty() && !path.starts_with('@') && Path::new(path).components().all(plain)).then_some(path)
+}
+
+/// Is this a regular file, named from the root, that begins as lists of blocks do?
+fn is_cc_profile(path: &Path) -> bool {
+    let mut start = [0; 2];
+    path.is_absolute()
+        && path.is_file()
+        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && matches!(start, [b'v', b'0' | b'1'] | [b'!' | b'#', _])
 }
 
 impl Line {
@@ -91,6 +102,8 @@ impl Line {
             Use::Drop if name != "o" => return Ok(None),
             Use::Reads if name == "lto-basic-block-sections" && ["all", "none", "labels"].contains(&text) => {
             }
+            // lld puts it into no archive, so a build of this machine names it where it lies.
+            Use::Reads if name == "lto-basic-block-sections" && is_cc_profile(Path::new(text)) => {}
             Use::Reads => {
                 let path = inside(text).ok_or_else(|| refused(OUTSIDE))?.to_owned();
                 return Ok(Some(Line::Option(name, Some(path))));
@@ -293,6 +306,17 @@ mod tests {
     }
 
     #[test]
+    fn a_layout_of_this_machine_is_read_where_it_lies() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("cc_profile.txt");
+        std::fs::write(&list, "v1\nf main\nc0\n").unwrap();
+        let option = format!("--lto-basic-block-sections={}", list.display());
+        assert_eq!(words_of(&parse(&option)), format!("--chroot . {option}"));
+        std::fs::write(&list, "root:x:0:0\n").unwrap();
+        assert!(Response::parse(&option).is_err());
+    }
+
+    #[test]
     fn what_loads_runs_reads_or_writes_elsewhere_is_refused_by_name() {
         let refused = [
             ("-mllvm -load=/tmp/evil.so", "-load=/tmp/evil.so"),
@@ -318,6 +342,7 @@ mod tests {
             ("--version-script=../x", "--version-script"),
             ("--lto-sample-profile=../x", "--lto-sample-profile"),
             ("--remap-inputs=a.o=/etc/passwd", "--remap-inputs"),
+            ("--lto-basic-block-sections=/etc/passwd", "--lto-basic-block-sections"),
             ("--thinlto-distributor=/bin/sh", "thinlto-distributor"),
             ("--out-implib=/tmp/x", "--out-implib"),
             ("--lto-emit-asm", "--lto-emit-asm"),

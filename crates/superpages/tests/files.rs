@@ -271,8 +271,9 @@ fn programs_of_32_bits_are_judged_and_not_rewritten() {
         let build = |name: &str, page: &str| {
             let path = folder.path().join(name);
             let link = ["-nostdlib", "-static", "-fuse-ld=lld", page, "-Wl,-z,separate-loadable-segments"];
-            let done = Command::new("clang-22").arg(format!("--target={target}")).args(link).arg(&source);
-            let done = done.arg("-o").arg(&path).output();
+            let mut clang = Command::new("clang-22");
+            clang.arg(format!("--target={target}")).args(link).arg(&source).arg("-o").arg(&path);
+            let done = clang.output();
             done.is_ok_and(|done| done.status.success()).then_some(path)
         };
         let (Some(small), Some(large)) =
