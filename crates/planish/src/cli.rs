@@ -56,7 +56,7 @@ pub fn parse() -> Result<Cli, u8> {
     };
     let read = match registers_apart(&words, own) {
         Some(words) => Cli::try_parse_from(&words).or_else(|error| respelled(words, error)),
-        None => first.or_else(|error| respelled(words, error)),
+        None => first.or_else(|error| respelled(words.clone(), error)),
     };
     read.map_err(|error| told(&error, &words))
 }
