@@ -198,8 +198,10 @@ pub struct Lines(pub String);
 /// Whether an error shows lines of a file or of another program, which stand below it.
 pub fn has_lines(error: &(dyn std::error::Error + 'static)) -> bool {
     use build::Error::{Config, Step};
-    error.downcast_ref().is_some_and(|error| matches!(error, Config { .. } | Step { .. }))
-        || error.downcast_ref().is_some_and(|error| matches!(error, relink::Error::Link { .. }))
+    error.downcast_ref::<build::Error>().is_some_and(|error| matches!(error, Config { .. } | Step { .. }))
+        || error
+            .downcast_ref::<relink::Error>()
+            .is_some_and(|error| matches!(error, relink::Error::Link { .. }))
         || error.is::<code_metrics::Error>()
         || error.is::<Lines>()
 }

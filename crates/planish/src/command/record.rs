@@ -123,7 +123,11 @@ fn send(recording: &Path) -> anyhow::Result<()> {
     let input = perfdata::Input::open(recording)?;
     let out = std::io::BufWriter::with_capacity(1 << 18, crate::output::raw());
     let failed = |error: perfdata::Error| match error {
-        perfdata::Error::Io { source, .. } => anyhow::anyhow!("standard output: write: {source}"),
+        perfdata::Error::Io { source, .. } => {
+            // The stream names itself; once is enough.
+            let why = source.to_string();
+            anyhow::anyhow!("standard output: write: {}", why.trim_start_matches("standard output: "))
+        }
         other => other.into(),
     };
     let mut pipe = perfdata::write::PipeWriter::new(out, input.attrs(), input.features()).map_err(failed)?;

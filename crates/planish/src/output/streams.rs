@@ -165,7 +165,9 @@ pub fn say_text(stream: Stream, said: Arguments<'_>) {
 /// The exit code where a stream did not take what it was sent; says so on standard error, unless `told` did.
 pub fn finish(told: &str) -> Option<u8> {
     let failures = failed().clone();
-    for failure in failures.iter().flatten().filter(|failure| !told.contains(failure.as_str())) {
+    let reason =
+        |failure: &str| failure.split_once(": ").map_or(failure.to_owned(), |(_, why)| why.to_owned());
+    for failure in failures.iter().flatten().filter(|failure| !told.contains(&reason(failure))) {
         say_line(Stream::Error, format_args!("planish: {failure}"));
     }
     failures.iter().any(Option::is_some).then_some(crate::cli::BAD_INPUT)
