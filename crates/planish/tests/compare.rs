@@ -145,7 +145,8 @@ fn one_variant_that_differs_leaves_the_others_matched() {
     let ran = project.planish(&["compare", "--layouts", "6", "--rounds", "2", "--format", "json"]);
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     let told: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
-    let of = |at: usize| (&told["comparisons"][at]["variant"], &told["comparisons"][at]["layouts"]["matched"]);
+    let of =
+        |at: usize| (&told["comparisons"][at]["variant"], &told["comparisons"][at]["layouts"]["matched"]);
     assert_eq!(of(0), (&Value::from("more"), &Value::from(true)), "{said}");
     assert_eq!(of(1), (&Value::from("O0"), &Value::from(false)), "{said}");
     assert!(said.contains("O0: its layouts are its own, those of the others are matched"), "{said}");

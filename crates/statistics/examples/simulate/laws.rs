@@ -43,8 +43,14 @@ impl Outcome {
 }
 
 pub fn all() -> Vec<Case> {
-    let laws =
-        [Law::Normal, Law::Skewed, Law::TwoSpeeds(0.25), Law::TwoSpeeds(0.05), Law::OneSkewed, Law::OneOfTwoSpeeds];
+    let laws = [
+        Law::Normal,
+        Law::Skewed,
+        Law::TwoSpeeds(0.25),
+        Law::TwoSpeeds(0.05),
+        Law::OneSkewed,
+        Law::OneOfTwoSpeeds,
+    ];
     let designs = [(6, true), (8, true), (12, true), (4, false), (8, false)];
     let case = |law| designs.map(|(layouts, matched)| Case { law, layouts, matched });
     laws.into_iter().flat_map(case).collect()
@@ -52,9 +58,8 @@ pub fn all() -> Vec<Case> {
 
 impl Law {
     fn level(self, variant: usize, random: &mut Random) -> f64 {
-        let two = |random: &mut Random, share: f64| {
-            normal(random) + if random.unit() < share { 10.0 } else { 0.0 }
-        };
+        let two =
+            |random: &mut Random, share: f64| normal(random) + if random.unit() < share { 10.0 } else { 0.0 };
         match (self, variant) {
             (Law::Normal, _) | (Law::OneOfTwoSpeeds, 0) => normal(random),
             (Law::Skewed, _) => (0.6 * normal(random)).exp(),
@@ -73,12 +78,14 @@ impl Case {
     }
 
     pub fn run(&self, seed: u64, index: u64) -> Outcome {
-        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index.wrapping_mul(0x1000_0000_01b3));
+        let mut random =
+            Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index.wrapping_mul(0x1000_0000_01b3));
         let mut levels = |variant| -> Vec<f64> {
             (0..self.layouts).map(|_| self.law.level(variant, &mut random)).collect()
         };
         let (a, b) = (levels(0), levels(1));
-        let effect = if self.matched { matched_effect(&a, &b, 999, 1) } else { independent_effect(&a, &b, 999, 1) };
+        let effect =
+            if self.matched { matched_effect(&a, &b, 999, 1) } else { independent_effect(&a, &b, 999, 1) };
         let claims = ROWS.map(|rows| u64::from(effect.p_value < 0.05 / rows));
         Outcome { comparisons: 1, claims }
     }

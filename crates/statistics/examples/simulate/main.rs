@@ -23,7 +23,8 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments { comparisons: 4000, seed: 1, only: String::new(), rows: false, laws: false };
+    let mut arguments =
+        Arguments { comparisons: 4000, seed: 1, only: String::new(), rows: false, laws: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number =

@@ -3,8 +3,8 @@
 use super::is_slower;
 use crate::cli::Global;
 use anyhow::bail;
-use compare::{Design, Verdict};
 use compare::result::{Compared, Direction, Measurement};
+use compare::{Design, Verdict};
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq)]
