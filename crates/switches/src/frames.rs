@@ -237,7 +237,9 @@ impl<'k> Stacks<'k> {
             beyond.set(beyond.get() || word.is_none());
             word.map(|bytes| u64::from_le_bytes(*bytes))
         };
-        while let Some(address) = registers.instruction_pointer().filter(|_| found.frames.len() < MOST_UNWOUND) {
+        while let Some(address) =
+            registers.instruction_pointer().filter(|_| found.frames.len() < MOST_UNWOUND)
+        {
             let code = if found.frames.is_empty() { address } else { address.saturating_sub(1) };
             found.frames.push(address);
             let Some((image, at)) = self.place(pid, code) else { return found };
