@@ -369,7 +369,8 @@ fn a_full_disk_leaves_what_fits() {
     if !mounted.is_ok_and(|done| done.status.success()) {
         return eprintln!("skipped: cannot mount a small disk");
     }
-    let done = planish(dir.path(), &[&["--no-compress", "-o", "disk/perf.data"], &stacks[..]].concat(), &program);
+    let done =
+        planish(dir.path(), &[&["--no-compress", "-o", "disk/perf.data"], &stacks[..]].concat(), &program);
     let result = std::panic::catch_unwind(|| check(&done, &disk.join("perf.data")));
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     result.unwrap();
