@@ -120,11 +120,14 @@ fn command_lines_for_perf_are_taken_and_ask_the_kernel_for_the_same() {
                     let found = line.split(", ").find_map(|part| part.split_once(&format!("{field}: ")));
                     found.map(|(_, value)| (field.to_string(), value.trim().to_owned()))
                 };
-                // planish asks for a number of the event in each sample, and perf where it needs that.
+                // planish always asks for the number of the event, and perf where it needs that, in one place or another.
                 let types =
                     line.split("sample_type: ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
-                let types: Vec<String> =
-                    types.split('|').filter(|one| *one != "IDENTIFIER").map(str::to_owned).collect();
+                let types: Vec<String> = types
+                    .split('|')
+                    .filter(|one| !matches!(*one, "ID" | "IDENTIFIER"))
+                    .map(str::to_owned)
+                    .collect();
                 let name = line.split(": ").next().unwrap().trim().to_owned();
                 (name, types, fields.iter().filter_map(value).collect::<Vec<_>>())
             })
