@@ -77,18 +77,36 @@ fn check(directory: &Path, line: &[String], normal: &Output) {
         command.args(line).current_dir(directory).stdin(Stdio::null()).output().expect("sh runs")
     };
     if !normal.stdout.is_empty() {
-        for (how, found) in [("full", run(&|c| { c.stdout(full()); })), ("closed", closed("1"))] {
+        for (how, found) in [
+            (
+                "full",
+                run(&|c| {
+                    c.stdout(full());
+                }),
+            ),
+            ("closed", closed("1")),
+        ] {
             let error = text(&found.stderr);
             assert_eq!(code(&found), 2, "{said}: standard output is {how}: {error}");
             assert_eq!(error.matches("standard output: ").count(), 1, "{said}: {how}: {error}");
         }
     }
     if !normal.stderr.is_empty() {
-        for (how, found) in [("full", run(&|c| { c.stderr(full()); })), ("closed", closed("2"))] {
+        for (how, found) in [
+            (
+                "full",
+                run(&|c| {
+                    c.stderr(full());
+                }),
+            ),
+            ("closed", closed("2")),
+        ] {
             assert_eq!(code(&found), 2, "{said}: standard error is {how}: {:?}", found.status);
         }
     }
-    let neither = run(&|c| { c.stdout(full()).stderr(full()); });
+    let neither = run(&|c| {
+        c.stdout(full()).stderr(full());
+    });
     if !normal.stdout.is_empty() || !normal.stderr.is_empty() {
         assert_eq!(code(&neither), 2, "{said}: both are full");
     }

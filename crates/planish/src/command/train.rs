@@ -178,7 +178,10 @@ fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let training = Training::read(&args.by)?;
     let planish = std::env::current_exe().context("cannot find this executable")?;
     let mut command = Command::new(&planish);
-    command.arg("record").arg(format!("--branches={}", training.branches.word())).args(["--whole", "--accept-losses"]);
+    command
+        .arg("record")
+        .arg(format!("--branches={}", training.branches.word()))
+        .args(["--whole", "--accept-losses"]);
     command.arg("-o").arg(&args.output);
     if let Some(log) = &args.program_output {
         command.arg("--program-output").arg(log);

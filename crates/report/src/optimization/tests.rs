@@ -171,11 +171,17 @@ fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
     };
     report.last_step = vec![step(Verdict::Undecided)];
     let text = report.terminal(Style::default());
-    assert!(text.contains("app.layout beside the baseline: faster, CPU time (user + system) 0.920"), "{text}");
+    assert!(
+        text.contains("app.layout beside the baseline: faster, CPU time (user + system) 0.920"),
+        "{text}"
+    );
     assert!(text.contains("beside app.opt (the profile alone): undecided"), "{text}");
     assert!(text.contains("that the layout adds to the profile is not shown"), "{text}");
     assert!(text.contains("linked once"), "{text}");
     report.last_step = vec![step(Verdict::Faster)];
     let text = report.markdown();
-    assert!(text.contains("(the profile alone): faster, CPU time") && !text.contains("is not shown"), "{text}");
+    assert!(
+        text.contains("(the profile alone): faster, CPU time") && !text.contains("is not shown"),
+        "{text}"
+    );
 }
