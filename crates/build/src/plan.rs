@@ -381,7 +381,7 @@ mod tests {
         let line = |n: usize| plan.steps[n].command_line();
         assert_eq!(
             line(1),
-            "planish record -o .planish/train-1.data --branches=hardware --whole --program-output \
+            "planish record -o .planish/train-1.data --branches=hardware --whole --accept-losses --program-output \
              .planish/log/record-1.output -- ./.planish/app.base a"
         );
         assert_eq!(

@@ -1,7 +1,6 @@
 //! Are the closures of a build so empty that something must be missing? Who patches by them would leave code behind.
 
-use crate::closure::sizes;
-use crate::graph::Source;
+use crate::graph::{Reason, Source};
 use crate::read::Analysis;
 
 /// Of so many functions some are inlined, where a whole program is optimised at once.
@@ -49,18 +48,21 @@ impl std::fmt::Display for Implausible {
 impl Analysis {
     /// Whether no function is tied to another although the compiler must have tied some.
     pub fn implausible(&self) -> Option<Implausible> {
-        let sizes = sizes(&self.graph, 1);
-        let alone = sizes.largest.first().is_none_or(|(_, size)| *size <= 1);
-        let functions = sizes.functions;
+        let origins = self.graph.nodes().filter(|(_, node)| crate::symbols::origin(&node.name).is_none());
+        let (functions, with_code) =
+            origins.fold((0, 0), |(all, code), (_, node)| (all + 1, code + usize::from(node.has_code)));
+        // That the link knows a function under one name in two files ties it to nothing but itself.
+        let alone = self.graph.edges().iter().all(|edge| edge.reason == Reason::LinkTime);
         let dumps = Source::ALL.iter().zip(self.covered);
         let has_dumps = dumps
             .filter(|(source, _)| matches!(source, Source::IpaClones | Source::Remarks))
             .any(|(_, units)| units > 0);
         match () {
-            () if !alone => None,
-            () if self.link_time > 0 && functions >= FEW => {
+            // Files that were left to the link have no code: what says how it was made is of the program, which is absent.
+            () if self.link_time > 0 && functions > 0 && (with_code == 0 || alone && functions >= FEW) => {
                 Some(Implausible::LinkTime { functions, objects: self.link_time })
             }
+            () if !alone => None,
             () if has_dumps && functions >= MANY => Some(Implausible::Dumps { functions }),
             () => None,
         }

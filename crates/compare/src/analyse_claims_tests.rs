@@ -91,7 +91,7 @@ fn a_look_in_between_has_its_price_and_is_said() {
 
 /// Ten rounds in which b is slower, and ten more in which it is slower by `second`.
 fn twice(second: f64) -> Recorded {
-    let mut recorded = simulate(design(20, 4, &["a", "b"], 0), &[0.0, 0.0], 0.002, NONE);
+    let mut recorded = simulate(design(20, 6, &["a", "b"], 0), &[0.0, 0.0], 0.002, NONE);
     (recorded.design.rounds, recorded.design.confirm) = (10, true);
     for run in recorded.runs.iter_mut().filter(|run| run.variant == 1) {
         let factor = if run.round <= 10 { 1.03 } else { second };
@@ -103,7 +103,7 @@ fn twice(second: f64) -> Recorded {
 #[test]
 fn slower_is_what_a_second_block_of_rounds_says_too() {
     let both = only(twice(1.03));
-    assert_eq!((both.verdict, both.n), (Verdict::Slower, 10));
+    assert_eq!((both.verdict, both.n), (Verdict::Slower, 10), "{both:?}");
     assert!(both.sentence.contains("10 rounds more say so too"), "{}", both.sentence);
     let once = only(twice(1.0));
     assert_eq!(once.verdict, Verdict::Undecided);

@@ -6,7 +6,6 @@ use anyhow::Context;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use record::streaming::Spread;
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write as _;
 
@@ -58,23 +57,17 @@ pub fn parse() -> Result<Cli, u8> {
         Some(words) => Cli::try_parse_from(&words).or_else(|error| respelled(words, error)),
         None => first.or_else(|error| respelled(words.clone(), error)),
     };
-    read.map_err(|error| told(&error, &words))
+    read.map_err(|error| told(error, &words))
 }
 
-fn told(error: &clap::Error, words: &[OsString]) -> u8 {
+fn told(error: clap::Error, words: &[OsString]) -> u8 {
+    // The message repeats words, of which clap itself drops parts: it is made once more of words that can be shown.
+    let shown: Vec<OsString> =
+        words.iter().map(|word| report::visible(&word.to_string_lossy()).into_owned().into()).collect();
+    let error = if shown == words { error } else { Cli::try_parse_from(&shown).err().unwrap_or(error) };
     let stream = if error.use_stderr() { Stream::Error } else { Stream::Output };
     let rendered = error.render();
-    let mut text = if stream.style().colour { rendered.ansi().to_string() } else { rendered.to_string() };
-    // The message repeats words, whole or what follows their `=`.
-    for word in words {
-        let word = word.to_string_lossy();
-        let value = word.split_once('=').map(|(_, value)| value);
-        for said in [Some(&*word), value].into_iter().flatten() {
-            if let Cow::Owned(shown) = report::visible(said) {
-                text = text.replace(said, &shown);
-            }
-        }
-    }
+    let text = if stream.style().colour { rendered.ansi().to_string() } else { rendered.to_string() };
     // A stream that takes no more is told of when the program ends.
     let _ = stream.text(&text);
     u8::try_from(error.exit_code()).unwrap_or(BAD_INPUT)

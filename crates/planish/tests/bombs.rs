@@ -87,7 +87,7 @@ fn devices_are_refused_at_once() {
         for line in [
             "profile show DEVICE",
             "profile diff DEVICE DEVICE",
-            "profile trim DEVICE -o out",
+            "profile trim DEVICE --keep-top 1 -o out",
             "profile match DEVICE --binary @autofdo/test.binary",
             "profile DEVICE --binary @autofdo/test.binary -o out",
             "profile @autofdo/test.lbr --binary DEVICE -o out",

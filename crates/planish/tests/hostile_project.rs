@@ -173,7 +173,7 @@ impl Hostile {
         let config = |compiler: &str| {
             format!(
                 "[build]\ncommand = 'touch {0}/build'\nbinary = \"app\"\n{compiler}\n\
-                 [workload]\ntrain = \"touch {0}/train\"\n[evaluate]\ncommand = \"touch {0}/evaluate\"\n\
+                 [workload]\ntrain = \"{{bin}} {0}/train\"\n[evaluate]\ncommand = \"{{bin}} {0}/evaluate\"\n\
                  [optimize]\nalso = [\"pgo\"]\n",
                 self.at("ran").display()
             )

@@ -170,7 +170,7 @@ fn after_the_profile_and_the_layout_of_a_kernel_comes_the_build_of_a_kernel() {
         (
             "program",
             "next: clang -fprofile-sample-use=p",
-            "next: clang -fbasic-block-sections=list=l_cc_profile.txt",
+            "next: clang -fbasic-block-address-map -fbasic-block-sections=list=l_cc_profile.txt",
         ),
     ] {
         let counts = format!("{name}.txt");

@@ -39,7 +39,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             };
             print(&format!(
                 "{}: {:.1} % of {} text can lie on superpages (before: {before:.1} %), file {:+} bytes{filled}\n",
-                done.path.display(),
+                super::shown(&done.path),
                 done.eligible_pct,
                 size(done.text_bytes),
                 done.growth_bytes

@@ -111,7 +111,7 @@ fn table(report: &Report) -> String {
     let mut text = format!("{:>10} {:>8} {:>8} {:>8}  file\n", "text", "now %", "aligned", "filled");
     for file in files {
         let (aligned, filled) = (optional(file.aligned_pct), optional(file.filled_pct));
-        let (now, path) = (file.eligible_pct, file.path.display());
+        let (now, path) = (file.eligible_pct, super::shown(&file.path));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:>10} {now:>8.1} {aligned:>8} {filled:>8}  {path}", size(file.text_bytes));
     }
@@ -138,7 +138,7 @@ fn details(file: &Assessment, verbose: bool) -> String {
         Kind::Pie => "position-independent program",
         Kind::Library => "shared library",
     };
-    let _ = writeln!(text, "{}: {kind}", file.path.display());
+    let _ = writeln!(text, "{}: {kind}", super::shown(&file.path));
     let (all, can) = (size(file.text_bytes), size(file.eligible_bytes));
     let _ = writeln!(text, "  {can} of {all} text ({:.1} %) can lie on superpages", file.eligible_pct);
     for segment in &file.segments {
@@ -162,7 +162,7 @@ fn details(file: &Assessment, verbose: bool) -> String {
             let _ = writeln!(text, "  after planish pages align: {aligned:.1} %{filled}");
         }
         (Some(refused), _) if file.eligible_pct < 90.0 => {
-            let _ = writeln!(text, "  planish pages align does not help: {refused}");
+            let _ = writeln!(text, "  planish pages align does not help: {}", report::visible(refused));
         }
         _ => {}
     }

@@ -78,6 +78,11 @@ fn print_json(kind: &'static str, content: &impl serde::Serialize) -> anyhow::Re
     crate::output::print_json(&Object { schema: kind, version: 1, content })
 }
 
+/// A path as text shows it, on one line whatever it holds.
+fn shown(path: &std::path::Path) -> String {
+    report::visible(&path.display().to_string()).into_owned()
+}
+
 /// How the others of a list are told, where there are any.
 fn and_more(others: usize) -> String {
     if others == 0 { String::new() } else { format!(" and {others} more") }

@@ -47,7 +47,7 @@ pub fn run(args: &Args, _global: &Global) -> anyhow::Result<u8> {
 }
 
 fn text(args: &Args, report: &Report) -> String {
-    let mut text = format!("{} ({}):\n", args.folder.display(), report.probe.file_system);
+    let mut text = format!("{} ({}):\n", super::shown(&args.folder), report.probe.file_system);
     for one in &report.probe.tried {
         let word = if one.works { "works" } else { "no" };
         // Writing to a String cannot fail.

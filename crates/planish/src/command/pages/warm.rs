@@ -101,7 +101,7 @@ pub fn warm_all(mut files: Vec<PathBuf>) -> anyhow::Result<Vec<Warmed>> {
 pub fn line(file: &Warmed) -> String {
     let (after, eligible) = (size(file.after_bytes), size(file.eligible_bytes));
     let of_text = superpages::percent(file.after_bytes, file.text_bytes);
-    let path = file.path.display();
+    let path = super::shown(&file.path);
     let mut text = format!(
         "{path}: {after} of {eligible} eligible text on superpages (before: {}); {of_text:.1} % of all its text\n",
         size(file.before_bytes)
