@@ -166,7 +166,7 @@ fn command_lines_for_perf_are_taken_and_ask_the_kernel_for_the_same() {
         let listed =
             Command::new("perf").current_dir(dir.path()).args(["evlist", "-v", "-i", "theirs"]).output();
         assert_eq!(ours, asked(&text(&listed.unwrap().stdout)), "{options:?}");
-        for left in ["theirs", "theirs.old", "perf.data.old"] {
+        for left in ["perf.data", "theirs", "theirs.old", "perf.data.old"] {
             let left = dir.path().join(left);
             let _ = std::fs::remove_dir_all(&left).or_else(|_| std::fs::remove_file(&left));
         }

@@ -383,7 +383,7 @@ fn what_cannot_be_streamed_is_one_clear_line() {
     let cases: [(&[&str], &str); 12] = [
         (&["--threads", "--switch-output"], "--threads and --switch-output exclude each other"),
         (&["--threads", "--overwrite"], "exclude each other"),
-        (&["--threads=sideways"], "cpu, core or node"),
+        (&["--threads=sideways"], "cpu, core, package, node or numa"),
         (&["--affinity=moon"], "node or cpu"),
         (&["-z=23"], "22"),
         (&["-r", "100"], "1..=99"),
