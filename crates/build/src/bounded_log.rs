@@ -28,7 +28,7 @@ impl BoundedLog {
     /// # Errors
     /// Where it cannot be created.
     pub fn create(path: &Path) -> io::Result<BoundedLog> {
-        Ok(BoundedLog::new(File::create(path)?, PART_BYTES))
+        Ok(BoundedLog::new(beside::fresh(path)?, PART_BYTES))
     }
 
     fn new(file: File, part: usize) -> BoundedLog {
@@ -117,7 +117,7 @@ mod tests {
     fn logged(part: usize, writes: &[&[u8]]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = BoundedLog::new(File::create(&path).unwrap(), part);
+        let mut log = BoundedLog::new(beside::fresh(&path).unwrap(), part);
         writes.iter().for_each(|bytes| log.write_all(bytes).unwrap());
         log.finish().unwrap();
         std::fs::read_to_string(path).unwrap()

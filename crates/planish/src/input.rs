@@ -75,7 +75,9 @@ impl<R: Read> Bounded<R> {
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.stream.read(buffer)?;
+        // At the limit one byte more tells the end from more.
+        let most = usize::try_from(self.left.max(1)).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.stream.read(buffer.get_mut(..most).unwrap_or_default())?;
         match self.left.checked_sub(read as u64) {
             Some(left) => {
                 self.left = left;

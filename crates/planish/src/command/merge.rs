@@ -23,6 +23,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     output::refuse_inputs([args.output.as_path()], args.inputs.iter().map(PathBuf::as_path))?;
     let mut all = counts::Counts::default();
     for path in &args.inputs {
+        crate::input::open(path)?;
         all = merge([all, artefact::read(path)?])?;
     }
     output::write_file(&args.output, |out| Ok(artefact::write(&args.output, &all, out)?))?;

@@ -93,7 +93,7 @@ pub fn confirm(
     }
     let stop = stop_flag()?;
     let append = |path: &Path| {
-        let file = File::options().append(true).open(path).with_context(|| path.display().to_string())?;
+        let file = beside::append(path).with_context(|| path.display().to_string())?;
         anyhow::Ok((path.to_owned(), file))
     };
     let file = raw.map(append).transpose()?;

@@ -105,10 +105,10 @@ pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
                     check::Severity::Ignored => "without effect",
                     check::Severity::Newer => "needs a clang newer than 22",
                 };
-                print(&format!("{path}: {finding} ({how})\n"))?;
+                print(&format!("{}: {finding} ({how})\n", report::visible(&path.to_string())))?;
             }
             if findings.is_empty() && !global.quiet {
-                print(&format!("{path}: fine\n"))?;
+                print(&format!("{}: fine\n", report::visible(&path.to_string())))?;
             }
         }
     }
