@@ -287,7 +287,7 @@ fn with_final_names(step: &Step, path: &Path) -> Result<(), Error> {
     if named == text {
         return Ok(());
     }
-    std::fs::write(path, named).map_err(|source| file_error(path, "cannot write", source))
+    beside::write(path, named).map_err(|source| file_error(path, "cannot write", source))
 }
 
 fn put_in_place(step: &Step, place: Place, log: &mut BoundedLog, said: &mut Hears) -> Result<(), Error> {

@@ -36,7 +36,7 @@ fn rows_elsewhere_are_corrected_for_too() {
     let recorded = simulate(design(12, 4, &["a", "b"], 0), &[0.0, 0.02], 0.01, NONE);
     let among = |among| {
         let options = Options { draws: 999, among, ..Options::default() };
-        analyse(&[recorded.clone()], &options).unwrap().measurement.comparisons.remove(0)
+        analyse(std::slice::from_ref(&recorded), &options).unwrap().measurement.comparisons.remove(0)
     };
     let (alone, with) = (among(0), among(8));
     assert!((with.p_corrected - (8.0 * alone.p_corrected).min(1.0)).abs() < 1e-12, "{with:?}");

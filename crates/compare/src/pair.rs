@@ -54,7 +54,7 @@ mod tests {
         let [only] = &found.comparisons[..] else { panic!("{:?}", found.comparisons) };
         assert_eq!((only.base.as_str(), only.variant.as_str()), ("b", "c"));
         assert!((only.effect - 0.75).abs() < 0.01, "{}", only.effect);
-        let common = analyse(&[all.clone()], &Options::default()).unwrap().measurement;
+        let common = analyse(std::slice::from_ref(&all), &Options::default()).unwrap().measurement;
         assert!((common.comparisons[1].effect - 0.6).abs() < 0.01, "{}", common.comparisons[1].effect);
         assert!(all.pair("b", "d").is_none());
     }

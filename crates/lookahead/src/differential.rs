@@ -152,7 +152,7 @@ fn encoding(random: &mut Random) -> Option<(Vec<u8>, Instruction)> {
     match random.next() % 16 {
         0 => bytes.extend([0x0f, 0x40 | (random.next() % 16) as u8]),
         1 => bytes.extend([0x0f, 0x90 | (random.next() % 16) as u8]),
-        2 => bytes.extend([0x0f, 0xa3 | (random.next() % 4) as u8 * 8]),
+        2 => bytes.extend([0x0f, 0xa3 | ((random.next() % 4) as u8 * 8)]),
         _ => bytes.extend(OPCODES[(random.next() % OPCODES.len() as u64) as usize].0),
     }
     // ModRM, SIB, displacement and immediate: whatever comes.

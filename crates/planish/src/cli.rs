@@ -183,6 +183,7 @@ pub enum Format {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of it")]
 enum Verb {
     /// Say what this machine and these binaries can do, with the next step for each lack
     Doctor(command::doctor::Args),

@@ -98,7 +98,7 @@ fn devices_are_refused_at_once() {
             "layout check DEVICE",
             "compare --from DEVICE",
             "compare --config DEVICE",
-            "optimize --config DEVICE",
+            "optimize DEVICE",
             "build --config DEVICE",
             "report DEVICE",
             "pages check DEVICE",

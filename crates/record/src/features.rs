@@ -49,7 +49,7 @@ pub(crate) fn features(
         perf_version: Some(concat!("planish ", env!("CARGO_PKG_VERSION")).to_owned()),
         arch: Some(machine.map_or(host.machine, str::to_owned)),
         cpus: Some((host.cpus_configured, host.cpus_online)),
-        cmdline: stated.map_or_else(command_line, |words| words.iter().map(|word| text(word)).collect()),
+        cmdline: stated.map_or_else(command_line, |words| words.iter().map(text).collect()),
         cpu_id: cpu_id(),
         sample_time: (seen.samples > 0)
             .then_some(SampleTime { first_ns: seen.first_time, last_ns: seen.last_time }),

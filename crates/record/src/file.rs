@@ -59,7 +59,7 @@ impl Reserved {
         };
         let mut output =
             Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0, aux_index: Vec::new() };
-        let begun = Gathered::new(file, self.backlog).map_err(|error| io_failed(error));
+        let begun = Gathered::new(file, self.backlog).map_err(io_failed);
         let begun = begun.and_then(|out| FileWriter::new(out, attrs));
         output.form = Form::File(begun.map_err(|error| {
             output.place.remove();

@@ -173,7 +173,10 @@ fn loaded(program: &Path) -> Vec<(String, u64, u64)> {
     use std::hash::{Hash as _, Hasher as _};
     let bytes = fs::read(program).unwrap();
     let file = object::File::parse(&bytes[..]).unwrap();
-    let in_memory = |section: &object::Section<'_, '_>| section.address() != 0;
+    let in_memory = |section: &object::Section<'_, '_>| {
+        // The build ID is a hash of the whole file.
+        section.address() != 0 && section.name() != Ok(".note.gnu.build-id")
+    };
     let hashed = |section: object::Section<'_, '_>| {
         let mut hash = std::collections::hash_map::DefaultHasher::new();
         section.data().unwrap().hash(&mut hash);
