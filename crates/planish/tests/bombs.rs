@@ -99,7 +99,7 @@ fn devices_are_refused_at_once() {
             "compare --from DEVICE",
             "compare --config DEVICE",
             "optimize DEVICE",
-            "build --config DEVICE",
+            "build DEVICE",
             "report DEVICE",
             "pages check DEVICE",
             "clones DEVICE",
