@@ -211,7 +211,10 @@ fn added_by_layout(project: &Project, files: &Files, n: usize) -> anyhow::Result
     let name = |ending| files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let profiled = if project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
     let Some(pair) = runs.pair(&name(profiled), &name("layout")) else { return Ok(None) };
-    let told = compare::analyse(&[pair], &compare::Options::default())?;
+    // Corrected as the other claims of the run are: every program beside the baseline, and this pair, on every command.
+    let programs = runs.design.variants.len();
+    let options = compare::Options { among: programs * files.evaluations, ..compare::Options::default() };
+    let told = compare::analyse(&[pair], &options)?;
     Ok(told.measurement.comparisons.into_iter().next())
 }
 
