@@ -85,14 +85,14 @@ for round in $(seq "$rounds"); do
   done
   # A sink that takes 50 MB/s: a pipe whose reader sleeps when it is ahead.
   for name in planish planish-raw perf; do
-    rm -f "$work/data" "$work/outer" "$work/inner"
+    rm -rf "$work/data" "$work/outer" "$work/inner"
     # A recording that lost something ends with 1.
     { "$work/rusage" "$work/outer" ${recorder[$name]} -o - ${events[matmul]} -- "$work/rusage" "$work/inner" ${program[matmul]} \
       2>"$work/said" || [ $? = 1 ]; } | python3 -c "$slow" 50e6 >"$work/data"
     size=$(stat -c %s "$work/data")
     "$perf" script -i - --show-lost-events -F comm,event <"$work/data" >"$work/events" 2>/dev/null || true
     lost=$(sed -n 's/.*PERF_RECORD_LOST.* lost \([0-9]*\).*/\1/p' "$work/events" | awk '{ n += $1 } END { print n + 0 }')
-    samples=$(grep -vc PERF_RECORD "$work/events" || true)
+    samples=$(grep -c ' cpu-clock: *$' "$work/events" || true)
     paste -d' ' "$work/outer" "$work/inner" | awk -v load=slow -v name="$name" -v size="$size" -v lost="$lost" -v samples="$samples" \
       '{ printf "%s\t%s\t%s\t%.4f\t%s\t%s\t%s\n", load, name, $1, $2 - $6 - $7, lost, size, samples }' >>"$runs"
   done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets of fuzz/ with a stable compiler.
-#   scripts/fuzz.sh [--seconds N] [TARGET…]      N seconds each (default 60); 0 only replays fuzz/corpus/TARGET
+#   scripts/fuzz.sh [--seconds N] [--runs N] [TARGET…]
+# N seconds each (default 60), and no more than that many runs; 0 seconds only replays fuzz/corpus/TARGET.
 #
 # cargo-fuzz wants a nightly compiler for the address sanitizer. The readers are safe Rust, so coverage alone is
 # enough here, and LLVM's coverage pass is reachable from stable: -Cpasses=sancov-module. Overflow checks and debug
@@ -11,8 +12,15 @@ cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
 need_rust
 
-seconds=60
-[ "${1:-}" != --seconds ] || { seconds=$2; shift 2; }
+seconds=60 most_runs=-1
+while :; do
+  case ${1:-} in
+    --seconds) seconds=$2 ;;
+    --runs) most_runs=$2 ;;
+    *) break ;;
+  esac
+  shift 2
+done
 known=$(sed -n '/^\[\[bin\]\]/,/^$/s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml)
 targets=${*:-$known}
 for name in $targets; do
@@ -38,6 +46,16 @@ failed=''
 for name in $targets; do
   kept=fuzz/corpus/$name; found=$fuzz_target/corpus/$name; log=$fuzz_target/$name.log
   mkdir -p "$found" fuzz/artifacts
+  # Inputs are as short as what they have to say allows, since the rate falls as they grow.
+  case $name in
+    kernel | cc_profile | clones) longest=2048 ;;
+    superpages) longest=3072 ;;
+    json | profile | counts_text | counts_file | arm_spe | lookahead) longest=4096 ;;
+    toml) longest=5120 ;;
+    perfdata) longest=12288 ;;
+    tar) longest=16384 ;;
+    *) longest=8192 ;;
+  esac
   case $name in
     perfdata) seeds="$kept fixtures/perfdata" ;;
     image) seeds="$kept fixtures/autofdo" ;;
@@ -46,9 +64,11 @@ for name in $targets; do
   esac
   dirs=''
   for dir in $seeds; do [ ! -d "$dir" ] || dirs="$dirs $dir"; done
-  budget=(-max_total_time="$seconds"); [ "$seconds" -gt 0 ] || budget=(-runs=0)
+  budget=(-max_total_time="$seconds" -runs="$most_runs" -max_len="$longest")
+  # What is kept is replayed whole.
+  [ "$seconds" -gt 0 ] || budget=(-runs=0 -max_len=200000)
   # -rss_limit_mb and -timeout are the promise the readers make: bounded memory, seconds at most.
-  if "$fuzz_target/$host/release/$name" "${budget[@]}" -timeout=10 -rss_limit_mb=1024 -max_len=200000 -print_final_stats=1 \
+  if "$fuzz_target/$host/release/$name" "${budget[@]}" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
       -verbosity=1 -artifact_prefix="fuzz/artifacts/$name-" "$found" $dirs >"$log" 2>&1 </dev/null; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     covered=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)

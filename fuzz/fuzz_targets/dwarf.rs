@@ -10,7 +10,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(debug) = DebugInfo::load(&image, &search) else { return };
     let mut addresses: Vec<ImageAddr> = image
         .code_ranges()
-        .flat_map(|range| (range.start.0..range.end.0).step_by(13).take(4096))
+        .flat_map(|range| (range.start.0..range.end.0).step_by(13).take(512))
+        .take(2048)
         .map(ImageAddr)
         .collect();
     addresses.sort_unstable();

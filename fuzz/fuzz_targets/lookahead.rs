@@ -27,10 +27,23 @@ impl Source for Memory<'_> {
             return Fetched::Absent;
         }
         let turn = if in_code { address - CODE } else { number.wrapping_mul(7) } as usize;
-        let count = self.bytes.len().max(1);
-        for (at, byte) in into.iter_mut().enumerate() {
-            let from = if in_code { turn.saturating_add(at) } else { turn.wrapping_add(at) % count };
-            *byte = self.bytes.get(from).copied().unwrap_or(0xcc);
+        let from = if in_code { turn.min(self.bytes.len()) } else { turn % self.bytes.len().max(1) };
+        let (before, behind) = self.bytes.split_at(from);
+        let mut filled = 0;
+        for part in [behind, if in_code { &[] } else { before }] {
+            let count = part.len().min(into.len() - filled);
+            into[filled..filled + count].copy_from_slice(&part[..count]);
+            filled += count;
+        }
+        if in_code || filled == 0 {
+            into[filled..].fill(0xcc);
+        } else {
+            // The input over and over: each time as much as is there already.
+            while filled < into.len() {
+                let count = filled.min(into.len() - filled);
+                into.copy_within(..count, filled);
+                filled += count;
+            }
         }
         if !in_code && number % 13 == 7 {
             self.live = self.live.wrapping_add(1);

@@ -6,6 +6,8 @@
 //! a fifo or a file that somebody else put where a file is to be made gets neither followed nor waited for nor filled.
 //! Files are made with `O_EXCL` and `O_NOFOLLOW`, and looked at once more when they are open.
 
+pub mod given;
+
 use rustix::fs::OFlags;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -50,8 +52,9 @@ impl Unfinished {
     /// Begins the file that is to lie at `place`.
     ///
     /// # Errors
-    /// When no file can be made in that directory.
+    /// When no file can be made in that directory, or the name is a device's.
     pub fn at(place: &Path) -> io::Result<Unfinished> {
+        replaceable(place)?;
         let file = named(directory_of(place), PREFIX, "", |name| exclusive(name, PRIVATE))?;
         let name = file.path().to_owned();
         list().insert(name.clone());
@@ -107,6 +110,28 @@ impl Drop for Unfinished {
     }
 }
 
+/// Root could put a file in the place of `/dev/null`, and every program of the system would write into it. A link to a device
+/// or to what a shell joined is as good as one, and so is `/dev/stdout`, wherever that leads just now.
+///
+/// # Errors
+/// When what has this name must stay.
+pub fn replaceable(place: &Path) -> io::Result<()> {
+    let Ok(found) = std::fs::symlink_metadata(place) else { return Ok(()) };
+    let of_system = found.is_symlink()
+        && std::fs::canonicalize(directory_of(place)).is_ok_and(|dir| {
+            dir == Path::new("/dev") || dir == Path::new("/dev/fd") || dir.starts_with("/proc")
+        });
+    let through = if found.is_symlink() { std::fs::metadata(place).ok() } else { None };
+    let device = |kind: std::fs::FileType| kind.is_char_device() || kind.is_block_device();
+    let joined = |kind: std::fs::FileType| device(kind) || kind.is_fifo() || kind.is_socket();
+    match of_system || device(found.file_type()) || through.is_some_and(|found| joined(found.file_type())) {
+        true => {
+            Err(io::Error::new(ErrorKind::InvalidInput, "a device or pipe; this needs the name of a file"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Writes a whole file at `place`.
 ///
 /// # Errors
@@ -120,8 +145,9 @@ pub fn write(place: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 /// Makes a file that is seen while it grows, such as a log, in the place of what has its name.
 ///
 /// # Errors
-/// When the old one cannot be removed, or none can be made.
+/// When the old one cannot be removed or is a device, or none can be made.
 pub fn fresh(place: &Path) -> io::Result<File> {
+    replaceable(place)?;
     match std::fs::remove_file(place) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => exclusive(place, usual_mode()),

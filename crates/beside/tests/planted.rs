@@ -60,6 +60,36 @@ fn a_file_is_private_until_it_is_whole_and_then_as_any_other() {
     planted.unharmed();
 }
 
+/// A file in the place of `/dev/null` would take what every program of the system writes.
+#[test]
+fn devices_and_links_to_them_are_not_replaced() {
+    let planted = Planted::new();
+    symlink("/dev/null", planted.at("null")).unwrap();
+    symlink("fifo", planted.at("joined")).unwrap();
+    let mut refused =
+        vec![planted.at("null"), planted.at("joined"), "/dev/stdout".into(), "/proc/self/exe".into()];
+    // Only root makes devices, and only there does the name itself stand for one that could be replaced.
+    let node = planted.at("node");
+    let made = std::process::Command::new("mknod").arg(&node).args(["c", "1", "3"]).output();
+    if made.is_ok_and(|made| made.status.success()) {
+        refused.push(node);
+    } else {
+        eprintln!("skipped: a device of our own cannot be made here");
+    }
+    for place in refused {
+        let before = fs::symlink_metadata(&place).unwrap().file_type();
+        let errors = [
+            beside::write(&place, "new").unwrap_err(),
+            beside::Unfinished::at(&place).unwrap_err(),
+            beside::fresh(&place).unwrap_err(),
+            beside::copy(&planted.at("victim"), &place).unwrap_err(),
+        ];
+        assert!(errors.iter().all(|error| error.to_string().contains("device")), "{errors:?}");
+        assert_eq!(fs::symlink_metadata(&place).unwrap().file_type(), before);
+    }
+    planted.unharmed();
+}
+
 #[test]
 fn one_that_is_given_up_leaves_nothing() {
     let planted = Planted::new();

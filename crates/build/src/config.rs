@@ -170,15 +170,33 @@ fn default_seed() -> u64 {
     1
 }
 
+/// Most rounds of a measurement.
+const MOST_ROUNDS: u32 = 1_000_000;
+/// Most bytes of a planish.toml; the parser needs a hundred times as many.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// The text of a planish.toml.
+///
+/// # Errors
+/// Where it cannot be read, is a device, or has over a megabyte.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
+    use std::io::{Error as Refused, ErrorKind, Read as _};
     use std::os::unix::fs::FileTypeExt as _;
     // A device gives text for ever; a pipe is fine.
     let read = || match std::fs::metadata(path)?.file_type() {
         kind if kind.is_char_device() || kind.is_block_device() => {
-            Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file"))
+            Err(Refused::new(ErrorKind::InvalidInput, "not a regular file"))
         }
-        _ => std::fs::read_to_string(path),
+        _ => {
+            let mut text = String::new();
+            let read = std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text);
+            // What is cut may end within a letter.
+            if text.len() as u64 > MOST_BYTES || read.as_ref().is_ok_and(|&read| read as u64 > MOST_BYTES) {
+                let why = "more than 1 MiB, which no planish.toml has; `planish init` writes an example";
+                return Err(Refused::new(ErrorKind::FileTooLarge, why));
+            }
+            read.map(|_| text)
+        }
     };
     read().map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Error::NoConfig { path: path.to_owned() },
@@ -194,7 +212,11 @@ pub(crate) fn parse_checked<T: DeserializeOwned>(
     check: impl Fn(&T) -> Result<(), String>,
 ) -> Result<T, Error> {
     let problem = |problem: String| Error::Config { path: path.to_owned(), problem };
-    let config: T = toml::from_str(text).map_err(|e| problem(e.to_string()))?;
+    // The parser repeats the line, which may be the whole file.
+    let told = |e: toml::de::Error| {
+        e.to_string().lines().map(crate::bounded_log::shown).collect::<Vec<_>>().join("\n")
+    };
+    let config: T = toml::from_str(text).map_err(|e| problem(told(e)))?;
     check(&config).map_err(problem)?;
     Ok(config)
 }
@@ -242,6 +264,12 @@ impl Config {
         if self.evaluate.rounds < 6 {
             return Err(format!(
                 "[evaluate] rounds = {}: fewer than 6 cannot show anything at 5 %; 30 is usual",
+                self.evaluate.rounds
+            ));
+        }
+        if self.evaluate.rounds > MOST_ROUNDS {
+            return Err(format!(
+                "[evaluate] rounds = {}: they would not end; {MOST_ROUNDS} are the most, 30 are usual",
                 self.evaluate.rounds
             ));
         }

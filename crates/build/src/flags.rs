@@ -191,6 +191,12 @@ fn add_extras(flags: &mut Flags, build: &Build, extras: Extras) {
     }
 }
 
+/// Where rustc's remarks about a profile go, and are looked for: it records no command line, so these alone say that it used
+/// the profile.
+pub fn remarks_of(profile: &str) -> String {
+    format!("{profile}.remarks")
+}
+
 /// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these; counters it takes always.
 ///
 /// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions of a profile by. cargo
@@ -203,7 +209,10 @@ fn rust_flags(tools: &Toolchain, phase: Phase) -> String {
     match phase {
         Phase::Baseline => {}
         Phase::Profiled(path) if tools.rust_takes_z => {
-            flags.push_str(&format!(" -Zprofile-sample-use={path}"));
+            let remarks = remarks_of(path);
+            flags.push_str(&format!(
+                " -Zprofile-sample-use={path} -Cremark=sample-profile -Zremark-dir={remarks}"
+            ));
         }
         Phase::Profiled(_) => {}
         // LLVM_PROFILE_FILE says where.
@@ -319,7 +328,9 @@ mod tests {
         let of = |phase| variables(&build, &tools(), phase, "o")["PLANISH_RUSTFLAGS"].clone();
         let base = of(Phase::Baseline);
         assert_eq!(base, "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling");
-        assert_eq!(of(Phase::Profiled("/p/app.afdo")), format!("{base} -Zprofile-sample-use=/p/app.afdo"));
+        let remarks = "-Cremark=sample-profile -Zremark-dir=/p/app.afdo.remarks";
+        let profiled = format!("{base} -Zprofile-sample-use=/p/app.afdo {remarks}");
+        assert_eq!(of(Phase::Profiled("/p/app.afdo")), profiled);
         assert_eq!(of(Phase::Instrumented("/p")), format!("{base} -Cprofile-generate"));
         assert_eq!(of(Phase::Counted("/p/c")), format!("{base} -Cprofile-use=/p/c"));
     }

@@ -45,7 +45,9 @@ impl State {
     /// Reads the state of a directory; an absent or foreign one is an empty state.
     pub fn read(directory: &Path) -> State {
         let path = directory.join(STATE_DIRECTORY).join("state.json");
-        let read = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
+        let read = beside::given::read(&path, beside::given::TEXT)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
         read.filter(|s| s.version == VERSION)
             .unwrap_or_else(|| State { version: VERSION, ..State::default() })
     }
@@ -160,7 +162,7 @@ impl State {
         {
             return Ok(known.sha256.clone());
         }
-        let mut file = std::fs::File::open(full).map_err(fail)?;
+        let mut file = beside::given::open(full).map_err(fail)?;
         let mut hash = Sha256::new();
         let mut buffer = vec![0; 1 << 18];
         loop {

@@ -6,7 +6,7 @@ use crate::optimization::Optimize;
 use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
 use crate::step::Wrapper;
 use crate::toolchain::Toolchain;
-use crate::{Error, Program, Step};
+use crate::{Error, Program, Rust, Step};
 use std::path::{Path, PathBuf};
 
 /// The two files of a layout that a build reads.
@@ -127,6 +127,13 @@ pub fn build_step_of(
     step.kept_program = build.pages.kept(target.kept);
     step.outputs = step.collect.iter().map(|(_, kept)| kept.clone()).collect();
     step.fresh_directories.push(folder);
+    if let (Phase::Profiled(_), Some(read)) = (phase, read)
+        && tools.rust_takes_z
+        && Rust::of(build, directory).used
+    {
+        // Those of another build would speak for this one.
+        step.fresh_directories.push(flags::remarks_of(&text(read)).into());
+    }
     Ok(step)
 }
 

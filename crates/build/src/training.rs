@@ -107,7 +107,7 @@ impl Training {
     /// Where `path` holds something else.
     pub fn read(path: &Path) -> Result<Training, Error> {
         let fail = |source| Error::File { path: path.to_owned(), action: "cannot read", source };
-        let bytes = std::fs::read(path).map_err(fail)?;
+        let bytes = beside::given::read(path, beside::given::TEXT).map_err(fail)?;
         let training: Training = serde_json::from_slice(&bytes).map_err(|error| fail(error.into()))?;
         if training.schema != SCHEMA {
             return Err(fail(std::io::Error::other("it is not what `planish train time` prints")));

@@ -4,7 +4,7 @@
 //! flags do, and a flag says nothing of a profile whose names the compiler does not know. So three are asked for:
 //! * names: the profile's functions are among those by which the compiler itself knows functions ([`compare`]);
 //! * code: hot functions have other instructions than in the baseline ([`Evidence`]);
-//! * flags: where the compiler recorded its command line, it names a profile.
+//! * flags: where the compiler recorded its command line, it names a profile; rustc, which records none, has left remarks.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -55,9 +55,36 @@ pub struct Evidence {
     pub samples_without_flag: u64,
     /// Those files, the ones with the most samples first, at most ten.
     pub files_without_flag: Vec<String>,
+    /// What rustc said; absent for programs of other compilers.
+    pub rustc: Option<Remarks>,
+    /// Percent of the samples on lines that have code in the baseline, in functions that it has: few are a profile of other
+    /// sources. Absent where that cannot be told.
+    pub lines_with_code_pct: Option<f64>,
 }
 
+/// The remarks that rustc left beside the profile (`-Cremark=sample-profile -Zremark-dir=PROFILE.remarks`). It records no
+/// command line, so nothing else tells a rebuild with a profile from one that differs for another reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remarks {
+    /// There are files of remarks, made after the profile.
+    pub there: bool,
+    /// Functions in which LLVM's pass for sample profiles gave counts to branches.
+    pub functions: u64,
+}
+
+/// Below this, a profile is said to be of other sources. Two versions of SQLite reach 95.
+const LEAST_LINES_PCT: f64 = 90.0;
+
 impl Evidence {
+    /// What to say of a profile whose functions fit and whose lines do not.
+    pub fn stale(&self) -> Option<String> {
+        let pct = self.lines_with_code_pct.filter(|pct| *pct < LEAST_LINES_PCT)?;
+        Some(format!(
+            "only {pct:.1} % of the profile's samples are on lines that have code in the baseline: its counts stand at wrong places, \
+             most likely since the sources have changed; record again, or carry it over with planish profile match"
+        ))
+    }
+
     /// The evidence in words, for people.
     pub fn words(&self) -> String {
         let mut words = match self.hot_functions {
@@ -65,11 +92,13 @@ impl Evidence {
             all => format!("code of {} of {all} hot functions changed", self.hot_functions_changed),
         };
         let recorded = self.samples_with_flag + self.samples_without_flag;
-        if recorded > 0 {
+        if let Some(remarks) = self.rustc {
+            words += &format!(", rustc gave counts to the branches of {} functions", remarks.functions);
+        } else if recorded > 0 {
             let pct = self.samples_with_flag as f64 / recorded as f64 * 100.0;
             words += &format!(", {pct:.1} % of their samples in files whose flags name the profile");
         } else {
-            words += ", the compiler recorded no flags";
+            words += ", by the profile or by something else: the compiler recorded no flags (-grecord-command-line)";
         }
         words
     }
@@ -181,14 +210,26 @@ const PLAIN_RUST: &str = "the profile has plain names where rustc knows mangled 
     has them) and record again";
 
 impl Matched {
-    /// For a program that is Rust's: names the cause where most of what is missing has names that no rustc makes.
-    pub fn explain_rust(&mut self) {
+    /// For a program that is Rust's: names the cause where most of what is missing has names that no rustc makes, of functions
+    /// that it has. `known` are the names by which the compiler knows functions.
+    pub fn explain_rust<'a>(&mut self, known: impl IntoIterator<Item = &'a str> + Clone) {
+        if self.cause.is_none() {
+            return;
+        }
         let mangled = |name: &str| name.starts_with("_R") || name.starts_with("_Z");
+        // Both manglings write an identifier behind its length.
+        let of_this = |(name, _): &&(String, u64)| {
+            let part = format!("{}{name}", name.len());
+            !mangled(name) && known.clone().into_iter().any(|known| mangled(known) && known.contains(&part))
+        };
+        if !self.largest_unmatched.iter().any(|one| of_this(&one)) {
+            return;
+        }
         let sum = |plain: bool| {
             let of = self.largest_unmatched.iter().filter(|(name, _)| mangled(name) != plain);
             of.map(|(_, samples)| *samples).fold(0, u64::saturating_add)
         };
-        if self.cause.is_some() && sum(true) > sum(false) {
+        if sum(true) > sum(false) {
             self.cause = Some(PLAIN_RUST.to_owned());
         }
     }
@@ -217,9 +258,22 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
     let recorded = evidence.samples_with_flag + evidence.samples_without_flag;
     if (evidence.samples_with_flag as f64) < recorded as f64 * LEAST_SHARE {
         return Err(Error::Unused(format!(
-            "{pct:.1} % of the profile fits, yet the profile was not used: {} compiled without it, as the flags recorded \
-             in the debug information say. Does the build command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS) on for them?",
+            "{pct:.1} % of the profile fits, yet the profile was not used: {} compiled without it, or with another one, as the flags \
+             recorded in the debug information say. Does the build command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS) on for them?",
             files_words(&evidence.files_without_flag)
+        )));
+    }
+    if let Some(remarks) = evidence.rustc.filter(|remarks| remarks.functions == 0) {
+        let (what, why) = match remarks.there {
+            true => ("rustc's remarks name no function that got counts: the profile was not used", ""),
+            false => (
+                "rustc left no remarks of this profile, and nothing else tells whether it used it",
+                "Build with all of PLANISH_RUSTFLAGS, into PLANISH_OUT or another empty directory, where cargo compiles everything again. \
+                 By hand that is -Cremark=sample-profile -Zremark-dir=PROFILE.remarks beside -Zprofile-sample-use=PROFILE. ",
+            ),
+        };
+        return Err(Error::Unused(format!(
+            "{pct:.1} % of the profile fits, yet {what}. {why}Does the build command pass PLANISH_RUSTFLAGS on?"
         )));
     }
     let hot_is_the_same = evidence.hot_functions > 0 && evidence.hot_functions_changed == 0;
@@ -276,12 +330,24 @@ mod tests {
         let lost =
             Evidence { samples_with_flag: 100, samples_without_flag: 800, files_without_flag, ..changed() };
         let message = judge(&m, &lost, false).unwrap_err().to_string();
-        assert!(message.contains("a.c and b.c were compiled without it"), "{message}");
+        assert!(message.contains("a.c and b.c were compiled without it, or with another one"), "{message}");
         assert!(lost.words().contains("code of 3 of 4 hot functions changed, 11.1 %"), "{}", lost.words());
         assert!(
             judge(&m, &Evidence::default(), false).is_ok(),
             "without symbols and flags there is no evidence"
         );
+    }
+
+    #[test]
+    fn rustc_must_have_said_that_it_used_the_profile() {
+        let m = compare([("hot", 900)], ["hot"], NameRule::Clang);
+        let said = |there, functions| {
+            let rustc = Some(Remarks { there, functions });
+            judge(&m, &Evidence { rustc, ..changed() }, false).map_err(|error| error.to_string())
+        };
+        assert!(said(true, 3).is_ok());
+        assert!(said(true, 0).unwrap_err().contains("was not used"));
+        assert!(said(false, 0).unwrap_err().contains("left no remarks"));
     }
 
     #[test]

@@ -7,6 +7,13 @@ use statistics::Random;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Most rounds of a measurement: where a run takes a second, a month for two programs.
+pub const MOST_ROUNDS: u32 = 1_000_000;
+/// Most layouts of a program, each of which is linked.
+pub const MOST_LAYOUTS: u32 = 1000;
+/// Most times that a measurement is told before it goes on.
+const MOST_LOOKS: usize = 1000;
+
 /// One of the programs under comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
@@ -158,6 +165,18 @@ impl Design {
         }
         if self.rounds == 0 {
             return wrong("a comparison needs at least one round".into());
+        }
+        if self.rounds > MOST_ROUNDS {
+            return wrong(format!(
+                "{} rounds would not end; {MOST_ROUNDS} are the most, 30 are usual",
+                self.rounds
+            ));
+        }
+        if self.looked.len() > MOST_LOOKS || !self.looked.is_sorted_by(|a, b| a < b) {
+            return wrong(format!(
+                "`looked` has {} numbers; expected at most {MOST_LOOKS}, each greater than the one before",
+                self.looked.len()
+            ));
         }
         if self.benchmarks.is_empty() {
             return wrong(

@@ -67,6 +67,21 @@ pub enum Error {
         /// The command.
         command: String,
     },
+    /// A run printed more than is held in memory and was killed.
+    #[error(
+        "{variant} was killed in round {round} after it had printed more than {gib} GiB ({command}); send its output to a \
+         file or to /dev/null in the command, or give it less to do"
+    )]
+    Floods {
+        /// Name of the variant.
+        variant: String,
+        /// Round of the run.
+        round: u32,
+        /// The most that a program may print, in GiB.
+        gib: u64,
+        /// The command.
+        command: String,
+    },
     /// The machine cannot count what a metric asks for.
     #[error(
         "this machine cannot count {name} (no PMU, or perf_event_paranoid forbids it; planish doctor says which). \

@@ -24,7 +24,9 @@ mod sys;
 mod watch;
 
 pub use analyse::{Analysis, Correction, LAYOUTS_ADVICE, Options, analyse};
-pub use design::{Aslr, Benchmark, Design, Layouts, Slot, Stopping, Variant, bind};
+pub use design::{
+    Aslr, Benchmark, Design, Layouts, MOST_LAYOUTS, MOST_ROUNDS, Slot, Stopping, Variant, bind,
+};
 pub use error::Error;
 pub use execute::{Observer, Progress, confirm, run};
 pub use machine::this_machine;

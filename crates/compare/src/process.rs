@@ -17,7 +17,11 @@ pub(crate) struct Outcome {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) timed_out: bool,
+    pub(crate) flooded: bool,
 }
+
+/// A program may print so much to one of its two outputs, which wait in memory; one that prints more is ended.
+const MOST_OUTPUT_BYTES: u64 = 1 << 30;
 
 /// Enough output to show a difference; what is longer is only hashed.
 const KEPT_BYTES: usize = 1 << 20;
@@ -62,7 +66,9 @@ impl<'a> Runner<'a> {
         let child = command
             .spawn()
             .map_err(|source| Error::Start { program: words.first().cloned().unwrap_or_default(), source })?;
-        let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed))?;
+        let full = |file: &File| file.metadata().is_ok_and(|about| about.len() > MOST_OUTPUT_BYTES);
+        let flooded = || full(&stdout) || full(&stderr);
+        let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed), flooded)?;
         let wall_ns = ended.at.duration_since(start).as_nanos() as u64;
         let steal_ticks = steal_ticks().saturating_sub(steal_before);
         let counters = counters.read().into_iter().map(|(c, n)| (c.name().to_owned(), n)).collect();
@@ -93,7 +99,13 @@ impl<'a> Runner<'a> {
             queued_ns: queued(&ended),
             ..used(&ended.usage)
         };
-        Ok(Outcome { run, stdout: output.kept, stderr: complaint, timed_out: ended.timed_out })
+        Ok(Outcome {
+            run,
+            stdout: output.kept,
+            stderr: complaint,
+            timed_out: ended.timed_out,
+            flooded: ended.flooded,
+        })
     }
 
     fn binary(&self, slot: Slot) -> Option<&'a std::path::PathBuf> {
@@ -203,6 +215,9 @@ pub(crate) fn problem(
     if outcome.timed_out {
         let seconds = run.wall_ns as f64 / 1e9;
         return Some(Error::Hangs { variant: name, round, seconds, command });
+    }
+    if outcome.flooded {
+        return Some(Error::Floods { variant: name, round, gib: MOST_OUTPUT_BYTES >> 30, command });
     }
     let expected = reference.map_or(0, |(first, _)| first.exit_code);
     if run.exit_code != expected {

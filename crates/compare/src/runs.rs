@@ -5,7 +5,7 @@ use crate::result::Stopped;
 use crate::{Design, Error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 use std::path::Path;
 
 /// One execution of one binary. All times in nanoseconds.
@@ -132,6 +132,8 @@ struct Head {
 
 /// No run takes longer: a year.
 const LONGEST_NS: u64 = 366 * 86_400 * 1_000_000_000;
+/// Most bytes of a line; the design of a thousand programs, each in a thousand layouts, is the longest.
+const MOST_OF_LINE: u64 = 256 << 20;
 const FORMAT: &str = "planish-runs";
 const VERSION: u32 = 2;
 
@@ -171,7 +173,13 @@ pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
     let mut seen = std::collections::BTreeSet::new();
     for number in 1.. {
         text.clear();
-        reader.read_line(&mut text).map_err(|e| fail(number, e.to_string()))?;
+        (&mut reader).take(MOST_OF_LINE).read_line(&mut text).map_err(|e| fail(number, e.to_string()))?;
+        if text.len() as u64 >= MOST_OF_LINE {
+            return Err(fail(
+                number,
+                format!("a line of {} MiB or more, which no run has", MOST_OF_LINE >> 20),
+            ));
+        }
         if !text.ends_with('\n') {
             if number == 1 {
                 let problem =

@@ -18,42 +18,53 @@ pub(crate) struct Ended {
     pub(crate) at: Instant,
     /// It was killed since it ran too long.
     pub(crate) timed_out: bool,
+    /// It was killed since it printed too much.
+    pub(crate) flooded: bool,
 }
 
-/// Waits for one child, the leader of its own process group. When `interrupted` says yes after a signal, or `limit`
-/// has passed, the whole group is killed.
+/// How often a run is looked at for what it printed so far. One look costs some microseconds, and memory is filled by
+/// about a gigabyte between two.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Waits for one child, the leader of its own process group. When `interrupted` says yes after a signal, `flooded` says
+/// yes at a [`LOOK`], or `limit` has passed, the whole group is killed.
 ///
-/// Nothing of planish runs meanwhile: it sleeps in poll on the child's descriptor. `wait4` rather than
+/// Between two looks planish sleeps in poll on the child's descriptor. `wait4` rather than
 /// `getrusage(RUSAGE_CHILDREN)`: the latter sums over all children so far and has no maximum for the last one.
 pub(crate) fn wait(
     pid: u32,
     limit: Option<Duration>,
     interrupted: impl Fn() -> bool,
+    flooded: impl Fn() -> bool,
 ) -> Result<Ended, Error> {
     let pid = pid as libc::pid_t;
     let start = Instant::now();
     let ended = process_descriptor(pid);
-    let mut timed_out = false;
+    let (mut timed_out, mut too_much) = (false, false);
     if let Some(ended) = &ended {
         loop {
-            let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+            let left = limit.map_or(LOOK, |limit| limit.saturating_sub(start.elapsed()).min(LOOK));
             // Rounded up, so that the last sleep does not end before the limit.
-            let wait_ms =
-                left.map_or(-1, |left| left.as_millis().saturating_add(1).min(i32::MAX as u128) as i32);
+            let wait_ms = left.as_millis() as i32 + 1;
             let mut poll = libc::pollfd { fd: ended.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: poll is one live, writable pollfd.
             let got = unsafe { libc::poll(&mut poll, 1, wait_ms) };
             if got > 0 {
                 break;
             }
-            timed_out = got == 0;
-            if timed_out || (interrupted() && last_error_is_interrupt()) {
-                kill_group(pid);
+            if got == 0 {
+                timed_out = limit.is_some_and(|limit| start.elapsed() >= limit);
+                too_much = flooded();
+                if !timed_out && !too_much {
+                    continue;
+                }
+            } else if !last_error_is_interrupt() {
                 break;
+            } else if !interrupted() {
+                continue;
             }
-            if !last_error_is_interrupt() {
-                break;
-            }
+            kill_group(pid);
+            break;
         }
     }
     let at = Instant::now();
@@ -81,7 +92,7 @@ pub(crate) fn wait(
     let code =
         if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
     let at = if ended.is_some() { at } else { Instant::now() };
-    Ok(Ended { code, usage, first_thread, at, timed_out })
+    Ok(Ended { code, usage, first_thread, at, timed_out, flooded: too_much })
 }
 
 /// `/proc/PID/schedstat`: time on the CPU, time in the queue (both ns), number of turns. All zero where the kernel does not

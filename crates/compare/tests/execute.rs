@@ -227,6 +227,17 @@ fn a_program_that_hangs_is_killed_with_all_it_started() {
 }
 
 #[test]
+fn a_program_that_prints_without_end_is_killed_before_it_fills_the_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, body) in [("out", "exec yes"), ("err", "exec yes >&2")] {
+        let pair = vec![script(folder.path(), name, body), script(folder.path(), "b", "true")];
+        let message = run_all(&design(pair, 1)).unwrap_err().to_string();
+        assert!(message.contains(&format!("{name} was killed in round 0")), "{message}");
+        assert!(message.contains("more than 1 GiB"), "{message}");
+    }
+}
+
+#[test]
 fn the_kernels_clock_counts_each_program_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let busy = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";

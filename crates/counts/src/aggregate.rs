@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
 use crate::matched;
-use crate::model::Counts;
+use crate::model::{Counts, base_name};
 use crate::resolve::Rules;
 use crate::sideband::read_sideband;
 use crate::spe;
@@ -121,7 +121,7 @@ pub fn aggregate(
             path: path.to_owned(),
             samples,
             images: names_of(images),
-            cause: cause(&counts.ledger, &notes, &elsewhere, options.pid.map(|pid| (pid, others)))
+            cause: cause(&counts.ledger, &notes, &elsewhere, images, options.pid.map(|pid| (pid, others)))
                 + &damage(&counts.ledger),
         });
     }
@@ -240,6 +240,7 @@ fn cause(
     ledger: &Ledger,
     notes: &[String],
     elsewhere: &[(String, u64)],
+    images: &[Arc<Image>],
     pid: Option<(i32, String)>,
 ) -> String {
     let samples = ledger.samples.entered;
@@ -248,6 +249,14 @@ fn cause(
         return format!("none of them is of process {pid}; they are of {others}");
     }
     let another_build = notes.iter().find(|note| note.contains(ANOTHER_BUILD) || note.contains(HIDDEN));
+    let named = |path: &str| images.iter().any(|i| base_name(&i.path().to_string_lossy()) == base_name(path));
+    let namesake = elsewhere.iter().find(|(path, _)| named(path));
+    if let (None, Some((path, count))) = (another_build, namesake) {
+        return format!(
+            "{count} lie in {path}, of the same name, but at addresses that the file has no code for: it is another build, \
+             and no build ID says so; give the file that was recorded"
+        );
+    }
     match (another_build, elsewhere.first(), notes.first()) {
         (Some(note), ..) | (None, None, Some(note)) => note.clone(),
         (None, Some(_), _) => format!(

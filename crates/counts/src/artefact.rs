@@ -32,6 +32,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+mod bounds;
+mod columns;
+mod headers;
 mod read;
 
 pub use read::read;
@@ -65,6 +68,15 @@ const FALL_THROUGH: &str = "fall-through";
 const PATH: &str = "path";
 const FIRST_HALF_SAMPLE: &str = "first-half-sample";
 const FIRST_HALF_BRANCH: &str = "first-half-branch";
+
+fn malformed(path: &Path, place: &str, expected: &str, found: &str) -> Error {
+    Error::Malformed {
+        path: path.to_owned(),
+        place: place.into(),
+        expected: expected.into(),
+        found: found.into(),
+    }
+}
 
 /// One row.
 struct Row<'a> {

@@ -2,7 +2,7 @@
 //!
 //! A recorded build ID decides alone: equal IDs bind whatever the file is called, different ones never bind. Only where
 //! the recording or the file has no build ID does the file name decide, and that is remembered. The kernel is known by
-//! its map's name.
+//! its map's name; where the recording tells its build ID, a file without one is not taken for it.
 
 use crate::kernel_map::{KernelPart, is_vmlinux};
 use crate::listed::{ListedId, ids_of, lasting, module_name};
@@ -74,6 +74,10 @@ impl<'t> Bindings<'t> {
             match image.build_id() {
                 Some(own) if !recorded.is_empty() => {
                     verdict = Binding::BuildIdMismatch(hex_all(&recorded), own.to_string());
+                }
+                // Every kernel is linked with a build ID, so a file without one was made of it by other means.
+                None if !recorded.is_empty() && file.side.is_kernel() => {
+                    verdict = Binding::BuildIdMismatch(hex_all(&recorded), "none".into());
                 }
                 own => return bound(file, Arc::clone(image), Some(lacking(&recorded, own.is_some()))),
             }

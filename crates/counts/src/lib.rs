@@ -17,6 +17,7 @@ mod halves;
 pub mod kernel;
 mod kernel_map;
 mod ledger;
+mod lines;
 mod listed;
 mod matched;
 mod merge;

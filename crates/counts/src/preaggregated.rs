@@ -28,26 +28,32 @@ pub struct DefaultImage {
     pub path: String,
 }
 
+/// Most fields of a line.
+const MOST_FIELDS: usize = 5;
+
 /// Reads pre-aggregated counts from `text`.
 ///
 /// # Errors
 /// At the first line that is not of the grammar, with its number.
 pub fn read(path: &Path, text: impl BufRead, default: &DefaultImage) -> Result<Counts, Error> {
     let mut reader = Reader { images: BTreeMap::new(), default, ledger: crate::Ledger::default() };
-    for (line, number) in text.lines().zip(1u64..) {
-        let line = line.map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        let fields: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
-        if fields.is_empty() || fields.first() == Some(&"E") {
-            continue;
-        }
-        reader.line(&fields).ok_or_else(|| Error::Malformed {
+    crate::lines::each(path, text, |position, line| {
+        let malformed = || Error::Malformed {
             path: path.to_owned(),
-            place: format!("line {number}"),
+            place: format!("line {}", position + 1),
             expected: "S address n, B from to n mispredicted, F|f|r first last n, or T|R from to last n"
                 .into(),
-            found: line.chars().take(80).collect(),
-        })?;
-    }
+            found: String::from_utf8_lossy(line).chars().take(80).collect(),
+        };
+        let text = std::str::from_utf8(line).map_err(|_| malformed())?;
+        // One field more than any line has tells it from all that are understood.
+        let fields: Vec<&str> =
+            text.split('#').next().unwrap_or("").split_whitespace().take(MOST_FIELDS + 1).collect();
+        if fields.is_empty() || fields.first() == Some(&"E") {
+            return Ok(());
+        }
+        reader.line(&fields).ok_or_else(malformed)
+    })?;
     let mut counts = Counts { images: reader.images.into_values().collect(), ledger: reader.ledger };
     normalise(&mut counts)?;
     if counts.images.is_empty() {

@@ -19,6 +19,7 @@ use crate::traces::{Trace, TraceTable};
 use image::Image;
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,10 +52,10 @@ pub fn aggregate(
     options: Options,
 ) -> Result<Aggregated, Error> {
     let mut reader = Reader { count_paths: options.paths, ..Reader::default() };
-    for (line, position) in text.split(b'\n').zip(0u64..) {
-        let line = line.map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        reader.line(position, &String::from_utf8_lossy(&line));
-    }
+    crate::lines::each(path, text, |position, line| {
+        reader.line(position, &String::from_utf8_lossy(line));
+        Ok(())
+    })?;
     if reader.samples == 0 {
         return Err(Error::NoSamples { path: path.to_owned() });
     }
@@ -177,9 +178,14 @@ pub(crate) fn parse_entry(token: &str) -> Option<Entry> {
 }
 
 /// The line without what stands in parentheses: perf puts file names there, behind each address where it shows them.
-pub(crate) fn without_file_names(line: &str) -> String {
+/// Most listings show none, and need no copy.
+pub(crate) fn without_file_names(line: &str) -> Cow<'_, str> {
+    if !line.contains('(') {
+        return Cow::Borrowed(line);
+    }
     let mut depth = 0usize;
-    line.chars()
+    let kept = line
+        .chars()
         .filter(|&c| {
             let inside = depth > 0 || c == '(';
             depth = match c {
@@ -189,7 +195,8 @@ pub(crate) fn without_file_names(line: &str) -> String {
             };
             !inside
         })
-        .collect()
+        .collect();
+    Cow::Owned(kept)
 }
 
 /// The pid and the instruction pointer that stand before the first entry. With a time (`12.345678:`) the pid stands

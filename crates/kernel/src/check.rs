@@ -105,7 +105,8 @@ fn collect(directory: &Path, depth: usize, into: &mut Vec<Compilation>) -> Resul
                 collect(&entry.path(), depth + 1, into)?;
             }
         } else if kind.is_file() && name.starts_with('.') && name.ends_with(".o.cmd") {
-            let bytes = std::fs::read(entry.path()).map_err(Error::io(entry.path()))?;
+            let bytes =
+                beside::given::read(&entry.path(), beside::given::TEXT).map_err(Error::io(entry.path()))?;
             into.extend(Compilation::parse(&String::from_utf8_lossy(&bytes)));
         }
     }

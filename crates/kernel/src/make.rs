@@ -61,7 +61,7 @@ pub fn variables(
     let mut variables = Variables::default();
     let set = |words: &mut Vec<String>, name: &str, value: &str| words.push(format!("{name}={value}"));
     if let Some(profile) = &request.profile {
-        let bytes = std::fs::read(profile).map_err(Error::io(profile))?;
+        let bytes = read(profile)?;
         let hash = content_hash(&[&bytes]);
         let kept = keep(&folder, &format!("profile-{hash}.afdo"), &bytes)?;
         set(&mut variables.words, "CLANG_AUTOFDO_PROFILE", &kept);
@@ -81,8 +81,8 @@ pub fn variables(
     }
     if let Some(prefix) = &request.layout {
         let (blocks, order) = (with(prefix, "_cc_profile.txt"), with(prefix, "_ld_profile.txt"));
-        let blocks_bytes = std::fs::read(&blocks).map_err(Error::io(&blocks))?;
-        let order_bytes = std::fs::read(&order).map_err(Error::io(&order))?;
+        let blocks_bytes = read(&blocks)?;
+        let order_bytes = read(&order)?;
         let stem = format!("layout-{}", content_hash(&[&blocks_bytes, &order_bytes]));
         keep(&folder, &format!("{stem}_cc_profile.txt"), &blocks_bytes)?;
         keep(&folder, &format!("{stem}_ld_profile.txt"), &order_bytes)?;
@@ -107,6 +107,10 @@ fn functions_of_layout(text: &str) -> BTreeMap<String, u64> {
         names.split_whitespace().next()?.split('/').next()
     });
     names.map(|name| (name.to_owned(), 1)).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    beside::given::read(path, beside::given::DATA).map_err(Error::io(path))
 }
 
 fn with(prefix: &Path, end: &str) -> PathBuf {

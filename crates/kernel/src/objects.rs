@@ -63,7 +63,7 @@ pub fn functions_of_objects(build: &Path) -> Result<FunctionsOfObjects, Error> {
 }
 
 fn functions(path: &Path) -> Result<Vec<String>, Error> {
-    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::io(path))?;
     let object = object::File::parse(&*bytes)
         .map_err(|error| Error::Vmlinux { path: path.to_owned(), reason: error.to_string() })?;
     let code = object.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());

@@ -93,7 +93,8 @@ fn half_a_feature(tree: &Tree, there: &'static str, missing: &'static str) -> Er
 }
 
 fn holds(tree: &Tree, path: &str, text: &str) -> bool {
-    std::fs::read(tree.root.join(path)).is_ok_and(|bytes| bytes == text.as_bytes())
+    beside::given::read(&tree.root.join(path), beside::given::TEXT)
+        .is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
 /// Whether any file is or holds ours; what cannot be read holds nothing here, and is an error later.

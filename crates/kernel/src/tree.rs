@@ -82,7 +82,7 @@ impl Tree {
 
 /// The text of a file of a tree.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
-    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    let bytes = beside::given::read(path, beside::given::TEXT).map_err(Error::io(path))?;
     String::from_utf8(bytes).map_err(|_| Error::NotText { path: path.to_owned() })
 }
 

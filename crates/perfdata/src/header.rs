@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The magic as a little-endian machine writes it; a big-endian one writes the bytes in reverse.
 pub(crate) const MAGIC: [u8; 8] = *b"PERFILE2";
-const MAGIC_BIG: [u8; 8] = *b"2ELIFREP";
+pub(crate) const MAGIC_BIG: [u8; 8] = *b"2ELIFREP";
 /// Size of the pipe form's header, in bytes.
 pub(crate) const PIPE_HEADER_BYTES: u64 = 16;
 /// Size of the file form's header, in bytes.

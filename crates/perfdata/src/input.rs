@@ -5,7 +5,7 @@ use crate::bytes::Endian;
 use crate::chunks::Chunks;
 use crate::error::Error;
 use crate::features::Features;
-use crate::header::{Section, Source, Wholeness, read_head};
+use crate::header::{MAGIC, MAGIC_BIG, Section, Source, Wholeness, read_head};
 use crate::ordered::{OrderOptions, Ordered};
 use crate::prelude::read_prelude;
 use crate::table::LayoutTable;
@@ -64,8 +64,14 @@ impl Input {
         let io = |action, source| Error::Io { path: path.clone(), action, source };
         let mut file = tempfile::tempfile().map_err(|e| io("make a temporary file for", e))?;
         let mut buffer = vec![0; 1 << 20];
+        // What is no recording is not laid on disk until the pipe ends, which it need not do.
+        let mut begin = Vec::new();
+        reader.by_ref().take(8).read_to_end(&mut begin).map_err(|e| io("read", e))?;
+        let is_recording = begin == MAGIC || begin == MAGIC_BIG;
+        file.write_all(&begin).map_err(|e| io("write the temporary file for", e))?;
+        let mut rest = reader.take(if is_recording { u64::MAX } else { 0 });
         loop {
-            let got = match reader.read(&mut buffer) {
+            let got = match rest.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(got) => got,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,

@@ -16,6 +16,8 @@ pub const FINE: u8 = 0;
 pub const NEGATIVE: u8 = 1;
 /// Exit code of wrong usage and bad input.
 pub const BAD_INPUT: u8 = 2;
+/// Exit code where what was asked is neither shown nor ruled out.
+pub const UNDECIDED: u8 = 4;
 
 const AFTER_HELP: &str = "\
 A first run:
@@ -29,7 +31,8 @@ The same by hand:
   clang -O2 -fprofile-sample-use=app.afdo …
   planish compare ./app ./app.new -- {bin} other-input
 
-Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input, 130 interrupted.";
+Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input,
+4 undecided, 130 interrupted.";
 
 /// Makes programs faster by laying out their code after how they really run, and proves what it gained.
 #[derive(Debug, Parser)]
@@ -323,5 +326,32 @@ mod tests {
         for sub in command.get_subcommands() {
             with_option(sub, format!("{words} {}", sub.get_name()).trim(), option, found);
         }
+    }
+
+    /// The arguments that name a file, as far as their type says so: command and argument.
+    fn named_files(command: &clap::Command, words: &str, found: &mut BTreeSet<(String, String)>) {
+        let path = clap::value_parser!(std::path::PathBuf).type_id();
+        let paths = command.get_arguments().filter(|argument| argument.get_value_parser().type_id() == path);
+        found.extend(paths.map(|argument| (words.to_owned(), argument.get_id().to_string())));
+        for sub in command.get_subcommands() {
+            named_files(sub, format!("{words} {}", sub.get_name()).trim(), found);
+        }
+    }
+
+    #[test]
+    fn the_list_of_what_bombs_are_given_to_names_every_argument_that_is_a_file() {
+        let list = include_str!("../tests/bombs/arguments.txt");
+        let lines = list.lines().filter(|line| !line.starts_with('#'));
+        let listed: BTreeSet<(String, String)> = lines
+            .filter_map(|line| {
+                let mut cells = line.split('|').skip(1).map(|cell| cell.trim().to_owned());
+                Some((cells.next()?, cells.next()?))
+            })
+            .collect();
+        let mut there = BTreeSet::new();
+        named_files(&Cli::command(), "", &mut there);
+        assert!(there.len() > 50, "{there:?}");
+        let missing: Vec<_> = there.difference(&listed).collect();
+        assert!(missing.is_empty(), "tests/bombs/arguments.txt must say what becomes of {missing:?}");
     }
 }

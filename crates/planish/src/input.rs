@@ -1,7 +1,9 @@
 //! How is a file that the user names opened? One way for all commands: regular files, and pipes up to a limit; a device
-//! gives bytes for ever.
+//! gives bytes for ever. Files that are no input of their own but are found through one are opened by [`beside::given`],
+//! which takes no pipes.
 
 use anyhow::{Context, bail};
+use beside::given;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -9,6 +11,10 @@ use std::path::Path;
 
 /// What a pipe may give to be held in memory: profiles, tables, reports.
 pub const PIPE_BYTES: u64 = 1 << 30;
+/// Most bytes of a file that is held in memory as a whole.
+pub const FILE_BYTES: u64 = given::DATA;
+/// Most bytes of settings and of reports.
+pub const TEXT_BYTES: u64 = given::TEXT;
 /// What a pipe may give of a recording or of counts, which are read piece by piece or laid on disk.
 pub const STREAM_BYTES: u64 = 64 << 30;
 
@@ -19,31 +25,55 @@ pub const STREAM_BYTES: u64 = 64 << 30;
 pub fn open(path: &Path) -> anyhow::Result<File> {
     let shown = || path.display().to_string();
     // Asked before opening: to open a device may set it off.
-    let kind = std::fs::metadata(path).with_context(shown)?.file_type();
-    if !kind.is_file() && !kind.is_fifo() {
-        let what = match () {
-            () if kind.is_dir() => "a directory",
-            () if kind.is_char_device() || kind.is_block_device() => "a device",
-            () => "a socket",
-        };
-        bail!("{}: not a regular file but {what}; give a file, a pipe or `-`", path.display());
+    let is_pipe = std::fs::metadata(path).with_context(shown)?.file_type().is_fifo();
+    if let Some(error) = given::check(path).err().filter(|_| !is_pipe) {
+        bail!("{}: {error}; give a file, a pipe or `-`", path.display());
     }
     File::open(path).with_context(shown)
 }
 
-/// The content of a regular file, or what a pipe gives, up to [`PIPE_BYTES`].
+/// Opens a regular file: what another program is to read, too, perhaps more than once.
+///
+/// # Errors
+/// With the path, where it cannot be opened or is something else.
+pub fn regular(path: &Path) -> anyhow::Result<File> {
+    given::open(path).with_context(|| path.display().to_string())
+}
+
+/// The bytes of a regular file, or of a pipe up to [`PIPE_BYTES`], as they come.
+///
+/// # Errors
+/// With the path, where it cannot be opened or is something else.
+pub fn stream(path: &Path) -> anyhow::Result<Bounded<File>> {
+    let file = open(path)?;
+    let is_file = file.metadata().with_context(|| path.display().to_string())?.is_file();
+    Ok(Bounded::new(file, if is_file { u64::MAX } else { PIPE_BYTES }))
+}
+
+/// The content of a regular file up to [`FILE_BYTES`], or what a pipe gives, up to [`PIPE_BYTES`].
 ///
 /// # Errors
 /// With the path.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    read_up_to(path, FILE_BYTES)
+}
+
+/// The text of a regular file or a pipe up to [`TEXT_BYTES`]: settings, and results that people also read.
+///
+/// # Errors
+/// With the path; also where it is no UTF-8.
+pub fn read_to_string(path: &Path) -> anyhow::Result<String> {
+    let bytes = read_up_to(path, TEXT_BYTES)?;
+    String::from_utf8(bytes).with_context(|| path.display().to_string())
+}
+
+fn read_up_to(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     let shown = || path.display().to_string();
-    let file = open(path)?;
-    let mut bytes = Vec::new();
-    if file.metadata().with_context(shown)?.is_file() {
-        (&file).read_to_end(&mut bytes).with_context(shown)?;
-    } else {
-        Bounded::new(file, PIPE_BYTES).read_to_end(&mut bytes).with_context(shown)?;
+    if path.is_file() {
+        return given::read(path, most).with_context(shown);
     }
+    let mut bytes = Vec::new();
+    Bounded::new(open(path)?, most.min(PIPE_BYTES)).read_to_end(&mut bytes).with_context(shown)?;
     Ok(bytes)
 }
 

@@ -21,8 +21,7 @@ pub fn write_file(
         fill(&mut out)?;
         return Ok(out.flush()?);
     }
-    if path.exists() && !path.is_file() {
-        // A device or a pipe cannot be replaced by renaming.
+    if is_sink(path) {
         let mut out = BufWriter::new(beside::sink(path).with_context(|| shown(path))?);
         fill(&mut out)?;
         return out.flush().with_context(|| shown(path));
@@ -39,7 +38,7 @@ pub fn write_together(files: &[(PathBuf, &str)]) -> anyhow::Result<()> {
     let mut whole = Vec::with_capacity(files.len());
     for (path, text) in files {
         // A pipe or a device takes the text at the end and has no name to change.
-        if path.exists() && !path.is_file() && !path.is_dir() {
+        if is_sink(path) && !path.is_dir() {
             continue;
         }
         whole.push((path, write_beside(path, |out| Ok(out.write_all(text.as_bytes())?))?));
@@ -58,11 +57,16 @@ pub fn write_together(files: &[(PathBuf, &str)]) -> anyhow::Result<()> {
         }
     }
     for (path, text) in files {
-        if path.exists() && !path.is_file() && !path.is_dir() {
+        if is_sink(path) && !path.is_dir() {
             write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?;
         }
     }
     Ok(())
+}
+
+/// Is this a device, a pipe, or `/dev/stdout`, which cannot be replaced by renaming?
+fn is_sink(path: &Path) -> bool {
+    path.exists() && (!path.is_file() || beside::replaceable(path).is_err())
 }
 
 /// A file that another one took the place of, and what it held before.

@@ -207,6 +207,12 @@ fn an_emulated_recording_keeps_its_samples_at_the_begin_and_end_of_functions() {
     let (samples, kept) = unwound(&said);
     assert!(samples > 100 && kept * 100 >= samples * 95, "{said}");
     assert!(read(here, "exact.text").contains("[main:"), "{said}");
+    assert!(said.contains("evidence: ") && said.contains("the halves of the samples overlap by"), "{said}");
+    let more = ["--contexts", "full", "--cold-context", "0", "--summary", "json", "-q"];
+    let summary: serde_json::Value =
+        serde_json::from_str(&make(here, "perf.data", "exact.text", &more)).unwrap();
+    assert_eq!(summary["schema"], "planish-profile");
+    assert!(summary["evidence"]["samples"].as_u64().unwrap() > 100, "{summary}");
     // Text does not say who followed the calls, so llvm-profgen's rule holds.
     std::fs::write(here.join("script.txt"), script(&here.join("perf.data"))).unwrap();
     let said = make(here, "script.txt", "text.text", &["--contexts", "full", "--cold-context", "0"]);

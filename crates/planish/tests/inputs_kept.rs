@@ -118,3 +118,28 @@ fn counts_and_layouts_do_not_replace_inputs_and_come_whole_or_not_at_all() {
     let left: Vec<_> = std::fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".planish-")), "{left:?}");
 }
+
+/// For root a file could take the place of `/dev/stdout` or `/dev/null`.
+#[test]
+fn what_the_shell_joined_is_written_to_and_never_replaced() {
+    let scratch = tempfile::tempdir().unwrap();
+    let here = scratch.path();
+    std::fs::write(here.join("a.text"), PROFILE).unwrap();
+    let link = || std::fs::symlink_metadata("/dev/stdout").is_ok_and(|found| found.is_symlink());
+    assert!(link());
+    let out = std::fs::File::create(here.join("out")).unwrap();
+    let mut merge = Command::new(env!("CARGO_BIN_EXE_planish"));
+    merge.current_dir(here).args(["profile", "merge", "a.text", "-o", "/dev/stdout", "--format", "text"]);
+    let done = merge.stdin(Stdio::null()).stdout(out).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(std::fs::read_to_string(here.join("out")).unwrap().contains("work:1000:10"));
+    assert!(link(), "/dev/stdout was replaced");
+    for place in ["/dev/stdout", "/dev/full", "/dev/null"] {
+        let words = ["compare", "--raw", place, "--rounds", "6", "/bin/true", "/bin/true", "--", "{bin}"];
+        let done = planish(here, &words);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(said.contains(place) && said.contains("a device or pipe"), "{said}");
+        assert!(link() && !Path::new("/dev/null").is_file() && !Path::new("/dev/full").is_file());
+    }
+}

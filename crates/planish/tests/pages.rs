@@ -202,9 +202,9 @@ fn planish_aligns_the_file_it_runs_from_and_the_new_one_runs() {
 fn a_share_that_is_not_reached_is_exit_code_1_and_a_missing_process_2() {
     let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
     let pid = sleeper.id().to_string();
-    // A program that has just begun has nothing mapped for a moment.
-    let mapped = || fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().contains("sleep");
-    while !mapped() {
+    // Once it sleeps, its own text has run and is in memory.
+    let sleeps = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains("(sleep) S ");
+    while !sleeps() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let found = planish(&["verify", &pid, "--format", "json"]);

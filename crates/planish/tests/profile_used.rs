@@ -206,11 +206,29 @@ fn rustc_finds_the_functions_of_a_profile_by_their_linkage_names() {
         "{said}{}",
         text(&verified.stderr)
     );
-    assert!(said.contains("hot functions changed"), "{said}");
+    assert!(said.contains("hot functions changed, rustc gave counts to the branches of "), "{said}");
     assert!(entries(&project) > 0, "the profile is in the compiler's intermediate code");
     let code = project.read(".planish/build/app.ll");
     let weights = code.lines().filter(|line| line.contains("\"branch_weights\"")).count();
     assert!(weights > 0, "{weights}");
+}
+
+/// Everything of the profile fits, hot functions have other code, and yet rustc never saw the profile.
+#[test]
+fn a_rust_build_that_changed_for_another_reason_used_no_profile() {
+    if !can_rust() {
+        return;
+    }
+    let project = Project::new("clang", RUSTC, "");
+    project.profile("text");
+    let without = "$(echo $PLANISH_RUSTFLAGS | sed 's/-Zprofile-sample-use=[^ ]*/-Ctarget-cpu=x86-64-v2 -Cllvm-args=-align-all-blocks=4/')";
+    for (flags, told) in
+        [(without, "name no function that got counts"), ("-Copt-level=2 -Cdebuginfo=1", "left no remarks")]
+    {
+        project.build_by("clang", &RUSTC.replace("$PLANISH_RUSTFLAGS", flags), "");
+        let said = refused(&project.rebuild());
+        assert!(said.contains(told) && said.contains("PLANISH_RUSTFLAGS"), "{said}");
+    }
 }
 
 #[test]
@@ -239,7 +257,8 @@ fn a_stable_rustc_is_refused_before_anything_is_built() {
         return eprintln!("skipped: this rustc takes -Z flags");
     }
     let project = Project::new("clang", RUSTC, "");
-    for words in [&["optimize"][..], &["optimize", "--dry-run"], &["build", "--profile", "app.c"]] {
+    for words in [&["optimize"][..], &["optimize", "--dry-run"], &["build"], &["build", "--profile", "app.c"]]
+    {
         let mut command = project.command(env!("CARGO_BIN_EXE_planish"), words);
         let said = refused(&command.env_remove("RUSTC_BOOTSTRAP").output().unwrap());
         assert!(said.contains("takes no -Z flags") && said.contains("RUSTC_BOOTSTRAP=1"), "{said}");

@@ -106,7 +106,9 @@ impl fmt::Display for Context {
 fn frame(text: &str) -> Option<Frame> {
     let (name, location) = text.rsplit_once(':')?;
     let (line, discriminator) = location.split_once('.').unwrap_or((location, "0"));
-    let location = Location::new(number(line)?, number(discriminator)?);
+    // No format has a place for more.
+    let line = number(line).filter(|line| *line <= u32::from(u16::MAX))?;
+    let location = Location::new(line, number(discriminator)?);
     (!name.is_empty()).then(|| Frame { function: Name::parse(name), location })
 }
 
@@ -133,6 +135,7 @@ mod tests {
         // No context: kept as a name, whatever it means.
         let odd = Context::of(&Name::text("[main @ foo]"));
         assert_eq!((odd.is_base(), odd.name()), (true, Name::text("[main @ foo]")));
+        assert!(Context::of(&Name::text("[main:65536 @ foo]")).is_base());
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct Header {
     pub instructions: AtomicU64,
     /// Nonzero once the plugin was installed: the proof that qemu loaded it.
     pub installed: AtomicU64,
+    /// Nonzero once the disk took no more. Nobody asks it again: each sample would pay for that.
+    pub full: AtomicU64,
 }
 
 /// What stands before a chunk's records.
@@ -180,6 +182,9 @@ impl Stream {
 
     #[cold]
     fn next_chunk(&mut self, file: &SpoolFile, bytes: usize) -> Option<()> {
+        if file.header.full.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
         let first = self.id == 0;
         if first {
             self.id = file.header.streams.fetch_add(1, Ordering::Relaxed) + 1;
@@ -188,7 +193,12 @@ impl Stream {
         let least = if first { GRANULE_BYTES } else { LARGE_CHUNK_BYTES };
         let size = wanted.max(least).next_multiple_of(GRANULE_BYTES);
         let offset = file.header.free.fetch_add(size, Ordering::Relaxed);
-        let chunk = map(file.path, offset, size, true).ok()?;
+        let chunk = map(file.path, offset, size, true).map_err(|error| {
+            if [Some(libc::ENOSPC), Some(libc::EDQUOT), Some(libc::EFBIG)].contains(&error.raw_os_error()) {
+                file.header.full.store(1, Ordering::Relaxed);
+            }
+        });
+        let chunk = chunk.ok()?;
         if !self.chunk.is_null() {
             // SAFETY: the old chunk is full, and only this stream had a pointer to it.
             unsafe { libc::munmap(self.chunk.cast(), self.chunk_bytes) };

@@ -99,7 +99,9 @@ fn run(
     sys::prepare(&mut command, true);
     let mut child = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
     let ending = child::wait(&mut child, &shown, forward)?;
-    if spool.header.installed.load(Ordering::Acquire) == 0 {
+    // A user who ends it that early is told that nothing was recorded.
+    let stopped = matches!(ending, Ending::Signal(libc::SIGINT | libc::SIGTERM | libc::SIGHUP));
+    if spool.header.installed.load(Ordering::Acquire) == 0 && !stopped {
         return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
     }
     Ok(Ran { machine: program.machine, ending })

@@ -132,6 +132,8 @@ pub enum Error {
         source: Box<Error>,
         /// What is kept, and how far it goes.
         kept: Option<String>,
+        /// What is left under a name of its own, since it could not be completed.
+        left: Option<PathBuf>,
     },
     /// Two options that exclude each other.
     #[error("{0} and {1} exclude each other; leave one of them out")]

@@ -242,16 +242,18 @@ impl Output {
             return source;
         }
         let path = self.path().to_owned();
-        let kept = match self.salvage(features, parts) {
-            Ok(bytes) => {
+        let partial = self.place.partial.clone();
+        let (kept, left) = match self.salvage(features, parts) {
+            Ok(bytes) => (
                 format!(
                     "{} ({bytes} bytes) holds what was recorded up to there and is readable",
                     path.display()
-                )
-            }
-            Err(error) => error.to_string(),
+                ),
+                None,
+            ),
+            Err(error) => (error.to_string(), Some(partial)),
         };
-        Error::Cut { source: Box::new(source), kept: Some(kept) }
+        Error::Cut { source: Box::new(source), kept: Some(kept), left }
     }
 
     /// Keeps what it holds although its disk takes no more: cut back to the end of a round, as far as the feature

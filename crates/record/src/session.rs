@@ -177,7 +177,7 @@ impl End<'_> {
             return Err(if !seen.is_empty() {
                 output.keep(source, &features, &mut parts)
             } else {
-                Error::Cut { source: Box::new(source), kept: None }
+                Error::Cut { source: Box::new(source), kept: None, left: None }
             });
         }
         if !seen.is_empty() {

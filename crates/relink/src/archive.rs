@@ -31,7 +31,7 @@ pub(crate) fn members(path: &Path, bytes: &[u8]) -> Result<Vec<Member>, Error> {
         let name = String::from_utf8_lossy(member.name()).into_owned();
         let bytes = if archive.is_thin() {
             let file = path.parent().unwrap_or(Path::new("")).join(&name);
-            std::fs::read(&file).map_err(Error::file(&file, "read"))?
+            beside::given::read(&file, beside::given::DATA).map_err(Error::file(&file, "read"))?
         } else {
             member.data(bytes).map_err(|found| broken(path, found))?.to_vec()
         };

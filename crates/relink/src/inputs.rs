@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use beside::given;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -18,6 +19,9 @@ use crate::{reach, relocatable, tar};
 
 /// Below this share of code in function sections a layout moves too little to be called random.
 const SHARE_WANTED: f64 = 0.80;
+
+/// Most bytes of an archive of a link, which is held in memory: 16 GiB.
+const MOST_OF_ARCHIVE: u64 = 16 << 30;
 
 /// Where toolchains keep their objects; code there is not the program's own.
 const SYSTEM: &[&str] = &["lib/", "lib32/", "lib64/", "usr/lib/", "usr/lib32/", "usr/lib64/", "usr/libexec/"];
@@ -128,11 +132,7 @@ impl Inputs {
     /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
     pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
         let linker = Linker::find()?;
-        let regular = fs::metadata(archive).and_then(|found| match found.is_file() {
-            true => Ok(()),
-            false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
-        });
-        let bytes = regular.and_then(|()| fs::read(archive)).map_err(Error::file(archive, "read"))?;
+        let bytes = given::read(archive, MOST_OF_ARCHIVE).map_err(Error::file(archive, "read"))?;
         let damaged = |damage: tar::Damage| Error::Archive {
             path: archive.to_owned(),
             offset: damage.offset,
@@ -154,7 +154,8 @@ impl Inputs {
         if response.has(&["relocatable"]) {
             return Err(Error::Relocatable { path: archive.to_owned() });
         }
-        reach::check(&bytes, &entries).map_err(damaged)?;
+        let bitcode = reach::check(&bytes, &entries).map_err(damaged)?;
+        let response = if bitcode { response.without_dependent_libraries() } else { response };
         let identity = hex(&Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize());
         let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let home = home.join(identity.get(..16).unwrap_or_default());
@@ -263,7 +264,8 @@ impl Inputs {
         let mut bitcode = 0;
         let paths: Vec<String> = self.response.paths().map(str::to_owned).collect();
         for name in paths {
-            let Ok(bytes) = fs::read(root.join(name.trim_start_matches('/'))) else { continue };
+            let object = root.join(name.trim_start_matches('/'));
+            let Ok(bytes) = given::read(&object, given::DATA) else { continue };
             if relocatable::is_gcc_lto_only(&bytes) {
                 return Err(Error::GccLinkTime { path: self.archive.clone(), object: name });
             }
@@ -296,7 +298,7 @@ impl Inputs {
             }
         }
         let read = |path: &Path| {
-            let bytes = fs::read(path).map_err(Error::file(path, "read"))?;
+            let bytes = given::read(path, given::DATA).map_err(Error::file(path, "read"))?;
             Ok::<_, Error>(String::from_utf8_lossy(&bytes).into_owned())
         };
         Ok((map::parse(&read(&map)?), read(&order)?))
@@ -305,7 +307,7 @@ impl Inputs {
     fn find_own_order(&mut self, printed: &str) {
         let file =
             self.response.value("symbol-ordering-file").map(|file| file.trim_start_matches('/').to_owned());
-        let text = match file.map(|file| fs::read(self.root().join(file))) {
+        let text = match file.map(|file| given::read(&self.root().join(file), given::DATA)) {
             Some(Ok(bytes)) => {
                 self.own_order_from = Some("--symbol-ordering-file");
                 String::from_utf8_lossy(&bytes).into_owned()

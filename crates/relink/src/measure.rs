@@ -1,7 +1,6 @@
 //! How alike do two programs lie in memory, and how large are they?
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
@@ -56,7 +55,7 @@ pub struct Sizes {
 }
 
 fn open<T>(path: &Path, read: impl FnOnce(&object::File<'_>) -> T) -> Result<T, Error> {
-    let bytes = fs::read(path).map_err(Error::file(path, "read"))?;
+    let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::file(path, "read"))?;
     let file = object::File::parse(bytes.as_slice());
     let file = file.map_err(|found| Error::Program { path: path.to_owned(), found: found.to_string() })?;
     Ok(read(&file))

@@ -1,34 +1,67 @@
-//! Do the files of an archive reach out of it? Looks at what linker scripts and thin libraries name.
+//! Do the files of an archive reach out of it? Looks at what linker scripts, thin libraries and objects name.
 //!
 //! lld opens the paths that these name: those from the root below the archive's directory, as it is told, but relative
-//! ones wherever they lead.
+//! ones wherever they lead. Objects name libraries in a section of their own (`#pragma comment(lib, …)`). Source: LLVM 22,
+//! `lld/ELF/InputFiles.cpp` (`addDependentLibrary`) and `llvm/docs/Extensions.rst`, "SHT_LLVM_DEPENDENT_LIBRARIES".
 
 use std::path::{Component, Path};
 
 use object::read::archive::ArchiveFile;
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{Endianness, elf};
 
+use crate::relocatable::is_bitcode;
 use crate::tar::{Damage, Entry};
 
 /// A linker script that is longer is none: the kernel's, one of the longest, has some 30 KB.
 const MAX_SCRIPT: usize = 1 << 20;
 
-/// Checks all files.
-pub(crate) fn check(archive: &[u8], entries: &[Entry]) -> Result<(), Damage> {
+/// Checks all files; true where one is LLVM bitcode, whose libraries cannot be looked at from here.
+pub(crate) fn check(archive: &[u8], entries: &[Entry]) -> Result<bool, Damage> {
+    let mut bitcode = false;
     for entry in entries {
         let bytes = archive.get(entry.bytes.clone()).unwrap_or_default();
         let found = if bytes.starts_with(b"!<thin>\n") {
             thin(&entry.path, bytes)
         } else if entry.path == Path::new("response.txt") {
             None
+        } else if let Ok(library) = ArchiveFile::parse(bytes) {
+            let members = library.members().filter_map(|member| member.ok()?.data(bytes).ok());
+            members.filter_map(|member| object(member, &mut bitcode)).next()
         } else {
-            script(bytes)
+            object(bytes, &mut bitcode).or_else(|| script(bytes))
         };
         if let Some(name) = found {
             let found = format!("{} names {name:?}, which lies outside of the archive", entry.path.display());
             return Err(Damage { offset: entry.bytes.start as u64, found });
         }
     }
-    Ok(())
+    Ok(bitcode)
+}
+
+/// A library that an object names and that lies outside. What is not an ELF object names none.
+fn object(bytes: &[u8], bitcode: &mut bool) -> Option<String> {
+    *bitcode |= is_bitcode(bytes);
+    match bytes.get(..5)? {
+        b"\x7fELF\x01" => dependent::<elf::FileHeader32<Endianness>>(bytes),
+        b"\x7fELF\x02" => dependent::<elf::FileHeader64<Endianness>>(bytes),
+        _ => None,
+    }
+}
+
+fn dependent<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<String> {
+    let header = Elf::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.section_headers(endian, bytes).ok()?;
+    let named = sections.iter().filter(|s| s.sh_type(endian) == elf::SHT_LLVM_DEPENDENT_LIBRARIES);
+    // lld refuses an object whose section does not lie in the file.
+    let names =
+        named.flat_map(|section| section.data(endian, bytes).unwrap_or_default().split(|&byte| byte == 0));
+    names.map(String::from_utf8_lossy).find(|name| upwards(name)).map(|name| name.into_owned())
+}
+
+fn upwards(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
 }
 
 /// A member of a thin library that lies outside.
@@ -65,8 +98,7 @@ fn script(bytes: &[u8]) -> Option<String> {
     // Objects and libraries hold zeros; what is no text is no script.
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
     let ends = |c: char| c.is_whitespace() || "(){},;\"=".contains(c);
-    let upwards = |word: &&str| word.split('/').any(|part| part == "..");
-    without_comments(text).split(ends).find(upwards).map(str::to_owned)
+    without_comments(text).split(ends).find(|word| upwards(word)).map(str::to_owned)
 }
 
 /// The text with blanks for `/* … */`.
@@ -87,7 +119,7 @@ mod tests {
 
     fn checked(path: &str, bytes: &[u8]) -> Result<(), String> {
         let entry = Entry { path: path.into(), bytes: 0..bytes.len() };
-        check(bytes, &[entry]).map_err(|damage| damage.found)
+        check(bytes, &[entry]).map(|_| ()).map_err(|damage| damage.found)
     }
 
     #[test]

@@ -232,6 +232,12 @@ impl Response {
         self
     }
 
+    /// Objects name no libraries of their own. Last, since the last such option counts.
+    pub(crate) fn without_dependent_libraries(mut self) -> Response {
+        self.lines.push(Line::Option("no-dependent-libraries".to_owned(), None));
+        self
+    }
+
     /// Without the options that order sections by a profile, which lld does not take beside an order of symbols.
     pub(crate) fn without_profile_order(mut self) -> Response {
         let ordering = |option: &str| {

@@ -212,7 +212,7 @@ fn link_tree(from: &Path, to: &Path, but: &BTreeSet<&str>, below: &str) -> Resul
 
 /// Reads a library or object of the link; none for what is neither.
 fn read_members(path: &Path) -> Result<Option<Vec<archive::Member>>, Error> {
-    let bytes = fs::read(path).map_err(Error::file(path, "read"))?;
+    let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::file(path, "read"))?;
     if archive::is_archive(&bytes) {
         return archive::members(path, &bytes).map(Some);
     }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use common::{Build, Sources, said, tools};
+use common::{Build, Compiler, Sources, said, tools};
 use proptest::prelude::*;
 use relink::{Error, Inputs, Layout, Linker, relink};
 
@@ -106,6 +106,39 @@ fn links_that_ask_for_more_than_a_program_are_refused_by_name_and_do_nothing() {
     let left: Vec<_> =
         fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["more"]);
+}
+
+/// Libraries that an object asks for itself, with `#pragma comment(lib, …)`.
+#[test]
+fn objects_that_name_libraries_outside_are_refused() {
+    let Some(program) = Compiler::Clang.program().filter(|_| has_lld()) else {
+        return eprintln!("skipped: clang or lld is not installed");
+    };
+    let outside = tempfile::tempdir().unwrap();
+    let compiled = |library: &str, flags: &[&str]| {
+        let (source, object) = (outside.path().join("a.c"), outside.path().join("a.o"));
+        fs::write(&source, format!("#pragma comment(lib, \"{library}\")\nint main(void) {{ return 0; }}\n"))
+            .unwrap();
+        let mut clang = std::process::Command::new(program);
+        let done =
+            clang.args(["-c", "-ffunction-sections", "-o"]).arg(&object).arg(&source).args(flags).status();
+        assert!(done.unwrap().success());
+        fs::read(&object).unwrap()
+    };
+    let response: &[u8] = b"-o program\n-e main\n--dependent-libraries\na.o\n";
+    let opened =
+        |object: &[u8]| open(&tar(&[("link/response.txt", b'0', response), ("link/a.o", b'0', object)]));
+    let above = "../../../../../../../../etc/passwd";
+    let error = opened(&compiled(above, &[])).unwrap_err().to_string();
+    assert!(error.contains("a.o names \"../../") && error.contains("outside of the archive"), "{error}");
+    // One that is not there is lld's to refuse; one with a path from the root is looked for in the archive.
+    for library in ["nowhere", "/etc/passwd"] {
+        let error = opened(&compiled(library, &[])).unwrap_err();
+        let Error::Link { said, .. } = &error else { panic!("{error}") };
+        assert!(said.contains(library), "{said}");
+    }
+    // Bitcode keeps the names where only a compiler finds them, so it gets no libraries.
+    assert!(opened(&compiled(above, &["-flto"])).is_ok());
 }
 
 /// Programs of other languages, with what their compilers hand to the linker.

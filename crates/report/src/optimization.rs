@@ -181,7 +181,7 @@ impl Matched {
     fn words(&self) -> String {
         let share = |part: u64, whole: u64| pct(part as f64 / whole.max(1) as f64);
         let found = format!(
-            "{} of {} profiled functions, {} of the samples",
+            "{} of {} profiled functions (inlined ones too), {} of the samples",
             count(self.functions_matched),
             count(self.functions),
             share(self.samples_matched, self.samples)

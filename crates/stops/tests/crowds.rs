@@ -89,7 +89,8 @@ fn threads_that_live_on_are_found_however_many_came_at_once() {
     let Some(program) = compile(dir.path(), "threads.c", &[]) else { return };
     let mut log = Log::default();
     let limited = Options { new_threads: Some(2), ..options() };
-    let run = trace(&program, &["6", "400000"], &limited, &mut log);
+    // Some seconds' work, so that each lives for two sweeps on a busy machine, too.
+    let run = trace(&program, &["6", "3000000"], &limited, &mut log);
     assert_eq!(run.status.code(), Some(5));
     let counts = &run.ended.counts;
     assert!(counts.muted >= 1, "{counts:#?}");

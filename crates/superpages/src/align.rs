@@ -19,6 +19,9 @@ use crate::check::{self, BASE_PAGE, SUPERPAGE, Size, down, up};
 use crate::class::Class;
 use crate::elf::{HEADER_BYTES, Headers, PROGRAM_BYTES, Program, SECTION_BYTES};
 
+/// The superpage that files are rewritten for.
+const SIZE: Size = Size { base_page: BASE_PAGE, bytes: SUPERPAGE, contiguous: false };
+
 /// Bytes that go from one place to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
@@ -45,14 +48,19 @@ pub(crate) struct Plan {
     pub(crate) filled_bytes: u64,
 }
 
-/// The runs of bytes that the tables name, in no order and not joined; empty ones left out.
-pub(crate) fn named_extents(headers: &Headers) -> impl Iterator<Item = Range<u64>> {
+/// Where the tables themselves stand.
+fn tables(headers: &Headers) -> [Range<u64>; 3] {
     let table = |start: u64, count: usize, entry: u64| start..start.saturating_add(count as u64 * entry);
-    let tables = [
+    [
         0..HEADER_BYTES,
         table(headers.program_table, headers.programs.len(), PROGRAM_BYTES),
         table(headers.section_table, headers.sections.len(), SECTION_BYTES),
-    ];
+    ]
+}
+
+/// The runs of bytes that the tables name, in no order and not joined; empty ones left out.
+pub(crate) fn named_extents(headers: &Headers) -> impl Iterator<Item = Range<u64>> {
+    let tables = tables(headers);
     let programs = headers.programs.iter().map(|program| program.offset..program.file_end());
     let sections = headers.sections.iter().map(|s| s.offset..s.offset.saturating_add(s.file_bytes));
     // What reaches behind the end of the file is cut; the reader has refused segments that do.
@@ -66,6 +74,24 @@ const MOST_SECTIONS: usize = 16_384;
 
 /// Plans the rewrite.
 pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> Result<Plan, Error> {
+    let mut fillable = vec![fill; headers.programs.len()];
+    loop {
+        let plan = plan_filling(path, file, headers, &fillable)?;
+        // Text that cannot move may stay off superpages whatever is filled, and then its filler is no gain.
+        let mut lost = false;
+        for ((new, old), fillable) in plan.headers.programs.iter().zip(&headers.programs).zip(&mut fillable) {
+            if new.file_bytes > old.file_bytes && check::eligible(&plan.headers, new, SIZE).is_none() {
+                (*fillable, lost) = (false, true);
+            }
+        }
+        if !lost {
+            return Ok(plan);
+        }
+    }
+}
+
+/// Plans the rewrite, with filler behind those segments that are said to be fillable.
+fn plan_filling(path: &Path, file: &File, headers: &Headers, fillable: &[bool]) -> Result<Plan, Error> {
     let planner = Planner { path, file };
     let mut wanted = headers.clone();
     if headers.class == Class::Narrow {
@@ -79,7 +105,14 @@ pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> R
             planner.refuse(format!("it has {count} sections, more than {MOST_SECTIONS}; strip it first"))
         );
     }
-    let filled_bytes = if fill { planner.fill(&mut wanted) } else { 0 };
+    let [file_header, programs, sections] = tables(headers);
+    for (one, other) in [(&file_header, &programs), (&file_header, &sections), (&programs, &sections)] {
+        // What is written into one would change the other.
+        if one.start.max(other.start) < one.end.min(other.end) {
+            return Err(planner.refuse("its tables of headers lie over each other"));
+        }
+    }
+    let filled_bytes = planner.fill(&mut wanted, fillable);
     if !wanted.texts().any(|text| has_superpage(&wanted, text)) {
         return Err(planner.refuse(format!(
             "no executable segment spans a whole superpage of 2 MiB (its text has {} bytes)",
@@ -111,10 +144,20 @@ pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> R
         section.offset = moved(section.offset, section.file_bytes);
     }
     wanted.program_table = moved(wanted.program_table, PROGRAM_BYTES);
-    if wanted.section_table != 0 {
-        wanted.section_table = moved(wanted.section_table, SECTION_BYTES);
-    }
+    // A table without an entry may have stood in filler that is gone.
+    wanted.section_table = match wanted.sections.is_empty() {
+        true => 0,
+        false => moved(wanted.section_table, SECTION_BYTES),
+    };
     wanted.file_bytes = end;
+    for empty in wanted.programs.iter_mut().filter(|p| p.is_load() && p.file_bytes == 0 && p.offset > end) {
+        // It stood in filler that is gone. Loaders still want its offset to agree with its address.
+        let step = empty.align.max(BASE_PAGE);
+        let back = (empty.offset - end).div_ceil(step).checked_mul(step);
+        empty.offset = back.and_then(|back| empty.offset.checked_sub(back)).ok_or_else(|| {
+            planner.refuse(format!("the empty segment at address {:#x} has no place", empty.address))
+        })?;
+    }
     let before = wanted.clone();
     for text in wanted.programs.iter_mut().filter(|program| program.is_text()) {
         // The first part of a file cannot move, so its text may have kept its skew.
@@ -138,8 +181,7 @@ pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> R
 
 /// Whether a superpage fits into a segment once its offset agrees with its address.
 fn has_superpage(headers: &Headers, text: &Program) -> bool {
-    let size = Size { base_page: BASE_PAGE, bytes: SUPERPAGE, contiguous: false };
-    !check::whole_superpages(headers, text, size).is_empty()
+    !check::whole_superpages(headers, text, SIZE).is_empty()
 }
 
 /// Where a byte range lies after the moves. An empty range between two parts goes with the one in front of which it
@@ -168,11 +210,13 @@ impl Planner<'_> {
         Error::Refused { path: self.path.to_owned(), reason: reason.into() }
     }
 
-    /// Extends text over the filler behind it where that completes a superpage. Returns the bytes of filler.
-    fn fill(&self, headers: &mut Headers) -> u64 {
+    /// Extends text that is fillable over the filler behind it where that completes a superpage. Returns the bytes of
+    /// filler.
+    fn fill(&self, headers: &mut Headers, fillable: &[bool]) -> u64 {
         let before = headers.clone();
         let mut filled = 0;
-        for text in headers.programs.iter_mut().filter(|program| program.is_text()) {
+        let texts = headers.programs.iter_mut().zip(fillable).filter(|(text, fill)| **fill && text.is_text());
+        for (text, _) in texts {
             let end = text.address.saturating_add(text.file_bytes);
             let boundary = up(end, SUPERPAGE);
             let free = before.loads().all(|load| {
@@ -235,7 +279,7 @@ impl Planner<'_> {
                 .read_exact_at(part, at)
                 .map_err(|source| Error::Read { path: self.path.to_owned(), source })?;
             let wanted = *filler.get_or_insert(part.first().copied().unwrap_or(0));
-            if part.iter().any(|&byte| byte != wanted) {
+            if check::leading(part, wanted) < part.len() {
                 return Ok(false);
             }
             at += size as u64;

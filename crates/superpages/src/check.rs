@@ -337,15 +337,26 @@ pub(crate) fn filler_behind(headers: &Headers, file: &File, text: &Program) -> u
         if file.read_exact_at(part, end + counted).is_err() {
             break;
         }
-        for &byte in part.iter() {
-            let filler = *kind.get_or_insert(byte);
-            if byte != filler || !matches!(byte, 0 | 0xcc) {
-                return counted;
-            }
-            counted += 1;
+        let filler = *kind.get_or_insert(part.first().copied().unwrap_or(0));
+        if !matches!(filler, 0 | 0xcc) {
+            break;
+        }
+        let same = leading(part, filler);
+        counted += same as u64;
+        if same < part.len() {
+            break;
         }
     }
     counted
+}
+
+/// How many bytes at the begin are this one. Compares whole blocks: there may be a superpage of them.
+pub(crate) fn leading(bytes: &[u8], byte: u8) -> usize {
+    const BLOCK: usize = 512;
+    let model = [byte; BLOCK];
+    let whole = bytes.chunks_exact(BLOCK).take_while(|block| **block == model).count() * BLOCK;
+    let rest = bytes.get(whole..).unwrap_or_default();
+    whole + rest.iter().take_while(|&&other| other == byte).count()
 }
 
 pub(crate) fn down(value: u64, size: u64) -> u64 {
@@ -357,5 +368,20 @@ pub(crate) fn up(value: u64, size: u64) -> u64 {
     match value % size {
         0 => value,
         rest => value.checked_add(size - rest).unwrap_or(down(u64::MAX, size)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leading;
+
+    #[test]
+    fn filler_is_counted_to_the_byte_around_whole_blocks() {
+        for count in [0, 1, 511, 512, 513, 1024, 1500] {
+            let mut bytes = vec![0xcc; count];
+            assert_eq!(leading(&bytes, 0xcc), count);
+            bytes.extend([0, 0xcc, 0xcc]);
+            assert_eq!(leading(&bytes, 0xcc), count);
+        }
     }
 }

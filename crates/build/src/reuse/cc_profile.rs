@@ -19,7 +19,7 @@ pub(super) struct CcText {
 
 impl CcText {
     pub(super) fn read(path: &Path) -> Result<CcText, Error> {
-        let whole = std::fs::read_to_string(path).map_err(|source| Error::File {
+        let whole = beside::given::read_text(path, beside::given::DATA).map_err(|source| Error::File {
             path: path.to_owned(),
             action: "cannot read",
             source,

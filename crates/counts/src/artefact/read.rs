@@ -1,16 +1,23 @@
 //! Reads a counts artefact, damaged ones included.
 
-use super::{GROUP_ROWS, LEDGER_KEY, MAGIC, VERSION, VERSION_KEY};
+use super::columns::{Columns, Rows};
+use super::{GROUP_ROWS, LEDGER_KEY, MAGIC, VERSION, VERSION_KEY, bounds, malformed};
 use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use image::{BuildId, ImageAddr};
-use parquet::data_type::{ByteArray, FixedLenByteArray};
-use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-/// The first column that files without paths do not have.
-const FIRST_PATH_COLUMN: usize = 7;
+/// Rows that are read at once.
+const BATCH_ROWS: usize = 1 << 16;
+/// Most rows of a larger file, for each byte of it. Rows differ, and honest ones need a byte or more.
+const ROWS_OF_BYTE: u64 = 16;
+/// Most images of a file; a machine with many programs has some thousands.
+const MOST_IMAGES: usize = 1 << 16;
+/// Most bytes of an image's path: `PATH_MAX` of Linux, each byte shown as the sign of one that is no text.
+const MOST_NAME: usize = 3 * 4096;
 
 /// Reads an artefact.
 ///
@@ -62,18 +69,11 @@ fn quietly<T>(call: impl FnOnce() -> T + std::panic::UnwindSafe) -> std::thread:
     result
 }
 
-fn malformed(path: &std::path::Path, place: &str, expected: &str, found: &str) -> Error {
-    Error::Malformed {
-        path: path.to_owned(),
-        place: place.into(),
-        expected: expected.into(),
-        found: found.into(),
-    }
-}
-
 fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Error> {
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
     let size = file.metadata().map_or(0, |metadata| metadata.len());
+    bounds::check_footer(path, &file, size)?;
+    let own = file.try_clone().map_err(|source| Error::Io { path: path.to_owned(), source })?;
     let reader = SerializedFileReader::new(file).map_err(fault)?;
     let metadata = reader.metadata().file_metadata();
     let value = |key: &str| {
@@ -96,95 +96,112 @@ fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Erro
     }
     let ledger = serde_json::from_str::<Ledger>(&value(LEDGER_KEY).unwrap_or_default())
         .map_err(|_| malformed(path, LEDGER_KEY, "a ledger in JSON", "something else"))?;
-    let mut counts = Counts { images: Vec::new(), ledger };
-    // Groups may lie over each other, so that a small file states many rows; what it holds is bounded by its own size.
-    let most = (GROUP_ROWS as u64).max(size.saturating_mul(64));
-    let stated: u64 =
-        reader.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0)).sum();
+    // Rows may be stated without bytes behind them.
+    let most = (GROUP_ROWS as u64).max(size.saturating_mul(ROWS_OF_BYTE));
+    let rows =
+        reader.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
+    let stated = rows.fold(0, u64::saturating_add);
     if stated > most {
         let (expected, found) =
             (format!("at most {most} rows in a file of {size} bytes"), format!("{stated} rows"));
         return Err(malformed(path, "row groups", &expected, &found));
     }
-    for group in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(group).map_err(fault)?;
-        read_group(path, group.as_ref(), &mut counts)?;
+    bounds::check_pages(path, &own, size, reader.metadata())?;
+    let mut images = Images::default();
+    for number in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(number).map_err(fault)?;
+        read_group(path, number, group.as_ref(), &mut images)?;
     }
+    let mut counts = Counts { images: images.list, ledger };
     crate::merge::normalise(&mut counts)?;
     Ok(counts)
 }
 
-fn read_group(path: &std::path::Path, group: &dyn RowGroupReader, counts: &mut Counts) -> Result<(), Error> {
+fn read_group(
+    path: &std::path::Path,
+    number: usize,
+    group: &dyn RowGroupReader,
+    images: &mut Images,
+) -> Result<(), Error> {
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-    let bytes = usize::try_from(group.metadata().total_byte_size()).unwrap_or(0);
-    // A row takes well under a bit of the file only where a column repeats one value; this many rows cannot be honest.
-    if rows > GROUP_ROWS.max(bytes.saturating_mul(64)) {
-        return Err(malformed(
-            path,
-            "row group",
-            &format!("at most {GROUP_ROWS} rows"),
-            &format!("{rows} rows"),
-        ));
+    let mut columns = Columns::of(group).map_err(fault)?;
+    let mut first = 0;
+    while first < rows {
+        let wanted = BATCH_ROWS.min(rows - first);
+        let batch = columns.next(wanted).map_err(fault)?.map_err(|found| {
+            let place = format!("row group {}, from row {first}", number + 1);
+            malformed(path, &place, &format!("{wanted} rows in each column"), &format!("{found:?}"))
+        })?;
+        read_rows(&batch, images).map_err(|(row, expected)| {
+            let place = format!("row group {}, row {}", number + 1, first + row);
+            malformed(path, &place, expected, "another row")
+        })?;
+        first += wanted;
     }
-    let ids = text_column(group, 0, rows).map_err(fault)?;
-    let paths = text_column(group, 1, rows).map_err(fault)?;
-    let kinds = text_column(group, 2, rows).map_err(fault)?;
-    let firsts = address_column(group, 3, rows).map_err(fault)?;
-    let seconds = address_column(group, 4, rows).map_err(fault)?;
-    let sums = sum_column(group, 5, rows).map_err(fault)?;
-    let missed = sum_column(group, 6, rows).map_err(fault)?;
-    let with_paths = group.num_columns() > FIRST_PATH_COLUMN;
-    let optional = |column| {
-        if with_paths { address_column(group, column, rows) } else { Ok(vec![None; rows]) }
-    };
-    let befores = optional(FIRST_PATH_COLUMN).map_err(fault)?;
-    let afters = optional(FIRST_PATH_COLUMN + 1).map_err(fault)?;
-    let columns = [
-        ids.len(),
-        paths.len(),
-        kinds.len(),
-        firsts.len(),
-        seconds.len(),
-        sums.len(),
-        missed.len(),
-        befores.len(),
-        afters.len(),
-    ];
-    if columns.iter().any(|&n| n != rows) {
-        return Err(malformed(
-            path,
-            "row group",
-            &format!("{rows} rows in each column"),
-            &format!("{columns:?}"),
-        ));
-    }
-    // An image may go on in the next group.
-    let mut image = counts.images.pop();
-    let places = firsts.iter().zip(&seconds).zip(befores.iter().zip(&afters));
-    let cells = ids.iter().zip(&paths).zip(&kinds).zip(places).zip(sums.iter().zip(&missed));
-    for (((((id, name), kind), ((first, second), (before, after))), (sum, miss)), row) in cells.zip(0u64..) {
-        let same = image.as_ref().is_some_and(|i| {
-            i.path.as_bytes() == name.data()
-                && i.build_id.as_ref().map(ToString::to_string).unwrap_or_default().as_bytes() == id.data()
-        });
-        if !same {
-            counts.images.extend(image.take());
-            let build_id = match std::str::from_utf8(id.data()) {
-                Ok("") => None,
-                Ok(hex) => hex.parse::<BuildId>().ok(),
-                Err(_) => None,
-            };
-            let name = String::from_utf8_lossy(name.data()).into_owned();
-            image = Some(ImageCounts { build_id, path: name, ..ImageCounts::default() });
-        }
-        let Some(image) = &mut image else { continue };
-        let ends = Ends { first: *first, second: *second, before: *before, after: *after };
-        add_row(image, kind.data(), ends, *sum, *miss)
-            .map_err(|expected| malformed(path, &format!("row {row}"), expected, "another row"))?;
-    }
-    counts.images.extend(image);
     Ok(())
+}
+
+/// Adds rows to their images; else the number of the row that is none, from 0, and what belongs there.
+fn read_rows(batch: &Rows, images: &mut Images) -> Result<(), (usize, &'static str)> {
+    let places = batch.firsts.iter().zip(&batch.seconds).zip(batch.befores.iter().zip(&batch.afters));
+    let cells = batch.kinds.iter().zip(places).zip(batch.sums.iter().zip(&batch.missed));
+    let mut current: Option<(&[u8], &[u8], usize)> = None;
+    for (row, (((kind, ((first, second), (before, after))), (sum, miss)), (id, name))) in
+        cells.zip(batch.ids.iter().zip(&batch.paths)).enumerate()
+    {
+        let (id, name) = (id.data(), name.data());
+        let at = match current {
+            Some((last_id, last_name, at)) if last_id == id && last_name == name => at,
+            _ => images.place(id, name).map_err(|expected| (row, expected))?,
+        };
+        current = Some((id, name, at));
+        let Some(image) = images.list.get_mut(at) else { continue };
+        let ends = Ends { first: *first, second: *second, before: *before, after: *after };
+        add_row(image, kind.data(), ends, *sum, *miss).map_err(|expected| (row, expected))?;
+    }
+    Ok(())
+}
+
+/// The images that the rows so far belong to. Rows of one image need not lie together, and each image is kept once, so that
+/// rows which name images in turn take no more memory than others.
+#[derive(Default)]
+struct Images {
+    list: Vec<ImageCounts>,
+    /// Where they are in the list: by build ID, and by path where they have none, as [`crate::merge`] tells them apart.
+    places: HashMap<(Option<BuildId>, String), usize>,
+}
+
+impl Images {
+    /// The place of an image in the list, or what belongs into its row.
+    fn place(&mut self, id: &[u8], name: &[u8]) -> Result<usize, &'static str> {
+        if name.len() > MOST_NAME {
+            return Err("a path of at most 12288 bytes");
+        }
+        let build_id = match std::str::from_utf8(id) {
+            Ok("") => None,
+            Ok(hex) => hex.parse::<BuildId>().ok(),
+            Err(_) => None,
+        };
+        let name = String::from_utf8_lossy(name).into_owned();
+        let key = (build_id, if build_id.is_some() { String::new() } else { name.clone() });
+        match self.places.entry(key) {
+            Entry::Occupied(known) => {
+                let at = *known.get();
+                // The first path of the alphabet stands for all.
+                if let Some(image) = self.list.get_mut(at).filter(|image| name < image.path) {
+                    image.path = name;
+                }
+                Ok(at)
+            }
+            Entry::Vacant(_) if self.list.len() >= MOST_IMAGES => Err("rows of at most 65536 images"),
+            Entry::Vacant(free) => {
+                let at = *free.insert(self.list.len());
+                self.list.push(ImageCounts { build_id, path: name, ..ImageCounts::default() });
+                Ok(at)
+            }
+        }
+    }
 }
 
 /// The addresses of a row.
@@ -226,54 +243,4 @@ fn add_row(
         }
     }
     Ok(())
-}
-
-fn wrong_type(column: usize) -> ParquetError {
-    ParquetError::General(format!("column {column} is of another type than the counts schema has"))
-}
-
-fn text_column(
-    group: &dyn RowGroupReader,
-    column: usize,
-    rows: usize,
-) -> Result<Vec<ByteArray>, ParquetError> {
-    let parquet::column::reader::ColumnReader::ByteArrayColumnReader(mut reader) =
-        group.get_column_reader(column)?
-    else {
-        return Err(wrong_type(column));
-    };
-    let mut values = Vec::new();
-    reader.read_records(rows, None, None, &mut values)?;
-    Ok(values)
-}
-
-fn sum_column(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<u128>, ParquetError> {
-    let parquet::column::reader::ColumnReader::FixedLenByteArrayColumnReader(mut reader) =
-        group.get_column_reader(column)?
-    else {
-        return Err(wrong_type(column));
-    };
-    let mut values: Vec<FixedLenByteArray> = Vec::new();
-    reader.read_records(rows, None, None, &mut values)?;
-    let wide = |v: &FixedLenByteArray| <[u8; 16]>::try_from(v.data()).map(u128::from_be_bytes);
-    values.iter().map(|v| wide(v).map_err(|_| wrong_type(column))).collect()
-}
-
-fn address_column(
-    group: &dyn RowGroupReader,
-    column: usize,
-    rows: usize,
-) -> Result<Vec<Option<ImageAddr>>, ParquetError> {
-    let parquet::column::reader::ColumnReader::Int64ColumnReader(mut reader) =
-        group.get_column_reader(column)?
-    else {
-        return Err(wrong_type(column));
-    };
-    let (mut values, mut levels) = (Vec::new(), Vec::new());
-    reader.read_records(rows, Some(&mut levels), None, &mut values)?;
-    let mut values = values.into_iter();
-    Ok(levels
-        .iter()
-        .map(|&l| if l == 0 { None } else { values.next().map(|v| ImageAddr(v as u64)) })
-        .collect())
 }

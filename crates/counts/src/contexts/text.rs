@@ -15,7 +15,7 @@ use crate::script::{ANY_PID, preferred_addresses};
 use crate::timeline::Timeline;
 use image::Image;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -87,8 +87,8 @@ const MOST_FRAMES: usize = 1 << 13;
 fn each_line(path: &Path, mut see: impl FnMut(u64, &str)) -> Result<(), Error> {
     let fault = |source| Error::Io { path: path.to_owned(), source };
     let text = BufReader::with_capacity(1 << 18, File::open(path).map_err(fault)?);
-    for (line, position) in text.split(b'\n').zip(0u64..) {
-        see(position, &String::from_utf8_lossy(&line.map_err(fault)?));
-    }
-    Ok(())
+    crate::lines::each(path, text, |position, line| {
+        see(position, &String::from_utf8_lossy(line));
+        Ok(())
+    })
 }

@@ -64,6 +64,10 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let project = Project::open(&args.config, Asking::of(args.dry_run))?;
     let files = Files::of(&project.config);
     let given = args.profile.as_ref().map(|p| absolute(p)).transpose()?;
+    if let Some(path) = &args.profile {
+        // The compiler reads it, once for each file.
+        crate::input::regular(path)?;
+    }
     let layout = args.layout.as_ref().map(|p| layout_files(p)).transpose()?;
     let profile = given.or_else(|| layout.as_ref().map(|_| plan::last_profile(&project.config)));
     let (name, default) = match (&layout, &profile) {
@@ -72,9 +76,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         (None, None) => ("build", files.base),
     };
     let kept = args.output.as_ref().map(|p| absolute(p)).transpose()?.unwrap_or(default);
-    if profile.is_some() {
-        project.rust.check(&project.tools)?;
-    }
+    // A baseline is built to be recorded, which would be for nothing.
+    project.rust.check(&project.tools)?;
     let knowledge = profile.as_deref().map_or(Knowledge::None, Knowledge::Profile);
     let reuses = layout.is_some() || profile.is_some() && project.config.optimize.lays_out();
     let target = Target { reuses, layout: layout.as_ref(), ..Target::plain(name, knowledge, &kept) };
@@ -309,7 +312,7 @@ fn check(
             let pct = report::pct(m.share());
             writeln!(
                 out,
-                "{} of {} functions, {pct} of the samples match names that the compiler knows; {}",
+                "{} of {} functions (inlined ones too), {pct} of the samples match names that the compiler knows; {}",
                 m.functions_matched,
                 m.functions,
                 found.evidence.words()
@@ -320,6 +323,9 @@ fn check(
         eprintln!(
             "warning: the baseline has no build ID; link with -Wl,--build-id (PLANISH_LDFLAGS holds it)"
         );
+    }
+    if let (Some(stale), false) = (found.evidence.stale(), global.quiet) {
+        eprintln!("warning: {stale}");
     }
     if let (Some(cause), false) = (&found.matched.cause, global.quiet) {
         let missing = report::pct(1.0 - found.matched.share());

@@ -131,7 +131,7 @@ fn read_stream(
         "{}: empty input, expected a recording or counts; did the program that should write it fail?",
         path.display()
     );
-    let kind = text_kind(&head);
+    let (kind, is_text) = (text_kind(&head), is_text(&head));
     let artefact = head.starts_with(artefact::MAGIC);
     let mut whole = BufReader::with_capacity(1 << 18, std::io::Cursor::new(head).chain(stream));
     if artefact {
@@ -143,7 +143,11 @@ fn read_stream(
     match kind {
         Some(TextKind::Script) => Ok(script::aggregate(path, whole, images, options)?),
         Some(TextKind::Preaggregated) => from_preaggregated(path, whole, images),
-        None => from_recording(path, &perfdata::Input::from_pipe(whole)?, images, options, global),
+        None => {
+            // Before its bytes are laid on disk.
+            ensure!(!is_text, "{}: {NO_COUNTS_IN_TEXT}", path.display());
+            from_recording(path, &perfdata::Input::from_pipe(whole)?, images, options, global)
+        }
     }
 }
 

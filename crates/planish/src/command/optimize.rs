@@ -116,7 +116,7 @@ fn without(said: &str, shown: &[String]) -> String {
 fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     let files = Files::of(&project.config);
     let path = project.directory.join(&files.report_json);
-    let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let bytes = crate::input::read(&path)?;
     let report: Optimization = serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
     let mut out = output::text();
     match format {

@@ -163,17 +163,14 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if args.symbol_list && (args.format != ProfileFormat::Extbinary || args.contexts != ContextUse::Off) {
         bail!("--symbol-list is for --format extbinary without --contexts; nothing else has a place for it");
     }
+    if args.summary == Summary::Json && output == Path::new("-") {
+        bail!("-o - and --summary json both want standard output; write the profile to a file");
+    }
     let search =
         DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
     let recorded = Binary::find(Image::open(binary)?, &search)?;
     if args.contexts != ContextUse::Off {
-        if args.summary == Summary::Json {
-            bail!("--summary json is not for --contexts, whose samples are not told apart by halves");
-        }
         return profile_contexts::make(args, &recorded, output, global);
-    }
-    if args.summary == Summary::Json && output == Path::new("-") {
-        bail!("-o - and --summary json both want standard output; write the profile to a file");
     }
     if args.cold_context.is_some() {
         bail!("--cold-context is for --contexts nested and full");
@@ -202,11 +199,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     write(&MakeArgs { storage: Storage { gcc_version, ..args.storage }, ..args.clone() }, &profile, output)?;
     let evidence = super::evidence::told(&Evidence::of(counts, &image));
     if args.summary == Summary::Json {
-        let summary = serde_json::json!({
-            "schema": "planish-profile", "version": 1, "profile": output.display().to_string(),
-            "functions": profile.functions.len(), "evidence": evidence,
-        });
-        output::print(&format!("{summary:#}\n"))?;
+        print_summary(&profile, &evidence, output)?;
     }
     if !global.quiet {
         if main.language == Language::Rust && !report.from_probes {
@@ -219,6 +212,19 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         print_report(&report, profile.functions.len(), output, &next, global);
     }
     Ok(FINE)
+}
+
+/// Tells what the profile rests on, as JSON on standard output.
+pub fn print_summary(
+    profile: &SampleProfile,
+    evidence: &report::Evidence,
+    output: &Path,
+) -> anyhow::Result<()> {
+    let summary = serde_json::json!({
+        "schema": "planish-profile", "version": 1, "profile": output.display().to_string(),
+        "functions": profile.functions.len(), "evidence": evidence,
+    });
+    output::print(&format!("{summary:#}\n"))
 }
 
 /// Writes the profile in the format asked for.

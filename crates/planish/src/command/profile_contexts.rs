@@ -1,12 +1,13 @@
 //! `planish profile --contexts`: recordings with call chains to a profile that tells calling contexts apart.
 
 use super::inputs;
-use super::profile::{MakeArgs, ProfileFormat, write};
+use super::profile::{MakeArgs, ProfileFormat, Summary, counts_of, print_summary, write};
 use super::profile_probes::{Binary, ProbeUse};
 use crate::cli::{FINE, Global};
 use anyhow::{Context, bail, ensure};
 use counts::aggregate::Options;
 use counts::contexts::{self, ContextCounts};
+use counts::evidence::Evidence;
 use image::Image;
 use image::debug::Language;
 use profile::attribute::{AttributeOptions, attribute_contexts};
@@ -63,7 +64,12 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         profile = nest_contexts(&profile);
     }
     profile.provenance = recorded.provenance.clone();
+    let told = !global.quiet || args.summary == Summary::Json;
+    let evidence = if told { Some(evidence(args, image, global)?) } else { None };
     write(args, &profile, output)?;
+    if let (Summary::Json, Some(evidence)) = (args.summary, &evidence) {
+        print_summary(&profile, evidence, output)?;
+    }
     warn_without_chains(&counts, &args.inputs);
     if !global.quiet {
         let mut heading = "samples:";
@@ -73,10 +79,21 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
         }
         eprintln!("{:>20}: {}", "contexts", in_words(&cold));
         super::aggregate::warn_of_cut(counts.ledger.truncated_bytes);
+        evidence.iter().for_each(super::evidence::print);
         let next = super::profile::next_step(args.format, &report, image, Language::Other, output);
         super::profile::print_report(&report, profile.functions.len(), output, &next, global);
     }
     Ok(FINE)
+}
+
+/// What the profile rests on: the same samples without their callers. Of a function that many call, the part that belongs to
+/// one caller is known less well than that.
+fn evidence(args: &MakeArgs, image: &Arc<Image>, global: &Global) -> anyhow::Result<report::Evidence> {
+    // The pass before has told how far it is, and warned.
+    let mut silent = global.clone();
+    silent.quiet = true;
+    let found = inputs::read_all(&args.inputs, &[Arc::clone(image)], args.selection, &silent)?;
+    Ok(super::evidence::told(&Evidence::of(counts_of(&found, image, &args.inputs)?, image)))
 }
 
 /// Says that the recordings hold too few call chains to make contexts of.

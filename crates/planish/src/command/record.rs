@@ -59,9 +59,12 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     };
     drop(spinner);
     drop(workload);
-    log.map(program_log::ProgramLog::finish).transpose()?;
+    let logged = log.map(program_log::ProgramLog::finish).transpose();
+    let recorded = recorded.map_err(|error| if at_end { nothing_kept(error) } else { error });
+    // What became of the recording comes first, where the disk took neither.
     let mut summary =
         recorded.map_err(|error| if args.whole { whole_or_nothing(error, &output) } else { error })?;
+    logged?;
     if beside.is_some() {
         send(&output)?;
     }
@@ -75,7 +78,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     if args.format == Format::Json {
         crate::output::print_json(&to_json(&summary))?;
     }
-    let lost = summary.lost_samples > 0 && !args.streams.accept_losses;
+    let lost = summary.lost_samples > 0 && !args.streams.takes_losses();
     Ok(match summary.ending {
         // What is missing cannot be seen in what came.
         _ if lost => NEGATIVE,
@@ -85,20 +88,36 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     })
 }
 
+/// A recording that is put in order at its end goes where the disk is full then, and leaves nothing.
+fn nothing_kept(error: record::Error) -> record::Error {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match &error {
+        record::Error::Io { source, .. }
+            if [StorageFull, QuotaExceeded, FileTooLarge].contains(&source.kind()) =>
+        {
+            record::Error::Cut { source: Box::new(error), kept: None, left: None }
+        }
+        _ => error,
+    }
+}
+
 /// Removes what an unfinished recording kept, so that nobody takes it for a whole one.
 fn whole_or_nothing(error: record::Error, output: &Path) -> record::Error {
     match error {
-        record::Error::Cut { source, .. } => {
-            let removed = match std::fs::remove_file(output) {
+        record::Error::Cut { source, left, .. } => {
+            let part = left.as_deref().unwrap_or(output);
+            let removed =
+                if part.is_dir() { std::fs::remove_dir_all(part) } else { std::fs::remove_file(part) };
+            let removed = match removed {
                 Ok(()) => "the part that was recorded has been removed".to_owned(),
                 Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => {
                     "nothing of it is kept".to_owned()
                 }
                 Err(reason) => {
-                    format!("{} is a part of it and cannot be removed: {reason}", output.display())
+                    format!("{} is a part of it and cannot be removed: {reason}", part.display())
                 }
             };
-            record::Error::Cut { source, kept: Some(removed) }
+            record::Error::Cut { source, kept: Some(removed), left: None }
         }
         other => other,
     }
@@ -234,7 +253,7 @@ fn tell(args: &Args, summary: &Summary) {
         );
     }
     match &summary.streamed {
-        Some(streamed) => losses::tell(streamed),
+        Some(streamed) => losses::tell(streamed, args.streams.takes_losses()),
         None if summary.lost_samples > 0 => {
             eprintln!("warning: {} lost", counted(summary.lost_samples, "sample was", "samples were"));
         }

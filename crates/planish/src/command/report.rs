@@ -118,8 +118,8 @@ fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
     if has_project && !file.exists() {
         bail!("{shown}: there is no report yet; `planish optimize` makes one");
     }
-    let bytes = crate::input::read(file)?;
-    let value = serde_json::from_slice(&bytes).unwrap_or(serde_json::Value::Null);
+    let text = crate::input::read_to_string(file)?;
+    let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::Null);
     match value.get("schema").and_then(|s| s.as_str()) {
         Some("planish-compare") => {
             Ok(Told::Measurement(serde_json::from_value(value).with_context(|| shown)?))
@@ -206,8 +206,7 @@ fn added_by_layout(project: &Project, files: &Files, n: usize) -> anyhow::Result
         return Ok(None);
     }
     let path = project.directory.join(files.runs(n));
-    let file = std::fs::File::open(&path).with_context(|| path.display().to_string())?;
-    let runs = compare::runs::read(&path, std::io::BufReader::new(file))?;
+    let runs = compare::runs::read(&path, std::io::BufReader::new(crate::input::stream(&path)?))?;
     let name = |ending| files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let profiled = if project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
     let Some(pair) = runs.pair(&name(profiled), &name("layout")) else { return Ok(None) };
@@ -255,7 +254,7 @@ fn laid_out(project: &Project, files: &Files) -> anyhow::Result<LaidOut> {
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let shown = || path.display().to_string();
-    serde_json::from_slice(&std::fs::read(path).with_context(shown)?).with_context(shown)
+    serde_json::from_str(&crate::input::read_to_string(path)?).with_context(shown)
 }
 
 fn matched(m: build::verify::Matched, evidence: &build::verify::Evidence) -> Matched {

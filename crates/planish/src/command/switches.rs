@@ -1,6 +1,7 @@
 //! `planish switches`: how long threads and stacks of a recording waited, and for what reason.
 
 use crate::cli::{FINE, Format, Global};
+use crate::input::STREAM_BYTES;
 use crate::output;
 use ::report::visible;
 use anyhow::Context as _;
@@ -33,7 +34,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let path = args.input.display();
     let input = if args.input.as_os_str() == "-" {
-        perfdata::Input::from_pipe(std::io::stdin().lock())?
+        perfdata::Input::from_pipe(crate::input::Bounded::new(std::io::stdin().lock(), STREAM_BYTES))?
     } else {
         perfdata::Input::open(&args.input)?
     };

@@ -6,14 +6,16 @@
 
 use crate::cli::Global;
 use anyhow::{Context, bail};
-use build::verify::{self, Evidence, Matched, NameRule};
+use build::verify::{self, Evidence, Matched, NameRule, Remarks};
 use image::code::{Fingerprint, fingerprints};
 use image::debug::{CompiledUnit, DebugInfo, Language};
 use image::{DebugSearch, Image, ImageAddr};
 use profile::format::Format as ProfileFormat;
 use profile::format::gcov::GcovVersion;
+use profile::matching::{ProgramShape, match_profile};
 use profile::{FunctionProfile, SampleProfile};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,8 +25,12 @@ const HOT_PCT: u128 = 90;
 /// More files than this are counted, not named.
 const MOST_FILES: usize = 10;
 
-/// What names a profile on the command lines of clang and gcc.
-const PROFILE_FLAGS: [&str; 3] = ["-fprofile-sample-use", "-fauto-profile", "-fprofile-use"];
+/// What names a profile on the command lines of clang and gcc, and what takes it back.
+const PROFILE_FLAGS: [(&str, &str); 3] = [
+    ("-fprofile-sample-use", "-fno-profile-sample-use"),
+    ("-fauto-profile", "-fno-auto-profile"),
+    ("-fprofile-use", "-fno-profile-use"),
+];
 
 /// Compares the profile in `path` with the program that was rebuilt with it, and that with the one before.
 pub fn examine(
@@ -34,7 +40,7 @@ pub fn examine(
     global: &Global,
 ) -> anyhow::Result<(Matched, Evidence)> {
     let shown = || path.display().to_string();
-    let bytes = std::fs::read(path).with_context(shown)?;
+    let bytes = crate::input::read(path)?;
     let rule = match profile::format::detect(&bytes) {
         Some(ProfileFormat::Gcov) => NameRule::Gcc,
         _ => NameRule::Clang,
@@ -45,18 +51,48 @@ pub fn examine(
     if rule == NameRule::Gcc {
         refuse_other_version(&bytes, &main, path)?;
     }
-    let mut matched = names(rebuilt, &debug, &profile, rule, global);
-    if main.language == Language::Rust {
-        matched.explain_rust();
-    }
+    let matched = names(rebuilt, &debug, &profile, rule, main.language, global);
     let hot = hot_functions(&profile);
-    Ok((matched, evidence(base, rebuilt, &debug, &hot, rule, global)))
+    let mut evidence = evidence(base, rebuilt, &debug, (&hot, path), rule, global);
+    if main.language == Language::Rust {
+        evidence.rustc = Some(remarks(path));
+    }
+    evidence.lines_with_code_pct = lines_with_code(base, &profile, global);
+    Ok((matched, evidence))
+}
+
+/// How much of a profile is on lines that the program has code for, in percent.
+fn lines_with_code(program: &Image, profile: &SampleProfile, global: &Global) -> Option<f64> {
+    let debug = DebugInfo::load(program, &DebugSearch::default()).ok()?;
+    let shape = ProgramShape::read(program, &debug, global.threads()).ok()?;
+    let (_, report) = match_profile(profile, &shape).ok()?;
+    (report.samples.carried() > 0).then(|| report.with_code_pct().0)
+}
+
+/// What rustc's remarks beside a profile say. They are YAML, of which one line in each names the function.
+fn remarks(profile: &Path) -> Remarks {
+    let made = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
+    let folder = build::flags::remarks_of(&profile.to_string_lossy());
+    let files: Vec<_> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut found = Remarks { there: files.iter().any(|file| made(file) >= made(profile)), functions: 0 };
+    if !found.there {
+        return found;
+    }
+    let mut functions = BTreeSet::new();
+    for file in files {
+        let Ok(file) = beside::given::open(&file) else { continue };
+        for line in BufReader::new(file).lines().map_while(Result::ok) {
+            functions.extend(line.strip_prefix("Function:").map(|name| name.trim().to_owned()));
+        }
+    }
+    found.functions = functions.len() as u64;
+    found
 }
 
 /// Says where the compiler that made a program could not find the functions of its profile by their names.
 pub fn warn_of_plain_names(image: &Image, debug: &DebugInfo, profile: &SampleProfile, global: &Global) {
-    let mut matched = names(image, debug, profile, NameRule::Clang, global);
-    matched.explain_rust();
+    let matched = names(image, debug, profile, NameRule::Clang, Language::Rust, global);
     if let Some(cause) = &matched.cause {
         let missing = report::pct(1.0 - matched.share());
         eprintln!("warning: {missing} of the samples belong to names that rustc does not know: {cause}");
@@ -83,6 +119,7 @@ fn names(
     debug: &DebugInfo,
     profile: &SampleProfile,
     rule: NameRule,
+    language: Language,
     global: &Global,
 ) -> Matched {
     let named = debug.compiler_names(global.threads());
@@ -112,7 +149,12 @@ fn names(
             }
         })
         .collect();
-    verify::compare(texts.iter().map(|(name, samples)| (name.as_str(), *samples)), known, rule)
+    let profiled = texts.iter().map(|(name, samples)| (name.as_str(), *samples));
+    let mut matched = verify::compare(profiled, known.iter().copied(), rule);
+    if language == Language::Rust {
+        matched.explain_rust(known.iter().copied());
+    }
+    matched
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -189,11 +231,43 @@ impl<'i> Code<'i> {
     }
 }
 
+/// Whether a recorded command line asks for this profile. As with all flags, the last one counts.
+fn names_profile(flags: &str, profile: &Path) -> bool {
+    let mut named = None;
+    for word in flags.split(' ') {
+        for (flag, no) in PROFILE_FLAGS {
+            match word.strip_prefix(flag) {
+                // Without a name it is one that the compiler knows itself.
+                Some("") => named = Some(""),
+                Some(value) => named = value.strip_prefix('=').or(named),
+                None if word == no => named = None,
+                None => {}
+            }
+        }
+    }
+    named.is_some_and(|named| named.is_empty() || is_same_file(Path::new(named), profile))
+}
+
+/// Whether a compiler that was given `named`, in a directory that is not known, read `profile`.
+fn is_same_file(named: &Path, profile: &Path) -> bool {
+    let full = std::path::absolute(profile).unwrap_or_else(|_| profile.to_owned());
+    let plain = named.strip_prefix(".").unwrap_or(named);
+    // Blanks in names are written in more than one way.
+    if full.ends_with(plain) || full.as_os_str().to_string_lossy().contains(' ') {
+        return true;
+    }
+    match (crate::input::read(named), crate::input::read(profile)) {
+        (Ok(one), Ok(other)) => one == other,
+        // What the compiler read is gone, or lies where we do not look.
+        _ => named.file_name() == profile.file_name(),
+    }
+}
+
 fn evidence(
     base: &Image,
     rebuilt: &Image,
     debug: &DebugInfo,
-    hot: &[(String, u64)],
+    (hot, profile): (&[(String, u64)], &Path),
     rule: NameRule,
     global: &Global,
 ) -> Evidence {
@@ -222,7 +296,7 @@ fn evidence(
         let Some(unit) = unit else { continue };
         match unit.flags() {
             None => {}
-            Some(flags) if PROFILE_FLAGS.iter().any(|flag| flags.contains(flag)) => {
+            Some(flags) if names_profile(flags, profile) => {
                 found.samples_with_flag = found.samples_with_flag.saturating_add(*samples);
             }
             Some(_) => {
@@ -236,4 +310,31 @@ fn evidence(
     found.files_without_flag =
         without.into_iter().take(MOST_FILES).map(|(unit, _)| unit.name.clone()).collect();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_flag_says_which_profile_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str, content: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+        let (own, other, copy) = (at("own.afdo", "a"), at("other.afdo", "b"), at("copy.afdo", "a"));
+        let shown = |path: &Path| path.display().to_string();
+        let asks = |flags: String| names_profile(&flags, &own);
+        assert!(asks(format!("-O2 -fprofile-sample-use={} -c a.c", shown(&own))));
+        assert!(asks(format!("-fprofile-sample-use={}", shown(&copy))), "equal in content");
+        assert!(!asks(format!("-fprofile-sample-use={}", shown(&other))));
+        assert!(!asks(format!("-fprofile-sample-use={} -fno-profile-sample-use", shown(&own))));
+        assert!(
+            asks("-fprofile-sample-use=gone/own.afdo".into()) && asks("-fauto-profile=./own.afdo".into())
+        );
+        assert!(!asks("-fprofile-sample-use=gone/else.afdo".into()));
+        assert!(asks("-fprofile-use".into()) && !asks("-O2 -fno-auto-profile".into()));
+    }
 }

@@ -11,7 +11,19 @@ pub(super) fn check(profile: &SampleProfile, format: Format, options: &WriteOpti
         Format::Binary | Format::ExtBinary | Format::Gcov => |name| !name.contains('\0'),
         Format::Pprof => return Ok(()),
     };
-    match profile.functions.values().find_map(|function| unspellable(function, spells)) {
+    // The sign of a context in brackets makes one, and all names of a context-sensitive profile get brackets in text.
+    let text = format == Format::Text;
+    let misread = |function: &FunctionProfile| {
+        let name = &function.name;
+        text && name.as_text().is_some_and(|text| text.contains(" @ "))
+            && (profile.context_sensitive || name.is_context())
+            && Context::of(name).is_base()
+    };
+    let wrong = |function| match misread(function) {
+        true => function.name.as_text(),
+        false => unspellable(function, spells),
+    };
+    match profile.functions.values().find_map(wrong) {
         None => Ok(()),
         Some(name) => {
             let problem = format!("it cannot spell the name {name:?}; trim that function away");

@@ -140,3 +140,24 @@ fn names_that_a_format_cannot_spell_are_refused_and_not_written_wrongly() {
         }
     }
 }
+
+#[test]
+fn names_with_the_sign_of_a_context_that_are_none_are_refused_in_text() {
+    for (name, in_both) in [("a @ b", false), ("[a @ b]", true), ("[a:65536 @ b]", true)] {
+        for context_sensitive in [false, true] {
+            let mut profile = SampleProfile { context_sensitive, ..SampleProfile::default() };
+            profile.function(&profile::Name::text(name)).total = 1;
+            match format::write(&profile, Format::Text, &WriteOptions::default()) {
+                Ok(bytes) => assert_eq!(format::read(&bytes), Ok(profile), "{name}"),
+                Err(Error::Unwritable { .. }) => assert!(context_sensitive || in_both, "{name}"),
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_context_with_a_line_that_no_other_format_holds_is_no_context() {
+    assert!(matches!(format::read(b"c:1:1\n[a:65536 @ b]:1:1\n"), Err(Error::Text { line: 2, .. })));
+    format::read(b"[a:65535 @ b]:1:1\n 1: 1\n").expect("the last one that there is");
+}

@@ -22,7 +22,8 @@ pub enum Compiler {
 }
 
 impl Compiler {
-    fn program(self) -> Option<&'static str> {
+    /// Its name, where it is installed.
+    pub fn program(self) -> Option<&'static str> {
         let names: &[&str] = match self {
             Compiler::Clang => &["clang-22", "clang"],
             Compiler::Gcc => &["gcc"],

@@ -87,7 +87,7 @@ fn the_report_opens_with_the_result() {
         "# app, rebuilt with its profile: CPU time (user + system) 0.920 (95 % interval 0.903 to 0.934)";
     assert_eq!(text.lines().next(), Some(first));
     assert!(text.contains("| `app eval` | baseline | 2,000 | 1 |\n| | rebuilt | 1,100 | 0.550 |"), "{text}");
-    assert!(text.contains("9 of 10 profiled functions, 99.0 % of the samples"), "{text}");
+    assert!(text.contains("9 of 10 profiled functions (inlined ones too), 99.0 % of the samples"), "{text}");
     assert!(text.contains("a \\| b"), "{text}");
 }
 

@@ -196,7 +196,9 @@ fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<
         }
     })?;
     let source = |file: &str| {
-        let bytes = std::fs::read(root.join(file)).or_else(|_| std::fs::read(file)).ok()?;
+        // The names are the patch's.
+        let read = |path: &Path| beside::given::read(path, crate::input::TEXT_BYTES);
+        let bytes = read(&root.join(file)).or_else(|_| read(Path::new(file))).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     };
     let found = touched(&analysis.graph, &hunks, &source);

@@ -148,7 +148,10 @@ pub fn known(fingerprint: &str) -> Option<Calibration> {
 
 fn read(path: &Path) -> BTreeMap<String, Calibration> {
     // A damaged file is as good as none: calibrating again writes it anew.
-    std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    beside::given::read(path, crate::input::TEXT_BYTES)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
 }
 
 fn store(fingerprint: &str, calibration: &Calibration) -> anyhow::Result<PathBuf> {

@@ -97,7 +97,7 @@ pub fn open(gates: &[Gate], result: &Measurement) -> Vec<String> {
         let count = if rows.len() == 1 { "1 row is".to_owned() } else { format!("{} rows are", rows.len()) };
         Some(format!(
             "--fail-if {:?} is not hit but not ruled out either: {count} undecided, the first {} on {} ({:.3}{interval}); \
-             add the gate \"undecided > {}%\" to fail on that",
+             the exit code is 4; with the gate \"undecided > {}%\" it is 1",
             gate.text,
             first.variant,
             first.benchmark,

@@ -7,7 +7,7 @@ use compare::{Design, Error, Observer, Progress, Recorded, Run, runs};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, IsTerminal};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,18 +109,35 @@ pub fn digest(path: &Path) -> anyhow::Result<String> {
     if path.is_dir() {
         return Ok(String::new());
     }
-    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-    Ok(Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect())
+    let shown = || path.display().to_string();
+    let mut file = BufReader::with_capacity(1 << 18, crate::input::regular(path)?);
+    let mut hash = Sha256::new();
+    loop {
+        let read = match file.fill_buf().with_context(shown)? {
+            [] => break,
+            bytes => {
+                hash.update(bytes);
+                bytes.len()
+            }
+        };
+        file.consume(read);
+    }
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }
 
 /// Runs are written over nothing but runs, and those are kept once more under another name.
 pub fn replaceable(path: &Path, design: &Design) -> anyhow::Result<()> {
+    // Before it is opened: a pipe's other end is not waited for.
+    beside::replaceable(path).with_context(|| path.display().to_string())?;
+    if path.exists() && !path.is_file() {
+        bail!("{}: is no regular file, and runs need one", path.display());
+    }
     let own = design.variants.iter().flat_map(|v| &v.binaries).any(|b| same_file(b, path));
-    let Ok(mut file) = File::open(path) else { return Ok(()) };
+    let Ok(mut file) = beside::given::open(path) else { return Ok(()) };
     let mut start = [0; 24];
     let got = std::io::Read::read(&mut file, &mut start).unwrap_or(0);
     let runs = start.starts_with(b"{\"format\":\"planish-runs\"") || got == 0;
-    if own || (!runs && path.is_file()) {
+    if own || !runs {
         bail!("{}: is there and holds no runs of planish compare; --raw would destroy it", path.display());
     }
     Ok(())
@@ -136,8 +153,7 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
 
 /// What an earlier call measured. It must have been the same measurement but for the number of rounds.
 pub fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    let before = runs::read(path, BufReader::new(file))?;
+    let before = runs::read(path, BufReader::new(crate::input::regular(path)?))?;
     let mut there = before.design.clone();
     there.rounds = design.rounds;
     there.machine = design.machine.clone();

@@ -18,7 +18,7 @@ pub use measure::{measure, stop_flag};
 pub use tell::{tell, terminal_style};
 
 use super::INTERRUPTED;
-use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE};
+use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE, UNDECIDED};
 use anyhow::{Context, bail};
 use compare::{Correction, Metric, Options, Recorded, Verdict, analyse, runs};
 use statistics::least_layouts;
@@ -243,8 +243,9 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
     let interrupted = told.analysis.measurement.interrupted;
     // The rest was compared and told, but a program that fails is no fine end.
     let stopped = !told.analysis.measurement.stopped.is_empty();
+    let open = gate::open(&gates, &told.analysis.measurement);
     if !global.quiet {
-        gate::open(&gates, &told.analysis.measurement).iter().for_each(|line| eprintln!("planish: {line}"));
+        open.iter().for_each(|line| eprintln!("planish: {line}"));
     }
     Ok(match gate::hit(&gates, &told.analysis.measurement) {
         _ if interrupted => INTERRUPTED,
@@ -255,6 +256,8 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
             NEGATIVE
         }
         None if stopped => BAD_INPUT,
+        // What may be a slow-down beyond the gate passes no job by itself.
+        None if !open.is_empty() => UNDECIDED,
         None => FINE,
     })
 }
@@ -290,6 +293,7 @@ fn check(what: &What) -> anyhow::Result<()> {
             "--probe-align builds the program anew, so it needs variants of a planish.toml instead of binaries"
         );
     }
+    enough_layouts("--layouts", what.how.layouts)?;
     if what.how.layouts == Some(1) {
         bail!(
             "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are the \
@@ -316,6 +320,19 @@ fn check(what: &What) -> anyhow::Result<()> {
         bail!("--layouts is decided when measuring; the files of --from have theirs");
     }
     Ok(())
+}
+
+/// Each layout is linked before anything is measured.
+fn enough_layouts(named: &str, layouts: Option<u32>) -> anyhow::Result<()> {
+    match layouts.filter(|&count| count > compare::MOST_LAYOUTS) {
+        Some(count) => {
+            bail!(
+                "{named} {count}: {} are the most, 8 are usual; each is a link of every program",
+                compare::MOST_LAYOUTS
+            )
+        }
+        None => Ok(()),
+    }
 }
 
 /// Commands of planish.toml run in its directory; files named on the command line lie where the user is.
@@ -352,8 +369,7 @@ fn options(what: &What) -> anyhow::Result<Options> {
 fn again(what: &What) -> anyhow::Result<Told> {
     let mut files = Vec::new();
     for path in &what.from {
-        let file = crate::input::open(path)?;
-        files.push(runs::read(path, BufReader::new(file))?);
+        files.push(runs::read(path, BufReader::new(crate::input::stream(path)?))?);
     }
     let options = options(what)?;
     if let Some(metric) = &options.metric {
@@ -385,8 +401,9 @@ struct Interrupted(String);
 
 /// Measures a design and analyses what was measured.
 fn measured(design: compare::Design, what: &What, global: &Global) -> anyhow::Result<Told> {
-    let raw =
-        what.how.raw.clone().or_else(|| what.output.html.as_ref().map(|html| html.with_extension("jsonl")));
+    // Standard output has no name beside which the runs could be kept.
+    let page = what.output.html.as_ref().filter(|html| *html != Path::new("-"));
+    let raw = what.how.raw.clone().or_else(|| page.map(|html| html.with_extension("jsonl")));
     let options = options(what)?;
     gate::possible(&design, options.among, &what.output.fail_if, global)?;
     let analysed =

@@ -79,6 +79,11 @@ pub fn with_settings(what: &What, project: &Project) -> anyhow::Result<What> {
     how.rounds = how.rounds.or(settings.rounds).or(evaluate.map(|e| e.rounds));
     how.seed = how.seed.or(settings.seed).or(evaluate.map(|e| e.seed));
     how.layouts = how.layouts.or(settings.layouts);
+    // Before anything is built for them.
+    super::enough_layouts("[compare] layouts =", how.layouts)?;
+    if let Some(rounds) = how.rounds.filter(|&rounds| rounds > compare::MOST_ROUNDS) {
+        bail!("rounds = {rounds}: they would not end; {} are the most, 30 are usual", compare::MOST_ROUNDS);
+    }
     how.margin = how.margin.or(settings.margin);
     how.timeout = how.timeout.or(settings.timeout);
     how.ignore_output |= settings.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));

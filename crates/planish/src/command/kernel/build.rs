@@ -12,7 +12,6 @@ use kernel::requirements::{Purpose, Weight, unmet};
 use kernel::tree::{AUTOFDO, PROPELLER, Tree};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -228,7 +227,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Whether the tree has our variables; one with the options by itself builds every object with a profile.
 fn knows_lists(tree: &Path) -> bool {
-    let makefile = std::fs::read_to_string(tree.join("scripts/Makefile.autofdo"));
+    let makefile = beside::given::read_text(&tree.join("scripts/Makefile.autofdo"), crate::input::TEXT_BYTES);
     makefile.is_ok_and(|text| text.contains("CLANG_AUTOFDO_OBJECTS"))
 }
 
@@ -280,7 +279,7 @@ fn variables(
         let twice = file.to_string_lossy().ends_with("_cc_profile.txt_cc_profile.txt");
         let hint =
             if twice { "; --layout takes the begin of the names, without _cc_profile.txt" } else { "" };
-        File::open(file).with_context(|| format!("{}{hint}", file.display()))?;
+        beside::given::open(file).with_context(|| format!("{}{hint}", file.display()))?;
     }
     let functions: FunctionsOfObjects = functions_of_objects(build).context(
         "the objects with samples are looked for in a finished build; build once without a profile",

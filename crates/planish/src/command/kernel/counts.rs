@@ -115,7 +115,7 @@ pub fn sizes(counts: &Counts, path: impl Fn(&str) -> PathBuf) -> anyhow::Result<
 }
 
 fn size(name: &str, path: &Path) -> anyhow::Result<Sizes> {
-    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let bytes = crate::input::read(path)?;
     let file = object::File::parse(&*bytes).with_context(|| path.display().to_string())?;
     let mut sizes = Sizes { name: name.to_owned(), text: 0, data: 0, bss: 0, file: bytes.len() as u64 };
     for section in file.sections() {

@@ -72,7 +72,7 @@ pub fn boot_image(path: &Path) -> anyhow::Result<PathBuf> {
     let image = if path.is_dir() { path.join("arch/x86/boot/bzImage") } else { path.to_owned() };
     let mut start = vec![0; 0x206];
     let read =
-        std::fs::File::open(&image).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+        beside::given::open(&image).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
     read.with_context(|| {
         format!(
             "{}: expected a kernel's boot image; `planish kernel build` makes one in its build directory",
@@ -100,7 +100,7 @@ impl Initrd {
     /// Finds or makes it.
     pub fn of(named: Option<&Path>) -> anyhow::Result<Initrd> {
         if let Some(path) = named {
-            std::fs::File::open(path).with_context(|| path.display().to_string())?;
+            crate::input::regular(path)?;
             return Ok(Initrd { path: path.to_owned(), _own: None });
         }
         let own = tempfile::Builder::new().prefix("planish-workload-").tempdir()?;

@@ -121,7 +121,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let start = configuration(args)?;
     if let Some(path) = &initrd {
-        std::fs::File::open(path).with_context(|| path.display().to_string())?;
+        crate::input::regular(path)?;
     }
     if args.dry_run {
         let quoted = |path: &Path| build::step::quoted(&path.to_string_lossy());
@@ -173,7 +173,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 /// What the configuration is made from.
 fn configuration(args: &Args) -> anyhow::Result<String> {
     let start = match &args.config {
-        Some(path) => std::fs::read_to_string(path).with_context(|| path.display().to_string())?,
+        Some(path) => crate::input::read_to_string(path)?,
         None => workload::SMALL_CONFIG.to_owned(),
     };
     Ok(start + "\n" + &fragment(Purpose::Both))
@@ -181,7 +181,7 @@ fn configuration(args: &Args) -> anyhow::Result<String> {
 
 /// Writes a file only where its content changes, so that what is made from it is not made again.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    if std::fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+    if beside::given::read(path, crate::input::TEXT_BYTES).is_ok_and(|bytes| bytes == text.as_bytes()) {
         return Ok(());
     }
     output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))
@@ -221,7 +221,7 @@ fn tree_state(root: &Path) -> anyhow::Result<String> {
 /// Prints the result, and keeps it as a report.
 fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
     let path = directory.join(plan::counts());
-    let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let text = crate::input::read(&path)?;
     let counts: Counts = serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
     let seconds: f64 = State::read(directory).steps.values().map(|done| done.seconds).sum();
     let sizes = counts::sizes(&counts, |kernel| directory.join(plan::vmlinux(kernel)))?;

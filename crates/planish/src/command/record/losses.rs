@@ -10,20 +10,20 @@ const WORTH_SAYING: f64 = 0.0001;
 /// From here on, what waited for the disk is worth a sentence.
 const WAITED: u64 = 8 << 20;
 
-/// For people.
-pub fn tell(streamed: &Streamed) {
+/// For people. `taken`: losses do not change the exit code.
+pub fn tell(streamed: &Streamed, taken: bool) {
     let losses = &streamed.losses;
     if losses.records > 0 {
         eprintln!(
             "warning: {} lost, the ring that was full longest was so for up to {:.2} % of the time; give larger rings (-m), \
-             {}, read with priority (-r 1) or with more readers (--threads), or sample less (-F, -c); the exit code \
-             is 1 for that (--accept-losses)",
+             {}, read with priority (-r 1) or with more readers (--threads), or sample less (-F, -c){}",
             counted(losses.records, "record was", "records were"),
             (losses.worst_paused() * 100.0).max(WORTH_SAYING),
             match streamed.compressed {
                 Some(_) => "write to a faster disk, or give more memory for what waits for it (--backlog)",
                 None => "compress (leave --no-compress out)",
-            }
+            },
+            if taken { "" } else { "; the exit code is 1 for that (--accept-losses)" }
         );
     }
     if streamed.waited >= WAITED {

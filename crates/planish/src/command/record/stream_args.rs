@@ -66,6 +66,11 @@ fn wake_bytes(text: &str) -> Result<u32, String> {
 }
 
 impl StreamArgs {
+    /// Whether records may be lost without a word of the exit code: a flight recorder loses what it writes over anyway.
+    pub fn takes_losses(&self) -> bool {
+        self.accept_losses || self.overwrite
+    }
+
     /// The first option given.
     pub fn given(&self) -> Option<&'static str> {
         let given = [

@@ -87,8 +87,7 @@ impl Boots {
 
     /// What an earlier call measured, without a boot that was not kept whole.
     fn resumed(&self, path: &std::path::Path, mut design: Design) -> anyhow::Result<Recorded> {
-        let file = crate::input::open(path)?;
-        let there = runs::read(path, BufReader::new(file))?.design;
+        let there = runs::read(path, BufReader::new(crate::input::regular(path)?))?.design;
         let of_ours = |benchmark: &Benchmark| {
             benchmark.command == self.command && benchmark.parameters.get(INITRD) == Some(&self.initrd)
         };
