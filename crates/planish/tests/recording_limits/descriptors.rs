@@ -4,6 +4,7 @@ use super::{BUSY, Running, planish, possible, text};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
+// Rings of one page, as there is one for each thread: a busy machine loses records in them, and that is not asked here.
 const THREADS: usize = 500;
 
 /// A program of many threads that sleep, one of which works.
@@ -49,7 +50,7 @@ fn the_soft_limit_is_raised_and_the_program_keeps_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let pid = many.pid();
     let tell = ["sh", "-c", "ulimit -n; sleep 0.3"];
-    let record = ["record", "-e", "cpu-clock:u", "-m", "1", "-p", &pid, "--"];
+    let record = ["record", "-e", "cpu-clock:u", "-m", "1", "--accept-losses", "-p", &pid, "--"];
     let count = ["stat", "-e", "task-clock:u,page-faults:u", "-p", &pid, "--"];
     for words in [&record[..], &count] {
         let done = limited(dir.path(), "ulimit -S -n 64", &[words, &tell].concat());
@@ -72,7 +73,7 @@ fn a_hard_limit_that_is_too_low_is_told_with_the_one_that_would_do() {
     let Some(many) = many_threads() else { return };
     let dir = tempfile::tempdir().unwrap();
     let pid = many.pid();
-    let record = ["record", "-e", "cpu-clock:u", "-m", "1", "-p", &pid];
+    let record = ["record", "-e", "cpu-clock:u", "-m", "1", "--accept-losses", "-p", &pid];
     let count = ["stat", "-e", "task-clock:u,page-faults:u", "-p", &pid];
     for words in [&record[..], &count] {
         let words = [words, &["--", "sh", "-c", "echo ran; sleep 0.3"]].concat();
