@@ -1,4 +1,5 @@
-//! Whether any bytes make the decoder of Arm SPE data panic or hang, and whether how they are cut into blocks matters.
+//! Whether any bytes make the decoder of Arm SPE data panic or hang, and whether how they are cut
+//! into blocks matters.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

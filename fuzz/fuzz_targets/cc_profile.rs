@@ -1,4 +1,5 @@
-//! Whether any text makes the reader of cc profiles panic, or is written otherwise than it was read.
+//! Whether any text makes the reader of cc profiles panic, or is written otherwise than it was
+//! read.
 #![no_main]
 
 use layout::write::{check, order, read_cc};

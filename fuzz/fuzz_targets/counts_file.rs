@@ -1,5 +1,5 @@
-//! Whether any counts artefact makes its reader panic, hang or take memory without bound. It is a Parquet file, and lies in
-//! memory.
+//! Whether any counts artefact makes its reader panic, hang or take memory without bound. It is a
+//! Parquet file, and lies in memory.
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
@@ -13,7 +13,9 @@ use std::sync::OnceLock;
 fn file() -> &'static File {
     static FILE: OnceLock<File> = OnceLock::new();
     FILE.get_or_init(|| {
-        tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile()).expect("a file in memory")
+        tempfile::tempfile_in("/dev/shm")
+            .or_else(|_| tempfile::tempfile())
+            .expect("a file in memory")
     })
 }
 

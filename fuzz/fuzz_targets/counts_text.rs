@@ -1,4 +1,5 @@
-//! Whether any text makes the readers of `perf script` output and of pre-aggregated counts panic or lose count.
+//! Whether any text makes the readers of `perf script` output and of pre-aggregated counts panic or
+//! lose count.
 #![no_main]
 
 use counts::aggregate::Options;

@@ -7,14 +7,16 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(image) = Image::from_bytes("fuzzed", bytes.to_vec()) else { return };
-    // Callers ask for a handful of sections by name; all sections of a lying file may each unpack to megabytes.
+    // Callers ask for a handful of sections by name; all sections of a lying file may each unpack
+    // to megabytes.
     for section in image.sections().iter().take(32) {
         let _ = image.section_name(section);
         let _ = image.section_bytes(section);
     }
     for range in image.code_ranges().take(32) {
-        let walked: usize =
-            code::instructions(&image, range.start).map(|instruction| usize::from(instruction.len)).sum();
+        let walked: usize = code::instructions(&image, range.start)
+            .map(|instruction| usize::from(instruction.len))
+            .sum();
         assert!(walked <= bytes.len());
         // Segments of a lying file may overlap, so the two need not be each other's inverse.
         let _ = image.offset_of(range.start).and_then(|offset| image.address_of(offset));

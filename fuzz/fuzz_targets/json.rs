@@ -1,5 +1,6 @@
-//! Whether any JSON of ours (a state, a report, a result of `planish compare`) makes its reader or what tells it panic, and
-//! whether what is told moves a terminal's cursor. The first byte says which.
+//! Whether any JSON of ours (a state, a report, a result of `planish compare`) makes its reader or
+//! what tells it panic, and whether what is told moves a terminal's cursor. The first byte says
+//! which.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +20,9 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = told.terminal(Style::default());
         }
         _ => {
-            let Ok(told) = serde_json::from_slice::<compare::result::Measurement>(json) else { return };
+            let Ok(told) = serde_json::from_slice::<compare::result::Measurement>(json) else {
+                return;
+            };
             is_clean(&report::compare::terminal(&told, &[], Style::default()));
             is_clean(&report::compare::markdown(&told));
             let _ = report::compare::html(&told, &[]);

@@ -1,5 +1,6 @@
-//! Whether any code, registers and memory make a look-ahead crash, hang, take memory without bound, or leave the processor
-//! in another state than before: instructions without a model run on the processor itself.
+//! Whether any code, registers and memory make a look-ahead crash, hang, take memory without bound,
+//! or leave the processor in another state than before: instructions without a model run on the
+//! processor itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,8 +12,8 @@ const CODE: u64 = 0x40_0000;
 const GENERAL_BYTES: usize = 16 * 8;
 const XSAVE_BYTES: usize = 2696;
 
-/// Memory made of the input: code in its first pages, and the same bytes turned by the address elsewhere. Some pages cannot
-/// be read, and some change all the time.
+/// Memory made of the input: code in its first pages, and the same bytes turned by the address
+/// elsewhere. Some pages cannot be read, and some change all the time.
 struct Memory<'i> {
     bytes: &'i [u8],
     text: Text,
@@ -27,7 +28,8 @@ impl Source for Memory<'_> {
             return Fetched::Absent;
         }
         let turn = if in_code { address - CODE } else { number.wrapping_mul(7) } as usize;
-        let from = if in_code { turn.min(self.bytes.len()) } else { turn % self.bytes.len().max(1) };
+        let from =
+            if in_code { turn.min(self.bytes.len()) } else { turn % self.bytes.len().max(1) };
         let (before, behind) = self.bytes.split_at(from);
         let mut filled = 0;
         for part in [behind, if in_code { &[] } else { before }] {
@@ -62,7 +64,8 @@ thread_local! {
     static ENGINE: RefCell<Engine> = RefCell::new(Engine::new());
 }
 
-/// What arithmetic gives where nobody has changed how the processor rounds, and what it does with tiny numbers.
+/// What arithmetic gives where nobody has changed how the processor rounds, and what it does with
+/// tiny numbers.
 fn usual_arithmetic() -> bool {
     let [one, three, tiny] = [1.0f64, 3.0, f64::MIN_POSITIVE].map(std::hint::black_box);
     (one / three).to_bits() == 0x3fd5_5555_5555_5555 && tiny / 4.0 > 0.0
@@ -73,10 +76,12 @@ fuzz_target!(|bytes: &[u8]| {
     // Registers and vector state lie at the end, so that short inputs are code.
     let code = bytes.get(..bytes.len().min(512)).unwrap_or_default();
     let state = bytes.get(512..).unwrap_or_default();
-    let mut registers = Registers { instruction_pointer: RuntimeAddr(CODE), ..Registers::default() };
+    let mut registers =
+        Registers { instruction_pointer: RuntimeAddr(CODE), ..Registers::default() };
     for (number, register) in registers.general.iter_mut().enumerate() {
         let given = state.get(8 * number..).and_then(|bytes| bytes.first_chunk());
-        *register = given.map_or(0x10_0000 + 64 * number as u64, |bytes| u64::from_le_bytes(*bytes));
+        *register =
+            given.map_or(0x10_0000 + 64 * number as u64, |bytes| u64::from_le_bytes(*bytes));
     }
     registers.flags = u64::from(how) << 4 | 0x202;
     registers.fs_base = 0x7000_0000;
@@ -94,7 +99,9 @@ fuzz_target!(|bytes: &[u8]| {
         let stops = branches.len();
         let mut instructions = 0u64;
         // Once more, with the code that is known now.
-        engine.trace(&registers, &xsave, &mut memory, &limits, &mut branches, &mut |_| instructions += 1);
+        engine.trace(&registers, &xsave, &mut memory, &limits, &mut branches, &mut |_| {
+            instructions += 1
+        });
         assert!(instructions <= limits.instructions + 64 && stops <= limits.depth);
     });
     assert!(usual_arithmetic(), "the processor's modes were left changed");

@@ -13,14 +13,17 @@ use std::sync::OnceLock;
 fn file() -> &'static File {
     static FILE: OnceLock<File> = OnceLock::new();
     FILE.get_or_init(|| {
-        tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile()).expect("a file in memory")
+        tempfile::tempfile_in("/dev/shm")
+            .or_else(|_| tempfile::tempfile())
+            .expect("a file in memory")
     })
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let file = file();
     file.set_len(0).and_then(|()| file.write_all_at(bytes, 0)).expect("memory takes it");
-    let Ok(input) = Input::open(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))) else {
+    let Ok(input) = Input::open(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())))
+    else {
         return;
     };
     let layouts = input.layouts();
@@ -44,7 +47,8 @@ fuzz_target!(|bytes: &[u8]| {
                 }
             }
             unpacked += chunk.bytes.len();
-            // A compressed recording may hold much; the promise is bounded memory, not a short walk.
+            // A compressed recording may hold much; the promise is bounded memory, not a short
+            // walk.
             if unpacked > 64 << 20 {
                 break;
             }

@@ -1,5 +1,5 @@
-//! Whether any bytes make a profile reader panic, hang or take memory without bound, and whether what was read survives
-//! being written and read again.
+//! Whether any bytes make a profile reader panic, hang or take memory without bound, and whether
+//! what was read survives being written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -15,6 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     for stopped in &first.stopped {
         runs::write_stopped(&mut written, stopped).expect("memory takes it");
     }
-    let again = runs::read(Path::new("again.jsonl"), &written[..]).expect("what we wrote is readable");
+    let again =
+        runs::read(Path::new("again.jsonl"), &written[..]).expect("what we wrote is readable");
     assert_eq!(first.runs.len(), again.runs.len());
 });

@@ -1,8 +1,10 @@
-//! The headers of ELF files whose text is rewritten for superpages: whatever they say, checking and rewriting end with a
-//! result or an error, and what is rewritten has at least as much text on superpages as before.
+//! The headers of ELF files whose text is rewritten for superpages: whatever they say, checking and
+//! rewriting end with a result or an error, and what is rewritten has at least as much text on
+//! superpages as before.
 //!
-//! Text of 2 MiB is more than a fuzzer moves about, so an input is the two ends of a file of zeros: four bytes for its
-//! size, two for the length of the first end, then both ends. The file itself lives in memory.
+//! Text of 2 MiB is more than a fuzzer moves about, so an input is the two ends of a file of zeros:
+//! four bytes for its size, two for the length of the first end, then both ends. The file itself
+//! lives in memory.
 
 #![no_main]
 
@@ -15,14 +17,17 @@ use std::sync::OnceLock;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use superpages::{Writes, align, check};
 
-/// Files are at most so large, in bytes: room for two superpages of text and what stands around them.
+/// Files are at most so large, in bytes: room for two superpages of text and what stands around
+/// them.
 const MOST: u64 = 7 << 20;
 
 fn folder() -> &'static tempfile::TempDir {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let make = || {
         let memory = PathBuf::from("/dev/shm");
-        tempfile::tempdir_in(&memory).or_else(|_| tempfile::tempdir()).expect("a folder for the outputs")
+        tempfile::tempdir_in(&memory)
+            .or_else(|_| tempfile::tempdir())
+            .expect("a folder for the outputs")
     };
     FOLDER.get_or_init(make)
 }

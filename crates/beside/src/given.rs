@@ -1,7 +1,9 @@
-//! How is a file read that somebody named? Only where it is a regular file, and no more of it than is sensible.
+//! How is a file read that somebody named? Only where it is a regular file, and no more of it than
+//! is sensible.
 //!
-//! A device gives bytes for ever, a pipe that nobody writes to makes its reader wait for ever, and a file of holes is as
-//! large as it says. So what a name leads to is asked before it is opened, and a file is read to a limit.
+//! A device gives bytes for ever, a pipe that nobody writes to makes its reader wait for ever, and
+//! a file of holes is as large as it says. So what a name leads to is asked before it is opened,
+//! and a file is read to a limit.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -46,8 +48,11 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let stated = file.metadata()?.len();
     let too_large = || {
-        let found =
-            format!("{} MiB, more than the {} MiB that are read of such a file", stated >> 20, most >> 20);
+        let found = format!(
+            "{} MiB, more than the {} MiB that are read of such a file",
+            stated >> 20,
+            most >> 20
+        );
         io::Error::new(ErrorKind::FileTooLarge, found)
     };
     if stated > most {
@@ -66,7 +71,10 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let not_text = |error: std::string::FromUtf8Error| {
         let at = error.utf8_error().valid_up_to();
-        io::Error::new(ErrorKind::InvalidData, format!("no text: the byte at offset {at} is not UTF-8"))
+        io::Error::new(
+            ErrorKind::InvalidData,
+            format!("no text: the byte at offset {at} is not UTF-8"),
+        )
     };
     String::from_utf8(read(path, most)?).map_err(not_text)
 }

@@ -1,10 +1,11 @@
-//! How does a file get to its place, whoever else may write to the directory? New, under a random name beside it, readable
-//! by its owner alone, and renamed when whole.
+//! How does a file get to its place, whoever else may write to the directory? New, under a random
+//! name beside it, readable by its owner alone, and renamed when whole.
 //!
-//! Every file that a command of planish writes is made here. Invariant: nothing that already has a name is opened and
-//! written to, but what is the caller's own (a log, a lock), or a device or pipe that was named as the output. So a link,
-//! a fifo or a file that somebody else put where a file is to be made gets neither followed nor waited for nor filled.
-//! Files are made with `O_EXCL` and `O_NOFOLLOW`, and looked at once more when they are open.
+//! Every file that a command of planish writes is made here. Invariant: nothing that already has a
+//! name is opened and written to, but what is the caller's own (a log, a lock), or a device or pipe
+//! that was named as the output. So a link, a fifo or a file that somebody else put where a file is
+//! to be made gets neither followed nor waited for nor filled. Files are made with `O_EXCL` and
+//! `O_NOFOLLOW`, and looked at once more when they are open.
 
 pub mod given;
 
@@ -38,7 +39,8 @@ pub fn unfinished() -> Vec<PathBuf> {
     list().iter().cloned().collect()
 }
 
-/// A file on its way: under a random name beside its place until it is whole, removed when dropped before.
+/// A file on its way: under a random name beside its place until it is whole, removed when dropped
+/// before.
 #[derive(Debug)]
 pub struct Unfinished {
     // None only while it is being finished.
@@ -81,12 +83,15 @@ impl Unfinished {
         &self.name
     }
 
-    /// Gives it its mode and its name. What lay there is replaced, never followed. The result is still open.
+    /// Gives it its mode and its name. What lay there is replaced, never followed. The result is
+    /// still open.
     ///
     /// # Errors
     /// When the file cannot be renamed; it is then removed.
     pub fn finish(mut self) -> io::Result<File> {
-        let Some(file) = self.file.take() else { return Err(io::Error::other("the file is finished")) };
+        let Some(file) = self.file.take() else {
+            return Err(io::Error::other("the file is finished"));
+        };
         file.as_file().set_permissions(Permissions::from_mode(self.mode))?;
         file.persist(&self.place).map_err(|error| error.error)
     }
@@ -110,8 +115,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// Root could put a file in the place of `/dev/null`, and every program of the system would write into it. A link to a device
-/// or to what a shell joined is as good as one, and so is `/dev/stdout`, wherever that leads just now.
+/// Root could put a file in the place of `/dev/null`, and every program of the system would write
+/// into it. A link to a device or to what a shell joined is as good as one, and so is
+/// `/dev/stdout`, wherever that leads just now.
 ///
 /// # Errors
 /// When what has this name must stay.
@@ -124,10 +130,14 @@ pub fn replaceable(place: &Path) -> io::Result<()> {
     let through = if found.is_symlink() { std::fs::metadata(place).ok() } else { None };
     let device = |kind: std::fs::FileType| kind.is_char_device() || kind.is_block_device();
     let joined = |kind: std::fs::FileType| device(kind) || kind.is_fifo() || kind.is_socket();
-    match of_system || device(found.file_type()) || through.is_some_and(|found| joined(found.file_type())) {
-        true => {
-            Err(io::Error::new(ErrorKind::InvalidInput, "a device or pipe; this needs the name of a file"))
-        }
+    match of_system
+        || device(found.file_type())
+        || through.is_some_and(|found| joined(found.file_type()))
+    {
+        true => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "a device or pipe; this needs the name of a file",
+        )),
         false => Ok(()),
     }
 }
@@ -203,15 +213,17 @@ fn own(place: &Path, how: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a device or a pipe that was named as the output. Where everybody may write to its directory, a pipe must be the
-/// caller's or the directory's owner's, as the kernel has it for files that may be made (`fs.protected_fifos`).
+/// Opens a device or a pipe that was named as the output. Where everybody may write to its
+/// directory, a pipe must be the caller's or the directory's owner's, as the kernel has it for
+/// files that may be made (`fs.protected_fifos`).
 ///
 /// # Errors
 /// When it cannot be opened, or is such a pipe of somebody else.
 pub fn sink(place: &Path) -> io::Result<File> {
     let found = std::fs::metadata(place)?;
     let real = std::fs::canonicalize(place);
-    let around = real.as_deref().ok().and_then(Path::parent).and_then(|dir| std::fs::metadata(dir).ok());
+    let around =
+        real.as_deref().ok().and_then(Path::parent).and_then(|dir| std::fs::metadata(dir).ok());
     if let Some(around) =
         around.filter(|around| around.mode() & STICKY != 0 && around.mode() & ALL_WRITE != 0)
     {
@@ -223,7 +235,8 @@ pub fn sink(place: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(place)
 }
 
-/// Makes a file of a random name between `prefix` and `suffix`, its owner's alone. It stays when the process ends.
+/// Makes a file of a random name between `prefix` and `suffix`, its owner's alone. It stays when
+/// the process ends.
 ///
 /// # Errors
 /// When no file can be made there.
@@ -233,7 +246,8 @@ pub fn file_named(dir: &Path, prefix: &str, suffix: &str) -> io::Result<(PathBuf
     Ok((name, file))
 }
 
-/// Makes a directory of a random name between `prefix` and `suffix`, its owner's alone. It stays when the process ends.
+/// Makes a directory of a random name between `prefix` and `suffix`, its owner's alone. It stays
+/// when the process ends.
 ///
 /// # Errors
 /// When none can be made there.
@@ -262,7 +276,11 @@ fn named<T>(
 /// When something has it, or no file can be made.
 pub fn exclusive(name: &Path, mode: u32) -> io::Result<File> {
     let mut how = OpenOptions::new();
-    how.read(true).write(true).create_new(true).mode(mode).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    how.read(true)
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32);
     let file = how.open(name)?;
     check(&file.metadata()?)?;
     Ok(file)
@@ -274,17 +292,25 @@ fn check(found: &Metadata) -> io::Result<()> {
 }
 
 fn check_owner(found: &Metadata) -> io::Result<()> {
-    if found.uid() == rustix::process::geteuid().as_raw() { Ok(()) } else { Err(foreign(found.uid())) }
+    if found.uid() == rustix::process::geteuid().as_raw() {
+        Ok(())
+    } else {
+        Err(foreign(found.uid()))
+    }
 }
 
 fn not_regular() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file; remove it, or name another place")
+    io::Error::new(
+        ErrorKind::InvalidInput,
+        "it is not a regular file; remove it, or name another place",
+    )
 }
 
 fn foreign(owner: u32) -> io::Error {
     let own = rustix::process::geteuid().as_raw();
-    let text =
-        format!("it belongs to user {owner}, and you are user {own}; name a place where files are yours");
+    let text = format!(
+        "it belongs to user {owner}, and you are user {own}; name a place where files are yours"
+    );
     io::Error::new(ErrorKind::PermissionDenied, text)
 }
 

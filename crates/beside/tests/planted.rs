@@ -6,7 +6,8 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-/// A folder with a file that nobody may change, and a link, a fifo and a file of any mode that lead others there.
+/// A folder with a file that nobody may change, and a link, a fifo and a file of any mode that lead
+/// others there.
 struct Planted {
     folder: tempfile::TempDir,
 }
@@ -19,7 +20,11 @@ impl Planted {
         fs::write(folder.path().join("victim"), "as it was").unwrap();
         symlink("victim", folder.path().join("link")).unwrap();
         assert!(
-            std::process::Command::new("mkfifo").arg(folder.path().join("fifo")).status().unwrap().success()
+            std::process::Command::new("mkfifo")
+                .arg(folder.path().join("fifo"))
+                .status()
+                .unwrap()
+                .success()
         );
         let file = folder.path().join("file");
         fs::write(&file, "planted").unwrap();
@@ -66,9 +71,14 @@ fn devices_and_links_to_them_are_not_replaced() {
     let planted = Planted::new();
     symlink("/dev/null", planted.at("null")).unwrap();
     symlink("fifo", planted.at("joined")).unwrap();
-    let mut refused =
-        vec![planted.at("null"), planted.at("joined"), "/dev/stdout".into(), "/proc/self/exe".into()];
-    // Only root makes devices, and only there does the name itself stand for one that could be replaced.
+    let mut refused = vec![
+        planted.at("null"),
+        planted.at("joined"),
+        "/dev/stdout".into(),
+        "/proc/self/exe".into(),
+    ];
+    // Only root makes devices, and only there does the name itself stand for one that could be
+    // replaced.
     let node = planted.at("node");
     let made = std::process::Command::new("mknod").arg(&node).args(["c", "1", "3"]).output();
     if made.is_ok_and(|made| made.status.success()) {

@@ -1,7 +1,8 @@
 //! How is what programs print kept without filling a disk?
 //!
-//! A log holds the first and the last bytes of what was written to it; what came between is dropped, and its size is told
-//! where it was. The first bytes go to the file as they come, the last ones wait in memory until the log is finished.
+//! A log holds the first and the last bytes of what was written to it; what came between is
+//! dropped, and its size is told where it was. The first bytes go to the file as they come, the
+//! last ones wait in memory until the log is finished.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -81,7 +82,8 @@ impl Drop for BoundedLog {
     }
 }
 
-/// The last lines of a log, each cut to a sensible length and fit to be shown; `skip` lines at its begin are not looked at.
+/// The last lines of a log, each cut to a sensible length and fit to be shown; `skip` lines at its
+/// begin are not looked at.
 pub fn last_lines(path: &Path, skip: usize, most: usize) -> Vec<String> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -89,7 +91,8 @@ pub fn last_lines(path: &Path, skip: usize, most: usize) -> Vec<String> {
     lines[lines.len().saturating_sub(most)..].iter().map(|line| shown(line)).collect()
 }
 
-/// A line as a terminal may show it: no control characters, none that turn the direction of writing, not too long.
+/// A line as a terminal may show it: no control characters, none that turn the direction of
+/// writing, not too long.
 pub fn shown(line: &str) -> String {
     const MOST_CHARS: usize = 300;
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! What does a running child say, and when has it ended?
 //!
-//! Both of its streams are read by threads of their own and handed over line by line, of bounded length and number, so
-//! that neither a flood nor a line without end takes memory.
+//! Both of its streams are read by threads of their own and handed over line by line, of bounded
+//! length and number, so that neither a flood nor a line without end takes memory.
 
 use crate::sys;
 use std::io::Read;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// Grace given to a child between the user's wish to stop and its end by force.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long a child's streams are waited for after its end: what it left running may hold them open for ever.
+/// How long a child's streams are waited for after its end: what it left running may hold them open
+/// for ever.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
 /// Longer lines come in pieces.
@@ -127,8 +128,8 @@ pub fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus>
     }
 }
 
-/// Ctrl-C reaches the children through the terminal, but a signal to this process alone must be handed on. A child that
-/// does not end is killed.
+/// Ctrl-C reaches the children through the terminal, but a signal to this process alone must be
+/// handed on. A child that does not end is killed.
 fn end_if_asked(child: &mut Child, stop: &AtomicBool, asked: &mut Option<Instant>) {
     if !stop.load(Ordering::Relaxed) {
         return;

@@ -191,8 +191,11 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
             let mut text = String::new();
             let read = std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text);
             // What is cut may end within a letter.
-            if text.len() as u64 > MOST_BYTES || read.as_ref().is_ok_and(|&read| read as u64 > MOST_BYTES) {
-                let why = "more than 1 MiB, which no planish.toml has; `planish init` writes an example";
+            if text.len() as u64 > MOST_BYTES
+                || read.as_ref().is_ok_and(|&read| read as u64 > MOST_BYTES)
+            {
+                let why =
+                    "more than 1 MiB, which no planish.toml has; `planish init` writes an example";
                 return Err(Refused::new(ErrorKind::FileTooLarge, why));
             }
             read.map(|_| text)
@@ -237,18 +240,21 @@ impl Config {
             return Err("[build] command is empty".into());
         }
         let binary = Path::new(&self.build.binary);
-        if binary.is_absolute() || self.build.binary.is_empty() || self.build.binary.contains("..") {
+        if binary.is_absolute() || self.build.binary.is_empty() || self.build.binary.contains("..")
+        {
             return Err(format!(
-                "[build] binary = {:?}: give the path below the directory $PLANISH_OUT that the build writes to",
+                "[build] binary = {:?}: give the path below the directory $PLANISH_OUT that the \
+                 build writes to",
                 self.build.binary
             ));
         }
         if self.build.thinlto && self.build.compiler == Compiler::Gcc {
             return Err("[build] thinlto = true is for compiler = \"clang\" only".into());
         }
-        for (table, lines) in
-            [("[workload] train", &self.workload.train), ("[evaluate] command", &self.evaluate.command)]
-        {
+        for (table, lines) in [
+            ("[workload] train", &self.workload.train),
+            ("[evaluate] command", &self.evaluate.command),
+        ] {
             let all = lines.words().map_err(|e| format!("{table}: {e}"))?;
             if all.is_empty() {
                 return Err(format!("{table}: there is no command"));
@@ -269,7 +275,8 @@ impl Config {
         }
         if self.evaluate.rounds > MOST_ROUNDS {
             return Err(format!(
-                "[evaluate] rounds = {}: they would not end; {MOST_ROUNDS} are the most, 30 are usual",
+                "[evaluate] rounds = {}: they would not end; {MOST_ROUNDS} are the most, 30 are \
+                 usual",
                 self.evaluate.rounds
             ));
         }
@@ -277,8 +284,8 @@ impl Config {
         self.optimize.check(&self.build)
     }
 
-    /// Refuses `sources` and `inputs` that are not there: what depends on them could never be made anew. `directory` is
-    /// that of the file, `path` its name for messages.
+    /// Refuses `sources` and `inputs` that are not there: what depends on them could never be made
+    /// anew. `directory` is that of the file, `path` its name for messages.
     pub fn check_paths(&self, directory: &Path, path: &Path) -> Result<(), Error> {
         let lists = [
             ("[build] sources", &self.build.sources),
@@ -308,8 +315,8 @@ mod tests {
         Config::parse(text, Path::new("planish.toml")).map_err(|e| e.to_string())
     }
 
-    const SMALL: &str = "[build]\ncommand = 'make'\nbinary = 'app'\n[workload]\ntrain = '{bin} a'\n\
-                         [evaluate]\ncommand = ['{bin} b', '{bin} c']\n";
+    const SMALL: &str = "[build]\ncommand = 'make'\nbinary = 'app'\n[workload]\ntrain = '{bin} \
+                         a'\n[evaluate]\ncommand = ['{bin} b', '{bin} c']\n";
 
     #[test]
     fn the_example_is_valid_and_says_its_defaults() {
@@ -323,7 +330,10 @@ mod tests {
         // Every key the file may have is in the example, commented out or not.
         for table in toml::Value::try_from(&small).unwrap().as_table().unwrap().values() {
             for key in table.as_table().unwrap().keys() {
-                assert!(Config::example().contains(&format!("{key} = ")), "{key} is missing in the example");
+                assert!(
+                    Config::example().contains(&format!("{key} = ")),
+                    "{key} is missing in the example"
+                );
             }
         }
     }
@@ -339,13 +349,19 @@ mod tests {
     fn sources_and_inputs_that_are_not_there_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let file = Path::new("planish.toml");
-        let check = |text: &str| Config::parse(text, file).unwrap().check_paths(folder.path(), file);
+        let check =
+            |text: &str| Config::parse(text, file).unwrap().check_paths(folder.path(), file);
         assert!(check(SMALL).is_ok());
         let wrong = SMALL.replace("[workload]", "sources = ['srx']\n[workload]");
         let message = check(&wrong).unwrap_err().to_string();
         assert!(message.contains("[build] sources: there is no \"srx\""), "{message}");
         let wrong = SMALL.replace("[evaluate]", "inputs = ['txain']\n[evaluate]");
-        assert!(check(&wrong).unwrap_err().to_string().contains("[workload] inputs: there is no \"txain\""));
+        assert!(
+            check(&wrong)
+                .unwrap_err()
+                .to_string()
+                .contains("[workload] inputs: there is no \"txain\"")
+        );
     }
 
     #[test]
@@ -357,10 +373,16 @@ mod tests {
         assert!(wrong("[evaluate]", "[evaluate]\nrounds = 3").contains("fewer than 6"));
         let record = |lines: &str| wrong("[evaluate]", &format!("[record]\n{lines}\n[evaluate]"));
         for (lines, expected) in [
-            ("branches = 'emulated'\nbudget = 10", "[record] budget is for branches = \"software\""),
+            (
+                "branches = 'emulated'\nbudget = 10",
+                "[record] budget is for branches = \"software\"",
+            ),
             ("branches = 'hardware'\nstop_by = 'clock'", "[record] stop_by is for"),
             ("branches = 'none'\nseconds = 5", "[record] seconds is for"),
-            ("branches = 'software'\nemulate_below = 5", "[record] emulate_below is for branches = \"auto\""),
+            (
+                "branches = 'software'\nemulate_below = 5",
+                "[record] emulate_below is for branches = \"auto\"",
+            ),
             ("period = 1000", "[record] period needs branches = "),
             ("branches = 'software'\nperiod = 1000\nbudget = 3", "exclude each other"),
             ("budget = 300", "per cent of CPU time"),
@@ -369,15 +391,20 @@ mod tests {
         ] {
             assert!(record(lines).contains(expected), "{lines}: {}", record(lines));
         }
-        let gcc = SMALL.replace("[workload]", "compiler = 'gcc'\n[record]\nsymbol_list = true\n[workload]");
-        assert!(parse(&gcc).unwrap_err().contains("[record] symbol_list is for compiler = \"clang\""));
-        let fine =
-            "[record]\nbranches = 'software'\nbudget = 10\nstop_by = 'clock'\nseconds = 0.5\n[evaluate]";
+        let gcc = SMALL
+            .replace("[workload]", "compiler = 'gcc'\n[record]\nsymbol_list = true\n[workload]");
+        assert!(
+            parse(&gcc).unwrap_err().contains("[record] symbol_list is for compiler = \"clang\"")
+        );
+        let fine = "[record]\nbranches = 'software'\nbudget = 10\nstop_by = 'clock'\nseconds = \
+                    0.5\n[evaluate]";
         let record = parse(&SMALL.replace("[evaluate]", fine)).unwrap().record;
         assert_eq!(
             (record.budget, record.stop_by, record.seconds),
             (Some(10.0), Some(StopBy::Clock), Some(0.5))
         );
-        assert!(wrong("[workload]", "thinlto = true\ncompiler = 'gcc'\n[workload]").contains("clang"));
+        assert!(
+            wrong("[workload]", "thinlto = true\ncompiler = 'gcc'\n[workload]").contains("clang")
+        );
     }
 }

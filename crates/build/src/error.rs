@@ -62,15 +62,18 @@ pub enum Error {
         next: String,
     },
     /// The user asked to stop.
-    #[error("interrupted in step {step}; the finished steps are kept, the same command goes on from here")]
+    #[error(
+        "interrupted in step {step}; the finished steps are kept, the same command goes on from \
+         here"
+    )]
     Interrupted {
         /// The step that was under way.
         step: String,
     },
     /// Compiler flags cannot name the profile.
     #[error(
-        "{0}: the path has a blank or a sign that shells take for themselves, and compiler flags are cut there; \
-         move or rename it (or the program, if its name has the blank)"
+        "{0}: the path has a blank or a sign that shells take for themselves, and compiler flags \
+         are cut there; move or rename it (or the program, if its name has the blank)"
     )]
     Path(PathBuf),
     /// Another process runs steps in the directory.
@@ -86,10 +89,10 @@ pub enum Error {
     Pages(superpages::Error),
     /// The program is Rust's, and its compiler takes no profile.
     #[error(
-        "the build command calls rustc, and this rustc takes no -Z flags, which sample profiles need \
-         (-Zprofile-sample-use, -Zdebug-info-for-profiling); set RUSTC_BOOTSTRAP=1 in the environment, which lets a \
-         stable rustc take them, or use a nightly one (RUSTUP_TOOLCHAIN=nightly, or rust-toolchain.toml); nothing was \
-         built"
+        "the build command calls rustc, and this rustc takes no -Z flags, which sample profiles \
+         need (-Zprofile-sample-use, -Zdebug-info-for-profiling); set RUSTC_BOOTSTRAP=1 in the \
+         environment, which lets a stable rustc take them, or use a nightly one \
+         (RUSTUP_TOOLCHAIN=nightly, or rust-toolchain.toml); nothing was built"
     )]
     NoRustProfiles,
     /// The rebuilt program cannot have used the profile.

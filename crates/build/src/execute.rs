@@ -1,4 +1,5 @@
-//! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or none.
+//! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or
+//! none.
 
 use crate::bounded_log::{self, BoundedLog};
 use crate::child::{self, Said, Source};
@@ -45,7 +46,8 @@ pub enum Event<'a> {
 /// What is said of a step that calls no build command and does not make what it promised.
 const PROGRAM_FAULT: &str = "this is a fault of the step's program";
 
-/// Runs a plan. `stop` is looked at all the time; `observe` gets position, number of steps and event.
+/// Runs a plan. `stop` is looked at all the time; `observe` gets position, number of steps and
+/// event.
 pub fn run(
     plan: &Plan,
     place: Place,
@@ -98,19 +100,22 @@ pub fn run(
     Ok(state)
 }
 
-/// What an optional step made in an earlier call belongs to other inputs: nobody shall take it for today's.
+/// What an optional step made in an earlier call belongs to other inputs: nobody shall take it for
+/// today's.
 fn leave_out(plan: &Plan, step: &Step, place: Place, state: &mut State) {
     state.steps.remove(&step.name);
     for path in made(plan, step) {
         let full = place.directory.join(path);
-        let _ = if full.is_dir() { std::fs::remove_dir_all(full) } else { std::fs::remove_file(full) };
+        let _ =
+            if full.is_dir() { std::fs::remove_dir_all(full) } else { std::fs::remove_file(full) };
     }
 }
 
-/// What other steps read of a step: its outputs, and those of its directories that are inputs (all builds share one
-/// directory, which nobody reads).
+/// What other steps read of a step: its outputs, and those of its directories that are inputs (all
+/// builds share one directory, which nobody reads).
 fn made<'a>(plan: &'a Plan, step: &'a Step) -> impl Iterator<Item = &'a PathBuf> {
-    let read = move |folder: &&PathBuf| plan.steps.iter().any(|other| other.inputs.contains(folder));
+    let read =
+        move |folder: &&PathBuf| plan.steps.iter().any(|other| other.inputs.contains(folder));
     step.outputs.iter().chain(step.fresh_directories.iter().filter(read))
 }
 
@@ -133,7 +138,8 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
     prepare(step, place)?;
     let log = log_of(step);
     let full = place.directory.join(&log);
-    let mut file = BoundedLog::create(&full).map_err(|source| file_error(&log, "cannot create", source))?;
+    let mut file =
+        BoundedLog::create(&full).map_err(|source| file_error(&log, "cannot create", source))?;
     // The first line of a log is the command, so that a log alone can be understood.
     let _ = writeln!(file, "$ {}", step.command_line());
     let status = spawn_and_wait(step, place, &mut file, stop, said);
@@ -169,11 +175,13 @@ fn prepare(step: &Step, place: Place) -> Result<(), Error> {
             }
             _ => {}
         }
-        std::fs::create_dir_all(&full).map_err(|source| file_error(fresh, "cannot create", source))?;
+        std::fs::create_dir_all(&full)
+            .map_err(|source| file_error(fresh, "cannot create", source))?;
     }
     for Wrapper { path, compiler } in &step.wrappers {
         let full = place.directory.join(path);
-        write_wrapper(&full, compiler, place.planish).map_err(|e| file_error(path, "cannot write", e))?;
+        write_wrapper(&full, compiler, place.planish)
+            .map_err(|e| file_error(path, "cannot write", e))?;
     }
     remove_staged(step, place);
     Ok(())
@@ -190,7 +198,8 @@ fn write_wrapper(path: &Path, compiler: &str, planish: &Path) -> std::io::Result
     file.finish().map(|_| ())
 }
 
-/// Half-made outputs help nobody: neither those of a call that was killed nor those of a failed or interrupted step.
+/// Half-made outputs help nobody: neither those of a call that was killed nor those of a failed or
+/// interrupted step.
 fn remove_staged(step: &Step, place: Place) {
     for output in &step.outputs {
         let _ = std::fs::remove_file(place.directory.join(staged(output)));
@@ -220,7 +229,11 @@ fn spawn_and_wait(
         let optional = step.not_there.iter().any(|path| path.as_os_str() == argument.as_str());
         !optional || place.directory.join(argument).is_file()
     };
-    let swap = |argument: &String| match step.outputs.iter().find(|o| o.as_os_str() == argument.as_str()) {
+    let swap = |argument: &String| match step
+        .outputs
+        .iter()
+        .find(|o| o.as_os_str() == argument.as_str())
+    {
         Some(output) => staged(output).into_os_string(),
         None => argument.into(),
     };
@@ -290,7 +303,12 @@ fn with_final_names(step: &Step, path: &Path) -> Result<(), Error> {
     beside::write(path, named).map_err(|source| file_error(path, "cannot write", source))
 }
 
-fn put_in_place(step: &Step, place: Place, log: &mut BoundedLog, said: &mut Hears) -> Result<(), Error> {
+fn put_in_place(
+    step: &Step,
+    place: Place,
+    log: &mut BoundedLog,
+    said: &mut Hears,
+) -> Result<(), Error> {
     let mut told = |sentence: Option<String>| {
         if let Some(line) = sentence {
             let _ = writeln!(log, "{line}");
@@ -306,12 +324,13 @@ fn put_in_place(step: &Step, place: Place, log: &mut BoundedLog, said: &mut Hear
             let next = match step.environment.get("PLANISH_OUT") {
                 None => PROGRAM_FAULT.to_owned(),
                 Some(_) if made.ends_with(crate::reuse::LOG) => {
-                    "the layout is applied by what PLANISH_CC and PLANISH_CXX name: the build command must compile with \
-                     them"
+                    "the layout is applied by what PLANISH_CC and PLANISH_CXX name: the build \
+                     command must compile with them"
                         .to_owned()
                 }
                 Some(out) => format!(
-                    "check [build] binary in planish.toml, and that the command writes below $PLANISH_OUT ({out})"
+                    "check [build] binary in planish.toml, and that the command writes below \
+                     $PLANISH_OUT ({out})"
                 ),
             };
             return Err(Error::NoOutput { step: step.name.clone(), path: made.clone(), next });
@@ -319,7 +338,8 @@ fn put_in_place(step: &Step, place: Place, log: &mut BoundedLog, said: &mut Hear
         let to = place.directory.join(staged(kept));
         match step.pages_of(kept) {
             Pages::Off => {
-                beside::copy(&from, &to).map_err(|source| file_error(&to, "cannot copy to", source))?;
+                beside::copy(&from, &to)
+                    .map_err(|source| file_error(&to, "cannot copy to", source))?;
             }
             pages => told(pages.write(&from, &to)?),
         }
@@ -338,7 +358,11 @@ fn put_in_place(step: &Step, place: Place, log: &mut BoundedLog, said: &mut Hear
         if let Err(source) = std::fs::rename(&from, &to) {
             if source.kind() == std::io::ErrorKind::NotFound {
                 let next = PROGRAM_FAULT.into();
-                return Err(Error::NoOutput { step: step.name.clone(), path: output.clone(), next });
+                return Err(Error::NoOutput {
+                    step: step.name.clone(),
+                    path: output.clone(),
+                    next,
+                });
             }
             return Err(file_error(&to, "cannot rename to", source));
         }

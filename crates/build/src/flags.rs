@@ -12,7 +12,8 @@ pub enum Phase<'a> {
     Baseline,
     /// The sample profile at this path.
     Profiled(&'a str),
-    /// None, but the program counts its own blocks when it runs: into this folder, where the compiler decides that (gcc).
+    /// None, but the program counts its own blocks when it runs: into this folder, where the
+    /// compiler decides that (gcc).
     Instrumented(&'a str),
     /// What an instrumented program counted, merged in this file, or in this folder (gcc).
     Counted(&'a str),
@@ -27,19 +28,20 @@ impl Phase<'_> {
 /// What a build is made fit for besides its phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras<'a> {
-    /// The program says where its basic blocks lie, so that a layout can be computed from its recording.
+    /// The program says where its basic blocks lie, so that a layout can be computed from its
+    /// recording.
     pub address_map: bool,
     /// The program keeps its relocations, which BOLT needs.
     pub relocations: bool,
-    /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the first from
-    /// [`crate::reuse`] unless the linker compiles (ThinLTO).
+    /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the
+    /// first from [`crate::reuse`] unless the linker compiles (ThinLTO).
     pub layout: Option<(&'a str, &'a str)>,
 }
 
 /// The variables a build command gets.
 ///
-/// All builds carry the same debug information: the profile is laid over source lines and discriminators, so the
-/// rebuild must produce the same ones. It costs file size, no run time.
+/// All builds carry the same debug information: the profile is laid over source lines and
+/// discriminators, so the rebuild must produce the same ones. It costs file size, no run time.
 pub fn variables(
     build: &Build,
     options: &Optimize,
@@ -47,11 +49,13 @@ pub fn variables(
     (phase, extras): (Phase, Extras),
     out: &str,
 ) -> BTreeMap<String, String> {
-    let mut flags = Flags { compile: vec![build.optimize.clone()], link: vec![build.optimize.clone()] };
+    let mut flags =
+        Flags { compile: vec![build.optimize.clone()], link: vec![build.optimize.clone()] };
     match build.compiler {
         Compiler::Clang => {
-            // -gmlt is lines and inlining only; discriminators and linkage names come with the second flag; the third
-            // gives static functions of one name in two files names of their own, in the profile as well.
+            // -gmlt is lines and inlining only; discriminators and linkage names come with the
+            // second flag; the third gives static functions of one name in two files
+            // names of their own, in the profile as well.
             flags.compile("-gmlt -fdebug-info-for-profiling -funique-internal-linkage-names");
             flags.link("-fuse-ld=lld -Wl,--build-id");
         }
@@ -113,24 +117,29 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
     match (phase, build.compiler) {
         (Phase::Baseline, _) => {}
         (Phase::Profiled(path), compiler) => {
-            let flag = if compiler == Compiler::Clang { "-fprofile-sample-use" } else { "-fauto-profile" };
+            let flag =
+                if compiler == Compiler::Clang { "-fprofile-sample-use" } else { "-fauto-profile" };
             flags.compile(&format!("{flag}={path}"));
             if compiler == Compiler::Clang {
-                // So that the debug information tells which files got the profile; gcc records its flags by itself.
+                // So that the debug information tells which files got the profile; gcc records its
+                // flags by itself.
                 flags.compile("-grecord-command-line");
             }
             if build.thinlto {
-                // With ThinLTO functions are inlined across files at link time, and the profile is read there once more.
+                // With ThinLTO functions are inlined across files at link time, and the profile is
+                // read there once more.
                 flags.link(&format!("{flag}={path}"));
             }
         }
         (Phase::Instrumented(_), Compiler::Clang) => flags.both("-fprofile-generate"),
         (Phase::Counted(path), Compiler::Clang) => flags.both(&format!("-fprofile-use={path}")),
-        // Each object counts into a file named after its path; with threads plain counters lose counts.
+        // Each object counts into a file named after its path; with threads plain counters lose
+        // counts.
         (Phase::Instrumented(folder), Compiler::Gcc) => {
             flags.both(&format!("-fprofile-generate={folder} -fprofile-update=prefer-atomic"));
         }
-        // Code that never ran has no counters, and those of threads may not add up: neither is an error.
+        // Code that never ran has no counters, and those of threads may not add up: neither is an
+        // error.
         (Phase::Counted(path), Compiler::Gcc) => {
             flags.both(&format!("-fprofile-use={path} -fprofile-correction -Wno-missing-profile"));
         }
@@ -140,15 +149,17 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
 /// The named options of `[optimize]`.
 fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
     if build.compiler == Compiler::Clang && options.ext_tsp {
-        // Ext-TSP block placement: -3.6 % taken branches on SQLite against the default placement. The compiler's own
-        // limit of blocks keeps compile time bounded; functions beyond it are placed the old way.
+        // Ext-TSP block placement: -3.6 % taken branches on SQLite against the default placement.
+        // The compiler's own limit of blocks keeps compile time bounded; functions beyond
+        // it are placed the old way.
         flags.compile("-mllvm -enable-ext-tsp-block-placement");
         if build.thinlto {
             flags.link("-Wl,-mllvm,-enable-ext-tsp-block-placement");
         }
     }
-    // What the code generator is told by a function's attributes goes through ThinLTO by itself; the rest the linker
-    // must be told, too. clang hands these two on from the flags of the link.
+    // What the code generator is told by a function's attributes goes through ThinLTO by itself;
+    // the rest the linker must be told, too. clang hands these two on from the flags of the
+    // link.
     for (wanted, flag) in [
         (options.split_functions, "-fsplit-machine-functions"),
         (options.function_sections, "-ffunction-sections"),
@@ -191,16 +202,18 @@ fn add_extras(flags: &mut Flags, build: &Build, extras: Extras) {
     }
 }
 
-/// Where rustc's remarks about a profile go, and are looked for: it records no command line, so these alone say that it used
-/// the profile.
+/// Where rustc's remarks about a profile go, and are looked for: it records no command line, so
+/// these alone say that it used the profile.
 pub fn remarks_of(profile: &str) -> String {
     format!("{profile}.remarks")
 }
 
-/// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these; counters it takes always.
+/// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these; counters
+/// it takes always.
 ///
-/// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions of a profile by. cargo
-/// strips debug information from programs whose profile asks for none; its flags stand before these.
+/// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions
+/// of a profile by. cargo strips debug information from programs whose profile asks for none; its
+/// flags stand before these.
 fn rust_flags(tools: &Toolchain, phase: Phase) -> String {
     let mut flags = "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none".to_owned();
     if tools.rust_takes_z {
@@ -254,7 +267,12 @@ mod tests {
         }
     }
 
-    fn variables(build: &Build, tools: &Toolchain, phase: Phase, out: &str) -> BTreeMap<String, String> {
+    fn variables(
+        build: &Build,
+        tools: &Toolchain,
+        phase: Phase,
+        out: &str,
+    ) -> BTreeMap<String, String> {
         super::variables(build, &Optimize::default(), tools, (phase, Extras::default()), out)
     }
 
@@ -274,7 +292,10 @@ mod tests {
         };
         let named = "-fsplit-machine-functions -falign-functions=64 -falign-loops=32";
         let new = flags(false, Phase::Profiled("/p/a"));
-        assert!(new["PLANISH_CFLAGS"].contains(named) && !new["PLANISH_CFLAGS"].contains("mllvm"), "{new:?}");
+        assert!(
+            new["PLANISH_CFLAGS"].contains(named) && !new["PLANISH_CFLAGS"].contains("mllvm"),
+            "{new:?}"
+        );
         assert!(new["PLANISH_LDFLAGS"].contains("-Wl,-z,keep-text-section-prefix"), "{new:?}");
         let new = flags(true, Phase::Counted("/p/a"));
         assert!(new["PLANISH_CFLAGS"].contains(&format!("-fprofile-use=/p/a {named}")), "{new:?}");
@@ -292,10 +313,17 @@ mod tests {
 
     #[test]
     fn a_layout_is_given_to_who_compiles() {
-        let extras = Extras { address_map: true, layout: Some(("/p/cc", "/p/ld")), ..Extras::default() };
+        let extras =
+            Extras { address_map: true, layout: Some(("/p/cc", "/p/ld")), ..Extras::default() };
         let flags = |thinlto| {
             let build = build(Compiler::Clang, thinlto);
-            super::variables(&build, &Optimize::default(), &tools(), (Phase::Profiled("/p/a"), extras), "o")
+            super::variables(
+                &build,
+                &Optimize::default(),
+                &tools(),
+                (Phase::Profiled("/p/a"), extras),
+                "o",
+            )
         };
         let (plain, lto) = (flags(false), flags(true));
         let order = "-Wl,--symbol-ordering-file=/p/ld -Wl,--no-warn-symbol-ordering";
@@ -305,7 +333,9 @@ mod tests {
         );
         assert!(plain["PLANISH_CFLAGS"].contains("-fbasic-block-address-map"), "{plain:?}");
         let link = &lto["PLANISH_LDFLAGS"];
-        for flag in ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,--lto-basic-block-address-map", order] {
+        for flag in
+            ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,--lto-basic-block-address-map", order]
+        {
             assert!(link.contains(flag), "{flag}: {link}");
         }
     }
@@ -317,9 +347,14 @@ mod tests {
         let new = variables(&build, &tools(), Phase::Profiled("/p/app.afdo"), "o");
         assert!(new["PLANISH_CFLAGS"].starts_with(&base["PLANISH_CFLAGS"]), "{new:?}");
         assert!(new["PLANISH_CFLAGS"].contains("-fprofile-sample-use=/p/app.afdo"));
-        assert!(!base["PLANISH_CFLAGS"].contains("-Dfast") && new["PLANISH_CFLAGS"].ends_with("-Dfast"));
+        assert!(
+            !base["PLANISH_CFLAGS"].contains("-Dfast") && new["PLANISH_CFLAGS"].ends_with("-Dfast")
+        );
         assert!(!new["PLANISH_LDFLAGS"].contains("sample-use"));
-        assert!(new["PLANISH_CFLAGS"].contains("-grecord-command-line"), "the files tell that they got it");
+        assert!(
+            new["PLANISH_CFLAGS"].contains("-grecord-command-line"),
+            "the files tell that they got it"
+        );
     }
 
     #[test]
@@ -346,12 +381,17 @@ mod tests {
 
     #[test]
     fn gcc_gets_its_own_words() {
-        let new = variables(&build(Compiler::Gcc, false), &tools(), Phase::Profiled("/p/a.gcov"), "o");
+        let new =
+            variables(&build(Compiler::Gcc, false), &tools(), Phase::Profiled("/p/a.gcov"), "o");
         assert!(new["PLANISH_CFLAGS"].contains("-fauto-profile=/p/a.gcov"), "{new:?}");
         assert!(!new["PLANISH_CFLAGS"].contains("-grecord-command-line"), "{new:?}");
-        let of =
-            |phase| variables(&build(Compiler::Gcc, false), &tools(), phase, "o")["PLANISH_LDFLAGS"].clone();
-        assert!(of(Phase::Instrumented("/p/pgo")).contains("-fprofile-generate=/p/pgo -fprofile-update="));
+        let of = |phase| {
+            variables(&build(Compiler::Gcc, false), &tools(), phase, "o")["PLANISH_LDFLAGS"].clone()
+        };
+        assert!(
+            of(Phase::Instrumented("/p/pgo"))
+                .contains("-fprofile-generate=/p/pgo -fprofile-update=")
+        );
         assert!(of(Phase::Counted("/p/pgo")).contains("-fprofile-use=/p/pgo "));
         assert!(
             !new["PLANISH_CFLAGS"].contains("mllvm") && !new["PLANISH_LDFLAGS"].contains("lld"),

@@ -1,10 +1,11 @@
 //! Plan, run and verify builds that use a profile.
 //!
-//! A [`Config`] (planish.toml) says how a program is built, fed and judged. [`plan::optimize`] turns it into a
-//! [`Plan`]: steps that are values (program, arguments, environment, inputs, outputs) before they are processes, so
-//! that a dry run can print exactly what would run. [`execute::run`] runs the steps that are not up to date and
-//! remembers each finished one in a [`state::State`], so that an interrupted or repeated run goes on where it has to.
-//! [`verify`] says whether the compiler could have used the profile at all.
+//! A [`Config`] (planish.toml) says how a program is built, fed and judged. [`plan::optimize`]
+//! turns it into a [`Plan`]: steps that are values (program, arguments, environment, inputs,
+//! outputs) before they are processes, so that a dry run can print exactly what would run.
+//! [`execute::run`] runs the steps that are not up to date and remembers each finished one in a
+//! [`state::State`], so that an interrupted or repeated run goes on where it has to. [`verify`]
+//! says whether the compiler could have used the profile at all.
 
 pub mod bounded_log;
 mod child;

@@ -9,8 +9,8 @@ use std::path::Path;
 /// The right to run steps in a directory, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    // The lock belongs to the open file. The file itself stays: were it removed, two processes could hold locks on
-    // two files of one name.
+    // The lock belongs to the open file. The file itself stays: were it removed, two processes
+    // could hold locks on two files of one name.
     _file: File,
 }
 
@@ -26,7 +26,8 @@ impl Lock {
             let mut owner = String::new();
             // The owner's number is a courtesy; the message stands without it.
             let _ = (&mut file).take(32).read_to_string(&mut owner);
-            let pid = owner.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
+            let pid =
+                owner.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
             return Err(Error::Locked { directory: directory.to_owned(), pid });
         }
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
@@ -42,7 +43,8 @@ mod tests {
     fn only_one_process_runs_in_a_directory() {
         let folder = tempfile::tempdir().unwrap();
         let lock = Lock::take(folder.path()).unwrap();
-        // Locks belong to the open file, so a second one within the process is refused as another process' is.
+        // Locks belong to the open file, so a second one within the process is refused as another
+        // process' is.
         let message = Lock::take(folder.path()).unwrap_err().to_string();
         let expected = format!("another planish optimize (pid {}) runs in", std::process::id());
         assert!(message.starts_with(&expected), "{message}");

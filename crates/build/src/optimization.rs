@@ -1,5 +1,5 @@
-//! What does planish.toml say about the way to the optimised program? `[optimize]`: the steps, other ways beside them,
-//! and named compiler options.
+//! What does planish.toml say about the way to the optimised program? `[optimize]`: the steps,
+//! other ways beside them, and named compiler options.
 
 use crate::config::{Build, Command, Compiler, default_optimize};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,8 @@ pub struct Optimize {
     pub steps: Vec<Stage>,
     /// Other ways to a faster program, built and measured beside it.
     pub also: Vec<Alternative>,
-    /// Tests that every program of `steps` must pass before it is measured; `{bin}` stands for the program.
+    /// Tests that every program of `steps` must pass before it is measured; `{bin}` stands for the
+    /// program.
     pub test: Option<Command>,
     /// Whether the layout may clone small blocks along paths.
     pub clone: bool,
@@ -22,7 +23,8 @@ pub struct Optimize {
     pub split_functions: bool,
     /// Every function gets a section of its own.
     pub function_sections: bool,
-    /// The linker keeps hot, unlikely and split code together (`-z keep-text-section-prefix`; clang, lld).
+    /// The linker keeps hot, unlikely and split code together (`-z keep-text-section-prefix`;
+    /// clang, lld).
     pub group_text: bool,
     /// Functions begin at multiples of so many bytes.
     pub align_functions: Option<u32>,
@@ -61,7 +63,8 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Alternative {
-    /// Instrumented profile-guided optimisation: counters in the program, the training commands, a rebuild.
+    /// Instrumented profile-guided optimisation: counters in the program, the training commands, a
+    /// rebuild.
     Pgo,
     /// BOLT on the AutoFDO program, from a recording of it.
     Bolt,
@@ -106,14 +109,15 @@ impl Optimize {
         let mut said = Vec::new();
         if !keys.is_empty() {
             said.push(format!(
-                "what is set by {} reaches C and C++ alone: rustc takes none of it (PLANISH_RUSTFLAGS)",
+                "what is set by {} reaches C and C++ alone: rustc takes none of it \
+                 (PLANISH_RUSTFLAGS)",
                 keys.join(", ")
             ));
         }
         if self.lays_out() && !build.thinlto {
             said.push(
-                "the layout of \"propeller\" reaches code of rustc only with thinlto = true and -Clinker-plugin-lto \
-                 (docs/build.md)"
+                "the layout of \"propeller\" reaches code of rustc only with thinlto = true and \
+                 -Clinker-plugin-lto (docs/build.md)"
                     .into(),
             );
         }
@@ -125,11 +129,9 @@ impl Optimize {
         let rounds = self.profile_rounds();
         let in_order = self.steps.iter().take(rounds).all(|&stage| stage == Stage::Autofdo);
         if !(1..=2).contains(&rounds) || !in_order || self.steps.len() > rounds + 1 {
-            return Err(
-                "[optimize] steps: take [\"autofdo\"] or [\"autofdo\", \"propeller\"]; a second \"autofdo\" \
-                        records the rebuilt program once more"
-                    .into(),
-            );
+            return Err("[optimize] steps: take [\"autofdo\"] or [\"autofdo\", \"propeller\"]; a \
+                        second \"autofdo\" records the rebuilt program once more"
+                .into());
         }
         for (n, alternative) in self.also.iter().enumerate() {
             if self.also[..n].contains(alternative) {
@@ -138,31 +140,33 @@ impl Optimize {
         }
         let clang = build.compiler == Compiler::Clang;
         if self.lays_out() && !clang {
-            return Err("[optimize] steps: \"propeller\" needs basic block sections, which only compiler = \"clang\" \
-                        makes"
+            return Err("[optimize] steps: \"propeller\" needs basic block sections, which only \
+                        compiler = \"clang\" makes"
                 .into());
         }
         if self.split_functions && !clang {
-            return Err("[optimize] split_functions is for compiler = \"clang\"; gcc splits functions by its profile \
-                        without being asked"
+            return Err("[optimize] split_functions is for compiler = \"clang\"; gcc splits \
+                        functions by its profile without being asked"
                 .into());
         }
         if self.group_text && !clang {
-            return Err("[optimize] group_text is for compiler = \"clang\", which links with lld; GNU ld groups these \
-                        sections without being asked and ignores the flag"
+            return Err("[optimize] group_text is for compiler = \"clang\", which links with \
+                        lld; GNU ld groups these sections without being asked and ignores the \
+                        flag"
                 .into());
         }
         if self.split_functions && self.lays_out() {
-            return Err(
-                "[optimize] split_functions: the layout of \"propeller\" splits functions itself; leave one \
-                        of them out"
-                    .into(),
-            );
+            return Err("[optimize] split_functions: the layout of \"propeller\" splits \
+                        functions itself; leave one of them out"
+                .into());
         }
-        for (key, value) in [("align_functions", self.align_functions), ("align_loops", self.align_loops)] {
+        for (key, value) in
+            [("align_functions", self.align_functions), ("align_loops", self.align_loops)]
+        {
             if value.is_some_and(|bytes| !bytes.is_power_of_two() || !(2..=4096).contains(&bytes)) {
                 return Err(format!(
-                    "[optimize] {key}: expected a power of two from 2 to 4096 (bytes); 32 and 64 are usual"
+                    "[optimize] {key}: expected a power of two from 2 to 4096 (bytes); 32 and 64 \
+                     are usual"
                 ));
             }
         }
@@ -184,8 +188,9 @@ mod tests {
 
     fn refused_by(compiler: &str, optimize: &str) -> String {
         let text = format!(
-            "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = '{compiler}'\n[workload]\ntrain = '{{bin}} a'\n[evaluate]\ncommand = '{{bin}} b'\n\
-             [optimize]\n{optimize}\n"
+            "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = \
+             '{compiler}'\n[workload]\ntrain = '{{bin}} a'\n[evaluate]\ncommand = '{{bin}} \
+             b'\n[optimize]\n{optimize}\n"
         );
         let config = Config::parse(&text, Path::new("planish.toml"));
         config.map(|_| String::new()).unwrap_or_else(|error| error.to_string())
@@ -193,13 +198,21 @@ mod tests {
 
     #[test]
     fn steps_stand_in_an_order_that_makes_sense() {
-        for fine in ["['autofdo']", "['autofdo', 'propeller']", "['autofdo', 'autofdo', 'propeller']"] {
+        for fine in
+            ["['autofdo']", "['autofdo', 'propeller']", "['autofdo', 'autofdo', 'propeller']"]
+        {
             assert_eq!(refused(&format!("steps = {fine}")), "");
         }
-        for wrong in
-            ["[]", "['propeller']", "['propeller', 'autofdo']", "['autofdo', 'propeller', 'propeller']"]
-        {
-            assert!(refused(&format!("steps = {wrong}")).contains("[optimize] steps: take"), "{wrong}");
+        for wrong in [
+            "[]",
+            "['propeller']",
+            "['propeller', 'autofdo']",
+            "['autofdo', 'propeller', 'propeller']",
+        ] {
+            assert!(
+                refused(&format!("steps = {wrong}")).contains("[optimize] steps: take"),
+                "{wrong}"
+            );
         }
         assert!(refused("steps = ['bolt']").contains("unknown variant `bolt`"));
     }

@@ -1,10 +1,11 @@
-//! How does a program come to lie on superpages? `pages` in `[build]`: flags for the linker, and how the program that it
-//! made is written.
+//! How does a program come to lie on superpages? `pages` in `[build]`: flags for the linker, and
+//! how the program that it made is written.
 //!
-//! Text is mapped on superpages from the file when offset and address agree modulo 2 MiB and the page cache holds it in
-//! superpages. lld and mold do the first for no byte of file size, so they are always asked. GNU ld gives every segment
-//! 2 MiB of its own, 4 to 6 MiB in a file of any size; there the offsets are rewritten afterwards, where the text has a
-//! whole superpage (`superpages::align`: addresses stay, a few KiB at most). The second comes about when a file is
+//! Text is mapped on superpages from the file when offset and address agree modulo 2 MiB and the
+//! page cache holds it in superpages. lld and mold do the first for no byte of file size, so they
+//! are always asked. GNU ld gives every segment 2 MiB of its own, 4 to 6 MiB in a file of any size;
+//! there the offsets are rewritten afterwards, where the text has a whole superpage
+//! (`superpages::align`: addresses stay, a few KiB at most). The second comes about when a file is
 //! written 2 MiB at a time.
 
 use crate::Error;
@@ -13,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use superpages::{Writes, Written};
 
-/// What is done so that text can lie on superpages. It holds for all programs of a plan alike, so it decides no
-/// comparison between them.
+/// What is done so that text can lie on superpages. It holds for all programs of a plan alike, so
+/// it decides no comparison between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pages {
-    /// What costs no space: at most a few KiB in files with at least 2 MiB of text, nothing in others.
+    /// What costs no space: at most a few KiB in files with at least 2 MiB of text, nothing in
+    /// others.
     #[default]
     Auto,
     /// Text on superpages of its own, all of it, in files that are up to 8 MiB larger.
@@ -39,8 +41,11 @@ enum Linker {
 impl Linker {
     /// The one that the flags name, else the compiler's.
     fn of(build: &Build) -> Linker {
-        let named =
-            build.flags.split_whitespace().filter_map(|flag| flag.strip_prefix("-fuse-ld=")).next_back();
+        let named = build
+            .flags
+            .split_whitespace()
+            .filter_map(|flag| flag.strip_prefix("-fuse-ld="))
+            .next_back();
         let free = match named {
             Some(name) => name.contains("lld") || name.contains("mold"),
             None => build.compiler == Compiler::Clang,
@@ -79,26 +84,35 @@ impl Pages {
         }
     }
 
-    /// Writes the program that was made to where it is kept, which may be the same place, 2 MiB at a time. Returns a
-    /// sentence when its offsets were rewritten, or could not be although it has text of 2 MiB.
+    /// Writes the program that was made to where it is kept, which may be the same place, 2 MiB at
+    /// a time. Returns a sentence when its offsets were rewritten, or could not be although it
+    /// has text of 2 MiB.
     ///
     /// # Errors
-    /// When the one cannot be read or the other not written. A program that cannot be rewritten is copied.
+    /// When the one cannot be read or the other not written. A program that cannot be rewritten is
+    /// copied.
     pub(crate) fn write(self, made: &Path, kept: &Path) -> Result<Option<String>, Error> {
         if self == Pages::Off {
-            return superpages::copy(made, kept, Writes::Large).map(|()| None).map_err(Error::Pages);
+            return superpages::copy(made, kept, Writes::Large)
+                .map(|()| None)
+                .map_err(Error::Pages);
         }
         let fill = self == Pages::Always;
-        Ok(match superpages::align_or_copy(made, kept, fill, Writes::Large).map_err(Error::Pages)? {
-            Written::Aligned(done) => Some(format!(
-                "{:.1} % of its text can lie on superpages (as linked: {:.1} %), file {:+} bytes",
-                done.eligible_pct,
-                superpages::percent(done.eligible_before, done.text_bytes),
-                done.growth_bytes
-            )),
-            Written::Copied => None,
-            Written::Refused(error) => Some(error.to_string()),
-        })
+        Ok(
+            match superpages::align_or_copy(made, kept, fill, Writes::Large)
+                .map_err(Error::Pages)?
+            {
+                Written::Aligned(done) => Some(format!(
+                    "{:.1} % of its text can lie on superpages (as linked: {:.1} %), file {:+} \
+                     bytes",
+                    done.eligible_pct,
+                    superpages::percent(done.eligible_before, done.text_bytes),
+                    done.growth_bytes
+                )),
+                Written::Copied => None,
+                Written::Refused(error) => Some(error.to_string()),
+            },
+        )
     }
 }
 

@@ -18,8 +18,8 @@ pub(crate) const OBJECTS_LOG: &str = "relink.objects";
 pub struct Files {
     /// The directory handed to all builds as PLANISH_OUT.
     ///
-    /// One directory for all: names of static functions hold a hash of the source path, so a generated source file
-    /// in a directory of another name would lose its profile.
+    /// One directory for all: names of static functions hold a hash of the source path, so a
+    /// generated source file in a directory of another name would lose its profile.
     pub out: PathBuf,
     /// The baseline program.
     pub base: PathBuf,
@@ -53,8 +53,11 @@ impl Files {
     /// The names for a configuration.
     pub fn of(config: &Config) -> Files {
         let folder = Path::new(STATE_DIRECTORY);
-        let name =
-            Path::new(&config.build.binary).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = Path::new(&config.build.binary)
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let suffix = if config.build.compiler == Compiler::Gcc { "gcov" } else { "afdo" };
         Files {
             out: folder.join("build"),
@@ -118,10 +121,12 @@ pub struct Measured {
     pub optional: bool,
 }
 
-/// The programs that are measured, the base first, and those that cannot be made here, each with the reason.
+/// The programs that are measured, the base first, and those that cannot be made here, each with
+/// the reason.
 pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<String>) {
     let files = Files::of(config);
-    let measured = |ending, step, optional| Measured { ending, path: files.program(ending), step, optional };
+    let measured =
+        |ending, step, optional| Measured { ending, path: files.program(ending), step, optional };
     let mut all = vec![measured("base", "build", false), measured("opt", "rebuild", false)];
     if config.optimize.profile_rounds() > 1 {
         all.push(measured("opt2", "second-rebuild", false));
@@ -135,18 +140,23 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
             // gcc reads the counters as the program leaves them.
             (Alternative::Pgo, Compiler::Gcc) => all.push(measured("pgo", "pgo-rebuild", true)),
             (Alternative::Pgo, _) if tools.profdata.is_none() => left_out.push(format!(
-                "pgo is left out: llvm-profdata of the release of {} is not installed (Debian: llvm)",
+                "pgo is left out: llvm-profdata of the release of {} is not installed (Debian: \
+                 llvm)",
                 tools.cc
             )),
-            (Alternative::Pgo, _) if let Some(library) = &tools.no_counters => left_out.push(format!(
-                "pgo is left out: {} is not there, which {} links instrumented programs with (Debian: libclang-rt-dev \
-                 of its release)",
-                library.display(),
-                tools.cc
-            )),
+            (Alternative::Pgo, _) if let Some(library) = &tools.no_counters => {
+                left_out.push(format!(
+                    "pgo is left out: {} is not there, which {} links instrumented programs with \
+                     (Debian: libclang-rt-dev of its release)",
+                    library.display(),
+                    tools.cc
+                ))
+            }
             (Alternative::Pgo, _) => all.push(measured("pgo", "pgo-rebuild", true)),
             (Alternative::Bolt, _) if tools.bolt.is_none() => {
-                left_out.push("bolt is left out: llvm-bolt is not installed (Debian: bolt-22)".to_owned());
+                left_out.push(
+                    "bolt is left out: llvm-bolt is not installed (Debian: bolt-22)".to_owned(),
+                );
             }
             (Alternative::Bolt, _) => all.push(measured("bolt", "bolt", true)),
         }
@@ -154,8 +164,8 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
     (all, left_out)
 }
 
-/// What of the configuration has no effect, or cannot be made here, each with the reason: for the plan, the terminal and
-/// the report alike. `rust` says that the build calls rustc.
+/// What of the configuration has no effect, or cannot be made here, each with the reason: for the
+/// plan, the terminal and the report alike. `rust` says that the build calls rustc.
 pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
     let (_, mut notes) = programs(config, tools);
     notes.extend(config.optimize.without_effect(&config.build, rust));
@@ -181,17 +191,29 @@ fn last_round(config: &Config) -> Round {
     Round { number: config.optimize.profile_rounds() }
 }
 
-/// The whole way: build, record, aggregate, profile, rebuild, verify, lay out, compare, count branches, report.
+/// The whole way: build, record, aggregate, profile, rebuild, verify, lay out, compare, count
+/// branches, report.
 ///
 /// `directory` is the absolute directory of the configuration, `file` its name there.
-pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path, file: &str) -> Result<Plan, Error> {
+pub fn optimize(
+    config: &Config,
+    tools: &Toolchain,
+    directory: &Path,
+    file: &str,
+) -> Result<Plan, Error> {
     let words = |lines: &Lines| {
         lines.words().map_err(|problem| Error::Config { path: directory.join(file), problem })
     };
     let files = Files::of(config);
     let (measured, _) = programs(config, tools);
     let made = |ending: &str| measured.iter().any(|program| program.ending == ending);
-    let stages = Stages { config, tools, directory, files: &files, training: words(&config.workload.train)? };
+    let stages = Stages {
+        config,
+        tools,
+        directory,
+        files: &files,
+        training: words(&config.workload.train)?,
+    };
     let mut steps = vec![stages.build(Target::plain("build", Knowledge::None, &files.base))?];
     let mut now = Round::FIRST;
     for stage in &config.optimize.steps {
@@ -200,7 +222,11 @@ pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path, file: &str
             Stage::Autofdo => {
                 let last = now.number == config.optimize.profile_rounds();
                 let relocations = last && made("bolt");
-                steps.extend(stages.rebuild(now, last && config.optimize.lays_out(), relocations)?);
+                steps.extend(stages.rebuild(
+                    now,
+                    last && config.optimize.lays_out(),
+                    relocations,
+                )?);
                 now = now.next();
             }
             Stage::Propeller => steps.extend(stages.relink(now)?),
@@ -218,7 +244,8 @@ pub fn optimize(config: &Config, tools: &Toolchain, directory: &Path, file: &str
     for (n, command) in words(&config.evaluate.command)?.iter().enumerate() {
         steps.push(stages.compare(&measured, n, command));
         let counted = measured.iter().filter(|_| config.record.count_branches);
-        let counting: Vec<Step> = counted.map(|program| stages.count(program, n, command)).collect();
+        let counting: Vec<Step> =
+            counted.map(|program| stages.count(program, n, command)).collect();
         steps.extend(counting);
     }
     steps.push(stages.report(&measured, file));
@@ -239,18 +266,21 @@ mod tests {
         let tool = |name: &str| name.to_owned();
         let (cc, cxx, ld) = (tool("clang"), tool("clang++"), tool("ld.lld"));
         let (profdata, bolt) = (Some(tool("llvm-profdata")), Some(tool("llvm-bolt")));
-        let tools = Toolchain { cc, cxx, ld, rust_takes_z: false, profdata, no_counters: None, bolt };
+        let tools =
+            Toolchain { cc, cxx, ld, rust_takes_z: false, profdata, no_counters: None, bolt };
         optimize(&config, &tools, Path::new("/src/app"), "planish.toml").unwrap()
     }
 
-    const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'bin/app'\n[workload]\ntrain = ['{bin} a', '{bin} b']\n\
-                       [evaluate]\ncommand = '{bin} c'\n[record]\nbranches = 'hardware'\n";
+    const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'bin/app'\n[workload]\ntrain = ['{bin} \
+                       a', '{bin} b']\n[evaluate]\ncommand = '{bin} c'\n[record]\nbranches = \
+                       'hardware'\n";
 
     #[test]
     fn every_step_reads_what_an_earlier_one_made() {
         let plan = plan(TWO);
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
-        let expected = "build record-1 record-2 aggregate profile rebuild verify compare-1 branches-base-1 branches-opt-1 report";
+        let expected = "build record-1 record-2 aggregate profile rebuild verify compare-1 \
+                        branches-base-1 branches-opt-1 report";
         assert_eq!(names.join(" "), expected);
         let mut made: Vec<&PathBuf> = Vec::new();
         for step in &plan.steps {
@@ -268,14 +298,14 @@ mod tests {
         let step = |name: &str| plan.steps.iter().find(|s| s.name == name).unwrap();
         assert_eq!(
             step("time-training").command_line(),
-            "planish train time --branches auto --seconds 9 --emulate-below 5 --budget 100 --program-output \
-             .planish/log/time-training.output --command './.planish/app.base a' --command './.planish/app.base b' > \
-             .planish/training.json"
+            "planish train time --branches auto --seconds 9 --emulate-below 5 --budget 100 \
+             --program-output .planish/log/time-training.output --command './.planish/app.base a' \
+             --command './.planish/app.base b' > .planish/training.json"
         );
         assert_eq!(
             step("record-2").command_line(),
-            "planish train record --by .planish/training.json -o .planish/train-2.data --budget 100 --program-output \
-             .planish/log/record-2.output -- ./.planish/app.base b"
+            "planish train record --by .planish/training.json -o .planish/train-2.data --budget \
+             100 --program-output .planish/log/record-2.output -- ./.planish/app.base b"
         );
         assert!(step("record-1").inputs.contains(&".planish/training.json".into()));
         assert!(step("profile").command_line().contains(" --symbol-list "));
@@ -288,13 +318,15 @@ mod tests {
     #[test]
     fn a_layout_is_computed_from_a_recording_of_the_rebuilt_program() {
         let all = TWO.to_owned()
-            + "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['bolt', 'pgo']\ntest = 't {bin}'\n";
+            + "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['bolt', 'pgo']\ntest = 't \
+               {bin}'\n";
         let plan = plan(&all);
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
         let expected = "build record-1 record-2 aggregate profile rebuild verify test-opt \
-                        opt-record-1 opt-record-2 opt-aggregate layout relink layout-verify test-layout \
-                        bolt-counts bolt pgo-build pgo-train-1 pgo-train-2 pgo-merge pgo-rebuild compare-1 \
-                        branches-base-1 branches-opt-1 branches-layout-1 branches-bolt-1 branches-pgo-1 report";
+                        opt-record-1 opt-record-2 opt-aggregate layout relink layout-verify \
+                        test-layout bolt-counts bolt pgo-build pgo-train-1 pgo-train-2 pgo-merge \
+                        pgo-rebuild compare-1 branches-base-1 branches-opt-1 branches-layout-1 \
+                        branches-bolt-1 branches-pgo-1 report";
         assert_eq!(names.join(" "), expected);
         let step = |name: &str| plan.steps.iter().find(|s| s.name == name).unwrap();
         let (rebuild, relink) = (step("rebuild"), step("relink"));
@@ -312,7 +344,10 @@ mod tests {
         let merged = "llvm-profdata merge -o .planish/app.profdata .planish/pgo/1 .planish/pgo/2";
         assert_eq!(step("pgo-merge").command_line(), merged);
         for made in ["layout.json", "relink.objects", "layout-verify.json"] {
-            assert!(step("report").inputs.contains(&Path::new(STATE_DIRECTORY).join(made)), "{made}");
+            assert!(
+                step("report").inputs.contains(&Path::new(STATE_DIRECTORY).join(made)),
+                "{made}"
+            );
         }
     }
 
@@ -321,14 +356,19 @@ mod tests {
         let plan = plan(&(TWO.to_owned() + "[optimize]\nsteps = ['autofdo', 'autofdo']\n"));
         for name in ["compare-1", "report"] {
             let step = plan.steps.iter().find(|s| s.name == name).unwrap();
-            assert!(step.inputs.contains(&".planish/second-verify.json".into()), "{name}: {:?}", step.inputs);
+            assert!(
+                step.inputs.contains(&".planish/second-verify.json".into()),
+                "{name}: {:?}",
+                step.inputs
+            );
         }
     }
 
     #[test]
     fn gcc_counts_into_a_folder_that_the_rebuild_reads() {
         let plan = plan(
-            &(TWO.replace("[workload]", "compiler = 'gcc'\n[workload]") + "[optimize]\nalso = ['pgo']\n"),
+            &(TWO.replace("[workload]", "compiler = 'gcc'\n[workload]")
+                + "[optimize]\nalso = ['pgo']\n"),
         );
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
         assert!(names.join(" ").contains("pgo-build pgo-train pgo-rebuild compare-1"), "{names:?}");
@@ -336,7 +376,10 @@ mod tests {
         let folder = Path::new(".planish/pgo");
         let train = step("pgo-train");
         let program = "/src/app/.planish/app.instrumented";
-        assert!(train.arguments[1].starts_with(&format!("{program} a && {program} b && find ")), "{train:?}");
+        assert!(
+            train.arguments[1].starts_with(&format!("{program} a && {program} b && find ")),
+            "{train:?}"
+        );
         assert_eq!(train.fresh_directories, [folder]);
         let flags = |name: &str| step(name).environment["PLANISH_CFLAGS"].clone();
         assert!(flags("pgo-build").contains("-fprofile-generate=/src/app/.planish/pgo "));
@@ -352,14 +395,21 @@ mod tests {
         let said = notes(&(TWO.to_owned() + "[optimize]\nalso = ['bolt', 'pgo']\n"), false);
         assert!(said.contains("bolt is left out") && said.contains("pgo is left out"), "{said}");
         let gcc = TWO.replace("[workload]", "compiler = 'gcc'\nthinlto = false\n[workload]");
-        assert_eq!(notes(&(gcc + "[optimize]\nalign_loops = 32\nfunction_sections = true\n"), false), "");
-        let flags =
-            TWO.replace("[workload]", "flags = '-g3'\nprofiled_flags = '-DX'\noptimize = '-O3'\n[workload]");
-        let said = notes(&(flags + "[optimize]\nalign_loops = 32\nfunction_sections = true\n"), true);
+        assert_eq!(
+            notes(&(gcc + "[optimize]\nalign_loops = 32\nfunction_sections = true\n"), false),
+            ""
+        );
+        let flags = TWO.replace(
+            "[workload]",
+            "flags = '-g3'\nprofiled_flags = '-DX'\noptimize = '-O3'\n[workload]",
+        );
+        let said =
+            notes(&(flags + "[optimize]\nalign_loops = 32\nfunction_sections = true\n"), true);
         for key in ["optimize", "flags", "profiled_flags", "align_loops", "function_sections"] {
             assert!(said.contains(&format!(" {key}")), "{key}: {said}");
         }
-        let layout = notes(&(TWO.to_owned() + "[optimize]\nsteps = ['autofdo', 'propeller']\n"), true);
+        let layout =
+            notes(&(TWO.to_owned() + "[optimize]\nsteps = ['autofdo', 'propeller']\n"), true);
         assert!(layout.contains("thinlto = true"), "{layout}");
     }
 
@@ -381,17 +431,18 @@ mod tests {
         let line = |n: usize| plan.steps[n].command_line();
         assert_eq!(
             line(1),
-            "planish record -o .planish/train-1.data --branches=hardware --whole --accept-losses --program-output \
-             .planish/log/record-1.output -- ./.planish/app.base a"
+            "planish record -o .planish/train-1.data --branches=hardware --whole --accept-losses \
+             --program-output .planish/log/record-1.output -- ./.planish/app.base a"
         );
         assert_eq!(
             line(3),
-            "planish aggregate .planish/train-1.data .planish/train-2.data --binary .planish/app.base -o .planish/run.counts"
+            "planish aggregate .planish/train-1.data .planish/train-2.data --binary \
+             .planish/app.base -o .planish/run.counts"
         );
         assert_eq!(
             line(4),
-            "planish profile .planish/run.counts --binary .planish/app.base --format extbinary -o .planish/app.afdo \
-             --summary json > .planish/profile.json"
+            "planish profile .planish/run.counts --binary .planish/app.base --format extbinary -o \
+             .planish/app.afdo --summary json > .planish/profile.json"
         );
         let printed = plan.describe(|_| String::new());
         assert!(

@@ -1,4 +1,5 @@
-//! What does planish.toml say about recording? `[record]`: where branch stacks come from, how far they are apart, how long.
+//! What does planish.toml say about recording? `[record]`: where branch stacks come from, how far
+//! they are apart, how long.
 
 use crate::config::Compiler;
 use serde::{Deserialize, Serialize};
@@ -9,19 +10,23 @@ use serde::{Deserialize, Serialize};
 pub struct Record {
     /// Where branch stacks come from.
     pub branches: Branches,
-    /// From one sample to the next: taken branches under emulation, events of the CPU where it records branches, and
-    /// nanoseconds of CPU time elsewhere (with `stop_by = "branches"` taken branches); absent: what suits the way of
-    /// recording.
+    /// From one sample to the next: taken branches under emulation, events of the CPU where it
+    /// records branches, and nanoseconds of CPU time elsewhere (with `stop_by = "branches"`
+    /// taken branches); absent: what suits the way of recording.
     pub period: Option<u64>,
-    /// Software branch stacks: per cent of the program's CPU time that may go into stops; absent: as many as go.
+    /// Software branch stacks: per cent of the program's CPU time that may go into stops; absent:
+    /// as many as go.
     pub budget: Option<f64>,
     /// Software branch stacks: what is counted between two stops; absent: what the machine can.
     pub stop_by: Option<StopBy>,
-    /// Software branch stacks: the training commands are repeated until they have been recorded so many seconds together.
+    /// Software branch stacks: the training commands are repeated until they have been recorded so
+    /// many seconds together.
     pub seconds: Option<f64>,
-    /// `auto` without a CPU that records branches: training that runs natively in fewer seconds is emulated.
+    /// `auto` without a CPU that records branches: training that runs natively in fewer seconds is
+    /// emulated.
     pub emulate_below: Option<f64>,
-    /// Whether the profile lists all functions of the program, so that the compiler takes those never seen for cold.
+    /// Whether the profile lists all functions of the program, so that the compiler takes those
+    /// never seen for cold.
     pub symbol_list: bool,
     /// Whether taken branches of all programs are counted under emulation, for the report.
     pub count_branches: bool,
@@ -57,32 +62,41 @@ impl Record {
         ];
         if let Some((key, _)) = stopping.iter().find(|(_, given)| *given && !software) {
             return Err(format!(
-                "[record] {key} is for branches = \"software\" (or \"auto\"); with {:?} leave it out",
+                "[record] {key} is for branches = \"software\" (or \"auto\"); with {:?} leave it \
+                 out",
                 self.branches.word()
             ));
         }
         if self.emulate_below.is_some() && self.branches != Branches::Auto {
             return Err(format!(
-                "[record] emulate_below is for branches = \"auto\", which chooses; with {:?} leave it out",
+                "[record] emulate_below is for branches = \"auto\", which chooses; with {:?} \
+                 leave it out",
                 self.branches.word()
             ));
         }
         match self.period {
-            Some(0) => return Err("[record] period must be at least 1; 1000 taken branches are usual".into()),
-            Some(_) if self.branches == Branches::Auto => {
+            Some(0) => {
                 return Err(
-                    "[record] period needs branches = \"hardware\", \"emulated\", \"software\" or \"none\": \
-                            each counts something else, and \"auto\" may be any of them"
-                        .into(),
+                    "[record] period must be at least 1; 1000 taken branches are usual".into()
                 );
             }
+            Some(_) if self.branches == Branches::Auto => {
+                return Err("[record] period needs branches = \"hardware\", \"emulated\", \
+                            \"software\" or \"none\": each counts something else, and \"auto\" \
+                            may be any of them"
+                    .into());
+            }
             Some(_) if self.budget.is_some() => {
-                return Err("[record] budget and period exclude each other; leave one of them out".into());
+                return Err(
+                    "[record] budget and period exclude each other; leave one of them out".into()
+                );
             }
             _ => {}
         }
         if let Some(budget) = self.budget.filter(|budget| !(0.01..=100.0).contains(budget)) {
-            return Err(format!("[record] budget = {budget}: expected per cent of CPU time, 0.01 to 100"));
+            return Err(format!(
+                "[record] budget = {budget}: expected per cent of CPU time, 0.01 to 100"
+            ));
         }
         for (key, value) in [("seconds", self.seconds), ("emulate_below", self.emulate_below)] {
             if value.is_some_and(|value| !(0.0..=86_400.0).contains(&value)) {
@@ -90,10 +104,9 @@ impl Record {
             }
         }
         if self.symbol_list && compiler == Compiler::Gcc {
-            return Err(
-                "[record] symbol_list is for compiler = \"clang\"; gcc's profiles have no place for it"
-                    .into(),
-            );
+            return Err("[record] symbol_list is for compiler = \"clang\"; gcc's profiles have \
+                        no place for it"
+                .into());
         }
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! Which objects of a build must be compiled anew for a layout, and which are as they were?
 //!
-//! A relink in a new layout changes only objects with functions of the layout, most of a program's objects have none.
-//! [`compiler`] stands in the compiler's place (a script calls it). In the build that is recorded it keeps every object
-//! with what it was made from; in the relink it takes the kept object where command, compiler and every file read are
-//! still the same and no function of it is in the cc profile, and else compiles with the lines of the cc profile that
-//! are about the object. Whatever it does not understand it hands to the compiler, with the whole cc profile.
+//! A relink in a new layout changes only objects with functions of the layout, most of a program's
+//! objects have none. [`compiler`] stands in the compiler's place (a script calls it). In the build
+//! that is recorded it keeps every object with what it was made from; in the relink it takes the
+//! kept object where command, compiler and every file read are still the same and no function of it
+//! is in the cc profile, and else compiles with the lines of the cc profile that are about the
+//! object. Whatever it does not understand it hands to the compiler, with the whole cc profile.
 //!
-//! The names of files that hold parts of a cc profile contain their hash: other caches (ccache, ThinLTO's) look at
-//! names of such files alone.
+//! The names of files that hold parts of a cc profile contain their hash: other caches (ccache,
+//! ThinLTO's) look at names of such files alone.
 
 mod cc_profile;
 mod command;
@@ -45,16 +46,26 @@ impl Reused {
     /// Counts the lines of a log; none where there is no log.
     pub fn read(path: &Path) -> Option<Reused> {
         let text = std::fs::read_to_string(path).ok()?;
-        let count = |word: &str| text.lines().filter(|l| l.split(' ').next() == Some(word)).count() as u64;
-        Some(Reused { reused: count("reused"), laid_out: count("laid-out"), compiled: count("compiled") })
+        let count =
+            |word: &str| text.lines().filter(|l| l.split(' ').next() == Some(word)).count() as u64;
+        Some(Reused {
+            reused: count("reused"),
+            laid_out: count("laid-out"),
+            compiled: count("compiled"),
+        })
     }
 }
 
-/// Runs `compiler` with `arguments`, or does without; the result is the exit code. `warn` hears what costs time later.
+/// Runs `compiler` with `arguments`, or does without; the result is the exit code. `warn` hears
+/// what costs time later.
 ///
 /// # Errors
 /// The compiler cannot be started, or the cc profile cannot be read.
-pub fn compiler(compiler: &OsStr, arguments: &[OsString], warn: &dyn Fn(String)) -> Result<u8, Error> {
+pub fn compiler(
+    compiler: &OsStr,
+    arguments: &[OsString],
+    warn: &dyn Fn(String),
+) -> Result<u8, Error> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
     let store = Store::new(PathBuf::from(objects));
@@ -65,7 +76,9 @@ pub fn compiler(compiler: &OsStr, arguments: &[OsString], warn: &dyn Fn(String))
         _ => None,
     };
     match (compile, key, profile) {
-        (Some(compile), Some(key), None) => keep(&store, compiler, arguments, (&compile, &key), warn),
+        (Some(compile), Some(key), None) => {
+            keep(&store, compiler, arguments, (&compile, &key), warn)
+        }
         (Some(compile), Some(key), Some(profile)) => {
             lay_out(&store, compiler, arguments, (&compile, &key), &profile, warn)
         }
@@ -74,7 +87,8 @@ pub fn compiler(compiler: &OsStr, arguments: &[OsString], warn: &dyn Fn(String))
             run(compiler, &with_list(arguments, &store.list(&profile.whole)?))
         }
         (None, _, Some(profile)) => {
-            // With ThinLTO the linker compiles, so the layout is applied although no object was noted.
+            // With ThinLTO the linker compiles, so the layout is applied although no object was
+            // noted.
             if profile.is_named_in(arguments) {
                 log("");
             }
@@ -152,7 +166,8 @@ fn note(word: &str, what: &[OsString]) {
     log(&format!("{word} {}\n", what.join(" ")));
 }
 
-/// Makes the log and appends to it. Several compilers write at once: a short line appended to a file arrives whole.
+/// Makes the log and appends to it. Several compilers write at once: a short line appended to a
+/// file arrives whole.
 fn log(text: &str) {
     let Some(out) = std::env::var_os("PLANISH_OUT") else { return };
     let path = Path::new(&out).join(LOG);

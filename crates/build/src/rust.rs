@@ -1,7 +1,8 @@
 //! Is the program written in Rust, and will the rustc of its build take a sample profile?
 //!
-//! rustc takes sample profiles with `-Z` flags only. Without them the baseline would be built, recorded and measured for
-//! nothing, so this is decided before anything runs, from text alone: nothing of the project is run.
+//! rustc takes sample profiles with `-Z` flags only. Without them the baseline would be built,
+//! recorded and measured for nothing, so this is decided before anything runs, from text alone:
+//! nothing of the project is run.
 
 use crate::config::{Build, Command};
 use crate::{Error, Toolchain};
@@ -28,17 +29,20 @@ pub struct Rust {
 }
 
 impl Rust {
-    /// Reads the build command, the scripts that it names and the usual build files. `directory` is that of planish.toml.
+    /// Reads the build command, the scripts that it names and the usual build files. `directory` is
+    /// that of planish.toml.
     pub fn of(build: &Build, directory: &Path) -> Rust {
         let line = match &build.command {
             Command::Line(line) => line.clone(),
             Command::Words(words) => words.join(" "),
         };
-        let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || ";&|()\"'".contains(c)).collect();
+        let words: Vec<&str> =
+            line.split(|c: char| c.is_whitespace() || ";&|()\"'".contains(c)).collect();
         let scripts = words.iter().copied().filter(|word| !word.is_empty()).chain(BUILD_FILES);
         let texts: Vec<String> = scripts.filter_map(|name| text(&directory.join(name))).collect();
         let all = || std::iter::once(line.as_str()).chain(texts.iter().map(String::as_str));
-        let calls = words.iter().any(|word| matches!(word.rsplit('/').next(), Some("cargo" | "rustc")));
+        let calls =
+            words.iter().any(|word| matches!(word.rsplit('/').next(), Some("cargo" | "rustc")));
         Rust {
             used: calls || all().any(|text| text.contains(FLAGS)),
             takes_z: all().any(assigns_or_names) || names_nightly(directory),
@@ -54,7 +58,8 @@ impl Rust {
     }
 }
 
-/// Whether a script sets RUSTC_BOOTSTRAP or calls the nightly compiler; a comment that names the variable does not.
+/// Whether a script sets RUSTC_BOOTSTRAP or calls the nightly compiler; a comment that names the
+/// variable does not.
 fn assigns_or_names(text: &str) -> bool {
     let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     code.into_iter().any(|line| line.contains("RUSTC_BOOTSTRAP=") || line.contains("+nightly"))
@@ -63,9 +68,11 @@ fn assigns_or_names(text: &str) -> bool {
 /// Whether rustup's file, in the directory or above it, asks for a nightly compiler.
 fn names_nightly(directory: &Path) -> bool {
     let files = ["rust-toolchain.toml", "rust-toolchain"];
-    let found = directory.ancestors().find_map(|at| files.iter().find_map(|name| text(&at.join(name))));
+    let found =
+        directory.ancestors().find_map(|at| files.iter().find_map(|name| text(&at.join(name))));
     let Some(found) = found else { return false };
-    let channel = found.lines().find_map(|line| line.trim().strip_prefix("channel")).unwrap_or(&found);
+    let channel =
+        found.lines().find_map(|line| line.trim().strip_prefix("channel")).unwrap_or(&found);
     channel.trim_start_matches([' ', '=', '"', '\'']).starts_with("nightly")
 }
 
@@ -73,7 +80,10 @@ fn names_nightly(directory: &Path) -> bool {
 fn text(path: &Path) -> Option<String> {
     let file = path.metadata().ok().filter(|m| m.is_file() && m.len() <= MOST_BYTES);
     let mut text = Vec::new();
-    file.and_then(|_| std::fs::File::open(path).ok())?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    file.and_then(|_| std::fs::File::open(path).ok())?
+        .take(MOST_BYTES)
+        .read_to_end(&mut text)
+        .ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -84,9 +94,12 @@ mod tests {
 
     fn of(command: &str, files: &[(&str, &str)]) -> Rust {
         let folder = tempfile::tempdir().unwrap();
-        files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+        files
+            .iter()
+            .for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
         let toml = format!(
-            "[build]\ncommand = '{command}'\nbinary = 'app'\n[workload]\ntrain = '{{bin}} a'\n[evaluate]\ncommand = '{{bin}} b'\n"
+            "[build]\ncommand = '{command}'\nbinary = 'app'\n[workload]\ntrain = '{{bin}} \
+             a'\n[evaluate]\ncommand = '{{bin}} b'\n"
         );
         let config = Config::parse(&toml, Path::new("planish.toml")).unwrap();
         Rust::of(&config.build, folder.path())
@@ -98,7 +111,10 @@ mod tests {
         assert_eq!(of("RUSTFLAGS=\"$PLANISH_RUSTFLAGS\" make", &[]), yes);
         assert_eq!(of("cargo build --release", &[]), yes);
         assert_eq!(of("./build.sh", &[("build.sh", "rustc $PLANISH_RUSTFLAGS a.rs")]), yes);
-        assert_eq!(of("make all", &[("Makefile", "all:\n\tRUSTFLAGS=$(PLANISH_RUSTFLAGS) cargo b\n")]), yes);
+        assert_eq!(
+            of("make all", &[("Makefile", "all:\n\tRUSTFLAGS=$(PLANISH_RUSTFLAGS) cargo b\n")]),
+            yes
+        );
         assert_eq!(of("make CC=$PLANISH_CC", &[("Cargo.toml", ""), ("Makefile", "all: app")]), no);
     }
 
@@ -113,16 +129,23 @@ mod tests {
         assert!(takes("cargo b", &[("rust-toolchain", "nightly\n")]));
         assert!(!takes("cargo b", &[("rust-toolchain", "1.88\n")]) && !takes("cargo b", &[]));
         let script = |text: &str| takes("sh b.sh", &[("b.sh", text)]);
-        assert!(script("export RUSTC_BOOTSTRAP=1\ncargo b") && !script("# needs RUSTC_BOOTSTRAP=1\ncargo b"));
+        assert!(
+            script("export RUSTC_BOOTSTRAP=1\ncargo b")
+                && !script("# needs RUSTC_BOOTSTRAP=1\ncargo b")
+        );
     }
 
     #[test]
     fn a_stable_compiler_is_refused_with_the_way_out() {
         let tools = Toolchain::default();
         let message = Rust { used: true, takes_z: false }.check(&tools).unwrap_err().to_string();
-        assert!(message.contains("RUSTC_BOOTSTRAP=1") && message.contains("nothing was built"), "{message}");
         assert!(
-            Rust::default().check(&tools).is_ok() && Rust { used: true, takes_z: true }.check(&tools).is_ok()
+            message.contains("RUSTC_BOOTSTRAP=1") && message.contains("nothing was built"),
+            "{message}"
+        );
+        assert!(
+            Rust::default().check(&tools).is_ok()
+                && Rust { used: true, takes_z: true }.check(&tools).is_ok()
         );
         let nightly = Toolchain { rust_takes_z: true, ..Toolchain::default() };
         assert!(Rust { used: true, takes_z: false }.check(&nightly).is_ok());

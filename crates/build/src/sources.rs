@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-/// Whether a file's beginning shows that planish wrote it: a report, a measurement or a recording that a user keeps
-/// among the sources is none of them.
+/// Whether a file's beginning shows that planish wrote it: a report, a measurement or a recording
+/// that a user keeps among the sources is none of them.
 pub(crate) fn is_made_by_planish(path: &Path) -> bool {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     // Other names are not worth opening on every call.
@@ -25,7 +25,9 @@ fn shows_it(start: &[u8]) -> bool {
     match text.trim_start().chars().next() {
         Some('{') => {
             let words: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-            ["{\"schema\":\"planish-", "{\"format\":\"planish-"].iter().any(|mark| words.starts_with(mark))
+            ["{\"schema\":\"planish-", "{\"format\":\"planish-"]
+                .iter()
+                .any(|mark| words.starts_with(mark))
         }
         Some('#') => first.starts_with("# ") && first.contains(", rebuilt with its profile"),
         _ => false,

@@ -1,9 +1,12 @@
-//! The steps of each stage: observe a program, rebuild it with a profile, relink it in a layout, measure it.
+//! The steps of each stage: observe a program, rebuild it with a profile, relink it in a layout,
+//! measure it.
 
 mod record;
 
 use crate::config::{Command, Compiler, Config};
-use crate::plan::{Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text};
+use crate::plan::{
+    Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
+};
 use crate::step::quoted;
 use crate::target::{Knowledge, LayoutFiles, Target, build_step};
 use crate::toolchain::Toolchain;
@@ -90,7 +93,12 @@ impl Stages<'_> {
         let mut step = planish(format!("{}aggregate", round.prefix()), &["aggregate"]);
         step.inputs = (0..self.training.len()).map(|n| round.recording(n)).collect();
         step.arguments.extend(step.inputs.iter().map(|p| text(p)));
-        step.arguments.extend(["--binary".into(), text(&program), "-o".into(), text(&round.counts())]);
+        step.arguments.extend([
+            "--binary".into(),
+            text(&program),
+            "-o".into(),
+            text(&round.counts()),
+        ]);
         // Clones are chosen by paths of two branches, which nothing else needs.
         let optimize = &self.config.optimize;
         if optimize.lays_out() && optimize.clone && round.number > optimize.profile_rounds() {
@@ -103,7 +111,12 @@ impl Stages<'_> {
     }
 
     /// Makes the profile of a round and rebuilds with it.
-    pub(crate) fn rebuild(&self, round: Round, reuses: bool, relocations: bool) -> Result<Vec<Step>, Error> {
+    pub(crate) fn rebuild(
+        &self,
+        round: Round,
+        reuses: bool,
+        relocations: bool,
+    ) -> Result<Vec<Step>, Error> {
         let (files, ordinal) = (self.files, round.ordinal());
         let (recorded, rebuilt) = (files.program(round.recorded()), files.program(round.rebuilt()));
         let (made, found) = (round.named(&files.profile), round.named(&files.verify));
@@ -125,8 +138,10 @@ impl Stages<'_> {
         let plain = Target::plain(&name, Knowledge::Profile(&made), &rebuilt);
         let build = self.build(Target { reuses, relocations, ..plain })?;
 
-        let mut verify =
-            planish(format!("{ordinal}verify"), &["build", "--verify", "--format", "json", "--binary"]);
+        let mut verify = planish(
+            format!("{ordinal}verify"),
+            &["build", "--verify", "--format", "json", "--binary"],
+        );
         verify.arguments.extend([text(&rebuilt), "--baseline".into(), text(&files.base)]);
         verify.arguments.extend(["--profile".into(), text(&made)]);
         verify.inputs = vec![rebuilt, files.base.clone(), made];
@@ -169,7 +184,8 @@ impl Stages<'_> {
         Ok([layout, build, verify].into_iter().chain(self.test("layout")).collect())
     }
 
-    /// A call of `planish layout`, which writes files of a common prefix into `folder`, from where they are collected.
+    /// A call of `planish layout`, which writes files of a common prefix into `folder`, from where
+    /// they are collected.
     fn written(&self, round: Round, name: &str, folder: &Path, files: &[(&str, &PathBuf)]) -> Step {
         let recorded = self.files.program(round.recorded());
         let folder = Path::new(STATE_DIRECTORY).join(folder);
@@ -195,7 +211,9 @@ impl Stages<'_> {
             Command::Line(line) => {
                 vec!["sh".to_owned(), "-c".to_owned(), line.replace("{bin}", &quoted(&path))]
             }
-            Command::Words(words) => words.iter().map(|word| word.replace("{bin}", &path)).collect(),
+            Command::Words(words) => {
+                words.iter().map(|word| word.replace("{bin}", &path)).collect()
+            }
         };
         let mut step = Step::new(format!("test-{ending}"), Program::Named(words.first()?.clone()));
         step.arguments = words.into_iter().skip(1).collect();
@@ -218,8 +236,13 @@ impl Stages<'_> {
         bolt.arguments.push(text(&text_counts));
         // What BOLT's own documentation recommends.
         bolt.arguments.extend(
-            ["-reorder-blocks=ext-tsp", "-reorder-functions=cdsort", "-split-functions", "-split-all-cold"]
-                .map(str::to_owned),
+            [
+                "-reorder-blocks=ext-tsp",
+                "-reorder-functions=cdsort",
+                "-split-functions",
+                "-split-all-cold",
+            ]
+            .map(str::to_owned),
         );
         bolt.inputs = vec![recorded, text_counts];
         bolt.kept_program = self.config.build.pages.kept(&kept);
@@ -244,12 +267,16 @@ impl Stages<'_> {
             }
         };
         let kept = self.files.program("pgo");
-        steps.push(self.build(Target::plain("pgo-rebuild", Knowledge::Counters(&counters), &kept))?);
+        steps.push(self.build(Target::plain(
+            "pgo-rebuild",
+            Knowledge::Counters(&counters),
+            &kept,
+        ))?);
         Ok(steps.into_iter().map(optional).collect())
     }
 
-    /// Runs the instrumented program on all training commands: gcc's programs add up in one folder, which must be empty
-    /// before the first of them.
+    /// Runs the instrumented program on all training commands: gcc's programs add up in one folder,
+    /// which must be empty before the first of them.
     fn train_in_one(&self, instrumented: &Path, folder: &Path) -> Step {
         let lines = self.training.iter().map(|command| {
             let words = bound(command, &self.directory.join(instrumented));
@@ -260,8 +287,9 @@ impl Stages<'_> {
         let line = lines.chain([found]).collect::<Vec<_>>().join(" && ");
         let mut step = Step::new("pgo-train", Program::Named("sh".into()));
         step.arguments = vec!["-c".into(), line];
-        step.inputs =
-            std::iter::once(instrumented.to_owned()).chain(paths(&self.config.workload.inputs)).collect();
+        step.inputs = std::iter::once(instrumented.to_owned())
+            .chain(paths(&self.config.workload.inputs))
+            .collect();
         step.fresh_directories = vec![folder.to_owned()];
         step
     }
@@ -270,19 +298,22 @@ impl Stages<'_> {
     fn merged_counters(&self, instrumented: &Path, folder: &Path) -> Vec<Step> {
         let mut steps = Vec::new();
         let counters = self.files.program("profdata");
-        // Only what today's training counted is merged: folders of other commands may lie beside these.
+        // Only what today's training counted is merged: folders of other commands may lie beside
+        // these.
         let mut counted = Vec::new();
         for (n, command) in self.training.iter().enumerate() {
             let own = folder.join((n + 1).to_string());
             let words = bound(command, &self.directory.join(instrumented));
             let Some((program, arguments)) = words.split_first() else { continue };
-            let mut step = Step::new(format!("pgo-train-{}", n + 1), Program::Named(program.clone()));
+            let mut step =
+                Step::new(format!("pgo-train-{}", n + 1), Program::Named(program.clone()));
             step.arguments = arguments.to_vec();
             // %m: one file for a program, in which all of its processes add up.
             let file = text(&self.directory.join(&own).join("%m.profraw"));
             step.environment.insert("LLVM_PROFILE_FILE".into(), file);
-            step.inputs =
-                std::iter::once(instrumented.to_owned()).chain(paths(&self.config.workload.inputs)).collect();
+            step.inputs = std::iter::once(instrumented.to_owned())
+                .chain(paths(&self.config.workload.inputs))
+                .collect();
             step.fresh_directories = vec![own.clone()];
             counted.push(own);
             steps.push(step);
@@ -303,7 +334,8 @@ impl Stages<'_> {
         step.arguments.extend(["--rounds".into(), evaluate.rounds.to_string()]);
         step.arguments.extend(["--seed".into(), evaluate.seed.to_string()]);
         step.arguments.extend(["--metric".into(), evaluate.metric.clone()]);
-        // Claims of one run are corrected together, and one that decides the exit code is measured twice.
+        // Claims of one run are corrected together, and one that decides the exit code is measured
+        // twice.
         let rows = measured.len().saturating_sub(1) * evaluate.command.all().len();
         step.arguments.extend(["--among".into(), rows.max(1).to_string(), "--confirm".into()]);
         if evaluate.ignore_output {
@@ -326,8 +358,8 @@ impl Stages<'_> {
 
     pub(crate) fn count(&self, program: &Measured, n: usize, command: &[String]) -> Step {
         let found = self.files.branches(program.ending, n);
-        // What is wanted is the number of taken branches that the summary tells; the samples are so far apart that the
-        // recording is small.
+        // What is wanted is the number of taken branches that the summary tells; the samples are so
+        // far apart that the recording is small.
         let data = found.with_extension("data");
         let mut step = planish(
             format!("branches-{}-{}", program.ending, n + 1),
@@ -337,8 +369,9 @@ impl Stages<'_> {
         self.keep_output(&mut step);
         step.arguments.push("--".into());
         step.arguments.extend(bound(command, &program.path));
-        step.inputs =
-            std::iter::once(program.path.clone()).chain(paths(&self.config.evaluate.inputs)).collect();
+        step.inputs = std::iter::once(program.path.clone())
+            .chain(paths(&self.config.evaluate.inputs))
+            .collect();
         step.outputs = vec![found.clone(), data];
         step.stdout = Some(found);
         // Not every machine has the emulator, and the measurement stands without it.
@@ -348,18 +381,24 @@ impl Stages<'_> {
     pub(crate) fn report(&self, measured: &[Measured], file: &str) -> Step {
         let files = self.files;
         let mut step = planish("report", &["report", "--collect", file, "-o"]);
-        step.arguments.extend([text(&files.report_markdown), "--json".into(), text(&files.report_json)]);
+        step.arguments.extend([
+            text(&files.report_markdown),
+            "--json".into(),
+            text(&files.report_json),
+        ]);
         step.inputs = vec![PathBuf::from(file), files.verify.clone(), last_summary(self.config)];
         if self.config.optimize.profile_rounds() > 1 {
             step.inputs.push(last_verify(self.config));
         }
         if self.config.optimize.lays_out() {
-            step.inputs.extend([&files.layout, &files.objects, &files.layout_verify].map(Clone::clone));
+            step.inputs
+                .extend([&files.layout, &files.objects, &files.layout_verify].map(Clone::clone));
         }
         for n in 0..files.evaluations {
             step.inputs.push(files.comparison(n));
             if self.config.record.count_branches {
-                step.inputs.extend(measured.iter().map(|program| files.branches(program.ending, n)));
+                step.inputs
+                    .extend(measured.iter().map(|program| files.branches(program.ending, n)));
             }
         }
         step.outputs = vec![files.report_markdown.clone(), files.report_json.clone()];

@@ -64,7 +64,9 @@ impl State {
     /// Whether a step was finished from the same inputs and its outputs are still what it made.
     pub fn is_done(&mut self, step: &Step, directory: &Path) -> Result<bool, Error> {
         let Some(done) = self.steps.get(&step.name).cloned() else { return Ok(false) };
-        if done.outputs.len() != step.outputs.len() || done.made_from != self.made_from(step, directory)? {
+        if done.outputs.len() != step.outputs.len()
+            || done.made_from != self.made_from(step, directory)?
+        {
             return Ok(false);
         }
         for (path, sha256) in &done.outputs {
@@ -76,8 +78,8 @@ impl State {
         Ok(true)
     }
 
-    /// Notes a finished step. `made_from` is taken before the step runs, so that a source file that changes meanwhile
-    /// counts as changed.
+    /// Notes a finished step. `made_from` is taken before the step runs, so that a source file that
+    /// changes meanwhile counts as changed.
     pub fn note(
         &mut self,
         step: &Step,
@@ -110,7 +112,8 @@ impl State {
         Ok(hex(&hash.finalize()))
     }
 
-    /// Everything below a directory but hidden names, `target`, what is no plain file and what planish wrote.
+    /// Everything below a directory but hidden names, `target`, what is no plain file and what
+    /// planish wrote.
     fn directory_hash(
         &mut self,
         folder: &Path,
@@ -137,7 +140,9 @@ impl State {
                 let path: PathBuf = path.components().collect();
                 let short = path.strip_prefix(directory).unwrap_or(&path).to_owned();
                 let own = step.not_inputs.iter().chain(&step.outputs);
-                if own.into_iter().any(|file| *file == short || *file == path) || is_made_by_planish(&path) {
+                if own.into_iter().any(|file| *file == short || *file == path)
+                    || is_made_by_planish(&path)
+                {
                     continue;
                 }
                 hash.update(short.to_string_lossy().as_bytes());
@@ -151,7 +156,8 @@ impl State {
         let fail = |source| Error::File { path: name.to_owned(), action: "cannot read", source };
         let about = match std::fs::metadata(full) {
             Ok(about) => about,
-            // Optional steps may have made nothing. A file that a step really needs is asked for by its program.
+            // Optional steps may have made nothing. A file that a step really needs is asked for by
+            // its program.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok("absent".into()),
             Err(e) => return Err(fail(e)),
         };
@@ -172,7 +178,10 @@ impl State {
             }
         }
         let sha256 = hex(&hash.finalize());
-        self.files.insert(name.to_owned(), Known { bytes: about.len(), changed_ns, sha256: sha256.clone() });
+        self.files.insert(
+            name.to_owned(),
+            Known { bytes: about.len(), changed_ns, sha256: sha256.clone() },
+        );
         Ok(sha256)
     }
 }

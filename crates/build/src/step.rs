@@ -22,14 +22,15 @@ pub struct Step {
     pub name: String,
     /// The program.
     pub program: Program,
-    /// Its arguments. An argument that equals an output is replaced by a name beside it while the step runs.
+    /// Its arguments. An argument that equals an output is replaced by a name beside it while the
+    /// step runs.
     pub arguments: Vec<String>,
     /// Variables added to the environment.
     pub environment: BTreeMap<String, String>,
     /// Files and directories whose content decides whether the step must run again.
     pub inputs: Vec<PathBuf>,
-    /// Files below directories among the inputs that decide nothing: the configuration (its values are in the step).
-    /// The step's own outputs are left out as well.
+    /// Files below directories among the inputs that decide nothing: the configuration (its values
+    /// are in the step). The step's own outputs are left out as well.
     #[serde(skip)]
     pub not_inputs: Vec<PathBuf>,
     /// Files the step makes.
@@ -40,8 +41,8 @@ pub struct Step {
     pub fresh_directories: Vec<PathBuf>,
     /// Files copied to outputs when the program has ended well: (made, output).
     pub collect: Vec<(PathBuf, PathBuf)>,
-    /// The output that is a program, and how it is written so that its text can lie on superpages; absent where it is
-    /// copied as it is.
+    /// The output that is a program, and how it is written so that its text can lie on superpages;
+    /// absent where it is copied as it is.
     pub kept_program: Option<(PathBuf, Pages)>,
     /// Exit codes besides 0 that are no failure (1 is a negative finding).
     pub also_fine: Vec<i32>,
@@ -49,7 +50,8 @@ pub struct Step {
     pub interactive: bool,
     /// True when the rest is worth doing without this step's outputs.
     pub optional: bool,
-    /// Inputs that optional steps make: an argument that is one of them is left out when there is no such file.
+    /// Inputs that optional steps make: an argument that is one of them is left out when there is
+    /// no such file.
     pub not_there: Vec<PathBuf>,
     /// The file that the step's command is told to put the output of a recorded program into.
     #[serde(skip)]
@@ -127,7 +129,8 @@ pub fn quoted(word: &str) -> String {
 pub enum Outlook {
     /// It will.
     Runs,
-    /// It is up to date, but the step at this position (from 0) comes first and may change what it reads.
+    /// It is up to date, but the step at this position (from 0) comes first and may change what it
+    /// reads.
     RunsIfChanged(usize),
     /// It will not.
     UpToDate,
@@ -149,7 +152,8 @@ impl Plan {
         text
     }
 
-    /// What is known of every step before anything runs, given which steps are up to date as things are.
+    /// What is known of every step before anything runs, given which steps are up to date as things
+    /// are.
     pub fn outlook(&self, up_to_date: &[bool]) -> Vec<Outlook> {
         let mut known: Vec<Outlook> = Vec::new();
         for (step, done) in self.steps.iter().zip(up_to_date) {
@@ -176,7 +180,14 @@ impl Plan {
 
     fn write(&self, f: &mut String, remark: impl Fn(&Step) -> String) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {
-            writeln!(f, "# step {} of {}: {}{}", number + 1, self.steps.len(), step.name, remark(step))?;
+            writeln!(
+                f,
+                "# step {} of {}: {}{}",
+                number + 1,
+                self.steps.len(),
+                step.name,
+                remark(step)
+            )?;
             for directory in &step.fresh_directories {
                 writeln!(f, "rm -rf {0}; mkdir -p {0}", quoted(&directory.to_string_lossy()))?;
             }
@@ -188,11 +199,13 @@ impl Plan {
             }
             writeln!(f, "{}", step.command_line())?;
             for (made, output) in &step.collect {
-                let (made, kept) = (quoted(&made.to_string_lossy()), quoted(&output.to_string_lossy()));
+                let (made, kept) =
+                    (quoted(&made.to_string_lossy()), quoted(&output.to_string_lossy()));
                 writeln!(f, "{}", step.pages_of(output).command(&made, &kept))?;
             }
-            let written =
-                |(kept, _): &&(PathBuf, Pages)| !step.collect.iter().any(|(_, output)| output == kept);
+            let written = |(kept, _): &&(PathBuf, Pages)| {
+                !step.collect.iter().any(|(_, output)| output == kept)
+            };
             if let Some((kept, pages)) = step.kept_program.as_ref().filter(written) {
                 let kept = quoted(&kept.to_string_lossy());
                 writeln!(f, "{}", pages.command(&kept, &kept))?;
@@ -217,7 +230,8 @@ mod tests {
             (step.inputs, step.outputs) = (vec![input.into()], vec![output.into()]);
             step
         };
-        let plan = Plan { steps: vec![step("a", "in", "x"), step("b", "x", "y"), step("c", "y", "z")] };
+        let plan =
+            Plan { steps: vec![step("a", "in", "x"), step("b", "x", "y"), step("c", "y", "z")] };
         let all = |done: [bool; 3]| plan.outlook(&done);
         let maybe = Outlook::RunsIfChanged(0);
         assert_eq!(all([false, true, true]), [Outlook::Runs, maybe, maybe]);

@@ -1,4 +1,5 @@
-//! How is one program built: the step that runs the build command with the flags for what the build knows?
+//! How is one program built: the step that runs the build command with the flags for what the build
+//! knows?
 
 use crate::config::{Build, Command, Config};
 use crate::flags::{self, Extras, Phase};
@@ -30,7 +31,8 @@ impl LayoutFiles {
     }
 }
 
-/// Which knowledge of its runs a build uses; paths relative to the directory of planish.toml, or absolute.
+/// Which knowledge of its runs a build uses; paths relative to the directory of planish.toml, or
+/// absolute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Knowledge<'a> {
     /// None.
@@ -51,7 +53,8 @@ pub struct Target<'a> {
     pub name: &'a str,
     /// What it knows.
     pub knowledge: Knowledge<'a>,
-    /// Whether the program can be laid out later, or is: its compiler is wrapped, so that objects are kept.
+    /// Whether the program can be laid out later, or is: its compiler is wrapped, so that objects
+    /// are kept.
     pub reuses: bool,
     /// Whether the program keeps its relocations.
     pub relocations: bool,
@@ -99,7 +102,8 @@ pub fn build_step_of(
         Knowledge::Instrumented(_) => Phase::Instrumented(&profile),
         Knowledge::Counters(_) => Phase::Counted(&profile),
     };
-    let layout = target.layout.map(|l| Ok((word(&l.cc_profile)?, word(&l.ld_profile)?))).transpose()?;
+    let layout =
+        target.layout.map(|l| Ok((word(&l.cc_profile)?, word(&l.ld_profile)?))).transpose()?;
     let extras = Extras {
         address_map: target.reuses,
         relocations: target.relocations,
@@ -109,13 +113,16 @@ pub fn build_step_of(
         Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
         Command::Words(words) => words.clone(),
     };
-    let mut step = Step::new(target.name, Program::Named(words.first().cloned().unwrap_or_default()));
+    let mut step =
+        Step::new(target.name, Program::Named(words.first().cloned().unwrap_or_default()));
     step.arguments = words.into_iter().skip(1).collect();
     let out = text(&directory.join(&folder));
     step.environment = flags::variables(build, options, tools, (phase, extras), &out);
     step.inputs = build.sources.iter().map(PathBuf::from).collect();
     step.inputs.extend(read.map(Path::to_owned));
-    step.inputs.extend(target.layout.into_iter().flat_map(|l| [l.cc_profile.clone(), l.ld_profile.clone()]));
+    step.inputs.extend(
+        target.layout.into_iter().flat_map(|l| [l.cc_profile.clone(), l.ld_profile.clone()]),
+    );
     if target.reuses {
         wrap(&mut step, directory, layout.as_ref().map(|(cc, _)| cc.as_str()));
     }
@@ -161,12 +168,13 @@ fn wrap(step: &mut Step, directory: &Path, cc_profile: Option<&str>) {
     }
 }
 
-/// The profile's path as the flags name it. Build commands cut flags at blanks, so a directory with a blank in its name
-/// is left out: the path is then relative to where the build command starts.
+/// The profile's path as the flags name it. Build commands cut flags at blanks, so a directory with
+/// a blank in its name is left out: the path is then relative to where the build command starts.
 fn one_word(directory: &Path, profile: &Path) -> Result<String, Error> {
     let full = directory.join(profile);
-    let apart =
-        |path: &Path| text(path).contains(|c: char| c.is_whitespace() || "*?[]\\'\"$`;&|<>()#".contains(c));
+    let apart = |path: &Path| {
+        text(path).contains(|c: char| c.is_whitespace() || "*?[]\\'\"$`;&|<>()#".contains(c))
+    };
     if !apart(&full) {
         return Ok(text(&full));
     }
@@ -182,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_profile_in_a_directory_with_a_blank_stays_one_word_of_the_flags() {
-        let word = |directory: &str, profile: &str| one_word(Path::new(directory), Path::new(profile));
+        let word =
+            |directory: &str, profile: &str| one_word(Path::new(directory), Path::new(profile));
         assert_eq!(word("/src/app", ".planish/a.afdo").unwrap(), "/src/app/.planish/a.afdo");
         assert_eq!(word("/my src", ".planish/a.afdo").unwrap(), ".planish/a.afdo");
         assert_eq!(word("/my src", "/my src/a.afdo").unwrap(), "a.afdo");

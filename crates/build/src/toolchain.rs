@@ -15,9 +15,11 @@ pub struct Toolchain {
     pub ld: String,
     /// True when rustc is there and takes `-Z` flags.
     pub rust_takes_z: bool,
-    /// Merges what instrumented programs counted (llvm-profdata), where there is one of the compiler's release.
+    /// Merges what instrumented programs counted (llvm-profdata), where there is one of the
+    /// compiler's release.
     pub profdata: Option<String>,
-    /// The library that instrumented programs are linked with (compiler-rt's), where the compiler does not find it.
+    /// The library that instrumented programs are linked with (compiler-rt's), where the compiler
+    /// does not find it.
     pub no_counters: Option<PathBuf>,
     /// llvm-bolt, where there is one.
     pub bolt: Option<String>,
@@ -32,7 +34,8 @@ impl Toolchain {
     pub fn find(build: &Build, path: &str) -> Result<Toolchain, Error> {
         let has = |name: &str| locate(name, path).is_some();
         let newest = |stem: &str| {
-            let versioned = (OLDEST..=NEWEST).rev().map(|v| format!("{stem}-{v}")).find(|name| has(name));
+            let versioned =
+                (OLDEST..=NEWEST).rev().map(|v| format!("{stem}-{v}")).find(|name| has(name));
             versioned.or_else(|| has(stem).then(|| stem.to_owned()))
         };
         let named = build.cc.as_deref().map(|cc| cc.rsplit('/').next().unwrap_or(cc).to_owned());
@@ -40,7 +43,8 @@ impl Toolchain {
             Compiler::Clang => {
                 let cc = newest("clang");
                 // The other tools of the same release, not merely the newest of each.
-                let suffix = cc.as_deref().and_then(|c| c.strip_prefix("clang")).unwrap_or("").to_owned();
+                let suffix =
+                    cc.as_deref().and_then(|c| c.strip_prefix("clang")).unwrap_or("").to_owned();
                 let ld = format!("ld.lld{suffix}");
                 (cc, format!("clang++{suffix}"), if has(&ld) { ld } else { "ld.lld".to_owned() })
             }
@@ -54,12 +58,15 @@ impl Toolchain {
         let family = if build.compiler == Compiler::Clang { "clang" } else { "gcc" };
         let cc = build.cc.clone().or(cc).ok_or_else(|| Error::NoTool {
             tool: family.to_owned(),
-            next: "install it (`planish doctor` lists what is there), or name one with cc = … in [build]"
+            next: "install it (`planish doctor` lists what is there), or name one with cc = … in \
+                   [build]"
                 .into(),
         })?;
-        let release = named.as_deref().unwrap_or(&cc).strip_prefix("clang").unwrap_or("").to_owned();
+        let release =
+            named.as_deref().unwrap_or(&cc).strip_prefix("clang").unwrap_or("").to_owned();
         let of_release = |stem: &str| Some(format!("{stem}{release}")).filter(|name| has(name));
-        // A compiler named by its path may be of another release than the tools in PATH: its own lie beside it.
+        // A compiler named by its path may be of another release than the tools in PATH: its own
+        // lie beside it.
         let beside = |stem: &str| {
             let (folder, _) = cc.rsplit_once('/')?;
             Some(format!("{folder}/{stem}{release}")).filter(|name| has(name))
@@ -82,7 +89,10 @@ pub fn locate(name: &str, path: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|file| executable(file));
     }
-    path.split(':').filter(|d| !d.is_empty()).map(|d| Path::new(d).join(name)).find(|file| executable(file))
+    path.split(':')
+        .filter(|d| !d.is_empty())
+        .map(|d| Path::new(d).join(name))
+        .find(|file| executable(file))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! How is training recorded where the CPU records no branches? Decided once, by how long it takes natively.
+//! How is training recorded where the CPU records no branches? Decided once, by how long it takes
+//! natively.
 //!
-//! A short program is emulated: about 13 times slower, but every thousandth branch ends a sample, whatever the machine
-//! does. A long one runs natively and is
-//! stopped for software branch stacks; where it takes less than the time to record, all training commands are repeated
-//! equally often, so that their weights stay what one run of each gives.
+//! A short program is emulated: about 13 times slower, but every thousandth branch ends a sample,
+//! whatever the machine does. A long one runs natively and is
+//! stopped for software branch stacks; where it takes less than the time to record, all training
+//! commands are repeated equally often, so that their weights stay what one run of each gives.
 
 use crate::Error;
 use crate::config::Branches;
@@ -68,17 +69,19 @@ impl Training {
         let wants_emulation = wish.branches == Branches::Auto && native < below;
         let (branches, why) = match (wants_emulation, wish.can_emulate, wish.can_stop) {
             (true, true, _) => (Branches::Emulated, format!(", less than {below} s: emulated")),
-            (true, false, true) => {
-                (Branches::Software, ", and the emulator is missing here (planish doctor)".to_owned())
-            }
+            (true, false, true) => (
+                Branches::Software,
+                ", and the emulator is missing here (planish doctor)".to_owned(),
+            ),
             (false, _, true) => (Branches::Software, String::new()),
             (false, true, false) if wish.branches == Branches::Auto => (
                 Branches::Emulated,
-                ", and threads cannot be stopped here: emulated, which takes 13 times as long".into(),
+                ", and threads cannot be stopped here: emulated, which takes 13 times as long"
+                    .into(),
             ),
             _ => {
-                return Err("neither can programs be emulated here nor their threads be stopped; `planish doctor` says \
-                            what is missing"
+                return Err("neither can programs be emulated here nor their threads be stopped; \
+                            `planish doctor` says what is missing"
                     .into());
             }
         };
@@ -88,7 +91,9 @@ impl Training {
             _ => 1,
         };
         let how = match (branches, runs) {
-            (Branches::Software, 1) => ": recorded natively, with software branch stacks".to_owned(),
+            (Branches::Software, 1) => {
+                ": recorded natively, with software branch stacks".to_owned()
+            }
             (Branches::Software, runs) => {
                 format!(
                     ": recorded natively, with software branch stacks, {runs} times over for {} s",
@@ -108,7 +113,8 @@ impl Training {
     pub fn read(path: &Path) -> Result<Training, Error> {
         let fail = |source| Error::File { path: path.to_owned(), action: "cannot read", source };
         let bytes = beside::given::read(path, beside::given::TEXT).map_err(fail)?;
-        let training: Training = serde_json::from_slice(&bytes).map_err(|error| fail(error.into()))?;
+        let training: Training =
+            serde_json::from_slice(&bytes).map_err(|error| fail(error.into()))?;
         if training.schema != SCHEMA {
             return Err(fail(std::io::Error::other("it is not what `planish train time` prints")));
         }
@@ -157,8 +163,15 @@ mod tests {
         let (branches, _, reason) = decided(&[1.0], no_emulator).unwrap();
         assert_eq!(branches, Branches::Software);
         assert!(reason.contains("the emulator is missing here"), "{reason}");
-        assert_eq!(decided(&[10.0], Wish { can_stop: false, ..USUAL }).unwrap().0, Branches::Emulated);
-        assert!(decided(&[1.0], Wish { can_stop: false, ..no_emulator }).unwrap_err().contains("doctor"));
+        assert_eq!(
+            decided(&[10.0], Wish { can_stop: false, ..USUAL }).unwrap().0,
+            Branches::Emulated
+        );
+        assert!(
+            decided(&[1.0], Wish { can_stop: false, ..no_emulator })
+                .unwrap_err()
+                .contains("doctor")
+        );
         let software = Wish { branches: Branches::Software, ..USUAL };
         assert_eq!(decided(&[1.0], software).unwrap().0, Branches::Software);
         assert!(decided(&[1.0], Wish { can_stop: false, ..software }).is_err());

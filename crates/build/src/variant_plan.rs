@@ -24,8 +24,9 @@ pub struct BuiltFiles {
 
 /// The step that builds `variant`, and what it leaves.
 ///
-/// With `relinkable` functions get sections of their own and lld keeps what it read (`--reproduce`). `align` is for the
-/// alignment probe. `directory` is where planish.toml lies: of the work tree, or of the commit's.
+/// With `relinkable` functions get sections of their own and lld keeps what it read
+/// (`--reproduce`). `align` is for the alignment probe. `directory` is where planish.toml lies: of
+/// the work tree, or of the commit's.
 pub fn variant_step(
     build: &Build,
     tools: &Toolchain,
@@ -66,10 +67,12 @@ pub fn variant_step(
         };
         add("PLANISH_CFLAGS", "-ffunction-sections");
         add("PLANISH_CXXFLAGS", "-ffunction-sections");
-        // gcc knows lld by the name ld.lld alone, and Debian has it under names with a version: the link in this
-        // directory, which the caller makes, gives it that name.
+        // gcc knows lld by the name ld.lld alone, and Debian has it under names with a version: the
+        // link in this directory, which the caller makes, gives it that name.
         let linker = match own.compiler {
-            Compiler::Gcc => format!("-B{} -fuse-ld=lld ", directory.join(LINKER_DIRECTORY).display()),
+            Compiler::Gcc => {
+                format!("-B{} -fuse-ld=lld ", directory.join(LINKER_DIRECTORY).display())
+            }
             Compiler::Clang => String::new(),
         };
         let keep = format!("{linker}-Wl,--reproduce={}", directory.join(&made).display());
@@ -87,8 +90,8 @@ pub fn variant_step(
     Ok((step, files))
 }
 
-/// A file name for a variant: what is no letter, digit, dot or dash becomes `_`, and a digest tells names apart that
-/// would then be equal.
+/// A file name for a variant: what is no letter, digit, dot or dash becomes `_`, and a digest tells
+/// names apart that would then be equal.
 fn slug(name: &str, align: Option<u32>) -> String {
     let plain: String = name
         .chars()
@@ -96,11 +99,16 @@ fn slug(name: &str, align: Option<u32>) -> String {
         .take(60)
         .collect();
     let changed = plain != name || plain.starts_with(['.', '-']);
-    let digest =
-        name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let digest = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     let suffix = align.map_or_else(String::new, |n| format!(".align{n}"));
     let plain = plain.trim_start_matches(['.', '-']);
-    if changed { format!("{plain}.{:08x}{suffix}", digest as u32) } else { format!("{plain}{suffix}") }
+    if changed {
+        format!("{plain}.{:08x}{suffix}", digest as u32)
+    } else {
+        format!("{plain}{suffix}")
+    }
 }
 
 #[cfg(test)]
@@ -110,24 +118,33 @@ mod tests {
 
     fn step(text: &str, relinkable: bool) -> (Step, BuiltFiles) {
         let config = CompareConfig::parse(text, Path::new("planish.toml")).unwrap();
-        let tools =
-            Toolchain { cc: "gcc".into(), cxx: "g++".into(), ld: "ld".into(), ..Toolchain::default() };
+        let tools = Toolchain {
+            cc: "gcc".into(),
+            cxx: "g++".into(),
+            ld: "ld".into(),
+            ..Toolchain::default()
+        };
         let build = config.build.unwrap();
-        variant_step(&build, &tools, Path::new("/src"), &config.variants[0], relinkable, Some(32)).unwrap()
+        variant_step(&build, &tools, Path::new("/src"), &config.variants[0], relinkable, Some(32))
+            .unwrap()
     }
 
-    const GCC: &str = "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = 'gcc'\nflags = '-DA'\n\
-                       [[variant]]\nname = '-fno-ipa-cp'\nflags = '-fno-ipa-cp'\n";
+    const GCC: &str = "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = 'gcc'\nflags = \
+                       '-DA'\n[[variant]]\nname = '-fno-ipa-cp'\nflags = '-fno-ipa-cp'\n";
 
     #[test]
     fn a_variants_flags_come_behind_those_of_the_build_and_its_link_is_kept() {
         let (step, files) = step(GCC, true);
         let flags = &step.environment["PLANISH_CFLAGS"];
-        assert!(flags.ends_with("-DA -fno-ipa-cp -falign-functions=32 -ffunction-sections"), "{flags}");
+        assert!(
+            flags.ends_with("-DA -fno-ipa-cp -falign-functions=32 -ffunction-sections"),
+            "{flags}"
+        );
         let link = &step.environment["PLANISH_LDFLAGS"];
         assert!(
             link.contains(
-                "-B/src/.planish/linker -fuse-ld=lld -Wl,--reproduce=/src/.planish/build/planish.repro.tar"
+                "-B/src/.planish/linker -fuse-ld=lld \
+                 -Wl,--reproduce=/src/.planish/build/planish.repro.tar"
             ),
             "{link}"
         );

@@ -1,4 +1,5 @@
-//! What does planish.toml say about variants to compare? `[[variant]]`, `[[benchmark]]`, `[compare]`, `[matrix]`.
+//! What does planish.toml say about variants to compare? `[[variant]]`, `[[benchmark]]`,
+//! `[compare]`, `[matrix]`.
 
 use crate::config::{Build, Command, Evaluate, parse_checked, read_text};
 use crate::{Error, split_words};
@@ -149,8 +150,8 @@ impl CompareConfig {
                 || !variant.flags.is_empty();
             if variant.binary.is_some() && built {
                 return Err(format!(
-                    "[[variant]] {:?}: a binary is taken as it is; commit, command, flags, environment and optimize are for \
-                     variants that planish builds",
+                    "[[variant]] {:?}: a binary is taken as it is; commit, command, flags, \
+                     environment and optimize are for variants that planish builds",
                     variant.name
                 ));
             }
@@ -182,7 +183,12 @@ impl CompareConfig {
                 let metrics = vec![evaluate.metric.clone()];
                 let name = line.replace("{bin}", "").trim().to_owned();
                 let name = if name.is_empty() { "run".to_owned() } else { name };
-                cells.push(Cell { name, command: split_words(line)?, parameters: BTreeMap::new(), metrics });
+                cells.push(Cell {
+                    name,
+                    command: split_words(line)?,
+                    parameters: BTreeMap::new(),
+                    metrics,
+                });
             }
         }
         Ok(cells)
@@ -199,7 +205,9 @@ impl CompareConfig {
             .cloned()
             .unwrap_or_else(|| VariantConfig { name: "base".into(), ..VariantConfig::default() });
         if base.binary.is_some() {
-            return Err("--matrix builds one variant for each flag; its base cannot be a ready binary".into());
+            return Err("--matrix builds one variant for each flag; its base cannot be a ready \
+                        binary"
+                .into());
         }
         let with = |name: &str, flags: &str| VariantConfig {
             name: name.to_owned(),
@@ -260,7 +268,8 @@ fn cell(benchmark: &BenchmarkConfig, parameters: BTreeMap<String, String>) -> Re
     if !command.iter().any(|word| word.contains("{bin}")) {
         return Err(format!("{place}: the command does not mention {{bin}}, the program"));
     }
-    let values: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let values: Vec<String> =
+        parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let name = [&[benchmark.name.clone()][..], &values].concat().join(" ");
     Ok(Cell { name, command, parameters, metrics: benchmark.metrics.clone() })
 }
@@ -273,10 +282,10 @@ mod tests {
         CompareConfig::parse(text, Path::new("planish.toml")).map_err(|e| e.to_string())
     }
 
-    const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'app'\n[[variant]]\nname = 'base'\n\
-                       [[variant]]\nname = 'O3'\noptimize = '-O3'\n\
-                       [[benchmark]]\nname = 'sum'\ncommand = '{bin} -n {n} {what}'\n\
-                       parameters = { n = [1, 20], what = ['a b'] }\n";
+    const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'app'\n[[variant]]\nname = \
+                       'base'\n[[variant]]\nname = 'O3'\noptimize = '-O3'\n[[benchmark]]\nname = \
+                       'sum'\ncommand = '{bin} -n {n} {what}'\nparameters = { n = [1, 20], what = \
+                       ['a b'] }\n";
 
     #[test]
     fn every_combination_of_parameters_is_a_cell_and_a_value_with_blanks_stays_one_word() {
@@ -290,7 +299,8 @@ mod tests {
     fn the_matrix_is_base_one_per_flag_and_all() {
         let config = parse(&format!("{TWO}[matrix]\nflags = ['-fa', '-fb']\n")).unwrap();
         let variants = config.matrix_variants().unwrap();
-        let shown: Vec<String> = variants.iter().map(|v| format!("{}:{}", v.name, v.flags)).collect();
+        let shown: Vec<String> =
+            variants.iter().map(|v| format!("{}:{}", v.name, v.flags)).collect();
         assert_eq!(shown, ["base:", "-fa:-fa", "-fb:-fb", "all:-fa -fb"]);
         assert!(parse(TWO).unwrap().matrix_variants().unwrap_err().contains("[matrix]"));
     }

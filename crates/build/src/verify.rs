@@ -1,10 +1,13 @@
 //! Was the profile really used? Weighs the evidence that the rebuilt program gives.
 //!
-//! No single sign will do: names fit where the flag never reached the compiler, code differs where only the linker's
-//! flags do, and a flag says nothing of a profile whose names the compiler does not know. So three are asked for:
-//! * names: the profile's functions are among those by which the compiler itself knows functions ([`compare`]);
+//! No single sign will do: names fit where the flag never reached the compiler, code differs where
+//! only the linker's flags do, and a flag says nothing of a profile whose names the compiler does
+//! not know. So three are asked for:
+//! * names: the profile's functions are among those by which the compiler itself knows functions
+//!   ([`compare`]);
 //! * code: hot functions have other instructions than in the baseline ([`Evidence`]);
-//! * flags: where the compiler recorded its command line, it names a profile; rustc, which records none, has left remarks.
+//! * flags: where the compiler recorded its command line, it names a profile; rustc, which records
+//!   none, has left remarks.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -34,11 +37,12 @@ impl Matched {
     }
 }
 
-/// Under this share the rebuild is refused: what the compiler did has little to do with what was recorded.
+/// Under this share the rebuild is refused: what the compiler did has little to do with what was
+/// recorded.
 pub const LEAST_SHARE: f64 = 0.5;
 
-/// What the hot functions of the rebuilt program show. Hot are the functions with nine tenths of the samples, inlined
-/// callees included in their callers.
+/// What the hot functions of the rebuilt program show. Hot are the functions with nine tenths of
+/// the samples, inlined callees included in their callers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Hot functions that the baseline has by name, so that their code can be compared.
@@ -57,13 +61,14 @@ pub struct Evidence {
     pub files_without_flag: Vec<String>,
     /// What rustc said; absent for programs of other compilers.
     pub rustc: Option<Remarks>,
-    /// Percent of the samples on lines that have code in the baseline, in functions that it has: few are a profile of other
-    /// sources. Absent where that cannot be told.
+    /// Percent of the samples on lines that have code in the baseline, in functions that it has:
+    /// few are a profile of other sources. Absent where that cannot be told.
     pub lines_with_code_pct: Option<f64>,
 }
 
-/// The remarks that rustc left beside the profile (`-Cremark=sample-profile -Zremark-dir=PROFILE.remarks`). It records no
-/// command line, so nothing else tells a rebuild with a profile from one that differs for another reason.
+/// The remarks that rustc left beside the profile (`-Cremark=sample-profile
+/// -Zremark-dir=PROFILE.remarks`). It records no command line, so nothing else tells a rebuild with
+/// a profile from one that differs for another reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remarks {
     /// There are files of remarks, made after the profile.
@@ -80,8 +85,9 @@ impl Evidence {
     pub fn stale(&self) -> Option<String> {
         let pct = self.lines_with_code_pct.filter(|pct| *pct < LEAST_LINES_PCT)?;
         Some(format!(
-            "only {pct:.1} % of the profile's samples are on lines that have code in the baseline: its counts stand at wrong places, \
-             most likely since the sources have changed; record again, or carry it over with planish profile match"
+            "only {pct:.1} % of the profile's samples are on lines that have code in the \
+             baseline: its counts stand at wrong places, most likely since the sources have \
+             changed; record again, or carry it over with planish profile match"
         ))
     }
 
@@ -93,12 +99,15 @@ impl Evidence {
         };
         let recorded = self.samples_with_flag + self.samples_without_flag;
         if let Some(remarks) = self.rustc {
-            words += &format!(", rustc gave counts to the branches of {} functions", remarks.functions);
+            words +=
+                &format!(", rustc gave counts to the branches of {} functions", remarks.functions);
         } else if recorded > 0 {
             let pct = self.samples_with_flag as f64 / recorded as f64 * 100.0;
-            words += &format!(", {pct:.1} % of their samples in files whose flags name the profile");
+            words +=
+                &format!(", {pct:.1} % of their samples in files whose flags name the profile");
         } else {
-            words += ", by the profile or by something else: the compiler recorded no flags (-grecord-command-line)";
+            words += ", by the profile or by something else: the compiler recorded no flags \
+                      (-grecord-command-line)";
         }
         words
     }
@@ -123,10 +132,11 @@ impl NameRule {
     }
 }
 
-/// Compares names. `profile`: every function with its own samples; `known`: every function of the rebuilt program.
+/// Compares names. `profile`: every function with its own samples; `known`: every function of the
+/// rebuilt program.
 ///
-/// clang gives a static function the name `f.__uniq.HASH`; a name that fits but for the hash means that its source
-/// file was compiled by another path.
+/// clang gives a static function the name `f.__uniq.HASH`; a name that fits but for the hash means
+/// that its source file was compiled by another path.
 pub fn compare<'a>(
     profile: impl IntoIterator<Item = (&'a str, u64)>,
     known: impl IntoIterator<Item = &'a str>,
@@ -164,18 +174,21 @@ pub fn compare<'a>(
         }
     }
     unmatched.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    matched.largest_unmatched = unmatched.iter().take(10).map(|&(n, s)| (n.to_owned(), s)).collect();
+    matched.largest_unmatched =
+        unmatched.iter().take(10).map(|&(n, s)| (n.to_owned(), s)).collect();
     matched.cause = cause(&matched, other_hash, lost_hash);
     matched
 }
 
 const UNIQUE: &str = ".__uniq.";
 
-/// The name without what the compiler appends to copies of a function; clang drops the same suffixes when it looks a
-/// function up in a profile.
+/// The name without what the compiler appends to copies of a function; clang drops the same
+/// suffixes when it looks a function up in a profile.
 fn canonical(name: &str) -> &str {
     let mut end = name.len();
-    for suffix in [".llvm.", ".part.", ".isra.", ".constprop.", ".cold", ".localalias", ".lto_priv."] {
+    for suffix in
+        [".llvm.", ".part.", ".isra.", ".constprop.", ".cold", ".localalias", ".lto_priv."]
+    {
         end = end.min(name.find(suffix).filter(|&at| at > 0).unwrap_or(end));
     }
     &name[..end]
@@ -188,30 +201,36 @@ fn cause(matched: &Matched, other_hash: u64, lost_hash: u64) -> Option<String> {
     }
     if other_hash * 2 > lost {
         return Some(
-            "their names differ only in the hash after .__uniq., which is made from the path the source file was \
-             compiled by: both builds must name it by the same path (relative, or absolute, but not one each, and not \
-             below a directory with a changing name)"
+            "their names differ only in the hash after .__uniq., which is made from the path the \
+             source file was compiled by: both builds must name it by the same path (relative, or \
+             absolute, but not one each, and not below a directory with a changing name)"
                 .into(),
         );
     }
     if lost_hash * 2 > lost {
         return Some(
-            "the rebuild was made without -funique-internal-linkage-names, the recorded program with it: \
-             pass PLANISH_CFLAGS on in both builds"
+            "the rebuild was made without -funique-internal-linkage-names, the recorded program \
+             with it: pass PLANISH_CFLAGS on in both builds"
                 .into(),
         );
     }
-    Some("the program was built from other sources than the recorded one, or the profile is of another program".into())
+    Some(
+        "the program was built from other sources than the recorded one, or the profile is of \
+         another program"
+            .into(),
+    )
 }
 
 /// What is wrong when the profile names functions of Rust as the source does.
-const PLAIN_RUST: &str = "the profile has plain names where rustc knows mangled ones: the recorded program has no linkage \
-    names in its debug information. Build it with -Cdebuginfo=1 -Cstrip=none in place of line-tables-only (PLANISH_RUSTFLAGS \
-    has them) and record again";
+const PLAIN_RUST: &str = "the profile has plain names where rustc knows mangled ones: the \
+                          recorded program has no linkage names in its debug information. Build \
+                          it with -Cdebuginfo=1 -Cstrip=none in place of line-tables-only \
+                          (PLANISH_RUSTFLAGS has them) and record again";
 
 impl Matched {
-    /// For a program that is Rust's: names the cause where most of what is missing has names that no rustc makes, of functions
-    /// that it has. `known` are the names by which the compiler knows functions.
+    /// For a program that is Rust's: names the cause where most of what is missing has names that
+    /// no rustc makes, of functions that it has. `known` are the names by which the compiler
+    /// knows functions.
     pub fn explain_rust<'a>(&mut self, known: impl IntoIterator<Item = &'a str> + Clone) {
         if self.cause.is_none() {
             return;
@@ -220,7 +239,8 @@ impl Matched {
         // Both manglings write an identifier behind its length.
         let of_this = |(name, _): &&(String, u64)| {
             let part = format!("{}{name}", name.len());
-            !mangled(name) && known.clone().into_iter().any(|known| mangled(known) && known.contains(&part))
+            !mangled(name)
+                && known.clone().into_iter().any(|known| mangled(known) && known.contains(&part))
         };
         if !self.largest_unmatched.iter().any(|one| of_this(&one)) {
             return;
@@ -240,15 +260,18 @@ impl Matched {
 /// `same_code` says that both programs hold the same machine code.
 pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<(), Error> {
     if matched.samples == 0 {
-        return Err(Error::Unused("the profile has no samples, so it cannot change the program".into()));
+        return Err(Error::Unused(
+            "the profile has no samples, so it cannot change the program".into(),
+        ));
     }
     let pct = matched.share() * 100.0;
     if matched.share() < LEAST_SHARE {
         let worst = matched.largest_unmatched.iter().take(3);
-        let worst: Vec<String> = worst.map(|(name, samples)| format!("{name} ({samples} samples)")).collect();
+        let worst: Vec<String> =
+            worst.map(|(name, samples)| format!("{name} ({samples} samples)")).collect();
         return Err(Error::Unused(format!(
-            "only {pct:.1} % of the profile's samples ({} of {} functions) belong to functions that the compiler knows by \
-             the profile's names; missing are {}. Likely cause: {}",
+            "only {pct:.1} % of the profile's samples ({} of {} functions) belong to functions \
+             that the compiler knows by the profile's names; missing are {}. Likely cause: {}",
             matched.functions_matched,
             matched.functions,
             worst.join(", "),
@@ -258,22 +281,28 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
     let recorded = evidence.samples_with_flag + evidence.samples_without_flag;
     if (evidence.samples_with_flag as f64) < recorded as f64 * LEAST_SHARE {
         return Err(Error::Unused(format!(
-            "{pct:.1} % of the profile fits, yet the profile was not used: {} compiled without it, or with another one, as the flags \
-             recorded in the debug information say. Does the build command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS) on for them?",
+            "{pct:.1} % of the profile fits, yet the profile was not used: {} compiled without \
+             it, or with another one, as the flags recorded in the debug information say. Does \
+             the build command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS) on for them?",
             files_words(&evidence.files_without_flag)
         )));
     }
     if let Some(remarks) = evidence.rustc.filter(|remarks| remarks.functions == 0) {
         let (what, why) = match remarks.there {
-            true => ("rustc's remarks name no function that got counts: the profile was not used", ""),
+            true => {
+                ("rustc's remarks name no function that got counts: the profile was not used", "")
+            }
             false => (
                 "rustc left no remarks of this profile, and nothing else tells whether it used it",
-                "Build with all of PLANISH_RUSTFLAGS, into PLANISH_OUT or another empty directory, where cargo compiles everything again. \
-                 By hand that is -Cremark=sample-profile -Zremark-dir=PROFILE.remarks beside -Zprofile-sample-use=PROFILE. ",
+                "Build with all of PLANISH_RUSTFLAGS, into PLANISH_OUT or another empty \
+                 directory, where cargo compiles everything again. By hand that is \
+                 -Cremark=sample-profile -Zremark-dir=PROFILE.remarks beside \
+                 -Zprofile-sample-use=PROFILE. ",
             ),
         };
         return Err(Error::Unused(format!(
-            "{pct:.1} % of the profile fits, yet {what}. {why}Does the build command pass PLANISH_RUSTFLAGS on?"
+            "{pct:.1} % of the profile fits, yet {what}. {why}Does the build command pass \
+             PLANISH_RUSTFLAGS on?"
         )));
     }
     let hot_is_the_same = evidence.hot_functions > 0 && evidence.hot_functions_changed == 0;
@@ -286,8 +315,8 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
             ),
         };
         return Err(Error::Unused(format!(
-            "{pct:.1} % of the profile fits, yet {what}: the profile was not used. Does the build command pass \
-             PLANISH_CFLAGS (PLANISH_CXXFLAGS, PLANISH_RUSTFLAGS) on?"
+            "{pct:.1} % of the profile fits, yet {what}: the profile was not used. Does the build \
+             command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS, PLANISH_RUSTFLAGS) on?"
         )));
     }
     Ok(())
@@ -327,11 +356,22 @@ mod tests {
             "{message}"
         );
         let files_without_flag = vec!["a.c".to_owned(), "b.c".to_owned()];
-        let lost =
-            Evidence { samples_with_flag: 100, samples_without_flag: 800, files_without_flag, ..changed() };
+        let lost = Evidence {
+            samples_with_flag: 100,
+            samples_without_flag: 800,
+            files_without_flag,
+            ..changed()
+        };
         let message = judge(&m, &lost, false).unwrap_err().to_string();
-        assert!(message.contains("a.c and b.c were compiled without it, or with another one"), "{message}");
-        assert!(lost.words().contains("code of 3 of 4 hot functions changed, 11.1 %"), "{}", lost.words());
+        assert!(
+            message.contains("a.c and b.c were compiled without it, or with another one"),
+            "{message}"
+        );
+        assert!(
+            lost.words().contains("code of 3 of 4 hot functions changed, 11.1 %"),
+            "{}",
+            lost.words()
+        );
         assert!(
             judge(&m, &Evidence::default(), false).is_ok(),
             "without symbols and flags there is no evidence"
@@ -362,7 +402,11 @@ mod tests {
 
     #[test]
     fn a_build_by_another_path_is_recognised() {
-        let m = compare([("f.__uniq.111", 90), ("main", 10)], ["f.__uniq.222", "main"], NameRule::Clang);
+        let m = compare(
+            [("f.__uniq.111", 90), ("main", 10)],
+            ["f.__uniq.222", "main"],
+            NameRule::Clang,
+        );
         let message = judge(&m, &changed(), false).unwrap_err().to_string();
         assert!(message.contains("only 10.0 %") && message.contains("compiled by"), "{message}");
         assert!(message.contains("f.__uniq.111 (90 samples)"), "{message}");

@@ -2,8 +2,9 @@
 
 /// Splits as a shell does: blanks separate, quotes and backslashes keep together.
 ///
-/// No shell runs, because a recording of `sh -c` would be one of the shell, and its start is noise in every
-/// measurement. What only a shell can do (pipes, variables, redirections) is refused with the way out.
+/// No shell runs, because a recording of `sh -c` would be one of the shell, and its start is noise
+/// in every measurement. What only a shell can do (pipes, variables, redirections) is refused with
+/// the way out.
 pub fn split_words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -19,9 +20,10 @@ pub fn split_words(line: &str) -> Result<Vec<String>, String> {
             },
             '|' | '&' | ';' | '<' | '>' | '$' | '`' | '*' | '?' => {
                 return Err(format!(
-                    "the command {line:?} needs a shell for {letter:?}, but commands of [workload] and [evaluate] \
-                     are started without one so that only your program is recorded and measured; quote the sign, \
-                     or write the file names out, or put the work into the program"
+                    "the command {line:?} needs a shell for {letter:?}, but commands of \
+                     [workload] and [evaluate] are started without one so that only your program \
+                     is recorded and measured; quote the sign, or write the file names out, or \
+                     put the work into the program"
                 ));
             }
             other => word.get_or_insert_default().push(other),

@@ -1,4 +1,5 @@
-//! How plans run: what is repeated, what is kept, what a failure leaves behind. Steps are small shell commands.
+//! How plans run: what is repeated, what is kept, what a failure leaves behind. Steps are small
+//! shell commands.
 
 use build::execute::{Event, Place, run};
 use build::plan::STATE_DIRECTORY;
@@ -60,10 +61,14 @@ fn a_failing_step_names_its_command_its_last_words_and_its_log_and_leaves_no_out
     let line = "echo half > \"$1\"; echo 'no rule to make app' >&2; exit 2";
     let plan = Plan { steps: vec![shell("build", line, &[], "out")] };
     let message = ran(&plan, folder.path()).unwrap_err().to_string();
-    assert!(message.contains("step build failed") && message.contains("no rule to make app"), "{message}");
+    assert!(
+        message.contains("step build failed") && message.contains("no rule to make app"),
+        "{message}"
+    );
     assert!(message.contains(".planish/log/build.log"), "{message}");
     assert!(!folder.path().join("out").exists());
-    let log = std::fs::read_to_string(folder.path().join(STATE_DIRECTORY).join("log/build.log")).unwrap();
+    let log =
+        std::fs::read_to_string(folder.path().join(STATE_DIRECTORY).join("log/build.log")).unwrap();
     assert!(log.starts_with("$ sh -c"), "{log}");
 }
 
@@ -74,7 +79,9 @@ fn a_step_that_makes_nothing_is_an_error_although_it_ended_well() {
     step.collect = vec![("build/app".into(), "app".into())];
     step.outputs = vec!["app".into()];
     step.environment.insert("PLANISH_OUT".into(), "/src/build".into());
-    let said = |step: &Step| ran(&Plan { steps: vec![step.clone()] }, folder.path()).unwrap_err().to_string();
+    let said = |step: &Step| {
+        ran(&Plan { steps: vec![step.clone()] }, folder.path()).unwrap_err().to_string()
+    };
     let message = said(&step);
     assert!(
         message.contains("made no build/app") && message.contains("$PLANISH_OUT (/src/build)"),
@@ -135,7 +142,8 @@ fn what_depends_on_a_failed_optional_step_is_left_out_and_its_old_output_is_not_
     let at = |name: &str| folder.path().join(name);
     let mut plan = two_steps();
     plan.steps.iter_mut().for_each(|step| step.optional = true);
-    let mut last = shell("last", "echo \"$@\" | tr ' ' '\\n' | tail -n +2 > \"$1\"", &["in", "out"], "all");
+    let mut last =
+        shell("last", "echo \"$@\" | tr ' ' '\\n' | tail -n +2 > \"$1\"", &["in", "out"], "all");
     last.arguments.extend(["in".to_owned(), "out".to_owned()]);
     last.not_there = vec!["out".into()];
     plan.steps.push(last);
@@ -160,14 +168,16 @@ fn what_reads_a_directory_of_a_failed_optional_step_is_left_out_too() {
         step.fresh_directories = vec![format!("counters/{n}").into(), "build".into()];
         step
     };
-    let merge = shell("merge", "cat counters/*/raw > \"$1\"", &["counters/1", "counters/2"], "merged");
+    let merge =
+        shell("merge", "cat counters/*/raw > \"$1\"", &["counters/1", "counters/2"], "merged");
     let mut plan = Plan { steps: vec![train(1), train(2), merge] };
     plan.steps.iter_mut().for_each(|step| step.optional = true);
     std::fs::write(at("in"), "x").unwrap();
     assert_eq!(ran(&plan, folder.path()).unwrap(), ["train-1", "train-2", "merge"]);
     assert_eq!(std::fs::read(at("merged")).unwrap(), b"xx");
     assert!(ran(&plan, folder.path()).unwrap().is_empty());
-    // The second fails after it has counted something: nobody merges that, nor what it counted before.
+    // The second fails after it has counted something: nobody merges that, nor what it counted
+    // before.
     plan.steps[1].arguments[1] += "; exit 1";
     assert_eq!(ran(&plan, folder.path()).unwrap(), ["train-2"]);
     assert!(!at("merged").exists() && !at("counters/2").exists() && at("counters/1/raw").exists());
@@ -183,8 +193,10 @@ fn a_wrapper_stands_in_a_compilers_place() {
     std::fs::write(&planish, "#!/bin/sh\nprintf '%s|' \"$@\"\n").unwrap();
     std::fs::set_permissions(&planish, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut step = shell("build", "tools/cc-22 'a b' -c > \"$1\"", &[], "out");
-    step.wrappers =
-        vec![build::step::Wrapper { path: "tools/cc-22".into(), compiler: "/usr/bin/cc-22".into() }];
+    step.wrappers = vec![build::step::Wrapper {
+        path: "tools/cc-22".into(),
+        compiler: "/usr/bin/cc-22".into(),
+    }];
     let place = Place { directory: folder.path(), planish: &planish, terminal: false };
     run(&Plan { steps: vec![step] }, place, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
     let told = std::fs::read_to_string(folder.path().join("out")).unwrap();

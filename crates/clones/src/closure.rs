@@ -1,4 +1,5 @@
-//! The closure of functions: everything that changes when they change, and the way by which we know.
+//! The closure of functions: everything that changes when they change, and the way by which we
+//! know.
 
 use crate::graph::{Edge, Graph, NodeId};
 use std::collections::VecDeque;
@@ -36,12 +37,14 @@ impl Closure {
 
     /// The members whose shortest way comes directly from a member.
     pub fn after(&self, node: NodeId) -> impl Iterator<Item = &Member> {
-        self.members.iter().filter(move |member| member.step.as_ref().is_some_and(|step| step.from == node))
+        self.members
+            .iter()
+            .filter(move |member| member.step.as_ref().is_some_and(|step| step.from == node))
     }
 }
 
-/// Everything that changes when the functions change: a search in breadth over all edges, also through functions that
-/// have no code of their own any more.
+/// Everything that changes when the functions change: a search in breadth over all edges, also
+/// through functions that have no code of their own any more.
 pub fn closure(graph: &Graph, of: &[NodeId]) -> Closure {
     let mut reached = vec![false; graph.nodes().len()];
     let mut closure = Closure::default();
@@ -55,7 +58,8 @@ pub fn closure(graph: &Graph, of: &[NodeId]) -> Closure {
     }
     while let Some(from) = waiting.pop_front() {
         for edge in graph.leaving(from) {
-            if let Some(reached) = reached.get_mut(edge.to.0 as usize).filter(|reached| !**reached) {
+            if let Some(reached) = reached.get_mut(edge.to.0 as usize).filter(|reached| !**reached)
+            {
                 *reached = true;
                 let step = Some(Step { from, edge: edge.clone() });
                 closure.members.push(Member { node: edge.to, step });
@@ -83,7 +87,8 @@ pub struct Sizes {
 
 /// Sizes of the closures of all functions of the source; copies and parts are not asked for alone.
 pub fn sizes(graph: &Graph, largest: usize) -> Sizes {
-    // Whoever is reached anew carries the number of the round, so that nothing is cleared in between.
+    // Whoever is reached anew carries the number of the round, so that nothing is cleared in
+    // between.
     let mut reached = vec![0u32; graph.nodes().len()];
     let mut waiting = Vec::new();
     let mut found: Vec<(usize, NodeId)> = Vec::new();
@@ -107,8 +112,9 @@ pub fn sizes(graph: &Graph, largest: usize) -> Sizes {
         }
     }
     found.sort_unstable_by_key(|&(size, node)| (std::cmp::Reverse(size), node));
-    let at =
-        |share: f64| found.get((found.len() as f64 * (1.0 - share)) as usize).map_or(0, |(size, _)| *size);
+    let at = |share: f64| {
+        found.get((found.len() as f64 * (1.0 - share)) as usize).map_or(0, |(size, _)| *size)
+    };
     Sizes {
         functions: found.len(),
         mean: found.iter().map(|(size, _)| *size).sum::<usize>() as f64 / found.len().max(1) as f64,

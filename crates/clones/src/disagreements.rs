@@ -20,7 +20,8 @@ pub struct Disagreement {
 }
 
 impl Analysis {
-    /// Inlined calls that debug information shows and the compiler's own dump does not, and the other way round; sorted.
+    /// Inlined calls that debug information shows and the compiler's own dump does not, and the
+    /// other way round; sorted.
     pub fn disagreements(&self) -> Vec<Disagreement> {
         disagreements(&self.graph)
     }
@@ -35,7 +36,8 @@ fn disagreements(graph: &Graph) -> Vec<Disagreement> {
     }
     let mut found = Vec::new();
     for edge in graph.edges().iter().filter(|edge| edge.reason == Reason::Inlined) {
-        let Some((unit, has_code)) = graph.get(edge.to).map(|node| (node.unit, node.has_code)) else {
+        let Some((unit, has_code)) = graph.get(edge.to).map(|node| (node.unit, node.has_code))
+        else {
             continue;
         };
         let covered = covered.get(&unit).copied().unwrap_or_default();
@@ -50,7 +52,12 @@ fn disagreements(graph: &Graph) -> Vec<Disagreement> {
             };
             // A way over copies or over functions in between says the same.
             if !reaches(graph, edge.from, edge.to, ends.1) {
-                found.push(Disagreement { callee: edge.from, caller: edge.to, says: ends.0, silent: ends.1 });
+                found.push(Disagreement {
+                    callee: edge.from,
+                    caller: edge.to,
+                    says: ends.0,
+                    silent: ends.1,
+                });
             }
         }
     }
@@ -64,7 +71,8 @@ fn reaches(graph: &Graph, from: NodeId, to: NodeId, by: Source) -> bool {
     let mut waiting = VecDeque::from([from]);
     // Debug information calls an inlined copy like its original.
     if let Some(node) = graph.get(from) {
-        let origins = std::iter::successors(symbols::origin(&node.name), |(base, _)| symbols::origin(base));
+        let origins =
+            std::iter::successors(symbols::origin(&node.name), |(base, _)| symbols::origin(base));
         waiting.extend(origins.filter_map(|(base, _)| graph.find(node.unit, base)));
     }
     while let Some(node) = waiting.pop_front() {
@@ -72,7 +80,9 @@ fn reaches(graph: &Graph, from: NodeId, to: NodeId, by: Source) -> bool {
             return true;
         }
         let stated = |edge: &&crate::Edge| edge.is_seen_by(by) || edge.is_seen_by(Source::Symbols);
-        waiting.extend(graph.leaving(node).filter(stated).map(|edge| edge.to).filter(|to| seen.insert(*to)));
+        waiting.extend(
+            graph.leaving(node).filter(stated).map(|edge| edge.to).filter(|to| seen.insert(*to)),
+        );
     }
     false
 }

@@ -50,8 +50,9 @@ pub(crate) fn read(dump: &Dump, facts: &mut Facts, buffer: &mut Vec<u8>) -> Resu
             Source::IcfDump
         }
         DumpKind::Remarks => {
-            let inlined = remarks::inlined(&text)
-                .map_err(|line| bad(line, "YAML documents of optimisations, each from `---` to `...`"))?;
+            let inlined = remarks::inlined(&text).map_err(|line| {
+                bad(line, "YAML documents of optimisations, each from `---` to `...`")
+            })?;
             for call in inlined {
                 let callee = end(facts, &call.callee, call.place);
                 let caller = end(facts, &call.caller, call.caller_place);
@@ -67,8 +68,8 @@ pub(crate) fn read(dump: &Dump, facts: &mut Facts, buffer: &mut Vec<u8>) -> Resu
 /// Bytes that are read at once.
 const CHUNK: u64 = 1 << 20;
 
-/// Reads a whole dump. No text holds a NUL byte, but files that a full disk or a crash left do: reading ends there, so
-/// that a file of holes fills no memory.
+/// Reads a whole dump. No text holds a NUL byte, but files that a full disk or a crash left do:
+/// reading ends there, so that a file of holes fills no memory.
 fn load(dump: &Dump, buffer: &mut Vec<u8>) -> Result<(), Error> {
     let io = |source| Error::Io { path: dump.path.clone(), source };
     let mut file = std::fs::File::open(&dump.path).map_err(io)?;

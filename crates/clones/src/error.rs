@@ -18,7 +18,8 @@ pub enum Error {
     Image(#[from] image::Error),
     /// A line of a dump is not what the compiler writes.
     #[error(
-        "{path}, line {line}: expected {expected}, found `{found}`; the dump is cut off or of another kind"
+        "{path}, line {line}: expected {expected}, found `{found}`; the dump is cut off or of \
+         another kind"
     )]
     Dump {
         /// The dump.
@@ -32,8 +33,9 @@ pub enum Error {
     },
     /// There is nothing to learn from.
     #[error(
-        "{path}: neither object files with symbols nor dumps of the compiler (archives are not read); give the directory of a build, made by gcc \
-         with `-fdump-ipa-clones -fdump-ipa-icf-details -g` or by clang with `-fsave-optimization-record -g`"
+        "{path}: neither object files with symbols nor dumps of the compiler (archives are not \
+         read); give the directory of a build, made by gcc with `-fdump-ipa-clones \
+         -fdump-ipa-icf-details -g` or by clang with `-fsave-optimization-record -g`"
     )]
     Empty {
         /// The directory.

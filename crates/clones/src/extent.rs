@@ -1,7 +1,9 @@
-//! Where a function of C or C++ ends in its source: braces are matched, without comments, strings and the branches of
-//! `#if` that come after the first. Debug information tells only where a function begins.
+//! Where a function of C or C++ ends in its source: braces are matched, without comments, strings
+//! and the branches of `#if` that come after the first. Debug information tells only where a
+//! function begins.
 
-/// What counts on a line: the depth of braces behind it relative to its begin, and what stands there.
+/// What counts on a line: the depth of braces behind it relative to its begin, and what stands
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Line {
     /// Opening braces.
@@ -85,8 +87,8 @@ fn code(text: &str, in_comment: &mut bool, line: &mut Line) {
     }
 }
 
-/// The line with the brace that closes what begins at line `start` (both counted from 1). `None` when braces do not
-/// match, or no body follows.
+/// The line with the brace that closes what begins at line `start` (both counted from 1). `None`
+/// when braces do not match, or no body follows.
 pub(crate) fn end(lines: &[Line], start: u32) -> Option<u32> {
     let mut depth = 0i64;
     let mut inside = false;
@@ -104,7 +106,8 @@ pub(crate) fn end(lines: &[Line], start: u32) -> Option<u32> {
     None
 }
 
-/// The first line of the head of what begins at line `start`: types and attributes may stand before the name.
+/// The first line of the head of what begins at line `start`: types and attributes may stand before
+/// the name.
 pub(crate) fn head(lines: &[Line], start: u32) -> u32 {
     let mut first = start;
     while let Some(before) = (first as usize).checked_sub(2).and_then(|at| lines.get(at)) {
@@ -120,8 +123,9 @@ pub(crate) fn head(lines: &[Line], start: u32) -> u32 {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "#define K {\nstatic const\nint\nf(int x)\n{\n  if (x) { /* } */ return '}'; }\n#if A\n  {\n#else\n  {{\n#endif\n  }\n  \
-        return \"}\\\"}\";\n}\n\nint g(void);\nint h(void) { return 1; }\n";
+    const SOURCE: &str = "#define K {\nstatic const\nint\nf(int x)\n{\n  if (x) { /* } */ return \
+                          '}'; }\n#if A\n  {\n#else\n  {{\n#endif\n  }\n  return \
+                          \"}\\\"}\";\n}\n\nint g(void);\nint h(void) { return 1; }\n";
 
     #[test]
     fn braces_are_matched_without_comments_strings_and_other_branches() {

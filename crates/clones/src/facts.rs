@@ -1,5 +1,5 @@
-//! What the files of one unit say, before it is joined with the others. Names stand once and are numbered: a function of
-//! a header is named thousands of times in a build.
+//! What the files of one unit say, before it is joined with the others. Names stand once and are
+//! numbered: a function of a header is named thousands of times in a build.
 
 use crate::graph::{Reason, Source};
 use crate::read::Skipped;

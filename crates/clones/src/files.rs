@@ -1,4 +1,5 @@
-//! One name for each source file: from the directory of the build, whatever directory a compiler was started in.
+//! One name for each source file: from the directory of the build, whatever directory a compiler
+//! was started in.
 
 use rustc_hash::FxHashMap;
 use std::path::{Component, Path, PathBuf};
@@ -26,12 +27,13 @@ impl<'p> SourceFiles<'p> {
         SourceFiles { root, directory, known }
     }
 
-    /// The name of a file that a compiler calls `file`: relative to the root where it is found from there or from the
-    /// object's directory; else as the compiler has it, without `.` and `..`.
+    /// The name of a file that a compiler calls `file`: relative to the root where it is found from
+    /// there or from the object's directory; else as the compiler has it, without `.` and `..`.
     pub(crate) fn known_as(&mut self, file: &Arc<str>) -> Arc<str> {
         let path = Path::new(&**file);
         let (above, is_there) = self.seen_from_root(file);
-        // A bare name is more likely one beside its object; a path starts where the build was started.
+        // A bare name is more likely one beside its object; a path starts where the build was
+        // started.
         let is_bare = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
         if path.is_absolute() || (is_there && !is_bare) {
             return above;
@@ -62,7 +64,9 @@ fn plain(path: &Path) -> PathBuf {
     for part in path.components() {
         match part {
             Component::CurDir => {}
-            Component::ParentDir if matches!(plain.components().next_back(), Some(Component::Normal(_))) => {
+            Component::ParentDir
+                if matches!(plain.components().next_back(), Some(Component::Normal(_))) =>
+            {
                 plain.pop();
             }
             _ => plain.push(part),

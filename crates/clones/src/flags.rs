@@ -1,4 +1,5 @@
-//! What gcc says of its own interprocedural optimisations: the output of `gcc -Q --help=optimizers`.
+//! What gcc says of its own interprocedural optimisations: the output of `gcc -Q
+//! --help=optimizers`.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ pub const WITHOUT_TRACE: [&str; 11] = [
     "-fipa-vrp",
 ];
 
-/// Options that make copies of functions or move code between them, which the sources of this crate show.
+/// Options that make copies of functions or move code between them, which the sources of this crate
+/// show.
 pub const WITH_TRACE: [&str; 8] = [
     "-fipa-cp",
     "-fipa-cp-clone",
@@ -29,7 +31,8 @@ pub const WITH_TRACE: [&str; 8] = [
     "-fpartial-inlining",
 ];
 
-/// Whether each switch is on, by its name with `-f`. Options with other values than on and off are left out.
+/// Whether each switch is on, by its name with `-f`. Options with other values than on and off are
+/// left out.
 pub fn states(help: &str) -> BTreeMap<&str, bool> {
     help.lines().filter_map(state).collect()
 }
@@ -45,7 +48,10 @@ fn state(line: &str) -> Option<(&str, bool)> {
 }
 
 /// Switches that are on in the first and off in the second.
-pub fn turned_off<'t>(before: &BTreeMap<&'t str, bool>, after: &BTreeMap<&str, bool>) -> Vec<&'t str> {
+pub fn turned_off<'t>(
+    before: &BTreeMap<&'t str, bool>,
+    after: &BTreeMap<&str, bool>,
+) -> Vec<&'t str> {
     before
         .iter()
         .filter(|(name, on)| **on && after.get(*name) == Some(&false))
@@ -58,7 +64,8 @@ pub fn negated(option: &str) -> String {
     option.strip_prefix("-f").map_or_else(|| option.to_owned(), |name| format!("-fno-{name}"))
 }
 
-/// A table for planish.toml: one variant without each option, one without any, and one per mode of live patching.
+/// A table for planish.toml: one variant without each option, one without any, and one per mode of
+/// live patching.
 pub fn matrix(options: &[&str], modes: &[&str]) -> String {
     let each: Vec<String> = options.iter().map(|option| negated(option)).collect();
     let mut flags = each.clone();
@@ -67,8 +74,8 @@ pub fn matrix(options: &[&str], modes: &[&str]) -> String {
     }
     flags.extend(modes.iter().map(|mode| format!("-flive-patching={mode}")));
     let lines: Vec<String> = flags.iter().map(|flag| format!("    \"{flag}\",\n")).collect();
-    let head =
-        "# Each line is a variant against the base; `planish compare --matrix` builds and measures them.";
+    let head = "# Each line is a variant against the base; `planish compare --matrix` builds and \
+                measures them.";
     format!("[matrix]\n{head}\nflags = [\n{}]\nall = false\n", lines.concat())
 }
 
@@ -78,7 +85,8 @@ mod tests {
 
     #[test]
     fn what_is_on_is_read_and_compared() {
-        let before = "Options:\n  -fipa-ra   [enabled]\n  -fipa-pta \t[disabled]\n  -fvect-cost-model=[x|y]  dynamic\n";
+        let before = "Options:\n  -fipa-ra   [enabled]\n  -fipa-pta \t[disabled]\n  \
+                      -fvect-cost-model=[x|y]  dynamic\n";
         let after = before.replace("[enabled]", "[disabled]");
         assert_eq!(states(before).len(), 2);
         assert_eq!(turned_off(&states(before), &states(&after)), ["-fipa-ra"]);

@@ -171,7 +171,10 @@ impl Graph {
 
     /// The node of a function where it is known.
     pub fn find(&self, unit: UnitId, name: &str) -> Option<NodeId> {
-        self.named(name).iter().copied().find(|id| self.get(*id).is_some_and(|node| node.unit == unit))
+        self.named(name)
+            .iter()
+            .copied()
+            .find(|id| self.get(*id).is_some_and(|node| node.unit == unit))
     }
 
     /// The functions of this name, one per unit that has it.

@@ -1,8 +1,10 @@
-//! gcc's `-fdump-ipa-icf-details`: which functions were found identical, and whether they became one.
+//! gcc's `-fdump-ipa-icf-details`: which functions were found identical, and whether they became
+//! one.
 //!
-//! A pair is told by `Semantic equality hit:A/order->B/order`; the answer follows some lines later: `Unified; …` (an
-//! alias, a wrapper or redirected calls) or `Not unifying; …`. `-fdump-ipa-clones` says nothing of it. Variables are
-//! compared too; they are told apart by the reader's graph, which has functions only. Source: gcc, `gcc/ipa-icf.cc`.
+//! A pair is told by `Semantic equality hit:A/order->B/order`; the answer follows some lines later:
+//! `Unified; …` (an alias, a wrapper or redirected calls) or `Not unifying; …`. `-fdump-ipa-clones`
+//! says nothing of it. Variables are compared too; they are told apart by the reader's graph, which
+//! has functions only. Source: gcc, `gcc/ipa-icf.cc`.
 
 use memchr::memmem::Finder;
 
@@ -74,10 +76,10 @@ mod tests {
 
     #[test]
     fn only_what_was_unified_counts() {
-        let text = "a.c:4:31: optimized: Semantic equality hit:f/13->g/14\n\
-            a.c:4:31: optimized: Assembler symbol names:_Zf/13->_Zg/14\n  === merge ===\n\
-            Not unifying; cannot make wrapper\n\
-            a.c:6:38: optimized: Semantic equality hit:h/15->i/16\nUnified; Function alias has been created.\n";
+        let text = "a.c:4:31: optimized: Semantic equality hit:f/13->g/14\na.c:4:31: optimized: \
+                    Assembler symbol names:_Zf/13->_Zg/14\n  === merge ===\nNot unifying; cannot \
+                    make wrapper\na.c:6:38: optimized: Semantic equality hit:h/15->i/16\nUnified; \
+                    Function alias has been created.\n";
         assert_eq!(unified(text), [Unified { kept: "h", dropped: "i" }]);
     }
 }

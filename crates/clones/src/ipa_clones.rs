@@ -6,10 +6,11 @@
 //! Callgraph removal;NAME;order;file;line;column
 //! ```
 //!
-//! Names are those of the assembler. "inlining to" says that the original's body went into the second function; any
-//! other reason is the kind of copy. The arrow of the older form points from the copy to what it was made of; SUSE's
-//! kgraft-analysis-tool quotes `ovl_setxattr.part.3 … <- … ovl_setxattr … inlining to`, a part that went back into its
-//! function. Source: gcc, `gcc/cgraphclones.cc` and `gcc/ipa-inline-transform.cc`.
+//! Names are those of the assembler. "inlining to" says that the original's body went into the
+//! second function; any other reason is the kind of copy. The arrow of the older form points from
+//! the copy to what it was made of; SUSE's kgraft-analysis-tool quotes `ovl_setxattr.part.3 … <- …
+//! ovl_setxattr … inlining to`, a part that went back into its function. Source: gcc,
+//! `gcc/cgraphclones.cc` and `gcc/ipa-inline-transform.cc`.
 
 use crate::graph::Reason;
 
@@ -57,13 +58,21 @@ pub fn line(text: &str) -> Result<Line<'_>, &'static str> {
         count += 1;
     }
     match fields.get(..count).unwrap_or_default() {
-        ["Callgraph clone", a, _, af, al, _, b, _, bf, bl, _, reason] => {
-            Ok(Line::Clone { from: named(a, af, al)?, to: named(b, bf, bl)?, reason: self::reason(reason) })
-        }
+        ["Callgraph clone", a, _, af, al, _, b, _, bf, bl, _, reason] => Ok(Line::Clone {
+            from: named(a, af, al)?,
+            to: named(b, bf, bl)?,
+            reason: self::reason(reason),
+        }),
         ["Callgraph clone", a, _, af, al, _, "<-", b, _, bf, bl, _, "optimization:", reason] => {
-            Ok(Line::Clone { from: named(a, af, al)?, to: named(b, bf, bl)?, reason: self::reason(reason) })
+            Ok(Line::Clone {
+                from: named(a, af, al)?,
+                to: named(b, bf, bl)?,
+                reason: self::reason(reason),
+            })
         }
-        ["Callgraph removal", name, _, file, line, _] => Ok(Line::Removal(named(name, file, line)?)),
+        ["Callgraph removal", name, _, file, line, _] => {
+            Ok(Line::Removal(named(name, file, line)?))
+        }
         ["Callgraph clone", ..] => Err("`Callgraph clone` with 12 (before gcc 7.1: 14) fields"),
         ["Callgraph removal", ..] => Err("`Callgraph removal` with 6 fields"),
         _ => Err("`Callgraph clone;…` or `Callgraph removal;…`"),

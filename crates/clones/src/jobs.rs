@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls `work` for every number below `count`; each thread has a state of its own, for buffers and caches.
+/// Calls `work` for every number below `count`; each thread has a state of its own, for buffers and
+/// caches.
 pub(crate) fn run<S: Default, T: Send>(
     count: usize,
     threads: usize,

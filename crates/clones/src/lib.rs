@@ -1,16 +1,18 @@
-//! What interprocedural optimisation ties together: which functions change when one of them changes, and how we know.
+//! What interprocedural optimisation ties together: which functions change when one of them
+//! changes, and how we know.
 //!
-//! A compiler inlines, clones, splits and folds functions. Who replaces a function in a running program (a live patch)
-//! must replace whatever else holds its code too: its *closure*.
+//! A compiler inlines, clones, splits and folds functions. Who replaces a function in a running
+//! program (a live patch) must replace whatever else holds its code too: its *closure*.
 //!
 //! ```text
 //! build directory ──scan──> units (object files, dumps) ──read──> Graph ──> Closure of a function
 //!                                                           └──> disagreements between sources
 //! ```
 //!
-//! Sources, each of which may be missing: gcc's `-fdump-ipa-clones` ([`ipa_clones`]) and `-fdump-ipa-icf-details`
-//! ([`icf`]), clang's `-fsave-optimization-record` ([`remarks`]), symbol tables ([`symbols`]) and debug information.
-//! What leaves no trace in any of them (register allocation across calls, purity, …) is in [`possible`].
+//! Sources, each of which may be missing: gcc's `-fdump-ipa-clones` ([`ipa_clones`]) and
+//! `-fdump-ipa-icf-details` ([`icf`]), clang's `-fsave-optimization-record` ([`remarks`]), symbol
+//! tables ([`symbols`]) and debug information. What leaves no trace in any of them (register
+//! allocation across calls, purity, …) is in [`possible`].
 
 mod closure;
 mod diff;

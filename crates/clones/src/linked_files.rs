@@ -1,9 +1,9 @@
-//! What programs and libraries say beyond the objects they were linked from: linkers fold identical functions of
-//! different objects (`--icf`), of which the objects know nothing.
+//! What programs and libraries say beyond the objects they were linked from: linkers fold identical
+//! functions of different objects (`--icf`), of which the objects know nothing.
 //!
-//! A group of names at one address that one object has itself was made by the compiler, or by an alias in the source; it
-//! ties that object's functions already. Without this rule, two static functions of a header that gcc folds in each of
-//! a hundred objects would tie all hundred.
+//! A group of names at one address that one object has itself was made by the compiler, or by an
+//! alias in the source; it ties that object's functions already. Without this rule, two static
+//! functions of a header that gcc folds in each of a hundred objects would tie all hundred.
 
 use crate::graph::{Graph, NodeId, Reason, Source, UnitId};
 use crate::read::{Analysis, Skipped};
@@ -22,8 +22,8 @@ pub(crate) struct Linked {
 
 /// Reads a linked file.
 pub(crate) fn read(path: &Path) -> Result<Linked, Skipped> {
-    let image =
-        Image::open(path).map_err(|error| Skipped { path: path.to_owned(), reason: error.to_string() })?;
+    let image = Image::open(path)
+        .map_err(|error| Skipped { path: path.to_owned(), reason: error.to_string() })?;
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     let groups = symbols::same_bytes(image.functions()).into_iter().map(owned).collect();
     Ok(Linked { groups, repeated: owned(symbols::repeated(&image)) })
@@ -83,7 +83,8 @@ fn sharing(graph: &Graph, first: NodeId, unit: UnitId) -> Vec<NodeId> {
         for edge in graph.leaving(node) {
             let is_own = graph.get(edge.to).is_some_and(|node| node.unit == unit);
             let is_shared = matches!(edge.reason, Reason::SameAddress | Reason::Folded);
-            if is_own && is_shared && edge.is_seen_by(Source::Symbols) && !found.contains(&edge.to) {
+            if is_own && is_shared && edge.is_seen_by(Source::Symbols) && !found.contains(&edge.to)
+            {
                 found.push(edge.to);
             }
         }

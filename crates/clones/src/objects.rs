@@ -73,19 +73,22 @@ pub(crate) fn read(image: &Image, facts: &mut Facts) -> Result<(), Error> {
     Ok(())
 }
 
-/// The name that the symbol table has for a function's code, where it is another one than debug information states.
+/// The name that the symbol table has for a function's code, where it is another one than debug
+/// information states.
 fn own_symbol<'t>(functions: Functions<'t>, function: &SourceFunction) -> Option<&'t str> {
     let mut names = functions.at(function.address?).map(|function| function.name);
     let first = names.next()?;
     (first != function.name && names.all(|name| name != function.name)).then_some(first)
 }
 
-/// clang names the tasks of OpenMP without a word of the function that they stand in (`.omp_task_entry.`): it is the
-/// one that begins last before them.
+/// clang names the tasks of OpenMP without a word of the function that they stand in
+/// (`.omp_task_entry.`): it is the one that begins last before them.
 fn outlined_by_place(functions: &[SourceFunction], names: &[End], facts: &mut Facts) {
     let is_outlined = |name: &str| name.starts_with(".omp") || name.starts_with("__omp");
-    let named: Vec<bool> =
-        names.iter().map(|end| facts.names.get(end.name).is_some_and(|name| is_outlined(name))).collect();
+    let named: Vec<bool> = names
+        .iter()
+        .map(|end| facts.names.get(end.name).is_some_and(|name| is_outlined(name)))
+        .collect();
     let all = || functions.iter().zip(names).zip(&named);
     for ((inner, end), _) in
         all().filter(|((function, _), outlined)| **outlined && function.address.is_some())

@@ -1,4 +1,5 @@
-//! Which functions a patch touches: the old lines of its hunks, held against where functions begin and end.
+//! Which functions a patch touches: the old lines of its hunks, held against where functions begin
+//! and end.
 
 use crate::extent;
 use crate::graph::{Graph, NodeId};
@@ -7,7 +8,8 @@ use std::collections::BTreeMap;
 /// What a patch does to an old file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hunk {
-    /// Path of the old file as the patch names it, without `a/`; of the new one where it adds a file.
+    /// Path of the old file as the patch names it, without `a/`; of the new one where it adds a
+    /// file.
     pub file: String,
     /// Old lines that go away; sorted.
     pub removed: Vec<u32>,
@@ -35,7 +37,8 @@ impl Hunk {
     pub fn misfit(&self, file: &str, source: &str) -> Option<Misfit> {
         let lines: Vec<&str> = source.lines().collect();
         let own = |line: u32| lines.get((line as usize).wrapping_sub(1)).copied();
-        let differs = |line, text: &str| own(line).is_none_or(|own| own.trim_end() != text.trim_end());
+        let differs =
+            |line, text: &str| own(line).is_none_or(|own| own.trim_end() != text.trim_end());
         let (&line, expected) = self.quoted.iter().find(|(line, text)| differs(**line, text))?;
         let found = own(line).map(str::to_owned);
         Some(Misfit { file: file.to_owned(), line, expected: expected.clone(), found })
@@ -47,40 +50,49 @@ impl Hunk {
 pub struct Touched {
     /// Functions, in all units that hold them.
     pub functions: Vec<NodeId>,
-    /// Places outside every known function: types, macros, data, or files that the build does not know.
+    /// Places outside every known function: types, macros, data, or files that the build does not
+    /// know.
     pub elsewhere: Vec<(String, u32)>,
-    /// Files whose source could not be read: a line there counts for the function that begins last before it.
+    /// Files whose source could not be read: a line there counts for the function that begins last
+    /// before it.
     pub unread: Vec<String>,
-    /// The first line that the patch quotes otherwise than a source has it: it was made for another one.
+    /// The first line that the patch quotes otherwise than a source has it: it was made for
+    /// another one.
     pub misfit: Option<Misfit>,
 }
 
 /// The hunks of a unified diff, joined by file.
 ///
 /// # Errors
-/// The number of the line, counted from 1, that does not belong there; 0 when there is no hunk at all.
+/// The number of the line, counted from 1, that does not belong there; 0 when there is no hunk at
+/// all.
 pub fn hunks(text: &str) -> Result<Vec<Hunk>, usize> {
     let mut found: BTreeMap<String, Hunk> = BTreeMap::new();
     let mut file: Option<String> = None;
-    // Old lines and new lines that the hunk still has, the number of the next old line, and whether a line just went.
+    // Old lines and new lines that the hunk still has, the number of the next old line, and whether
+    // a line just went.
     let (mut old_left, mut new_left, mut next, mut replaces) = (0u32, 0u32, 0u32, false);
     for (number, line) in text.lines().enumerate() {
         let bad = number + 1;
         if old_left == 0 && new_left == 0 {
             if let Some(name) = line.strip_prefix("--- ") {
                 file = Some(bare_name(name, "a/"));
-            } else if let (Some(name), Some("/dev/null")) = (line.strip_prefix("+++ "), file.as_deref()) {
+            } else if let (Some(name), Some("/dev/null")) =
+                (line.strip_prefix("+++ "), file.as_deref())
+            {
                 file = Some(bare_name(name, "b/"));
             } else if let Some(header) = line.strip_prefix("@@ -") {
                 let (start, old, new) = header_of(header).ok_or(bad)?;
                 file.as_ref().ok_or(bad)?;
                 // `-5,0` inserts behind line 5.
-                (next, old_left, new_left, replaces) = (start + u32::from(old == 0), old, new, false);
+                (next, old_left, new_left, replaces) =
+                    (start + u32::from(old == 0), old, new, false);
             }
             continue;
         }
         let name = file.clone().unwrap_or_default();
-        let hunk = found.entry(name.clone()).or_insert_with(|| Hunk { file: name, ..Hunk::default() });
+        let hunk =
+            found.entry(name.clone()).or_insert_with(|| Hunk { file: name, ..Hunk::default() });
         match line.as_bytes().first() {
             Some(b'-') => {
                 hunk.removed.push(next);
@@ -137,13 +149,16 @@ fn header_of(text: &str) -> Option<(u32, u32, u32)> {
     (start < u32::MAX - old.min(1 << 24) - 1).then_some((start, old, new))
 }
 
-/// The functions that hunks touch: those that hold a line, inner and outer ones. `source` gives the text of a file of
-/// the graph; without it a line counts for the function that begins last before it.
+/// The functions that hunks touch: those that hold a line, inner and outer ones. `source` gives the
+/// text of a file of the graph; without it a line counts for the function that begins last before
+/// it.
 pub fn touched(graph: &Graph, hunks: &[Hunk], source: &dyn Fn(&str) -> Option<String>) -> Touched {
     let mut starts: BTreeMap<&str, BTreeMap<u32, Vec<NodeId>>> = BTreeMap::new();
     for (id, node) in graph.nodes() {
         // Copies and parts have the place of their original.
-        if let Some(place) = node.place.as_ref().filter(|_| crate::symbols::origin(&node.name).is_none()) {
+        if let Some(place) =
+            node.place.as_ref().filter(|_| crate::symbols::origin(&node.name).is_none())
+        {
             starts.entry(&place.file).or_default().entry(place.line).or_default().push(id);
         }
     }
@@ -225,8 +240,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
 
-    const DIFF: &str = "diff --git a/x.c b/x.c\n--- a/x.c\t2026\n+++ b/x.c\n@@ -3,4 +3,5 @@ int f\n same\n-old\n+new\n+more\n \
-        same\n same\n";
+    const DIFF: &str = "diff --git a/x.c b/x.c\n--- a/x.c\t2026\n+++ b/x.c\n@@ -3,4 +3,5 @@ int \
+                        f\n same\n-old\n+new\n+more\n same\n same\n";
 
     #[test]
     fn old_lines_are_counted() {
@@ -262,7 +277,9 @@ mod tests {
 
     #[test]
     fn paths_agree_from_their_end() {
-        assert!(same_file("fs/inode.c", "./fs/inode.c") && same_file("/build/fs/inode.c", "fs/inode.c"));
+        assert!(
+            same_file("fs/inode.c", "./fs/inode.c") && same_file("/build/fs/inode.c", "fs/inode.c")
+        );
         assert!(
             !same_file("fs/inode.c", "mm/inode.c")
                 && !same_file("binode.c", "inode.c")

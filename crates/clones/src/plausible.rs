@@ -1,4 +1,5 @@
-//! Are the closures of a build so empty that something must be missing? Who patches by them would leave code behind.
+//! Are the closures of a build so empty that something must be missing? Who patches by them would
+//! leave code behind.
 
 use crate::graph::{Reason, Source};
 use crate::read::Analysis;
@@ -30,16 +31,19 @@ impl std::fmt::Display for Implausible {
         match self {
             Implausible::LinkTime { functions, objects } => write!(
                 f,
-                "{objects} object files were compiled for link-time optimisation, and not one of {functions} functions \
-                 shares code with another: the link's own dumps are missing, or are of another link; give the options for \
-                 dumps to the link too (gcc -flto … -fdump-ipa-clones -fdump-ipa-icf-details, clang -flto … \
-                 -fsave-optimization-record), link in this directory, and keep the program beside its dumps"
+                "{objects} object files were compiled for link-time optimisation, and not one of \
+                 {functions} functions shares code with another: the link's own dumps are \
+                 missing, or are of another link; give the options for dumps to the link too (gcc \
+                 -flto … -fdump-ipa-clones -fdump-ipa-icf-details, clang -flto … \
+                 -fsave-optimization-record), link in this directory, and keep the program beside \
+                 its dumps"
             ),
             Implausible::Dumps { functions } => write!(
                 f,
-                "there are dumps of the compiler, and not one of {functions} functions shares code with another: the dumps \
-                 are of another build, or it was built without optimisation (then every function is alone, and needs no \
-                 closure); clean and build again as the program that runs was built"
+                "there are dumps of the compiler, and not one of {functions} functions shares \
+                 code with another: the dumps are of another build, or it was built without \
+                 optimisation (then every function is alone, and needs no closure); clean and \
+                 build again as the program that runs was built"
             ),
         }
     }
@@ -48,9 +52,10 @@ impl std::fmt::Display for Implausible {
 impl Analysis {
     /// Whether no function is tied to another although the compiler must have tied some.
     pub fn implausible(&self) -> Option<Implausible> {
-        let origins = self.graph.nodes().filter(|(_, node)| crate::symbols::origin(&node.name).is_none());
-        let (functions, with_code) =
-            origins.fold((0, 0), |(all, code), (_, node)| (all + 1, code + usize::from(node.has_code)));
+        let origins =
+            self.graph.nodes().filter(|(_, node)| crate::symbols::origin(&node.name).is_none());
+        let (functions, with_code) = origins
+            .fold((0, 0), |(all, code), (_, node)| (all + 1, code + usize::from(node.has_code)));
         // That the link knows a function under one name in two files ties it to nothing but itself.
         let alone = self.graph.edges().iter().all(|edge| edge.reason == Reason::LinkTime);
         let dumps = Source::ALL.iter().zip(self.covered);
@@ -58,8 +63,12 @@ impl Analysis {
             .filter(|(source, _)| matches!(source, Source::IpaClones | Source::Remarks))
             .any(|(_, units)| units > 0);
         match () {
-            // Files that were left to the link have no code: what says how it was made is of the program, which is absent.
-            () if self.link_time > 0 && functions > 0 && (with_code == 0 || alone && functions >= FEW) => {
+            // Files that were left to the link have no code: what says how it was made is of the
+            // program, which is absent.
+            () if self.link_time > 0
+                && functions > 0
+                && (with_code == 0 || alone && functions >= FEW) =>
+            {
                 Some(Implausible::LinkTime { functions, objects: self.link_time })
             }
             () if !alone => None,

@@ -1,8 +1,9 @@
-//! Ties that no source can prove: what a caller or a callee may rely on without holding any code of the other.
+//! Ties that no source can prove: what a caller or a callee may rely on without holding any code of
+//! the other.
 //!
-//! gcc lets a caller use registers that the callee leaves alone, drop calls of pure functions, and assume ranges of
-//! arguments. Nothing in the files says where it did. So the direct callers and callees in the same unit are named,
-//! with the flags that would rule the reliance out.
+//! gcc lets a caller use registers that the callee leaves alone, drop calls of pure functions, and
+//! assume ranges of arguments. Nothing in the files says where it did. So the direct callers and
+//! callees in the same unit are named, with the flags that would rule the reliance out.
 
 use crate::graph::{Graph, NodeId};
 use crate::read::Analysis;
@@ -33,8 +34,8 @@ pub const RELIANCES: [(Relation, &str, &str); 10] = [
     (Relation::Callee, "called seldom, once or at start only (profile)", "-fno-ipa-profile"),
 ];
 
-/// What rules all of it out where there are no flags: clang 22 has none, and even `optnone` on the function called lets
-/// callers use the constant that it returns.
+/// What rules all of it out where there are no flags: clang 22 has none, and even `optnone` on the
+/// function called lets callers use the constant that it returns.
 pub const CLANG_REMEDY: &str =
     "clang: __attribute__((weak)), or -fPIC -fsemantic-interposition; neither for static functions";
 
@@ -49,8 +50,8 @@ pub struct Possible {
     pub relation: Relation,
 }
 
-/// Direct callers and callees of the members in their units that are no members themselves. Object files that cannot
-/// be read any more give none.
+/// Direct callers and callees of the members in their units that are no members themselves. Object
+/// files that cannot be read any more give none.
 pub fn possible(analysis: &Analysis, members: &[NodeId]) -> Vec<Possible> {
     let graph = &analysis.graph;
     let inside: BTreeSet<NodeId> = members.iter().copied().collect();
@@ -62,7 +63,9 @@ pub fn possible(analysis: &Analysis, members: &[NodeId]) -> Vec<Possible> {
     }
     let mut found = BTreeSet::new();
     for unit in by_unit.keys() {
-        let Some(image) = analysis.objects.get(*unit as usize).and_then(|path| Image::open(path).ok()) else {
+        let Some(image) =
+            analysis.objects.get(*unit as usize).and_then(|path| Image::open(path).ok())
+        else {
             continue;
         };
         for (from, to) in calls(&image, graph, *unit) {
@@ -93,12 +96,14 @@ fn calls(image: &Image, graph: &Graph, unit: u32) -> BTreeSet<(NodeId, NodeId)> 
         }
         last = Some(function.address);
         let Some(from) = node(function.name) else { continue };
-        let own = instructions(image, function.address).take_while(|at| at.address < function.end());
+        let own =
+            instructions(image, function.address).take_while(|at| at.address < function.end());
         for instruction in own {
             use InstructionKind::{Call, ConditionalBranch, UnconditionalBranch};
             let Some(target) = instruction.target else { continue };
             let leaves = target < function.address || target >= function.end();
-            if leaves && matches!(instruction.kind, Call | UnconditionalBranch | ConditionalBranch) {
+            if leaves && matches!(instruction.kind, Call | UnconditionalBranch | ConditionalBranch)
+            {
                 let callees = functions.at(target).filter_map(|callee| node(callee.name));
                 found.extend(callees.map(|to| (from, to)));
             }

@@ -41,19 +41,24 @@ pub struct Analysis {
     pub link_time: usize,
 }
 
-/// Reads all files of a build on `threads` threads. The same files give the same result for any number of them.
-/// `done` is called with the size in bytes of each object file that was read.
+/// Reads all files of a build on `threads` threads. The same files give the same result for any
+/// number of them. `done` is called with the size in bytes of each object file that was read.
 ///
 /// # Errors
 /// When a file cannot be read, or a dump has a line that is none of its kind.
-pub fn analyse(build: &Build, threads: usize, done: &(dyn Fn(u64) + Sync)) -> Result<Analysis, Error> {
+pub fn analyse(
+    build: &Build,
+    threads: usize,
+    done: &(dyn Fn(u64) + Sync),
+) -> Result<Analysis, Error> {
     let (linked, units) = read_all(build, threads, done);
     let mut analysis = Analysis {
         units: build.units.iter().map(|unit| unit.name.clone()).collect(),
         objects: build.units.iter().map(|unit| unit.object.clone()).collect(),
         ..Analysis::default()
     };
-    let skipped = |(path, reason): &(PathBuf, String)| Skipped { path: path.clone(), reason: reason.clone() };
+    let skipped =
+        |(path, reason): &(PathBuf, String)| Skipped { path: path.clone(), reason: reason.clone() };
     analysis.skipped = build.skipped.iter().map(skipped).collect();
     analysis.doubts = build.doubts.iter().map(skipped).collect();
     let mut joining = Joining::default();
@@ -119,7 +124,9 @@ fn read_unit(unit: &Unit, root: &Path, reader: &mut Reader) -> Result<Facts, Err
         match Image::open(&unit.object) {
             Ok(image) => objects::read(&image, &mut facts)?,
             Err(error) => {
-                facts.skipped.push(Skipped { path: unit.object.clone(), reason: error.to_string() });
+                facts
+                    .skipped
+                    .push(Skipped { path: unit.object.clone(), reason: error.to_string() });
             }
         }
     }
@@ -212,7 +219,8 @@ impl Joining {
     fn finish(mut self, graph: &mut Graph) {
         join_links(graph, &mut self.links);
         // Of an inline function that several objects hold, the linker keeps one.
-        let mut shared: Vec<Vec<NodeId>> = self.weak.into_values().filter(|nodes| nodes.len() > 1).collect();
+        let mut shared: Vec<Vec<NodeId>> =
+            self.weak.into_values().filter(|nodes| nodes.len() > 1).collect();
         shared.sort();
         for nodes in shared {
             tie_all(graph, &nodes);
@@ -220,8 +228,8 @@ impl Joining {
     }
 }
 
-/// Dumps of a link name functions of all units: the ends are found again by name and place. The functions of the linked
-/// program stand for those of the objects it was made of.
+/// Dumps of a link name functions of all units: the ends are found again by name and place. The
+/// functions of the linked program stand for those of the objects it was made of.
 fn join_links(graph: &mut Graph, links: &mut [(Own, Facts)]) {
     for (own, facts) in links.iter_mut() {
         facts.ties.iter().for_each(|tie| own.tie(graph, facts, tie));
@@ -231,10 +239,12 @@ fn join_links(graph: &mut Graph, links: &mut [(Own, Facts)]) {
         graph.nodes().filter(|(_, node)| is_link(node.unit)).map(|(id, _)| id).collect();
     for own in linked {
         let Some(node) = graph.get(own) else { continue };
-        // Static functions of one name in several files: where the place is not known, it may be any.
+        // Static functions of one name in several files: where the place is not known, it may be
+        // any.
         let same = |other: &NodeId| {
             graph.get(*other).is_some_and(|other| {
-                let apart = other.place.is_some() && node.place.is_some() && other.place != node.place;
+                let apart =
+                    other.place.is_some() && node.place.is_some() && other.place != node.place;
                 !is_link(other.unit) && !apart
             })
         };

@@ -1,9 +1,10 @@
 //! clang's `-fsave-optimization-record`: YAML documents, one per decision of the optimiser.
 //!
-//! Wanted are `--- !Passed` documents of the passes `inline`, `always-inline` and `sample-profile-inline` with the name
-//! `Inlined` (or `AlwaysInline`): `Callee` went into `Caller`, and the function that holds the code is `Function`.
-//! The compiler writes each key on a line of its own, so lines are read, not YAML in general.
-//! Source: LLVM, "Remarks"; `llvm/lib/Analysis/InlineAdvisor.cpp`.
+//! Wanted are `--- !Passed` documents of the passes `inline`, `always-inline` and
+//! `sample-profile-inline` with the name `Inlined` (or `AlwaysInline`): `Callee` went into
+//! `Caller`, and the function that holds the code is `Function`. The compiler writes each key on a
+//! line of its own, so lines are read, not YAML in general. Source: LLVM, "Remarks";
+//! `llvm/lib/Analysis/InlineAdvisor.cpp`.
 
 use crate::graph::Place;
 
@@ -89,8 +90,10 @@ impl Document {
     fn inlined(self) -> Option<Inlined> {
         let is_inlined = self.passed && (self.name == "Inlined" || self.name == "AlwaysInline");
         let callee = self.callee.filter(|_| is_inlined)?;
-        // The place is that of the argument, which in chains of inlining may be another function than the holder.
-        let caller_place = self.caller_place.filter(|_| self.caller.as_ref() == Some(&self.function));
+        // The place is that of the argument, which in chains of inlining may be another function
+        // than the holder.
+        let caller_place =
+            self.caller_place.filter(|_| self.caller.as_ref() == Some(&self.function));
         Some(Inlined { callee, place: self.place, caller: self.function, caller_place })
     }
 }
@@ -122,8 +125,9 @@ mod tests {
     fn a_passed_inlining_counts_and_a_missed_one_does_not() {
         let document = |kind: &str, name: &str| {
             format!(
-                "--- !{kind}\nPass: inline\nName:            {name}\nFunction:        main\nArgs:\n  \
-                - Callee:          'tiny'\n    DebugLoc: {{ File: a.c, Line: 1, Column: 0 }}\n...\n"
+                "--- !{kind}\nPass: inline\nName:            {name}\nFunction:        \
+                 main\nArgs:\n  - Callee:          'tiny'\n    DebugLoc: {{ File: a.c, Line: 1, \
+                 Column: 0 }}\n...\n"
             )
         };
         let text = document("Passed", "Inlined") + &document("Missed", "NoDefinition");
@@ -131,7 +135,12 @@ mod tests {
         let inlined = inlined(&text);
         assert_eq!(
             inlined,
-            Ok(vec![Inlined { callee: "tiny".into(), place, caller: "main".into(), caller_place: None }])
+            Ok(vec![Inlined {
+                callee: "tiny".into(),
+                place,
+                caller: "main".into(),
+                caller_place: None
+            }])
         );
         assert_eq!(super::inlined("Callgraph"), Err(1));
         assert_eq!(super::inlined("--- !Passed\nPass: inline\n"), Err(2));

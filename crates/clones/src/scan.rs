@@ -1,25 +1,28 @@
-//! Which files of a build directory belong together: object files with the compiler's dumps beside them, and programs.
+//! Which files of a build directory belong together: object files with the compiler's dumps beside
+//! them, and programs.
 //!
-//! gcc names a dump after its output, not its source: `gcc -c a.c -o out.o` writes `out.c.000i.ipa-clones`, and a later
-//! `-o other.o` leaves it lying about. So a dump counts only where its object is there and of about the same age.
+//! gcc names a dump after its output, not its source: `gcc -c a.c -o out.o` writes
+//! `out.c.000i.ipa-clones`, and a later `-o other.o` leaves it lying about. So a dump counts only
+//! where its object is there and of about the same age.
 
 use crate::{Error, jobs, walk};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// A compilation ends within this time after its dumps were written; a wider gap means two compilations.
+/// A compilation ends within this time after its dumps were written; a wider gap means two
+/// compilations.
 const ONE_COMPILATION: Duration = Duration::from_secs(15 * 60);
 /// Few files take longer from their dumps to their object.
 const ONE_FILE: Duration = Duration::from_secs(30);
 
-/// What clang puts behind the name of a program that it optimised at link time: `prog-opt.ld.yaml`, and with thin
-/// link-time optimisation `prog-opt.ld.yaml.thin.1.yaml` and so on.
+/// What clang puts behind the name of a program that it optimised at link time: `prog-opt.ld.yaml`,
+/// and with thin link-time optimisation `prog-opt.ld.yaml.thin.1.yaml` and so on.
 const LINK_REMARKS: &str = "-opt.ld.yaml";
 
 /// Why a link was left out.
-const LINK: &str =
-    "a link to a file outside, which may be of another build; give the directory that holds the file";
+const LINK: &str = "a link to a file outside, which may be of another build; give the directory \
+                    that holds the file";
 
 /// What a dump is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,7 +53,8 @@ pub struct Unit {
     pub object: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Whether it is LLVM bitcode: clang's object for link-time optimisation, without machine code.
+    /// Whether it is LLVM bitcode: clang's object for link-time optimisation, without machine
+    /// code.
     pub is_bitcode: bool,
     /// Its dumps, sorted by path.
     pub dumps: Vec<Dump>,
@@ -63,7 +67,8 @@ pub struct Unit {
 pub struct Build {
     /// The directory.
     pub root: PathBuf,
-    /// Object files, sorted by name; programs where there are no object files, or where they have dumps of their own.
+    /// Object files, sorted by name; programs where there are no object files, or where they have
+    /// dumps of their own.
     pub units: Vec<Unit>,
     /// Programs and libraries, for names that the linker gave one address.
     pub linked: Vec<PathBuf>,
@@ -98,8 +103,9 @@ pub fn scan(root: &Path, threads: usize) -> Result<Build, Error> {
     let walk::Files { files: mut candidates, links } = walk::files(root)?;
     let in_place = candidates.len();
     candidates.extend(links);
-    let kinds =
-        jobs::run(candidates.len(), threads, |(): &mut (), job| candidates.get(job).map(|path| look(path)));
+    let kinds = jobs::run(candidates.len(), threads, |(): &mut (), job| {
+        candidates.get(job).map(|path| look(path))
+    });
     for (number, (path, kind)) in candidates.iter().zip(kinds.into_iter().flatten()).enumerate() {
         match kind? {
             Looked::Other => {}
@@ -117,8 +123,8 @@ pub fn scan(root: &Path, threads: usize) -> Result<Build, Error> {
                     let object = object.file_name().unwrap_or_default().to_string_lossy();
                     let seconds = apart.as_secs();
                     let doubt = format!(
-                        "written {seconds} s before {object}: if that was compiled again without the options for \
-                         dumps, this is stale; clean and build again"
+                        "written {seconds} s before {object}: if that was compiled again without \
+                         the options for dumps, this is stale; clean and build again"
                     );
                     build.doubts.push((dump.path.clone(), doubt));
                 }
@@ -160,8 +166,11 @@ enum Looked {
 fn look(path: &Path) -> Result<Looked, Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let dump =
-        [(".ipa-clones", DumpKind::IpaClones), (".icf", DumpKind::Icf), (".opt.yaml", DumpKind::Remarks)];
+    let dump = [
+        (".ipa-clones", DumpKind::IpaClones),
+        (".icf", DumpKind::Icf),
+        (".opt.yaml", DumpKind::Remarks),
+    ];
     let dump = dump.into_iter().find(|(end, _)| name.ends_with(end));
     let dump = dump.or_else(|| name.contains(LINK_REMARKS).then_some(("", DumpKind::Remarks)));
     if let Some((_, kind)) = dump {
@@ -179,7 +188,10 @@ fn look(path: &Path) -> Result<Looked, Error> {
     };
     let data = file.metadata().map_err(io)?;
     let is_bitcode = matches!(kind, Elf::Bitcode);
-    Ok(Looked::Elf(kind, Seen { written: data.modified().map_err(io)?, bytes: data.len(), is_bitcode }))
+    Ok(Looked::Elf(
+        kind,
+        Seen { written: data.modified().map_err(io)?, bytes: data.len(), is_bitcode },
+    ))
 }
 
 impl Found {
@@ -233,9 +245,12 @@ fn composite(file: &mut std::fs::File) -> Result<Option<Elf>, String> {
     use object::{Object as _, ObjectSymbol as _};
     // Only headers and symbols are read: such files may hold a whole kernel.
     let bytes = object::ReadCache::new(file);
-    let file = object::File::parse(&bytes).map_err(|error| format!("no readable object file: {error}"))?;
-    // gcc's own partial links of link-time optimisation have slim objects: no code, no file symbols.
-    let sources = file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::File).take(2).count();
+    let file =
+        object::File::parse(&bytes).map_err(|error| format!("no readable object file: {error}"))?;
+    // gcc's own partial links of link-time optimisation have slim objects: no code, no file
+    // symbols.
+    let sources =
+        file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::File).take(2).count();
     if sources > 1 {
         return Err("linked from several objects, which are read themselves".to_owned());
     }
@@ -260,26 +275,29 @@ fn owner(
     };
     let object = dump.path.with_file_name(format!("{output}.o"));
     let program = dump.path.with_file_name(output);
-    // What link-time optimisation says is about the program, also where it is named as one of its objects (`lua` beside
-    // `lua.o`); a partial link makes an object.
+    // What link-time optimisation says is about the program, also where it is named as one of its
+    // objects (`lua` beside `lua.o`); a partial link makes an object.
     let (object, program) = (objects.get_key_value(&object), linked.get_key_value(&program));
     let found = if is_link_dump(&dump.path) { program.or(object) } else { object.or(program) };
     // `gcc a.c -o prog` keeps no object; the dump is `prog-a.c.…`.
     let found = found.or_else(|| {
         let at = output.match_indices('-').rev();
-        at.filter_map(|(at, _)| linked.get_key_value(&dump.path.with_file_name(output.get(..at)?))).next()
+        at.filter_map(|(at, _)| linked.get_key_value(&dump.path.with_file_name(output.get(..at)?)))
+            .next()
     });
     let Some((object, &Seen { written: made, .. })) = found else {
         return Err(format!(
             "stale: {output}.o, which it was written with, is not there; clean and build again"
         ));
     };
-    let apart = made.duration_since(written).or_else(|_| written.duration_since(made)).unwrap_or_default();
+    let apart =
+        made.duration_since(written).or_else(|_| written.duration_since(made)).unwrap_or_default();
     if apart > ONE_COMPILATION {
         let minutes = apart.as_secs() / 60;
         let object = object.file_name().unwrap_or_default().to_string_lossy();
         return Err(format!(
-            "stale: it and {object} were written {minutes} minutes apart, by two compilations; clean and build again"
+            "stale: it and {object} were written {minutes} minutes apart, by two compilations; \
+             clean and build again"
         ));
     }
     Ok((object.clone(), made.duration_since(written).unwrap_or_default()))
@@ -303,7 +321,9 @@ fn output_name(name: &str, kind: DumpKind) -> Option<&str> {
     if let Some(output) = source.strip_suffix(".wpa") {
         return Some(output);
     }
-    if let Some((output, part)) = source.strip_suffix(".ltrans").and_then(|rest| rest.rsplit_once('.')) {
+    if let Some((output, part)) =
+        source.strip_suffix(".ltrans").and_then(|rest| rest.rsplit_once('.'))
+    {
         return part.starts_with("ltrans").then_some(output);
     }
     source.rsplit_once('.').map(|(output, _)| output)

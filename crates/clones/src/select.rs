@@ -33,7 +33,8 @@ fn near(names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(" or ")) }
 }
 
-/// The functions of a name, or of `FILE:NAME` with a source or object file: one of the source, in all units that hold it.
+/// The functions of a name, or of `FILE:NAME` with a source or object file: one of the source, in
+/// all units that hold it.
 ///
 /// # Errors
 /// When there is none, or there are several in the source.
@@ -58,7 +59,8 @@ pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> 
     let nodes: Vec<NodeId> =
         all.into_iter().filter(|node| file.is_none_or(|file| in_file(*node, file))).collect();
     let mut by_place: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
-    // One function of the source, inlined here and there, may be known by its place in some units only.
+    // One function of the source, inlined here and there, may be known by its place in some units
+    // only.
     let any_place = nodes.iter().any(|node| place(*node).is_some());
     for &node in &nodes {
         match place(node) {
@@ -70,7 +72,10 @@ pub fn select(analysis: &Analysis, asked: &str) -> Result<Vec<NodeId>, Unclear> 
     match by_place.len() {
         0 => Err(Unclear::Unknown { name: asked.to_owned(), nearest: nearest(analysis, name) }),
         1 => Ok(nodes),
-        _ if file.is_some_and(|file| by_place.keys().filter(|key| same_file(key, file)).count() == 1) => {
+        _ if file.is_some_and(|file| {
+            by_place.keys().filter(|key| same_file(key, file)).count() == 1
+        }) =>
+        {
             Ok(nodes)
         }
         _ => {
@@ -91,8 +96,8 @@ fn parts(asked: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// How people write a mangled name of C++, with and without parameters, or one that clang made unique
-/// (`-funique-internal-linkage-names`: `_ZL4freePv.__uniq.123` is a function of C, too).
+/// How people write a mangled name of C++, with and without parameters, or one that clang made
+/// unique (`-funique-internal-linkage-names`: `_ZL4freePv.__uniq.123` is a function of C, too).
 fn demangled(name: &str) -> Option<[String; 2]> {
     let bare = name.split_once(".__uniq.").map_or(name, |(bare, _)| bare);
     if !bare.starts_with("_Z") {
@@ -129,8 +134,9 @@ mod tests {
 
     #[test]
     fn names_that_clang_made_unique_are_read() {
-        let reads =
-            |name: &str, wanted: &str| demangled(name).is_some_and(|names| names.contains(&wanted.into()));
+        let reads = |name: &str, wanted: &str| {
+            demangled(name).is_some_and(|names| names.contains(&wanted.into()))
+        };
         assert!(reads("_ZL17sqlite3StatusDownii.__uniq.1640", "sqlite3StatusDown"));
         assert!(reads("free.__uniq.12", "free") && reads("_ZN2ns1fEi", "ns::f(int)"));
         assert_eq!(demangled("free"), None);

@@ -1,9 +1,11 @@
-//! What the names and addresses of a symbol table say: suffixes of copies and parts, and names for the same bytes.
+//! What the names and addresses of a symbol table say: suffixes of copies and parts, and names for
+//! the same bytes.
 
 use crate::graph::Reason;
 use image::{Function, Functions, Image, Label};
 
-/// What gcc and clang put after a name (before a number, where one follows) when they make a function from another.
+/// What gcc and clang put after a name (before a number, where one follows) when they make a
+/// function from another.
 const SUFFIXES: [(&str, Reason); 13] = [
     ("cold", Reason::Cold),
     ("part", Reason::Part),
@@ -24,8 +26,8 @@ const SUFFIXES: [(&str, Reason); 13] = [
 const TARGETS: [&str; 10] =
     ["arch_", "avx", "sse", "popcnt", "fma", "bmi", "aes", "sve", "dotprod", "crypto"];
 
-/// The function that a name's last suffix says it was made from, and how: `f.constprop.0.isra.0` was made from
-/// `f.constprop.0`. `None` for a name of the source.
+/// The function that a name's last suffix says it was made from, and how: `f.constprop.0.isra.0`
+/// was made from `f.constprop.0`. `None` for a name of the source.
 pub fn origin(name: &str) -> Option<(&str, Reason)> {
     if let Some(base) = vector_version_of(name) {
         return Some((base, Reason::Copy("vector version".to_owned())));
@@ -35,7 +37,9 @@ pub fn origin(name: &str) -> Option<(&str, Reason)> {
         return Some((base, Reason::Outlined));
     }
     let unnumbered = match name.rsplit_once('.') {
-        Some((rest, number)) if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) => {
+        Some((rest, number))
+            if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) =>
+        {
             rest
         }
         _ => name,
@@ -52,22 +56,26 @@ pub fn origin(name: &str) -> Option<(&str, Reason)> {
     is_target(suffix).then_some((base, Reason::TargetClone))
 }
 
-/// The function of which `#pragma omp declare simd` made this one: `_ZGVbN4v_f` is `f` for SSE, unmasked, four lanes
-/// of one vector. Source: the vector function ABIs of x86-64 (2.2) and AArch64 (3.5). Guard variables of C++ begin alike
-/// and go on with no lower-case letter.
+/// The function of which `#pragma omp declare simd` made this one: `_ZGVbN4v_f` is `f` for SSE,
+/// unmasked, four lanes of one vector. Source: the vector function ABIs of x86-64 (2.2) and AArch64
+/// (3.5). Guard variables of C++ begin alike and go on with no lower-case letter.
 fn vector_version_of(name: &str) -> Option<&str> {
-    let rest =
-        name.strip_prefix("_ZGV")?.strip_prefix(['b', 'c', 'd', 'e', 'n', 's'])?.strip_prefix(['M', 'N'])?;
+    let rest = name
+        .strip_prefix("_ZGV")?
+        .strip_prefix(['b', 'c', 'd', 'e', 'n', 's'])?
+        .strip_prefix(['M', 'N'])?;
     let (lanes, base) = rest.split_once('_')?;
-    let lanes =
-        lanes.strip_prefix('x').unwrap_or_else(|| lanes.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let lanes = lanes
+        .strip_prefix('x')
+        .unwrap_or_else(|| lanes.trim_start_matches(|c: char| c.is_ascii_digit()));
     let known = lanes.bytes().all(|byte| byte.is_ascii_digit() || b"vlRLUusan".contains(&byte));
     (known && !base.is_empty()).then_some(base)
 }
 
 /// Groups of functions that have several names for the same bytes; the names of a group are sorted.
 pub fn same_bytes(functions: Functions<'_>) -> Vec<Vec<&str>> {
-    let mut all: Vec<Function<'_>> = functions.iter().filter(|f| f.size != 0 && !f.size_inferred).collect();
+    let mut all: Vec<Function<'_>> =
+        functions.iter().filter(|f| f.size != 0 && !f.size_inferred).collect();
     all.sort_by_key(|f| (f.address, f.size, f.name));
     all.dedup_by_key(|f| (f.address, f.size, f.name));
     all.chunk_by(|a, b| (a.address, a.size) == (b.address, b.size))
@@ -81,14 +89,16 @@ pub(crate) fn both_ways<T: Copy>(group: &[T]) -> impl Iterator<Item = (T, T)> {
     group.iter().zip(group.iter().skip(1)).flat_map(|(a, b)| [(*a, *b), (*b, *a)])
 }
 
-/// Names that stand at one address more than once: functions of several objects of one name (static ones) that the
-/// linker folded; sorted.
+/// Names that stand at one address more than once: functions of several objects of one name (static
+/// ones) that the linker folded; sorted.
 pub fn repeated(image: &Image) -> Vec<&str> {
     let mut all: Vec<_> = image.labels().into_iter().filter(|label| label.size != 0).collect();
     all.sort_unstable_by_key(|label| (label.address, label.size, label.name));
-    let same = |a: &Label<'_>, b: &Label<'_>| (a.address, a.size, a.name) == (b.address, b.size, b.name);
+    let same =
+        |a: &Label<'_>, b: &Label<'_>| (a.address, a.size, a.name) == (b.address, b.size, b.name);
     let groups = all.chunk_by(same).filter(|group| group.len() > 1);
-    let mut names: Vec<&str> = groups.filter_map(|group| group.first()).map(|label| label.name).collect();
+    let mut names: Vec<&str> =
+        groups.filter_map(|group| group.first()).map(|label| label.name).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -106,7 +116,10 @@ mod tests {
         assert_eq!(of("f.cold"), expect("f", "cold"));
         assert_eq!(of("f.cold.3"), expect("f", "cold"));
         assert_eq!(of("f._omp_fn.0"), expect("f", "outlined"));
-        assert_eq!(of("f.omp_outlined_debug__.omp.reduction.reduction_func"), expect("f", "outlined"));
+        assert_eq!(
+            of("f.omp_outlined_debug__.omp.reduction.reduction_func"),
+            expect("f", "outlined")
+        );
         assert_eq!(of("f.sse4.2"), expect("f", "target clone"));
         assert_eq!(of("f.arch_haswell"), expect("f", "target clone"));
         assert_eq!(of("f.llvm.123456789"), expect("f", "link-time"));

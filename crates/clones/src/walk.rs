@@ -1,4 +1,5 @@
-//! Which files below a directory may be of use: their names say of most files of a source tree that they are not.
+//! Which files below a directory may be of use: their names say of most files of a source tree that
+//! they are not.
 
 use crate::Error;
 use std::ffi::OsStr;
@@ -20,8 +21,9 @@ pub(crate) fn files(root: &Path) -> Result<Files, Error> {
     let mut found = Files::default();
     walk(root, 0, &mut found)?;
     let top = root.canonicalize().map_err(|source| Error::Io { path: root.to_owned(), source })?;
-    let is_outside =
-        |link: &PathBuf| link.canonicalize().is_ok_and(|file| file.is_file() && !file.starts_with(&top));
+    let is_outside = |link: &PathBuf| {
+        link.canonicalize().is_ok_and(|file| file.is_file() && !file.starts_with(&top))
+    };
     found.links.retain(is_outside);
     Ok(found)
 }
@@ -92,8 +94,16 @@ mod tests {
     fn sources_are_known_by_their_endings() {
         let is_source = |name: &str| is_source(OsStr::new(name));
         assert!(is_source("a.c") && is_source("entry_64.S") && is_source(".a.o.cmd"));
-        for name in ["c", "h", "a.o", "vmlinux", "a.c.000i.ipa-clones", "a.opt.yaml", "lib.so.1", "prog.c.o"]
-        {
+        for name in [
+            "c",
+            "h",
+            "a.o",
+            "vmlinux",
+            "a.c.000i.ipa-clones",
+            "a.opt.yaml",
+            "lib.so.1",
+            "prog.c.o",
+        ] {
             assert!(!is_source(name), "{name}");
         }
     }

@@ -1,5 +1,6 @@
-//! Closures are complete: a constant in a function's body is changed, the program built again with the same flags, and
-//! every function whose machine code changed must be in the closure of the one that was edited.
+//! Closures are complete: a constant in a function's body is changed, the program built again with
+//! the same flags, and every function whose machine code changed must be in the closure of the one
+//! that was edited.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use clones::{Analysis, NodeId, analyse, closure, scan};
@@ -19,24 +20,35 @@ const GCC: Compiler = Compiler {
     cxx: "g++",
     flags: &["-O2", "-g", "-fdump-ipa-clones", "-fdump-ipa-icf-details"],
 };
-const CLANG: Compiler =
-    Compiler { name: "clang-22", cxx: "clang++-22", flags: &["-O2", "-g", "-fsave-optimization-record"] };
+const CLANG: Compiler = Compiler {
+    name: "clang-22",
+    cxx: "clang++-22",
+    flags: &["-O2", "-g", "-fsave-optimization-record"],
+};
 
 fn corpus(name: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name)).unwrap()
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name))
+        .unwrap()
 }
 
 fn is_there(compiler: &Compiler) -> bool {
-    let found =
-        [compiler.name, compiler.cxx].iter().all(|it| Command::new(it).arg("--version").output().is_ok());
+    let found = [compiler.name, compiler.cxx]
+        .iter()
+        .all(|it| Command::new(it).arg("--version").output().is_ok());
     if !found {
         eprintln!("skipped: {} or {} is not installed", compiler.name, compiler.cxx);
     }
     found
 }
 
-/// Compiles sources in a directory of their own; with `link`, one program by link-time optimisation.
-fn build(compiler: &Compiler, sources: &[(&str, String)], more: &[&str], link: bool) -> tempfile::TempDir {
+/// Compiles sources in a directory of their own; with `link`, one program by link-time
+/// optimisation.
+fn build(
+    compiler: &Compiler,
+    sources: &[(&str, String)],
+    more: &[&str],
+    link: bool,
+) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let mut objects = Vec::new();
     for (name, text) in sources {
@@ -47,38 +59,53 @@ fn build(compiler: &Compiler, sources: &[(&str, String)], more: &[&str], link: b
         objects.push(object);
     }
     if link {
-        let objects: Vec<&str> = objects.iter().map(String::as_str).chain(["-o", "program"]).collect();
+        let objects: Vec<&str> =
+            objects.iter().map(String::as_str).chain(["-o", "program"]).collect();
         run(directory.path(), compiler.name, compiler.flags, more, &objects);
     }
     directory
 }
 
 fn run(directory: &Path, driver: &str, flags: &[&str], more: &[&str], rest: &[&str]) {
-    let done =
-        Command::new(driver).current_dir(directory).args(flags).args(more).args(rest).output().unwrap();
+    let done = Command::new(driver)
+        .current_dir(directory)
+        .args(flags)
+        .args(more)
+        .args(rest)
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{driver}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// What each function's code is, without addresses: operations and operands, with names where relocations have them.
+/// What each function's code is, without addresses: operations and operands, with names where
+/// relocations have them.
 fn code(object: &Path) -> BTreeMap<String, String> {
-    let done =
-        Command::new("objdump").args(["-dr", "--no-show-raw-insn", "--no-addresses"]).arg(object).output();
+    let done = Command::new("objdump")
+        .args(["-dr", "--no-show-raw-insn", "--no-addresses"])
+        .arg(object)
+        .output();
     let text = String::from_utf8(done.expect("objdump is in binutils").stdout).unwrap();
     let mut found = BTreeMap::new();
     let mut name = String::new();
     for line in text.lines() {
         if let Some(label) = line.strip_prefix('<').and_then(|rest| rest.strip_suffix(">:")) {
             name = label.to_owned();
-        } else if !name.is_empty() && line.starts_with(['\t', ' ']) && !line.trim_start().starts_with("nop") {
-            // Where a function lies shifts when another grows: only names of targets count, and no distances.
+        } else if !name.is_empty()
+            && line.starts_with(['\t', ' '])
+            && !line.trim_start().starts_with("nop")
+        {
+            // Where a function lies shifts when another grows: only names of targets count, and no
+            // distances.
             let line = line.split('#').next().unwrap().split(".text+").next().unwrap();
-            // Distances to data move with the size of the code; edits change constants in instructions.
+            // Distances to data move with the size of the code; edits change constants in
+            // instructions.
             let line = line.split_whitespace().map(|word| match word.split_once("(%rip)") {
                 Some((_, rest)) => format!("(%rip){rest}"),
                 None => word.to_owned(),
             });
             let line = line.collect::<Vec<_>>().join(" ");
-            *found.entry(name.clone()).or_insert_with(String::new) += &(line.trim().to_owned() + "\n");
+            *found.entry(name.clone()).or_insert_with(String::new) +=
+                &(line.trim().to_owned() + "\n");
         }
     }
     found
@@ -86,7 +113,11 @@ fn code(object: &Path) -> BTreeMap<String, String> {
 
 /// All aliases of a function that disassembly shows under one name.
 fn names_of(analysis: &Analysis, nodes: &[NodeId]) -> BTreeSet<String> {
-    nodes.iter().filter_map(|node| analysis.graph.get(*node)).map(|node| node.name.to_string()).collect()
+    nodes
+        .iter()
+        .filter_map(|node| analysis.graph.get(*node))
+        .map(|node| node.name.to_string())
+        .collect()
 }
 
 fn marks(text: &str) -> Vec<String> {
@@ -101,7 +132,8 @@ fn changed(text: &str, mark: &str) -> String {
     format!("{before}/*@{mark}*/{}{}", number + 2, &after[digits..])
 }
 
-/// Edits every marked function in turn. Answers how many edits changed code, which must not be none.
+/// Edits every marked function in turn. Answers how many edits changed code, which must not be
+/// none.
 fn check(compiler: &Compiler, files: &[&str], more: &[&str], link: bool) {
     let sources: Vec<(&str, String)> = files.iter().map(|file| (*file, corpus(file))).collect();
     let before = build(compiler, &sources, more, link);
@@ -117,9 +149,14 @@ fn check(compiler: &Compiler, files: &[&str], more: &[&str], link: bool) {
             let mut edited = sources.clone();
             edited[at].1 = changed(text, &mark);
             let after = build(compiler, &edited, more, link);
-            let line = text.lines().position(|line| line.contains(&format!("@{mark}*"))).unwrap() as u32 + 1;
-            let hunk =
-                clones::Hunk { file: (*file).to_owned(), removed: vec![line], ..clones::Hunk::default() };
+            let line = text.lines().position(|line| line.contains(&format!("@{mark}*"))).unwrap()
+                as u32
+                + 1;
+            let hunk = clones::Hunk {
+                file: (*file).to_owned(),
+                removed: vec![line],
+                ..clones::Hunk::default()
+            };
             let touched = clones::touched(&analysis.graph, &[hunk], &|_| Some(text.clone()));
             assert!(!touched.functions.is_empty(), "{mark} of {file} was not found");
             let closure = closure(&analysis.graph, &touched.functions);
@@ -213,12 +250,16 @@ fn a_function_inside_another_belongs_to_both() {
     let directory = build(&GCC, &[("nested.c", text.to_owned())], &[], false);
     let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
     let of = |line: u32| {
-        let hunk = clones::Hunk { file: "nested.c".into(), removed: vec![line], ..Default::default() };
+        let hunk =
+            clones::Hunk { file: "nested.c".into(), removed: vec![line], ..Default::default() };
         let touched = clones::touched(&analysis.graph, &[hunk], &|_| Some(text.to_owned()));
         (names_of(&analysis, &touched.functions), touched.elsewhere.len())
     };
     let (inner, _) = of(5);
-    assert!(inner.contains("outer") && inner.iter().any(|name| name.starts_with("nest")), "{inner:?}");
+    assert!(
+        inner.contains("outer") && inner.iter().any(|name| name.starts_with("nest")),
+        "{inner:?}"
+    );
     assert_eq!(of(8), (BTreeSet::from(["outer".to_owned()]), 0));
     for line in [1, 10, 11] {
         assert_eq!(of(line), (BTreeSet::new(), 1), "line {line}");
@@ -249,7 +290,11 @@ fn files_of_one_name_in_two_directories_are_two() {
     let source = |file: &str| std::fs::read_to_string(directory.path().join(file)).ok();
     for (file, expected) in [("x/a.c", 1), ("z/a.c", 0)] {
         let hunk = clones::Hunk { file: file.into(), removed: vec![1], ..Default::default() };
-        assert_eq!(clones::touched(&analysis.graph, &[hunk], &source).functions.len(), expected, "{file}");
+        assert_eq!(
+            clones::touched(&analysis.graph, &[hunk], &source).functions.len(),
+            expected,
+            "{file}"
+        );
     }
 }
 
@@ -278,7 +323,15 @@ fn the_case_that_the_dump_of_clones_is_silent_on() {
     let members = closure(&analysis.graph, one);
     let two = analysis.graph.named("two")[0];
     assert!(members.holds(two));
-    let edge = members.members.iter().find(|member| member.node == two).unwrap().step.clone().unwrap().edge;
+    let edge = members
+        .members
+        .iter()
+        .find(|member| member.node == two)
+        .unwrap()
+        .step
+        .clone()
+        .unwrap()
+        .edge;
     let words: Vec<&str> = edge.evidence().map(|(source, _)| source.word()).collect();
     assert!(words.contains(&"icf dump") || words.contains(&"symbols"), "{edge:?}");
 }
@@ -304,20 +357,26 @@ fn a_stale_dump_is_left_out_with_its_reason() {
     }
     let directory = build(&GCC, &[("inline.c", corpus("inline.c"))], &[], false);
     let path = directory.path();
-    std::fs::copy(path.join("inline.c.000i.ipa-clones"), path.join("gone.c.000i.ipa-clones")).unwrap();
+    std::fs::copy(path.join("inline.c.000i.ipa-clones"), path.join("gone.c.000i.ipa-clones"))
+        .unwrap();
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(86400);
-    let dump = std::fs::File::options().append(true).open(path.join("inline.c.000i.ipa-clones")).unwrap();
+    let dump =
+        std::fs::File::options().append(true).open(path.join("inline.c.000i.ipa-clones")).unwrap();
     dump.set_modified(old).unwrap();
     let analysis = analyse(&scan(path, 2).unwrap(), 1, &|_| ()).unwrap();
-    let reasons: Vec<&str> = analysis.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
+    let reasons: Vec<&str> =
+        analysis.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
     assert!(
-        reasons.iter().any(|reason| reason.contains("gone.o, which it was written with, is not there")),
+        reasons
+            .iter()
+            .any(|reason| reason.contains("gone.o, which it was written with, is not there")),
         "{reasons:?}"
     );
     assert!(
         reasons
             .iter()
-            .any(|reason| reason.contains("1439 minutes apart") || reason.contains("1440 minutes apart")),
+            .any(|reason| reason.contains("1439 minutes apart")
+                || reason.contains("1440 minutes apart")),
         "{reasons:?}"
     );
 }

@@ -11,7 +11,8 @@ const HEADER: &str = "int puts(const char *);\n\
 const TWIN: &str =
     "__attribute__((noinline)) static int write_lock(int *p) { puts(\"lock\"); return *p + 1; }\n";
 
-/// Compiles two files with a header and links them; `None`, with a sentence, where there is no such compiler.
+/// Compiles two files with a header and links them; `None`, with a sentence, where there is no such
+/// compiler.
 fn build(
     header: &str,
     body: &str,
@@ -31,8 +32,7 @@ fn build(
         std::fs::write(path.join(name), text).unwrap();
         run(path, &[&[compiler], flags, &["-c", name]].concat());
     }
-    let main =
-        "int ex(int *), ey(int *);\nint main(int c, char **v) { (void)v; return ex(&c) + ey(&c) == 99; }\n";
+    let main = "int ex(int *), ey(int *);\nint main(int c, char **v) { (void)v; return ex(&c) + ey(&c) == 99; }\n";
     std::fs::write(path.join("main.c"), main).unwrap();
     run(path, &[&[compiler], flags, &["-c", "main.c"]].concat());
     run(path, &[&[compiler], link, &["x.o", "y.o", "main.o", "-o", "program"]].concat());

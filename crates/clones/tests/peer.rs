@@ -1,5 +1,6 @@
-//! Closures hold at least what kgraft-analysis-tool answers from the same dumps, and what it is silent on: see
-//! `dumps/README.md`. Dumps alone are read here; neither a compiler nor an object file is needed.
+//! Closures hold at least what kgraft-analysis-tool answers from the same dumps, and what it is
+//! silent on: see `dumps/README.md`. Dumps alone are read here; neither a compiler nor an object
+//! file is needed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use clones::{Analysis, Build, Dump, DumpKind, Unit, analyse, closure};
@@ -48,7 +49,11 @@ fn closures_hold_every_affected_function_of_the_peer() {
             affected += 1;
         }
         // Nothing else than the dump is read, so nothing else can be known.
-        assert_eq!(own.len(), names.split(' ').filter(|name| *name != function).count() + 1, "{asked}");
+        assert_eq!(
+            own.len(),
+            names.split(' ').filter(|name| *name != function).count() + 1,
+            "{asked}"
+        );
     }
     assert!(affected > 60, "{affected}");
 }

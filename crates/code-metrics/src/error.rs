@@ -53,7 +53,8 @@ pub enum Error {
     },
     /// The program did not end with code 0.
     #[error(
-        "{program} failed under emulation ({status}), so its metrics are not those of a whole run{}",
+        "{program} failed under emulation ({status}), so its metrics are not those of a whole \
+         run{}",
         said(stderr)
     )]
     Failed {
@@ -77,7 +78,8 @@ pub enum Error {
     },
     /// The plugin's result is not what this version reads.
     #[error(
-        "the plugin's result is damaged: line {line}: {found}; is the plugin of the same version as planish?"
+        "the plugin's result is damaged: line {line}: {found}; is the plugin of the same version \
+         as planish?"
     )]
     Result {
         /// Number of the line, from 1.
@@ -113,7 +115,10 @@ fn said(stderr: &str) -> String {
 
 impl Error {
     /// For `map_err` on a file's operations.
-    pub(crate) fn io(path: &std::path::Path, doing: &'static str) -> impl FnOnce(io::Error) -> Error + use<> {
+    pub(crate) fn io(
+        path: &std::path::Path,
+        doing: &'static str,
+    ) -> impl FnOnce(io::Error) -> Error + use<> {
         let path = path.to_owned();
         move |source| Error::Io { path, doing, source }
     }

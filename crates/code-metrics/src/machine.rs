@@ -1,9 +1,10 @@
 //! Layout metrics of the kernel of an emulated machine, section by section of its run.
 //!
-//! A program of the guest divides the run into sections with markers, instructions that do nothing. Only the kernel is
-//! simulated. At every marker the simulated caches are emptied, so that the numbers of a section do not depend on the
-//! sections before it; a section entered twice pays for its cold start twice, and its counts add up. Under a
-//! deterministic machine ([`record::machine::Guest`]) two runs of the same kernel give the same numbers.
+//! A program of the guest divides the run into sections with markers, instructions that do nothing.
+//! Only the kernel is simulated. At every marker the simulated caches are emptied, so that the
+//! numbers of a section do not depend on the sections before it; a section entered twice pays for
+//! its cold start twice, and its counts add up. Under a deterministic machine
+//! ([`record::machine::Guest`]) two runs of the same kernel give the same numbers.
 
 pub use crate::run::version;
 
@@ -34,8 +35,8 @@ pub struct Options {
 pub struct SectionMetrics {
     /// Its number; 0 is outside of all sections, the boot for instance.
     pub section: u8,
-    /// Instructions executed. A repeated string instruction counts once; what a fault breaks off counts to the end of
-    /// its block.
+    /// Instructions executed. A repeated string instruction counts once; what a fault breaks off
+    /// counts to the end of its block.
     pub instructions: u64,
     /// Branch instructions executed, taken or not.
     pub branches: u64,
@@ -51,7 +52,8 @@ pub struct SectionMetrics {
     pub l2_misses: u64,
     /// Misses of the instruction translation buffer with pages of 4 KiB.
     pub itlb_4k_misses: u64,
-    /// Misses of the instruction translation buffer with pages of 2 MiB, on which kernels put their text.
+    /// Misses of the instruction translation buffer with pages of 2 MiB, on which kernels put
+    /// their text.
     pub itlb_2m_misses: u64,
     /// Distinct cache lines with executed code.
     pub code_lines: u64,
@@ -77,7 +79,13 @@ impl SectionMetrics {
             ("code pages touched, 4 KiB", "code_pages_4k", self.code_pages_4k),
             ("code pages touched, 2 MiB", "code_pages_2m", self.code_pages_2m),
         ]
-        .map(|(name, key, value)| Figure { name, key, unit: "", value: value as f64, better: Better::Lower })
+        .map(|(name, key, value)| Figure {
+            name,
+            key,
+            unit: "",
+            value: value as f64,
+            better: Better::Lower,
+        })
         .into()
     }
 }
@@ -93,14 +101,19 @@ pub struct Measured {
     pub emulator: String,
 }
 
-/// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and counts what its kernel does in
-/// each section of the run. `watch` gets the lines of the console as they come. It takes about 1.2 times as long as
-/// the machine without counting.
+/// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and counts
+/// what its kernel does in each section of the run. `watch` gets the lines of the console as they
+/// come. It takes about 1.2 times as long as the machine without counting.
 ///
 /// # Errors
-/// [`Error::Machine`] when qemu or the plugin is missing, or the machine or its workload failed, hung or was
-/// interrupted; [`Error::Geometry`], [`Error::Result`] and [`Error::NoResult`] as for programs.
-pub fn measure(argv: &[OsString], options: &Options, watch: &mut Watcher<'_>) -> Result<Measured, Error> {
+/// [`Error::Machine`] when qemu or the plugin is missing, or the machine or its workload failed,
+/// hung or was interrupted; [`Error::Geometry`], [`Error::Result`] and [`Error::NoResult`] as for
+/// programs.
+pub fn measure(
+    argv: &[OsString],
+    options: &Options,
+    watch: &mut Watcher<'_>,
+) -> Result<Measured, Error> {
     options.geometry.check().map_err(Error::Geometry)?;
     let dir = tempfile::Builder::new().prefix("planish-metrics-").tempdir();
     let dir = dir.map_err(Error::io(&std::env::temp_dir(), "make a temporary directory"))?;

@@ -3,13 +3,15 @@
 use planish_qemu_branches::geometry::Geometry;
 use serde::{Deserialize, Serialize};
 
-/// Layout metrics of one run. Sums over all threads and over forked processes, except where a field says otherwise.
-/// Nothing in here depends on time, so two runs compare equal when [`CodeMetrics::deterministic`] holds.
+/// Layout metrics of one run. Sums over all threads and over forked processes, except where a field
+/// says otherwise. Nothing in here depends on time, so two runs compare equal when
+/// [`CodeMetrics::deterministic`] holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeMetrics {
     /// Instructions executed in user mode. A repeated string instruction counts once.
     pub instructions: u64,
-    /// Branch instructions executed, taken or not: conditional and unconditional jumps, calls, returns.
+    /// Branch instructions executed, taken or not: conditional and unconditional jumps, calls,
+    /// returns.
     pub branches: u64,
     /// Branches taken: those after which another than the next instruction ran.
     pub taken_branches: u64,
@@ -37,10 +39,12 @@ pub struct CodeMetrics {
     pub processes: u64,
     /// Programs that the program started; they ran natively, and nothing of them is counted.
     pub native_programs: u64,
-    /// Places where the flow broke off without a branch: a signal handler entered or left, a fault.
+    /// Places where the flow broke off without a branch: a signal handler entered or left, a
+    /// fault.
     pub interruptions: u64,
-    /// One process, one thread and no interruption: another run gives the same numbers, unless the program asks for
-    /// the time, random numbers or its process number. With several threads the numbers vary from run to run.
+    /// One process, one thread and no interruption: another run gives the same numbers, unless the
+    /// program asks for the time, random numbers or its process number. With several threads
+    /// the numbers vary from run to run.
     pub deterministic: bool,
     /// The simulated caches.
     #[serde(with = "geometry")]
@@ -94,7 +98,8 @@ impl CodeMetrics {
         share(self.conditional_taken, self.conditional_branches)
     }
 
-    /// Share of all executed branches after which the next instruction in memory ran, 0 to 1; none without branches.
+    /// Share of all executed branches after which the next instruction in memory ran, 0 to 1; none
+    /// without branches.
     pub fn fall_through_share(&self) -> Option<f64> {
         share(self.branches.saturating_sub(self.taken_branches), self.branches)
     }
@@ -135,17 +140,22 @@ impl CodeMetrics {
         figures.into_iter().flatten().collect()
     }
 
-    /// Sentences that a report must print beside the numbers; none for a plain single-threaded program.
+    /// Sentences that a report must print beside the numbers; none for a plain single-threaded
+    /// program.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.threads > self.processes {
             remarks.push(format!(
-                "{} threads ran: the layout metrics are sums over their simulated cores, and vary from run to run",
+                "{} threads ran: the layout metrics are sums over their simulated cores, and vary \
+                 from run to run",
                 self.threads
             ));
         }
         if self.processes > 1 {
-            remarks.push(format!("{} processes ran: the layout metrics are their sums", self.processes));
+            remarks.push(format!(
+                "{} processes ran: the layout metrics are their sums",
+                self.processes
+            ));
         }
         if self.native_programs > 0 {
             remarks.push(format!(
@@ -156,7 +166,8 @@ impl CodeMetrics {
         }
         if self.interruptions > 0 {
             remarks.push(format!(
-                "signals or faults broke the flow {} times; where they fall may vary from run to run",
+                "signals or faults broke the flow {} times; where they fall may vary from run to \
+                 run",
                 self.interruptions
             ));
         }
@@ -191,8 +202,12 @@ mod geometry {
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Geometry, D::Error> {
         let text = Text::deserialize(from)?;
         let mut geometry = Geometry::default();
-        let parts =
-            [("l1i", &text.l1i), ("l2", &text.l2), ("itlb4k", &text.itlb4k), ("itlb2m", &text.itlb2m)];
+        let parts = [
+            ("l1i", &text.l1i),
+            ("l2", &text.l2),
+            ("itlb4k", &text.itlb4k),
+            ("itlb2m", &text.itlb2m),
+        ];
         for (name, value) in parts {
             geometry.set(name, value).map_err(D::Error::custom)?;
         }

@@ -66,7 +66,8 @@ pub(crate) fn read_sections(text: &str, line_bytes: u32) -> Result<Vec<(u8, Sums
     let mut sections = Vec::new();
     for (number, section) in lines(text)? {
         let found = format!("a section {number}; there are 0 to 255");
-        let number = u8::try_from(number).map_err(|_| Error::Result { line: sections.len() + 2, found })?;
+        let number =
+            u8::try_from(number).map_err(|_| Error::Result { line: sections.len() + 2, found })?;
         sections.push((number, sum([&section], line_bytes)));
     }
     Ok(sections)
@@ -77,11 +78,13 @@ fn lines(text: &str) -> Result<BTreeMap<u64, Process>, Error> {
     let mut last: BTreeMap<u64, Process> = BTreeMap::new();
     for (index, line) in text.lines().enumerate().skip(1) {
         let damaged = |found: String| Error::Result { line: index + 1, found };
-        let process: Process = serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
+        let process: Process =
+            serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
         if let Some((first, count)) = process.lines.iter().find(|(_, count)| *count > MAX_RUN) {
             return Err(damaged(format!("{count} lines from {first:#x}")));
         }
-        // A process that tried to start a program and failed writes again; its last line tells it all.
+        // A process that tried to start a program and failed writes again; its last line tells it
+        // all.
         last.insert(process.process, process);
     }
     Ok(last)
@@ -128,10 +131,10 @@ mod tests {
 
     fn line(process: u64, starts: bool, instructions: u64, lines: &str) -> String {
         format!(
-            "{{\"starts_program\":{starts},\"process\":{process},\"threads\":1,\"instructions\":{instructions},\
-             \"branches\":5,\"taken_branches\":4,\"conditional_branches\":3,\"conditional_taken\":2,\
-             \"l1i_misses\":9,\"l2_misses\":8,\"itlb_4k_misses\":7,\"itlb_2m_misses\":1,\"interruptions\":0,\
-             \"lines\":{lines}}}\n"
+            "{{\"starts_program\":{starts},\"process\":{process},\"threads\":1,\"instructions\":\
+             {instructions},\"branches\":5,\"taken_branches\":4,\"conditional_branches\":3,\"\
+             conditional_taken\":2,\"l1i_misses\":9,\"l2_misses\":8,\"itlb_4k_misses\":7,\"\
+             itlb_2m_misses\":1,\"interruptions\":0,\"lines\":{lines}}}\n"
         )
     }
 
@@ -153,12 +156,15 @@ mod tests {
 
     #[test]
     fn sections_are_told_apart() {
-        let section =
-            |number| line(number, false, 10 + number, "[[64,3]]").replace("\"process\"", "\"section\"");
+        let section = |number| {
+            line(number, false, 10 + number, "[[64,3]]").replace("\"process\"", "\"section\"")
+        };
         let text = [RESULT_BEGINS.to_owned(), section(0), section(101)].concat();
         let sections = read_sections(&text, 64).unwrap();
-        let found: Vec<_> =
-            sections.iter().map(|(number, sums)| (*number, sums.instructions, sums.code_lines)).collect();
+        let found: Vec<_> = sections
+            .iter()
+            .map(|(number, sums)| (*number, sums.instructions, sums.code_lines))
+            .collect();
         assert_eq!(found, [(0, 10, 3), (101, 111, 3)]);
         assert!(read_sections(&(RESULT_BEGINS.to_owned() + &section(256)), 64).is_err());
     }

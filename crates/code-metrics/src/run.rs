@@ -1,4 +1,5 @@
-//! Running the program under the emulator with the plugin, in surroundings that are the same each time.
+//! Running the program under the emulator with the plugin, in surroundings that are the same each
+//! time.
 
 use crate::{CodeMetrics, Environment, Error, Geometry, Options, result, sys};
 use record::{Machine, Program};
@@ -17,7 +18,8 @@ pub(crate) fn measure(command: &[String], options: &Options) -> Result<CodeMetri
     let program = program(command, options)?;
     let emulator = record::emulator(program.machine)?;
     let plugin = record::plugin(options.plugin.as_deref())?;
-    // The length of the program's path shifts its stack, so it runs by a link whose path is always as long.
+    // The length of the program's path shifts its stack, so it runs by a link whose path is always
+    // as long.
     let dir = tempfile::Builder::new().prefix("planish-metrics-").tempdir();
     let dir = dir.map_err(Error::io(&std::env::temp_dir(), "make a temporary directory"))?;
     let place = Place::make(dir.path(), &program)?;
@@ -56,7 +58,9 @@ pub(crate) fn measure(command: &[String], options: &Options) -> Result<CodeMetri
 fn program(command: &[String], options: &Options) -> Result<Program, Error> {
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
     let program = match record::program(&words, options.directory.as_deref()) {
-        Err(record::Error::NotEmulatable { path, found }) => return Err(Error::NotElf { path, found }),
+        Err(record::Error::NotEmulatable { path, found }) => {
+            return Err(Error::NotElf { path, found });
+        }
         found => found?,
     };
     if program.argv != words {
@@ -75,8 +79,11 @@ struct Place {
 
 impl Place {
     fn make(dir: &Path, program: &Program) -> Result<Place, Error> {
-        let place =
-            Place { program: dir.join("program"), result: dir.join("result"), stderr: dir.join("stderr") };
+        let place = Place {
+            program: dir.join("program"),
+            result: dir.join("result"),
+            stderr: dir.join("stderr"),
+        };
         std::os::unix::fs::symlink(&program.path, &place.program)
             .map_err(Error::io(&place.program, "link"))?;
         beside::fresh(&place.result).map_err(Error::io(&place.result, "create"))?;
@@ -91,7 +98,13 @@ impl Place {
 }
 
 /// The emulator's arguments and the program's.
-fn arguments(run: &mut Command, command: &[String], options: &Options, plugin: &Path, place: &Place) {
+fn arguments(
+    run: &mut Command,
+    command: &[String],
+    options: &Options,
+    plugin: &Path,
+    place: &Place,
+) {
     let first = command.first().map(String::as_str).unwrap_or_default();
     let file_name = Path::new(first).file_name().unwrap_or(OsStr::new(first));
     let name = options.name.as_ref().map_or(file_name, OsStr::new);
@@ -107,7 +120,10 @@ fn arguments(run: &mut Command, command: &[String], options: &Options, plugin: &
     if let Some(sysroot) = &options.sysroot {
         run.arg("-L").arg(sysroot);
     }
-    run.arg("-plugin").arg(OsString::from_vec(setting)).arg(&place.program).args(command.iter().skip(1));
+    run.arg("-plugin")
+        .arg(OsString::from_vec(setting))
+        .arg(&place.program)
+        .args(command.iter().skip(1));
 }
 
 /// The plugin's settings of the caches.
@@ -127,7 +143,9 @@ fn surroundings(run: &mut Command, options: &Options, place: &Place) -> Result<(
             run.env_clear().envs(variables);
         }
         Environment::Inherited => {
-            for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"QEMU_")) {
+            for (name, _) in
+                std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"QEMU_"))
+            {
                 run.env_remove(name);
             }
         }
@@ -136,7 +154,9 @@ fn surroundings(run: &mut Command, options: &Options, place: &Place) -> Result<(
         run.current_dir(directory);
     }
     match &options.stdin {
-        Some(path) => run.stdin(File::open(path).map_err(Error::io(path, "open as standard input"))?),
+        Some(path) => {
+            run.stdin(File::open(path).map_err(Error::io(path, "open as standard input"))?)
+        }
         None => run.stdin(Stdio::null()),
     };
     let stderr = beside::fresh(&place.stderr).map_err(Error::io(&place.stderr, "create"))?;
@@ -170,7 +190,12 @@ pub fn version(emulator: &Path) -> String {
     String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
 }
 
-fn metrics(sums: result::Sums, options: &Options, machine: Machine, emulator: String) -> CodeMetrics {
+fn metrics(
+    sums: result::Sums,
+    options: &Options,
+    machine: Machine,
+    emulator: String,
+) -> CodeMetrics {
     CodeMetrics {
         instructions: sums.instructions,
         branches: sums.branches,

@@ -1,12 +1,14 @@
-//! What of the host a measured program must not notice: its address randomisation, and signals ignored by a shell.
+//! What of the host a measured program must not notice: its address randomisation, and signals
+//! ignored by a shell.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Lets the program begin without address randomisation and with the usual answers to Ctrl-C, and end (SIGTERM) when
-/// the thread that starts it dies.
+/// Lets the program begin without address randomisation and with the usual answers to Ctrl-C, and
+/// end (SIGTERM) when the thread that starts it dies.
 pub(crate) fn prepare(command: &mut Command) {
-    // SAFETY: the closure runs in the forked child, and only makes system calls on values of its own.
+    // SAFETY: the closure runs in the forked child, and only makes system calls on values of its
+    // own.
     unsafe {
         command.pre_exec(|| {
             // A container may forbid it. The guest's addresses are then still qemu's own choice.

@@ -13,20 +13,26 @@ use support::{compile_file, has, metrics, skipped};
 const HOT: usize = 200;
 const ROUNDS: usize = 300;
 
-/// A program of 200 hot functions, each followed by a page of code that never runs, linked in an order that keeps that
-/// (`scattered`) or puts the hot ones together (`packed`).
+/// A program of 200 hot functions, each followed by a page of code that never runs, linked in an
+/// order that keeps that (`scattered`) or puts the hot ones together (`packed`).
 fn linked(dir: &Path, scattered: bool) -> Option<PathBuf> {
     let name = if scattered { "scattered" } else { "packed" };
     let (source, order) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.order")));
-    let mut text =
-        String::from("static volatile unsigned long sink;\n#define KEEP __attribute__((noinline, used))\n");
+    let mut text = String::from(
+        "static volatile unsigned long sink;\n#define KEEP __attribute__((noinline, used))\n",
+    );
     for at in 0..HOT {
-        writeln!(text, "KEEP void cold{at}(void) {{ __asm__ volatile(\".fill 4080, 1, 0x90\"); }}").unwrap();
-        writeln!(text, "KEEP void hot{at}(void) {{ if (sink % {} != 1) sink += {at}; }}", at + 2).unwrap();
+        writeln!(text, "KEEP void cold{at}(void) {{ __asm__ volatile(\".fill 4080, 1, 0x90\"); }}")
+            .unwrap();
+        writeln!(text, "KEEP void hot{at}(void) {{ if (sink % {} != 1) sink += {at}; }}", at + 2)
+            .unwrap();
     }
-    writeln!(text, "void _start(void) {{ for (int round = 0; round < {ROUNDS}; round++) {{").unwrap();
+    writeln!(text, "void _start(void) {{ for (int round = 0; round < {ROUNDS}; round++) {{")
+        .unwrap();
     (0..HOT).for_each(|at| writeln!(text, "hot{at}();").unwrap());
-    text.push_str("} __asm__ volatile(\"syscall\" :: \"a\"(60), \"D\"(0)); __builtin_unreachable(); }\n");
+    text.push_str(
+        "} __asm__ volatile(\"syscall\" :: \"a\"(60), \"D\"(0)); __builtin_unreachable(); }\n",
+    );
     let hot = (0..HOT).map(|at| format!("hot{at}\n"));
     let listed: String = if scattered {
         hot.enumerate().map(|(at, hot)| format!("{hot}cold{at}\n")).collect()
@@ -36,14 +42,22 @@ fn linked(dir: &Path, scattered: bool) -> Option<PathBuf> {
     std::fs::write(&source, text).unwrap();
     std::fs::write(&order, listed).unwrap();
     let ordering = format!("-Wl,--symbol-ordering-file={}", order.display());
-    let flags = ["-ffreestanding", "-nostdlib", "-static", "-ffunction-sections", "-fuse-ld=lld", &ordering];
+    let flags = [
+        "-ffreestanding",
+        "-nostdlib",
+        "-static",
+        "-ffunction-sections",
+        "-fuse-ld=lld",
+        &ordering,
+    ];
     compile_file(dir, &source, &flags)
 }
 
 #[test]
 fn hot_functions_scattered_over_pages_miss_more_than_packed_ones() {
     let dir = tempfile::tempdir().unwrap();
-    let (Some(scattered), Some(packed)) = (linked(dir.path(), true), linked(dir.path(), false)) else {
+    let (Some(scattered), Some(packed)) = (linked(dir.path(), true), linked(dir.path(), false))
+    else {
         return;
     };
     let Some(scattered) = metrics(&scattered, &Options::default()) else { return };
@@ -58,7 +72,11 @@ fn hot_functions_scattered_over_pages_miss_more_than_packed_ones() {
     assert!(packed.itlb_4k_misses < 10, "{packed:?}");
     assert!(scattered.code_lines > packed.code_lines, "{scattered:?} {packed:?}");
     assert!(scattered.code_pages_4k > 20 * packed.code_pages_4k, "{scattered:?} {packed:?}");
-    assert_eq!((scattered.itlb_2m_misses, packed.itlb_2m_misses), (1, 1), "on one large page both lie alike");
+    assert_eq!(
+        (scattered.itlb_2m_misses, packed.itlb_2m_misses),
+        (1, 1),
+        "on one large page both lie alike"
+    );
 }
 
 /// Instruction references and misses that cachegrind counts with the same first level.

@@ -1,4 +1,5 @@
-//! Are the metrics of a machine's kernel exact where counts are known, apart by section, and the same each time?
+//! Are the metrics of a machine's kernel exact where counts are known, apart by section, and the
+//! same each time?
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
@@ -45,8 +46,9 @@ fn sections_have_the_counts_that_they_are_written_to_have() {
     let found = measured(&guest, &options());
     let numbers: Vec<u8> = found.sections.iter().map(|section| section.section).collect();
     assert_eq!(numbers, [0, 1, 101]);
-    // Twice: two instructions to work(), a hundred rounds of four, and the return to the program. One line at the
-    // system call's entry and one in work(), a page apart, fetched anew each time.
+    // Twice: two instructions to work(), a hundred rounds of four, and the return to the program.
+    // One line at the system call's entry and one in work(), a page apart, fetched anew each
+    // time.
     let calls = SectionMetrics {
         section: 1,
         instructions: 2 * 403,
@@ -82,7 +84,8 @@ fn sections_have_the_counts_that_they_are_written_to_have() {
     assert_eq!(found.transcript.sections.len(), 2);
     assert!(found.emulator.contains("QEMU"), "{}", found.emulator);
     assert_eq!(measured(&guest, &options()).sections, found.sections);
-    // The caches are those asked for: with one line, entry and work() displace each other, but not within its loop.
+    // The caches are those asked for: with one line, entry and work() displace each other, but not
+    // within its loop.
     let mut geometry = Geometry::default();
     geometry.set("l1i", "64:1:64").unwrap();
     geometry.set("itlb4k", "1").unwrap();
@@ -99,7 +102,8 @@ fn a_machine_that_panics_has_no_metrics() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &["-DPANICS"]) else { return };
     let error = measure(&guest.argv(), &options(), &mut |_, _| {}).unwrap_err();
-    let failed = matches!(&error, Error::Machine(record::Error::Machine { failure: Failure::Panic, .. }));
+    let failed =
+        matches!(&error, Error::Machine(record::Error::Machine { failure: Failure::Panic, .. }));
     assert!(failed && error.to_string().contains("out of cheese"), "{error}");
 }
 

@@ -1,4 +1,5 @@
-//! Are layout metrics exact where counts are known, the same each time, and open about what they leave out?
+//! Are layout metrics exact where counts are known, the same each time, and open about what they
+//! leave out?
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
@@ -18,16 +19,27 @@ fn a_loop_has_the_counts_that_it_is_written_to_have() {
     let Some(found) = metrics(&program, &Options::default()) else { return };
     assert_eq!((found.instructions, found.branches, found.taken_branches), (3004, 2000, 1999));
     assert_eq!((found.conditional_branches, found.conditional_taken), (1000, 999));
-    assert_eq!((found.l1i_misses, found.l2_misses, found.itlb_4k_misses, found.itlb_2m_misses), (2, 2, 1, 1));
+    assert_eq!(
+        (found.l1i_misses, found.l2_misses, found.itlb_4k_misses, found.itlb_2m_misses),
+        (2, 2, 1, 1)
+    );
     assert_eq!((found.code_lines, found.code_pages_4k, found.code_pages_2m), (2, 1, 1));
-    assert_eq!((found.threads, found.processes, found.native_programs, found.interruptions), (1, 1, 0, 0));
+    assert_eq!(
+        (found.threads, found.processes, found.native_programs, found.interruptions),
+        (1, 1, 0, 0)
+    );
     assert!(found.deterministic && found.remarks().is_empty());
     assert_eq!(found.fall_through_share(), Some(1.0 / 2000.0));
     assert_eq!(found.conditional_taken_share(), Some(0.999));
     // The recorder's plain count of the same run.
-    let counted = record::emulate::count(&record::Workload::new([&program]), &Default::default()).unwrap();
-    assert_eq!((counted.instructions, counted.taken_branches), (found.instructions, found.taken_branches));
-    // A first level of one line: both lines are fetched again in each round. The second level still holds both.
+    let counted =
+        record::emulate::count(&record::Workload::new([&program]), &Default::default()).unwrap();
+    assert_eq!(
+        (counted.instructions, counted.taken_branches),
+        (found.instructions, found.taken_branches)
+    );
+    // A first level of one line: both lines are fetched again in each round. The second level still
+    // holds both.
     let mut geometry = Geometry::default();
     geometry.set("l1i", "64:1:64").unwrap();
     let tiny = metrics(&program, &Options { geometry, ..Options::default() }).unwrap();
@@ -51,7 +63,10 @@ fn always_the_same(flags: &[&str]) -> Option<CodeMetrics> {
     let first = metrics(&program, &Options::default())?;
     assert!(first.deterministic, "{first:?}");
     assert!(first.instructions > 1_000_000 && first.l1i_misses > 100, "{first:?}");
-    assert!(first.code_lines <= first.l2_misses && first.l2_misses <= first.l1i_misses, "{first:?}");
+    assert!(
+        first.code_lines <= first.l2_misses && first.l2_misses <= first.l1i_misses,
+        "{first:?}"
+    );
     let place = |name: &str| {
         let to = dir.path().join(name);
         std::fs::copy(&program, &to).unwrap();
@@ -59,7 +74,8 @@ fn always_the_same(flags: &[&str]) -> Option<CodeMetrics> {
     };
     assert_eq!(metrics(&program, &Options::default()).unwrap(), first);
     assert_eq!(place("another"), first, "a name as long");
-    // Start-up code of the C library reads the program's own path, about two instructions a character.
+    // Start-up code of the C library reads the program's own path, about two instructions a
+    // character.
     let longer = place("the same with a longer name");
     assert!(longer.instructions.abs_diff(first.instructions) < 200, "{longer:?}, {first:?}");
     assert_eq!((longer.l1i_misses, longer.code_lines), (first.l1i_misses, first.code_lines));
@@ -102,7 +118,11 @@ fn threads_have_a_core_each_and_promise_nothing() {
     let Some(found) = metrics(&program, &Options::default()) else { return };
     assert_eq!((found.threads, found.processes, found.deterministic), (5, 1, false));
     assert!(found.instructions > 4 * 300_000, "{found:?}");
-    assert!(found.remarks().iter().any(|remark| remark.contains("5 threads")), "{:?}", found.remarks());
+    assert!(
+        found.remarks().iter().any(|remark| remark.contains("5 threads")),
+        "{:?}",
+        found.remarks()
+    );
 }
 
 #[test]
@@ -130,7 +150,8 @@ fn what_cannot_be_measured_is_said_plainly() {
     let write = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         command(&path, &[])
     };
     assert!(matches!(fails(&write("text", b"hello"), &options), Error::NotElf { .. }));
@@ -140,7 +161,10 @@ fn what_cannot_be_measured_is_said_plainly() {
     let other = fails(&write("riscv", &riscv), &options).to_string();
     assert!(other.contains("243") && other.contains("x86-64 or AArch64"), "{other}");
     let script = fails(&write("script", b"#!/bin/sh\ntrue\n"), &options);
-    assert!(matches!(script, Error::Script { .. }) && script.to_string().contains("/bin/sh"), "{script}");
+    assert!(
+        matches!(script, Error::Script { .. }) && script.to_string().contains("/bin/sh"),
+        "{script}"
+    );
     let mut geometry = Geometry::default();
     geometry.l2.ways = 3;
     let error = fails(&command(Path::new("/bin/true"), &[]), &Options { geometry, ..options });
@@ -163,6 +187,7 @@ fn a_program_that_fails_or_hangs_has_no_metrics() {
     assert!(error.contains("no-such-cpu"), "{error}");
     let text = dir.path().join("plugin");
     std::fs::write(&text, "no library").unwrap();
-    let error = fails(&command(&program, &[]), &Options { plugin: Some(text), ..Options::default() });
+    let error =
+        fails(&command(&program, &[]), &Options { plugin: Some(text), ..Options::default() });
     assert!(matches!(error, Error::PluginNotLoaded { .. }), "{error}");
 }

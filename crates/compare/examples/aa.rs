@@ -1,13 +1,15 @@
-//! How often do planish, benchstat's rule and hyperfine's rule call a program different from itself?
+//! How often do planish, benchstat's rule and hyperfine's rule call a program different from
+//! itself?
 //!
 //! ```text
 //! planish compare app app --rounds 4000 --raw aa.jsonl -- {bin} input
 //! cargo run --release -p compare --example aa -- aa.jsonl 10
 //! ```
 //!
-//! The runs of one file under two names are cut into comparisons of so many rounds each. planish judges them as they
-//! were measured, in random order. The others judge the same runs twice: in that order, and as they would have measured
-//! them, the first half of a stretch of time being A and the second half B.
+//! The runs of one file under two names are cut into comparisons of so many rounds each. planish
+//! judges them as they were measured, in random order. The others judge the same runs twice: in
+//! that order, and as they would have measured them, the first half of a stretch of time being A
+//! and the second half B.
 #![allow(clippy::unwrap_used, reason = "an example ends with a message where its input is wrong")]
 
 use compare::runs;
@@ -18,7 +20,8 @@ use std::io::BufReader;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().expect("usage: aa RUNS.jsonl ROUNDS");
-    let rounds: u32 = arguments.next().and_then(|n| n.parse().ok()).expect("usage: aa RUNS.jsonl ROUNDS");
+    let rounds: u32 =
+        arguments.next().and_then(|n| n.parse().ok()).expect("usage: aa RUNS.jsonl ROUNDS");
     let file = BufReader::new(std::fs::File::open(&path).unwrap());
     let found = runs::read(path.as_ref(), file).unwrap();
     let metric = &found.design.benchmarks[0].metrics[0];
@@ -45,7 +48,12 @@ fn main() {
         let answer = statistics::compare(window, 0, 1, options).unwrap();
         counts[0] += u64::from(answer.as_built.p_value < 0.05);
         let values = |of: &dyn Fn(usize, &Observation) -> bool| -> Vec<f64> {
-            window.iter().enumerate().filter(|(at, o)| of(*at, o)).map(|(_, o)| o.log.exp()).collect()
+            window
+                .iter()
+                .enumerate()
+                .filter(|(at, o)| of(*at, o))
+                .map(|(_, o)| o.log.exp())
+                .collect()
         };
         let half = window.len() / 2;
         let mixed = (values(&|_, o| o.variant == 0), values(&|_, o| o.variant == 1));
@@ -72,8 +80,9 @@ fn main() {
     }
 }
 
-/// Two-sided p-value of the rank sum test (Mann and Whitney), by its normal approximation with the correction for
-/// continuity; for ten values on each side it is within 0.002 of the exact one near 5 %.
+/// Two-sided p-value of the rank sum test (Mann and Whitney), by its normal approximation with the
+/// correction for continuity; for ten values on each side it is within 0.002 of the exact one near
+/// 5 %.
 fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len() as f64, b.len() as f64);
     let score = |x: f64, y: f64| {
@@ -90,7 +99,8 @@ fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     2.0 * normal_tail(away / (n * m * (n + m + 1.0) / 12.0).sqrt())
 }
 
-/// hyperfine prints "ran 1.02 ± 0.01 times faster" with the standard deviation of the ratio by propagation.
+/// hyperfine prints "ran 1.02 ± 0.01 times faster" with the standard deviation of the ratio by
+/// propagation.
 fn outside(a: &[f64], b: &[f64]) -> bool {
     let ratio = mean(b) / mean(a);
     let relative = |values: &[f64]| sample_variance(values) / mean(values).powi(2);

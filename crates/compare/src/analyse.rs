@@ -1,4 +1,5 @@
-//! What do the recorded runs show? Effects with intervals, verdicts and warnings: a function of the runs alone.
+//! What do the recorded runs show? Effects with intervals, verdicts and warnings: a function of the
+//! runs alone.
 
 mod cell;
 mod confirm;
@@ -31,7 +32,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { margin: None, draws: 9999, correction: Correction::default(), metric: None, among: 0 }
+        Options {
+            margin: None,
+            draws: 9999,
+            correction: Correction::default(),
+            metric: None,
+            among: 0,
+        }
     }
 }
 
@@ -41,7 +48,8 @@ pub enum Correction {
     /// The chance of any false claim stays 5 % (Holm).
     #[default]
     Holm,
-    /// The expected share of false claims among all claims stays 5 % (Benjamini and Hochberg); for dashboards.
+    /// The expected share of false claims among all claims stays 5 % (Benjamini and Hochberg); for
+    /// dashboards.
     FalseDiscoveryRate,
 }
 
@@ -54,7 +62,8 @@ impl Correction {
         }
     }
 
-    /// The p-values corrected for `among` rows, of which these are some; of the others it is taken that they show nothing.
+    /// The p-values corrected for `among` rows, of which these are some; of the others it is taken
+    /// that they show nothing.
     fn apply(self, p_values: &[f64], among: usize) -> Vec<f64> {
         let mut all = p_values.to_vec();
         all.resize(among.max(p_values.len()), 1.0);
@@ -80,7 +89,8 @@ pub struct Analysis {
 ///
 /// The files must have the same base; benchmarks and variants are matched by name.
 pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Error> {
-    let first = recorded.first().ok_or_else(|| Error::TooFew("there are no runs to analyse".into()))?;
+    let first =
+        recorded.first().ok_or_else(|| Error::TooFew("there are no runs to analyse".into()))?;
     let design = &first.design;
     let margin = options.margin.unwrap_or(design.margin);
     let machines = machines(recorded)?;
@@ -97,10 +107,12 @@ pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Err
                 (1, _) => format!("{}: ", benchmark.name),
                 _ => format!("{}, {}: ", machines[machine].name, benchmark.name),
             };
-            warnings.extend(remarks::of(&runs).into_iter().map(|remark| format!("{place}{remark}")));
+            warnings
+                .extend(remarks::of(&runs).into_iter().map(|remark| format!("{place}{remark}")));
             let name = benchmarks.iter().position(|b| b.name == benchmark.name).unwrap_or(0);
-            let indices =
-                |variant: &str| variants.iter().position(|v: &Variant| v.name == variant).unwrap_or(0);
+            let indices = |variant: &str| {
+                variants.iter().position(|v: &Variant| v.name == variant).unwrap_or(0)
+            };
             evidence.push(evidence::of(&runs, machine, name, indices));
             let second = cell::Runs::of(file, index, options.metric.as_ref(), Block::Second).ok();
             let found = cell::rows(&runs, machine, margin, options)?;
@@ -143,8 +155,8 @@ fn machines(recorded: &[Recorded]) -> Result<Vec<Machine>, Error> {
     for (index, machine) in machines.iter().enumerate() {
         if machines[..index].iter().any(|other| other.name == machine.name) {
             return Err(Error::Design(format!(
-                "two of the files are of a machine called {:?}; one file is one machine: measure on with --resume, or \
-                 tell them apart with --machine NAME when measuring",
+                "two of the files are of a machine called {:?}; one file is one machine: measure \
+                 on with --resume, or tell them apart with --machine NAME when measuring",
                 machine.name
             )));
         }
@@ -154,10 +166,12 @@ fn machines(recorded: &[Recorded]) -> Result<Vec<Machine>, Error> {
 
 fn nothing_left(recorded: &[Recorded]) -> Error {
     match recorded.iter().flat_map(|file| &file.stopped).next() {
-        Some(stopped) => Error::TooFew(format!("every variant was stopped; the first: {}", stopped.reason)),
-        None => {
-            Error::TooFew("no round was finished after the warm-up, so there is nothing to compare".into())
+        Some(stopped) => {
+            Error::TooFew(format!("every variant was stopped; the first: {}", stopped.reason))
         }
+        None => Error::TooFew(
+            "no round was finished after the warm-up, so there is nothing to compare".into(),
+        ),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Which claims survive many rows, looks in between, a second block of rounds, and metrics that are no times?
+//! Which claims survive many rows, looks in between, a second block of rounds, and metrics that are
+//! no times?
 
 use super::tests::{NONE, design, only, simulate, told};
 use super::*;
@@ -27,8 +28,15 @@ fn a_quarter_is_slower_over_eight_layouts_among_eight_rows() {
     assert_eq!(slow.verdict, Verdict::Slower, "{slow:?}");
     assert!((slow.effect - 1.254).abs() < 0.01 && slow.p_corrected < 0.001, "{slow:?}");
     let others = told.comparisons.iter().filter(|c| c.benchmark != "x5");
-    assert!(others.clone().all(|c| !matches!(c.verdict, Verdict::Faster | Verdict::Slower)), "{told:?}");
-    assert!(told.warnings.iter().any(|w| w.contains("Student's t over the layouts")), "{:?}", told.warnings);
+    assert!(
+        others.clone().all(|c| !matches!(c.verdict, Verdict::Faster | Verdict::Slower)),
+        "{told:?}"
+    );
+    assert!(
+        told.warnings.iter().any(|w| w.contains("Student's t over the layouts")),
+        "{:?}",
+        told.warnings
+    );
 }
 
 #[test]
@@ -36,7 +44,11 @@ fn rows_elsewhere_are_corrected_for_too() {
     let recorded = simulate(design(12, 4, &["a", "b"], 0), &[0.0, 0.02], 0.01, NONE);
     let among = |among| {
         let options = Options { draws: 999, among, ..Options::default() };
-        analyse(std::slice::from_ref(&recorded), &options).unwrap().measurement.comparisons.remove(0)
+        analyse(std::slice::from_ref(&recorded), &options)
+            .unwrap()
+            .measurement
+            .comparisons
+            .remove(0)
     };
     let (alone, with) = (among(0), among(8));
     assert!((with.p_corrected - (8.0 * alone.p_corrected).min(1.0)).abs() < 1e-12, "{with:?}");
@@ -47,7 +59,10 @@ fn too_few_rounds_for_so_many_rows_are_named() {
     let told = told(simulate(eight(design(8, 3, &["a", "b"], 0)), &[0.0, 0.2], 0.002, NONE));
     for c in &told.comparisons {
         assert_eq!(c.verdict, Verdict::Undecided);
-        assert!(c.warnings[0].contains("8 rounds cannot show anything at 5 % among 8 rows; 9 are"), "{c:?}");
+        assert!(
+            c.warnings[0].contains("8 rounds cannot show anything at 5 % among 8 rows; 9 are"),
+            "{c:?}"
+        );
         // The interval is not passed over, and the number is the right one.
         assert!(c.is_beyond(0.01) && c.sentence.contains("lies beyond ±1 %"), "{}", c.sentence);
         assert!(c.sentence.ends_with("about 9 rounds in all would decide"), "{}", c.sentence);
@@ -131,7 +146,8 @@ fn memory_is_more_or_less_and_never_slower() {
 #[test]
 fn a_variant_with_layouts_of_its_own_is_judged_as_independent_and_the_other_stays_matched() {
     let shared = |_: usize, layout: u32| 0.01 * f64::from(layout * 5 % 8);
-    let mut recorded = simulate(design(10, 3, &["a", "b", "c"], 8), &[0.0, 0.02, 0.02], 0.002, &shared);
+    let mut recorded =
+        simulate(design(10, 3, &["a", "b", "c"], 8), &[0.0, 0.02, 0.02], 0.002, &shared);
     recorded.design.variants[2].own_layouts = true;
     let told = told(recorded);
     let matched: Vec<bool> = told.comparisons.iter().map(|c| c.layouts.unwrap().matched).collect();
@@ -159,7 +175,10 @@ fn waiting_for_a_cpu_is_told_from_waiting_for_something_else() {
     let waits = remark(Some(0.0), 400, 3);
     assert!(waits.contains("not for a CPU but for something else"), "{waits}");
     let both = remark(Some(0.3), 400, 300);
-    assert!(both.contains("for 30 % of the time") && both.contains("and for 35 % for something"), "{both}");
+    assert!(
+        both.contains("for 30 % of the time") && both.contains("and for 35 % for something"),
+        "{both}"
+    );
     assert!(remark(None, 40, 400).contains("probably waiting for a CPU"));
     assert!(remark(None, 400, 40).contains("probably waiting for something else"));
     assert!(!remark(None, 3, 4).contains("of the time"));

@@ -8,8 +8,11 @@ use statistics::Random;
 
 pub(super) fn design(rounds: u32, seed: u64, names: &[&str], layouts: u32) -> Design {
     let binaries = |name: &str| (0..=layouts).map(|l| format!("/{name}.{l}").into()).collect();
-    let variant =
-        |name: &&str| Variant { name: name.to_string(), binaries: binaries(name), ..Variant::default() };
+    let variant = |name: &&str| Variant {
+        name: name.to_string(),
+        binaries: binaries(name),
+        ..Variant::default()
+    };
     Design {
         variants: names.iter().map(variant).collect(),
         benchmarks: vec![Benchmark {
@@ -26,8 +29,8 @@ pub(super) fn design(rounds: u32, seed: u64, names: &[&str], layouts: u32) -> De
     }
 }
 
-/// A noisy machine: autocorrelated level, drift, and a tail of slow runs. `effects` on the log scale per variant, `luck`
-/// per variant and layout.
+/// A noisy machine: autocorrelated level, drift, and a tail of slow runs. `effects` on the log
+/// scale per variant, `luck` per variant and layout.
 pub(super) fn simulate(
     design: Design,
     effects: &[f64],
@@ -127,7 +130,10 @@ fn an_unlucky_link_of_the_base_is_layout_luck_and_not_a_faster_change() {
     assert!(c.sentence.contains("as built differ by 3."), "{}", c.sentence);
     assert!(c.as_built.ratio < 0.97 && (c.effect - 1.0).abs() < 0.005, "{c:?}");
     let layouts = c.layouts.unwrap();
-    assert!(layouts.count == 8 && layouts.matched && layouts.correlation.unwrap() > 0.9, "{layouts:?}");
+    assert!(
+        layouts.count == 8 && layouts.matched && layouts.correlation.unwrap() > 0.9,
+        "{layouts:?}"
+    );
 }
 
 #[test]
@@ -150,7 +156,8 @@ fn three_programs_are_each_compared_with_the_first() {
 #[test]
 fn a_higher_throughput_is_faster_and_its_ratio_is_above_one() {
     let mut recorded = simulate(design(10, 4, &["a", "b"], 0), &[0.0, 0.1], 0.005, NONE);
-    recorded.design.benchmarks[0].metrics = vec![Metric::parse("ops=throughput:([0-9.]+)").unwrap()];
+    recorded.design.benchmarks[0].metrics =
+        vec![Metric::parse("ops=throughput:([0-9.]+)").unwrap()];
     for run in &mut recorded.runs {
         run.printed.insert("ops".into(), run.user_ns as f64 / 1e6);
     }

@@ -22,7 +22,8 @@ pub struct Variant {
     /// What it is, in words (file, flags, commit).
     #[serde(default)]
     pub description: String,
-    /// The files that take the place of `{bin}`: first the program as built, then one for each layout.
+    /// The files that take the place of `{bin}`: first the program as built, then one for each
+    /// layout.
     pub binaries: Vec<PathBuf>,
     /// SHA-256 of each binary, so that a measurement is not gone on with when one was built anew.
     #[serde(default)]
@@ -33,8 +34,8 @@ pub struct Variant {
     /// Share of function bytes at an address equal to the base's modulo 4096, in matched layouts.
     #[serde(default)]
     pub matched_share: Option<f64>,
-    /// Its layouts are random orders of its own although others share the base's: too little of its code lies at equal
-    /// places.
+    /// Its layouts are random orders of its own although others share the base's: too little of
+    /// its code lies at equal places.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_layouts: bool,
     /// Section sizes of the program as built.
@@ -113,7 +114,8 @@ pub struct Design {
     /// When it ends.
     #[serde(default)]
     pub stopping: Stopping,
-    /// A variant that is slower is measured for as many rounds again, and slower only if these say so too.
+    /// A variant that is slower is measured for as many rounds again, and slower only if these say
+    /// so too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub confirm: bool,
     /// Rounds after which a result was told before the measurement went on.
@@ -124,7 +126,8 @@ pub struct Design {
     /// Whether programs whose output differs are compared all the same.
     #[serde(default)]
     pub ignore_output: bool,
-    /// A run that takes longer is killed and its variant stopped; seconds. Absent: 20 times the usual.
+    /// A run that takes longer is killed and its variant stopped; seconds. Absent: 20 times the
+    /// usual.
     #[serde(default)]
     pub timeout_s: Option<f64>,
     /// Address-space layout randomisation.
@@ -155,13 +158,16 @@ impl Design {
         let wrong = |message: String| Err(Error::Design(message));
         if self.variants.len() < 2 {
             return wrong(
-                "a comparison needs at least two programs; to see how noisy this machine is, give the same one \
-                 twice or use --calibrate"
+                "a comparison needs at least two programs; to see how noisy this machine is, give \
+                 the same one twice or use --calibrate"
                     .into(),
             );
         }
         if !(self.margin > 0.0 && self.margin < 1.0) {
-            return wrong(format!("a margin of {} % makes no sense; 1 % is usual", self.margin * 100.0));
+            return wrong(format!(
+                "a margin of {} % makes no sense; 1 % is usual",
+                self.margin * 100.0
+            ));
         }
         if self.rounds == 0 {
             return wrong("a comparison needs at least one round".into());
@@ -174,13 +180,15 @@ impl Design {
         }
         if self.looked.len() > MOST_LOOKS || !self.looked.is_sorted_by(|a, b| a < b) {
             return wrong(format!(
-                "`looked` has {} numbers; expected at most {MOST_LOOKS}, each greater than the one before",
+                "`looked` has {} numbers; expected at most {MOST_LOOKS}, each greater than the \
+                 one before",
                 self.looked.len()
             ));
         }
         if self.benchmarks.is_empty() {
             return wrong(
-                "there is no command to run; write for example: planish compare A B -- {bin} input".into(),
+                "there is no command to run; write for example: planish compare A B -- {bin} input"
+                    .into(),
             );
         }
         for benchmark in &self.benchmarks {
@@ -198,8 +206,8 @@ impl Design {
             }
             if !benchmark.command.iter().any(|word| word.contains("{bin}")) {
                 return wrong(
-                    "the command does not mention {bin}, so every program under comparison would run the same; \
-                     write for example: planish compare A B -- {bin} --input data"
+                    "the command does not mention {bin}, so every program under comparison would \
+                     run the same; write for example: planish compare A B -- {bin} --input data"
                         .into(),
                 );
             }
@@ -218,8 +226,8 @@ impl Design {
         self.layouts == Layouts::Matched && !own
     }
 
-    /// Why no difference, however large, can be shown to a reader who corrects for `rows` comparisons; `None` where one
-    /// can.
+    /// Why no difference, however large, can be shown to a reader who corrects for `rows`
+    /// comparisons; `None` where one can.
     pub fn too_small(&self, rows: usize) -> Option<String> {
         let layouts = self.layout_count() as usize;
         let among = if rows > 1 { format!(" among {rows} rows") } else { String::new() };
@@ -233,7 +241,10 @@ impl Design {
         let matched = (1..self.variants.len()).all(|variant| self.is_matched(variant));
         let least = statistics::least_layouts(matched);
         (layouts < least).then(|| {
-            format!("{layouts} layouts cannot show a difference at 5 %; {least} are the least, 8 or more are usual")
+            format!(
+                "{layouts} layouts cannot show a difference at 5 %; {least} are the least, 8 or \
+                 more are usual"
+            )
         })
     }
 
@@ -241,12 +252,17 @@ impl Design {
     pub fn layout_count(&self) -> u32 {
         match self.layouts {
             Layouts::None => 0,
-            _ => self.variants.iter().map(|v| v.binaries.len().saturating_sub(1) as u32).min().unwrap_or(0),
+            _ => self
+                .variants
+                .iter()
+                .map(|v| v.binaries.len().saturating_sub(1) as u32)
+                .min()
+                .unwrap_or(0),
         }
     }
 
-    /// What runs in every round, in a fixed order. With layouts the programs as built run twice: they stand beside many
-    /// layouts and would else be known less well.
+    /// What runs in every round, in a fixed order. With layouts the programs as built run twice:
+    /// they stand beside many layouts and would else be known less well.
     pub fn slots(&self) -> Vec<Slot> {
         let layouts = self.layout_count();
         let copies = if layouts > 0 { 2 } else { 1 };
@@ -257,13 +273,15 @@ impl Design {
         (0..self.variants.len()).flat_map(of_variant).collect()
     }
 
-    /// The slots in the order they run in `round` of `benchmark`; every order is equally likely and independent of the
-    /// others.
+    /// The slots in the order they run in `round` of `benchmark`; every order is equally likely and
+    /// independent of the others.
     ///
-    /// A fixed alternation would run in step with periodic disturbances; blocks would follow any drift.
+    /// A fixed alternation would run in step with periodic disturbances; blocks would follow any
+    /// drift.
     pub fn order(&self, benchmark: usize, round: u32) -> Vec<Slot> {
         let mut order = self.slots();
-        // The very first run is the base's, so that a broken variant is reported as differing from the base.
+        // The very first run is the base's, so that a broken variant is reported as differing from
+        // the base.
         if round > 0 {
             self.random(benchmark, round, 0).shuffle(&mut order);
         }
@@ -272,9 +290,10 @@ impl Design {
 
     /// Bytes added to the environment of one run.
     ///
-    /// The environment lies above the stack; its size moves the stack and with it the alignment of everything on it,
-    /// which alone can make a program several per cent faster or slower (Mytkowicz et al., "Producing wrong data
-    /// without doing anything obviously wrong", 2009). A random size makes that luck part of the noise.
+    /// The environment lies above the stack; its size moves the stack and with it the alignment of
+    /// everything on it, which alone can make a program several per cent faster or slower
+    /// (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong", 2009).
+    /// A random size makes that luck part of the noise.
     pub fn environment_bytes(&self, benchmark: usize, round: u32, position: usize) -> usize {
         self.random(benchmark, round, position as u64 + 1).below(4096)
     }
@@ -353,7 +372,10 @@ pub(crate) mod tests {
     #[test]
     fn the_binary_is_put_wherever_the_command_names_it() {
         let d = design(1);
-        assert_eq!(bind(&d.benchmarks[0].command, &d.variants[1].binaries[0]), ["/bin/b", "x=/bin/b"]);
+        assert_eq!(
+            bind(&d.benchmarks[0].command, &d.variants[1].binaries[0]),
+            ["/bin/b", "x=/bin/b"]
+        );
     }
 
     #[test]

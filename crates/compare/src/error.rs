@@ -26,21 +26,23 @@ pub enum Error {
     },
     /// A run ended otherwise than the first one of the base variant.
     #[error(
-        "{variant} ended with {found} in round {round}. A run that fails cannot be compared; fix the program or the command first"
+        "{variant} ended with {found} in round {round}. A run that fails cannot be compared; fix \
+         the program or the command first"
     )]
     Ended {
         /// Name of the variant.
         variant: String,
         /// Round of the run.
         round: u32,
-        /// How it ended, how it should have ended, the command and the last lines of its standard error.
+        /// How it ended, how it should have ended, the command and the last lines of its standard
+        /// error.
         found: String,
     },
     /// A run printed something else than the first run of the base variant.
     #[error(
-        "{variant} printed something else in round {round} than {base} in its first run: {difference}. \
-         Programs that do different work cannot be compared; if the output is random or holds times, \
-         make it constant or pass --ignore-output"
+        "{variant} printed something else in round {round} than {base} in its first run: \
+         {difference}. Programs that do different work cannot be compared; if the output is \
+         random or holds times, make it constant or pass --ignore-output"
     )]
     Output {
         /// Name of the variant.
@@ -54,8 +56,8 @@ pub enum Error {
     },
     /// A run took too long and was killed.
     #[error(
-        "{variant} was killed in round {round} after {seconds:.1} s ({command}): it hangs, or the limit is too \
-         short; --timeout SECONDS sets another one"
+        "{variant} was killed in round {round} after {seconds:.1} s ({command}): it hangs, or the \
+         limit is too short; --timeout SECONDS sets another one"
     )]
     Hangs {
         /// Name of the variant.
@@ -69,8 +71,9 @@ pub enum Error {
     },
     /// A run printed more than is held in memory and was killed.
     #[error(
-        "{variant} was killed in round {round} after it had printed more than {gib} GiB ({command}); send its output to a \
-         file or to /dev/null in the command, or give it less to do"
+        "{variant} was killed in round {round} after it had printed more than {gib} GiB \
+         ({command}); send its output to a file or to /dev/null in the command, or give it less \
+         to do"
     )]
     Floods {
         /// Name of the variant.
@@ -84,8 +87,8 @@ pub enum Error {
     },
     /// The machine cannot count what a metric asks for.
     #[error(
-        "this machine cannot count {name} (no PMU, or perf_event_paranoid forbids it; planish doctor says which). \
-         task-clock and the times of rusage work everywhere"
+        "this machine cannot count {name} (no PMU, or perf_event_paranoid forbids it; planish \
+         doctor says which). task-clock and the times of rusage work everywhere"
     )]
     NoCounter {
         /// The counter.
@@ -101,7 +104,8 @@ pub enum Error {
     },
     /// The metric's value is missing in a program's output.
     #[error(
-        "{variant}, round {round}: the output has no number where the metric's pattern {pattern:?} looks for it"
+        "{variant}, round {round}: the output has no number where the metric's pattern \
+         {pattern:?} looks for it"
     )]
     NoValue {
         /// Name of the variant.

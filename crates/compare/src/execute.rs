@@ -50,7 +50,8 @@ pub fn run(
     go(design, stop, before, observer, None)
 }
 
-/// Measures `design.rounds` rounds more of these benchmarks: the block that confirms what the first one showed.
+/// Measures `design.rounds` rounds more of these benchmarks: the block that confirms what the first
+/// one showed.
 pub fn confirm(
     design: &Design,
     stop: &AtomicBool,
@@ -135,20 +136,26 @@ impl Session<'_> {
     /// The reference output of a resumed measurement was not kept, its hash was: the base runs once
     /// more. False when the user stopped it.
     fn resume(&mut self) -> Result<bool, Error> {
-        self.longest =
-            self.found.runs.iter().map(|r| Duration::from_nanos(r.wall_ns)).max().unwrap_or_default();
+        self.longest = self
+            .found
+            .runs
+            .iter()
+            .map(|r| Duration::from_nanos(r.wall_ns))
+            .max()
+            .unwrap_or_default();
         let started: BTreeSet<usize> = self.found.runs.iter().map(|run| run.benchmark).collect();
         for benchmark in started {
             let first = self.found.runs.iter().find(|run| run.benchmark == benchmark).cloned();
-            let outcome = self.runner.once(benchmark, Slot { variant: 0, layout: 0, copy: 0 }, 0, None)?;
+            let outcome =
+                self.runner.once(benchmark, Slot { variant: 0, layout: 0, copy: 0 }, 0, None)?;
             if self.is_interrupted() {
                 return Ok(false);
             }
             if let Some(first) = first {
                 if !self.design.ignore_output && outcome.run.output_sha256 != first.output_sha256 {
                     return Err(Error::Design(
-                        "the base prints something else than when the measurement began; start a new one \
-                         without --resume"
+                        "the base prints something else than when the measurement began; start a \
+                         new one without --resume"
                             .into(),
                     ));
                 }
@@ -170,8 +177,9 @@ impl Session<'_> {
     fn is_stopped(&self, variant: usize, benchmark: usize) -> bool {
         let name = |index: usize| self.design.variants.get(index).map(|v| v.name.as_str());
         let place = self.design.benchmarks.get(benchmark).map(|b| b.name.as_str());
-        let same =
-            |s: &Stopped| Some(s.variant.as_str()) == name(variant) && Some(s.benchmark.as_str()) == place;
+        let same = |s: &Stopped| {
+            Some(s.variant.as_str()) == name(variant) && Some(s.benchmark.as_str()) == place
+        };
         self.found.stopped.iter().any(same)
     }
 
@@ -186,7 +194,8 @@ impl Session<'_> {
         let here = recent.filter(|run| {
             run.round == round && run.benchmark == benchmark && variants.contains(&run.variant)
         });
-        let Some(metric) = self.design.benchmarks.get(benchmark).and_then(|b| b.metrics.first()) else {
+        let Some(metric) = self.design.benchmarks.get(benchmark).and_then(|b| b.metrics.first())
+        else {
             return false;
         };
         let seen: Option<Vec<Observation>> = here.map(|run| metric.observation(run)).collect();
@@ -197,12 +206,19 @@ impl Session<'_> {
     }
 
     /// False when the user stopped it.
-    fn round(&mut self, benchmark: usize, round: u32, observer: &mut dyn Observer) -> Result<bool, Error> {
+    fn round(
+        &mut self,
+        benchmark: usize,
+        round: u32,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, Error> {
         for (position, slot) in self.design.order(benchmark, round).into_iter().enumerate() {
             if self.only_base(benchmark) {
                 break;
             }
-            if self.done.contains(&(benchmark, round, slot)) || self.is_stopped(slot.variant, benchmark) {
+            if self.done.contains(&(benchmark, round, slot))
+                || self.is_stopped(slot.variant, benchmark)
+            {
                 continue;
             }
             let bytes = self.design.environment_bytes(benchmark, round, position);
@@ -252,7 +268,11 @@ impl Session<'_> {
         }
         let stopped = Stopped {
             variant: self.design.variants.get(variant).map_or_else(String::new, |v| v.name.clone()),
-            benchmark: self.design.benchmarks.get(benchmark).map_or_else(String::new, |b| b.name.clone()),
+            benchmark: self
+                .design
+                .benchmarks
+                .get(benchmark)
+                .map_or_else(String::new, |b| b.name.clone()),
             machine: self.design.machine.name.clone(),
             reason: error.to_string(),
         };
@@ -261,7 +281,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// How long a run may take. The first one of all has no limit unless the user gave one: nothing is known yet.
+    /// How long a run may take. The first one of all has no limit unless the user gave one: nothing
+    /// is known yet.
     fn limit(&self, benchmark: usize) -> Option<Duration> {
         match self.design.timeout_s {
             Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),

@@ -1,14 +1,16 @@
 //! Design and run A/B measurements and say what they show.
 //!
-//! A [`Design`] is a value: which binaries, which commands, how many rounds, which seed. [`run`] executes it: in every
-//! round each binary runs once, in random order, under an environment of random size; round 0 warms up and is never
-//! used. [`analyse`] turns the recorded [`Run`]s into a [`result::Measurement`]: effects with intervals and verdicts.
-//! The runs are plain values that are written as JSON lines and can be analysed again later ([`runs`]).
+//! A [`Design`] is a value: which binaries, which commands, how many rounds, which seed. [`run`]
+//! executes it: in every round each binary runs once, in random order, under an environment of
+//! random size; round 0 warms up and is never used. [`analyse`] turns the recorded [`Run`]s into a
+//! [`result::Measurement`]: effects with intervals and verdicts. The runs are plain values that are
+//! written as JSON lines and can be analysed again later ([`runs`]).
 //!
-//! Why so: measured in blocks, the same binary differs from itself on a shared machine in a fifth to two fifths of
-//! all comparisons (runs that are neighbours in time resemble each other). The random order inside a round is what
-//! makes the test exact, whatever the noise looks like: under the hypothesis of no difference, swapping the two
-//! labels inside a round is exactly what the schedule itself could have done.
+//! Why so: measured in blocks, the same binary differs from itself on a shared machine in a fifth
+//! to two fifths of all comparisons (runs that are neighbours in time resemble each other). The
+//! random order inside a round is what makes the test exact, whatever the noise looks like: under
+//! the hypothesis of no difference, swapping the two labels inside a round is exactly what the
+//! schedule itself could have done.
 
 mod analyse;
 mod design;

@@ -7,10 +7,12 @@ pub fn this_machine(name: Option<&str>) -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
     let field = |key: &str| {
-        let line = info.lines().find(|line| line.split(':').next().is_some_and(|k| k.trim() == key))?;
+        let line =
+            info.lines().find(|line| line.split(':').next().is_some_and(|k| k.trim() == key))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     };
-    let cpu = field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "unknown CPU".into());
+    let cpu =
+        field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "unknown CPU".into());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) as u32;
     let kernel = read("/proc/sys/kernel/osrelease").trim().to_owned();
     let host = read("/proc/sys/kernel/hostname").trim().to_owned();

@@ -8,9 +8,9 @@ use statistics::Observation;
 
 /// A number of a run.
 ///
-/// CPU time is the default: on a shared two-CPU machine the robust spread of wall time was 25 to 44 %, that of CPU
-/// time 1.7 to 4.2 %, for the same program. Wall time is the right choice for programs that wait or use several
-/// threads.
+/// CPU time is the default: on a shared two-CPU machine the robust spread of wall time was 25 to 44
+/// %, that of CPU time 1.7 to 4.2 %, for the same program. Wall time is the right choice for
+/// programs that wait or use several threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Metric {
@@ -101,10 +101,11 @@ impl Counter {
     }
 }
 
-const KNOWN: &str = "known are cpu, user, system, wall, maxrss, faults, major-faults, switches, task-clock, \
-                     instructions, cycles, branches, branch-misses, cache-misses, L1-icache-load-misses, \
-                     iTLB-load-misses, output:PATTERN (smaller is better) and throughput:PATTERN (larger is better); \
-                     NAME[UNIT]= before the last two names the number";
+const KNOWN: &str = "known are cpu, user, system, wall, maxrss, faults, major-faults, switches, \
+                     task-clock, instructions, cycles, branches, branch-misses, cache-misses, \
+                     L1-icache-load-misses, iTLB-load-misses, output:PATTERN (smaller is better) \
+                     and throughput:PATTERN (larger is better); NAME[UNIT]= before the last two \
+                     names the number";
 
 impl Default for Metric {
     fn default() -> Self {
@@ -118,9 +119,11 @@ impl Metric {
         Metric { source, name: None, unit: None }
     }
 
-    /// Reads `cpu`, `user`, `wall`, …, `output:PATTERN`, `throughput:PATTERN` or `NAME[UNIT]=output:PATTERN`.
+    /// Reads `cpu`, `user`, `wall`, …, `output:PATTERN`, `throughput:PATTERN` or
+    /// `NAME[UNIT]=output:PATTERN`.
     pub fn parse(given: &str) -> Result<Metric, Error> {
-        let wrong = |problem: &str| Error::Metric { given: given.to_owned(), problem: problem.to_owned() };
+        let wrong =
+            |problem: &str| Error::Metric { given: given.to_owned(), problem: problem.to_owned() };
         let fixed = [
             ("cpu", Source::Cpu),
             ("user", Source::User),
@@ -150,21 +153,27 @@ impl Metric {
         let (name, unit) = match label.map(|l| (l, l.split_once('['))) {
             None => (None, None),
             Some((_, Some((name, rest)))) => {
-                let unit = rest.strip_suffix(']').ok_or_else(|| wrong("the unit needs a closing ]"))?;
+                let unit =
+                    rest.strip_suffix(']').ok_or_else(|| wrong("the unit needs a closing ]"))?;
                 (Some(name.to_owned()), Some(unit.to_owned()))
             }
             Some((name, None)) => (Some(name.to_owned()), None),
         };
         if name.as_ref().is_some_and(|n| n.is_empty() || n.contains([':', '=', ']'])) {
             return Err(wrong(
-                "a name stands before =, and a unit in [ ] behind it: rate[MB/s]=throughput:PATTERN",
+                "a name stands before =, and a unit in [ ] behind it: \
+                 rate[MB/s]=throughput:PATTERN",
             ));
         }
         let regex = Regex::new(pattern).map_err(|e| wrong(&e.to_string()))?;
         if regex.captures_len() != 2 {
             return Err(wrong("the pattern needs exactly one group ( ) around the number"));
         }
-        Ok(Metric { source: Source::Output { pattern: pattern.to_owned(), higher_is_better }, name, unit })
+        Ok(Metric {
+            source: Source::Output { pattern: pattern.to_owned(), higher_is_better },
+            name,
+            unit,
+        })
     }
 
     /// A short name, unique among the metrics of a benchmark.
@@ -227,10 +236,16 @@ impl Metric {
     /// For the result.
     pub fn info(&self) -> MetricInfo {
         let better = if self.sign() < 0.0 { Direction::Higher } else { Direction::Lower };
-        MetricInfo { name: self.label(), words: self.describe(), unit: self.unit().to_owned(), better }
+        MetricInfo {
+            name: self.label(),
+            words: self.describe(),
+            unit: self.unit().to_owned(),
+            better,
+        }
     }
 
-    /// The number of one run; `None` when the program did not print it or the machine cannot count it.
+    /// The number of one run; `None` when the program did not print it or the machine cannot count
+    /// it.
     pub fn value(&self, run: &Run) -> Option<f64> {
         match &self.source {
             Source::Cpu => Some((run.user_ns + run.system_ns) as f64),
@@ -257,7 +272,13 @@ impl Metric {
     /// A run as the statistics see it; `None` as of [`Metric::log`].
     pub fn observation(&self, run: &Run) -> Option<Observation> {
         let log = self.log(run)?;
-        Some(Observation { round: run.round, variant: run.variant, layout: run.layout, copy: run.copy, log })
+        Some(Observation {
+            round: run.round,
+            variant: run.variant,
+            layout: run.layout,
+            copy: run.copy,
+            log,
+        })
     }
 
     /// The smallest number that ln may be taken of: one step of the clock, or one event.
@@ -271,13 +292,18 @@ impl Metric {
 
     /// +1 when a smaller number is better, -1 when a larger one is.
     pub(crate) fn sign(&self) -> f64 {
-        if matches!(self.source, Source::Output { higher_is_better: true, .. }) { -1.0 } else { 1.0 }
+        if matches!(self.source, Source::Output { higher_is_better: true, .. }) {
+            -1.0
+        } else {
+            1.0
+        }
     }
 
     /// What finds the number in the output.
     pub(crate) fn reader(&self) -> Option<Regex> {
         match &self.source {
-            // The pattern was checked by `parse`; one that came around it finds nothing and is reported per run.
+            // The pattern was checked by `parse`; one that came around it finds nothing and is
+            // reported per run.
             Source::Output { pattern, .. } => Regex::new(pattern).ok(),
             _ => None,
         }
@@ -320,9 +346,14 @@ mod tests {
 
     #[test]
     fn every_metric_survives_being_written_down() {
-        let own =
-            [r"output:took (\d+)", r"throughput:([0-9.]+) ops", r"p99[us]=output:p99=(\d+)", r"x=output:(.)"];
-        let fixed = ["cpu", "user", "system", "wall", "maxrss", "faults", "major-faults", "switches"];
+        let own = [
+            r"output:took (\d+)",
+            r"throughput:([0-9.]+) ops",
+            r"p99[us]=output:p99=(\d+)",
+            r"x=output:(.)",
+        ];
+        let fixed =
+            ["cpu", "user", "system", "wall", "maxrss", "faults", "major-faults", "switches"];
         let counters = Counter::ALL.map(Counter::name);
         for given in own.iter().chain(&fixed).chain(&counters) {
             let metric = Metric::parse(given).unwrap();

@@ -1,12 +1,14 @@
-//! Two programs of a measurement of more: the same runs, with one of the later programs as the base.
+//! Two programs of a measurement of more: the same runs, with one of the later programs as the
+//! base.
 
 use crate::runs::{Recorded, Run};
 
 impl Recorded {
-    /// The runs of two of the variants alone, `base` first; nothing where one of the names is not in the design.
+    /// The runs of two of the variants alone, `base` first; nothing where one of the names is not
+    /// in the design.
     ///
-    /// All programs of a round run in random order, so those of any two do: what was measured against the common base
-    /// also tells these two apart, without another run.
+    /// All programs of a round run in random order, so those of any two do: what was measured
+    /// against the common base also tells these two apart, without another run.
     pub fn pair(&self, base: &str, variant: &str) -> Option<Recorded> {
         let index = |name: &str| self.design.variants.iter().position(|v| v.name == name);
         let chosen = [index(base)?, index(variant)?];
@@ -32,14 +34,25 @@ mod tests {
         let mut design = design(12);
         design.variants = ["a", "b", "c"]
             .into_iter()
-            .map(|name| Variant { name: name.into(), binaries: vec![name.into()], ..Variant::default() })
+            .map(|name| Variant {
+                name: name.into(),
+                binaries: vec![name.into()],
+                ..Variant::default()
+            })
             .collect();
         let mut runs = Vec::new();
         for round in 0..=12u32 {
             for variant in 0..3usize {
                 let sequence = u64::from(round) * 3 + variant as u64;
                 let wall_ns = (100 - 20 * variant as u64) * 1_000_000 + (sequence * 7919) % 400_000;
-                runs.push(Run { sequence, round, variant, wall_ns, user_ns: wall_ns, ..Run::default() });
+                runs.push(Run {
+                    sequence,
+                    round,
+                    variant,
+                    wall_ns,
+                    user_ns: wall_ns,
+                    ..Run::default()
+                });
             }
         }
         Recorded { design, runs, ..Recorded::default() }
@@ -55,7 +68,11 @@ mod tests {
         assert_eq!((only.base.as_str(), only.variant.as_str()), ("b", "c"));
         assert!((only.effect - 0.75).abs() < 0.01, "{}", only.effect);
         let common = analyse(std::slice::from_ref(&all), &Options::default()).unwrap().measurement;
-        assert!((common.comparisons[1].effect - 0.6).abs() < 0.01, "{}", common.comparisons[1].effect);
+        assert!(
+            (common.comparisons[1].effect - 0.6).abs() < 0.01,
+            "{}",
+            common.comparisons[1].effect
+        );
         assert!(all.pair("b", "d").is_none());
     }
 }

@@ -20,7 +20,8 @@ pub(crate) struct Outcome {
     pub(crate) flooded: bool,
 }
 
-/// A program may print so much to one of its two outputs, which wait in memory; one that prints more is ended.
+/// A program may print so much to one of its two outputs, which wait in memory; one that prints
+/// more is ended.
 const MOST_OUTPUT_BYTES: u64 = 1 << 30;
 
 /// Enough output to show a difference; what is longer is only hashed.
@@ -35,10 +36,17 @@ pub(crate) struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    pub(crate) fn new(design: &'a Design, stop: &'a AtomicBool, counters: Vec<Counter>) -> Runner<'a> {
+    pub(crate) fn new(
+        design: &'a Design,
+        stop: &'a AtomicBool,
+        counters: Vec<Counter>,
+    ) -> Runner<'a> {
         let reader = |metric: &Metric| Some((metric.label(), metric.reader()?));
-        let readers =
-            design.benchmarks.iter().map(|b| b.metrics.iter().filter_map(reader).collect()).collect();
+        let readers = design
+            .benchmarks
+            .iter()
+            .map(|b| b.metrics.iter().filter_map(reader).collect())
+            .collect();
         Runner { design, stop, counters, readers }
     }
 
@@ -51,7 +59,8 @@ impl<'a> Runner<'a> {
         limit: Option<Duration>,
     ) -> Result<Outcome, Error> {
         let system = |action| move |source| Error::System { action, source };
-        let (Some(of), Some(binary)) = (self.design.benchmarks.get(benchmark), self.binary(slot)) else {
+        let (Some(of), Some(binary)) = (self.design.benchmarks.get(benchmark), self.binary(slot))
+        else {
             return Err(Error::Design("a run outside the design was asked for".into()));
         };
         let words = bind(&of.command, binary);
@@ -61,11 +70,13 @@ impl<'a> Runner<'a> {
             .map_err(system("sharing the program's output file"))?;
         let (counters, _) = sys::Counters::open(&self.counters);
         let steal_before = steal_ticks();
-        let start_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+        let start_unix_ns =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
         let start = Instant::now();
-        let child = command
-            .spawn()
-            .map_err(|source| Error::Start { program: words.first().cloned().unwrap_or_default(), source })?;
+        let child = command.spawn().map_err(|source| Error::Start {
+            program: words.first().cloned().unwrap_or_default(),
+            source,
+        })?;
         let full = |file: &File| file.metadata().is_ok_and(|about| about.len() > MOST_OUTPUT_BYTES);
         let flooded = || full(&stdout) || full(&stderr);
         let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed), flooded)?;
@@ -114,7 +125,11 @@ impl<'a> Runner<'a> {
 }
 
 /// The program with its arguments, writing into `outputs`: standard output and standard error.
-fn prepared(words: &[String], environment_bytes: usize, outputs: [&File; 2]) -> std::io::Result<Command> {
+fn prepared(
+    words: &[String],
+    environment_bytes: usize,
+    outputs: [&File; 2],
+) -> std::io::Result<Command> {
     let [stdout, stderr] = outputs;
     let mut command = Command::new(words.first().map_or("", String::as_str));
     command
@@ -128,7 +143,8 @@ fn prepared(words: &[String], environment_bytes: usize, outputs: [&File; 2]) -> 
     Ok(command)
 }
 
-/// Time in the queue for a CPU, where the first thread did the work: those of other threads and processes are gone.
+/// Time in the queue for a CPU, where the first thread did the work: those of other threads and
+/// processes are gone.
 fn queued(ended: &sys::Ended) -> Option<u64> {
     let all = sys::nanoseconds(ended.usage.ru_utime) + sys::nanoseconds(ended.usage.ru_stime);
     // Nine tenths: the two clocks differ a little.
@@ -158,7 +174,10 @@ struct Output {
 }
 
 /// Hashes the output; where metrics read their numbers from it, those numbers are cut out before.
-fn hash_output(file: &mut File, readers: &[(String, regex::bytes::Regex)]) -> std::io::Result<Output> {
+fn hash_output(
+    file: &mut File,
+    readers: &[(String, regex::bytes::Regex)],
+) -> std::io::Result<Output> {
     file.rewind()?;
     let mut hash = Sha256::new();
     let mut bytes = 0u64;
@@ -183,7 +202,8 @@ fn hash_output(file: &mut File, readers: &[(String, regex::bytes::Regex)]) -> st
         for (label, reader) in readers {
             let Some(number) = reader.captures(&kept).and_then(|c| c.get(1)) else { continue };
             cuts.push(number.range());
-            let value = std::str::from_utf8(number.as_bytes()).ok().and_then(|n| n.trim().parse().ok());
+            let value =
+                std::str::from_utf8(number.as_bytes()).ok().and_then(|n| n.trim().parse().ok());
             printed.extend(value.map(|value: f64| (label.clone(), value)));
         }
         cuts.sort_by_key(|cut| (cut.start, cut.end));
@@ -201,7 +221,8 @@ fn hash_output(file: &mut File, readers: &[(String, regex::bytes::Regex)]) -> st
     Ok(Output { hash, bytes, kept, printed })
 }
 
-/// Why a run cannot be compared: it ended otherwise than the reference, or printed something else, or no number.
+/// Why a run cannot be compared: it ended otherwise than the reference, or printed something else,
+/// or no number.
 pub(crate) fn problem(
     design: &Design,
     outcome: &Outcome,
@@ -270,7 +291,9 @@ fn first_difference(expected: &[u8], found: &[u8]) -> String {
 fn shown(line: Option<&[u8]>) -> String {
     match line {
         None => "missing".to_owned(),
-        Some(line) => format!("{:?}", String::from_utf8_lossy(line).chars().take(80).collect::<String>()),
+        Some(line) => {
+            format!("{:?}", String::from_utf8_lossy(line).chars().take(80).collect::<String>())
+        }
     }
 }
 

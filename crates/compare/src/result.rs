@@ -1,7 +1,9 @@
-//! What a comparison found, as it is told: the form of `planish compare --format json`, which the reports draw from.
+//! What a comparison found, as it is told: the form of `planish compare --format json`, which the
+//! reports draw from.
 //!
-//! Effects are ratios variant / base of the metric's value (0.92: 8 % less time). For a metric where more is better the
-//! ratio is still that of the printed numbers; `better` says which way is good.
+//! Effects are ratios variant / base of the metric's value (0.92: 8 % less time). For a metric
+//! where more is better the ratio is still that of the printed numbers; `better` says which way is
+//! good.
 
 pub use statistics::Verdict;
 
@@ -34,7 +36,8 @@ pub struct Measurement {
     pub benchmarks: Vec<Benchmark>,
     /// The programs, the base first.
     pub variants: Vec<Variant>,
-    /// Every other variant against the base, per machine and benchmark, judged by the deciding metric.
+    /// Every other variant against the base, per machine and benchmark, judged by the deciding
+    /// metric.
     pub comparisons: Vec<Compared>,
     /// Means over benchmarks, where there is more than one row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,7 +74,8 @@ pub struct Machine {
     pub calibration: Option<Calibration>,
 }
 
-/// What comparing a program with itself showed (A/A): how often a difference is claimed where there is none.
+/// What comparing a program with itself showed (A/A): how often a difference is claimed where there
+/// is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Date, `2026-11-20`.
@@ -95,7 +99,8 @@ pub struct Calibration {
     pub lag1: f64,
     /// Standard deviation of single runs (ln).
     pub within_sd: f64,
-    /// Standard deviation between relinks of the same objects (ln), when layouts were part of the calibration.
+    /// Standard deviation between relinks of the same objects (ln), when layouts were part of the
+    /// calibration.
     pub layout_sd: Option<f64>,
     /// Relinked base as both variants: share called really different, with its interval.
     pub relinked_rate: Option<f64>,
@@ -103,8 +108,8 @@ pub struct Calibration {
     pub relinked_interval: Option<[f64; 2]>,
     /// Smallest difference seen with 80 % power at this number of rounds (0.01 for 1 %).
     pub smallest_effect: f64,
-    /// Share of all CPU time that others used meanwhile, and share of its time that a run stood in the queue for a CPU;
-    /// unknown in calibrations of older versions.
+    /// Share of all CPU time that others used meanwhile, and share of its time that a run stood in
+    /// the queue for a CPU; unknown in calibrations of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_share: Option<f64>,
     /// That share.
@@ -224,7 +229,8 @@ pub struct Compared {
     pub negligible: bool,
     /// The verdict in a sentence that claims no more than was shown.
     pub sentence: String,
-    /// The effect that is quoted, variant / base: averaged over layouts where there are any, else as built.
+    /// The effect that is quoted, variant / base: averaged over layouts where there are any, else
+    /// as built.
     pub effect: f64,
     /// Its 95 % interval; absent when there is too little for one.
     pub interval: Option<[f64; 2]>,
@@ -243,9 +249,11 @@ pub struct Compared {
     pub base_median: f64,
     /// Median of the variant as built.
     pub variant_median: f64,
-    /// Robust relative spread of single runs: 1.4826 × median absolute deviation / median, base and variant.
+    /// Robust relative spread of single runs: 1.4826 × median absolute deviation / median, base
+    /// and variant.
     pub spread: [f64; 2],
-    /// Smallest difference that this measurement finds with 80 % power among its rows (0.01 for 1 %).
+    /// Smallest difference that this measurement finds with 80 % power among its rows (0.01 for 1
+    /// %).
     pub smallest_effect: Option<f64>,
     /// What a second block of rounds said, where one was to confirm that the variant is slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -313,7 +321,8 @@ pub struct Averaged {
     pub within_sd: f64,
     /// Standard deviation of slow changes of the machine, shared by all binaries (ln).
     pub drift_sd: f64,
-    /// 95 % of all relinks of unchanged code differ from each other by less than ± this (0.02 for 2 %).
+    /// 95 % of all relinks of unchanged code differ from each other by less than ± this (0.02 for
+    /// 2 %).
     pub one_relink: f64,
     /// Correlation of the two variants over matched layouts.
     pub correlation: Option<f64>,
@@ -358,7 +367,8 @@ pub struct Index {
     pub sample_interval: Option<[f64; 2]>,
     /// Lowest and highest row.
     pub range: [f64; 2],
-    /// Random-effects mean (DerSimonian and Laird) and the interval in which another such row would lie.
+    /// Random-effects mean (DerSimonian and Laird) and the interval in which another such row
+    /// would lie.
     pub random_effects: Option<f64>,
     /// That prediction interval.
     pub prediction: Option<[f64; 2]>,

@@ -46,8 +46,8 @@ pub struct Run {
     pub involuntary_switches: u64,
     /// Time the hypervisor gave to others meanwhile, all CPUs (clock ticks of /proc/stat).
     pub steal_ticks: u64,
-    /// Time that the program stood in the queue for a CPU; absent where the kernel does not tell, or where others than its
-    /// first thread did the work.
+    /// Time that the program stood in the queue for a CPU; absent where the kernel does not tell,
+    /// or where others than its first thread did the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ns: Option<u64>,
     /// Random bytes added to the environment.
@@ -67,17 +67,19 @@ pub struct Run {
 }
 
 impl Recorded {
-    /// Rounds that every binary of a benchmark finished after the warm-up, the fewest of all benchmarks; what was stopped
-    /// or decided early counts by its last round.
+    /// Rounds that every binary of a benchmark finished after the warm-up, the fewest of all
+    /// benchmarks; what was stopped or decided early counts by its last round.
     pub fn rounds(&self) -> u32 {
         let last = |benchmark| {
-            let rounds = self.runs.iter().filter(|run| run.benchmark == benchmark).map(|run| run.round);
+            let rounds =
+                self.runs.iter().filter(|run| run.benchmark == benchmark).map(|run| run.round);
             rounds.max().unwrap_or(0)
         };
         (0..self.design.benchmarks.len()).map(last).min().unwrap_or(0)
     }
 
-    /// Rounds after which somebody has seen a result: what the file says, and its end where it was reached.
+    /// Rounds after which somebody has seen a result: what the file says, and its end where it was
+    /// reached.
     pub fn looks(&self) -> Vec<u32> {
         let end = self.design.rounds;
         let ended = self.runs.iter().any(|run| run.round >= end) && end > 0;
@@ -132,7 +134,8 @@ struct Head {
 
 /// No run takes longer: a year.
 const LONGEST_NS: u64 = 366 * 86_400 * 1_000_000_000;
-/// Most bytes of a line; the design of a thousand programs, each in a thousand layouts, is the longest.
+/// Most bytes of a line; the design of a thousand programs, each in a thousand layouts, is the
+/// longest.
 const MOST_OF_LINE: u64 = 256 << 20;
 const FORMAT: &str = "planish-runs";
 const VERSION: u32 = 2;
@@ -142,7 +145,8 @@ pub fn write_head(out: &mut impl Write, design: &Design) -> std::io::Result<()> 
     write_line(out, &Head { format: FORMAT.into(), version: VERSION, design: design.clone() })
 }
 
-/// Appends one run and hands it to the system, so that an interrupted measurement keeps what it had.
+/// Appends one run and hands it to the system, so that an interrupted measurement keeps what it
+/// had.
 pub fn write_run(out: &mut impl Write, run: &Run) -> std::io::Result<()> {
     write_line(out, run)
 }
@@ -166,14 +170,20 @@ fn write_line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<(
 
 /// Reads a file of runs. A last line without an end (the writer was killed) is left out.
 pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
-    let fail =
-        |line: usize, problem: String| Error::File { path: path.to_owned(), line: Some(line), problem };
+    let fail = |line: usize, problem: String| Error::File {
+        path: path.to_owned(),
+        line: Some(line),
+        problem,
+    };
     let mut text = String::new();
     let mut found = Recorded::default();
     let mut seen = std::collections::BTreeSet::new();
     for number in 1.. {
         text.clear();
-        (&mut reader).take(MOST_OF_LINE).read_line(&mut text).map_err(|e| fail(number, e.to_string()))?;
+        (&mut reader)
+            .take(MOST_OF_LINE)
+            .read_line(&mut text)
+            .map_err(|e| fail(number, e.to_string()))?;
         if text.len() as u64 >= MOST_OF_LINE {
             return Err(fail(
                 number,
@@ -182,8 +192,11 @@ pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
         }
         if !text.ends_with('\n') {
             if number == 1 {
-                let problem =
-                    if text.is_empty() { "the file is empty" } else { "the first line is not whole" };
+                let problem = if text.is_empty() {
+                    "the file is empty"
+                } else {
+                    "the first line is not whole"
+                };
                 return Err(fail(1, problem.into()));
             }
             break;
@@ -202,7 +215,10 @@ pub fn read(path: &Path, mut reader: impl BufRead) -> Result<Recorded, Error> {
                 let run: Run = serde_json::from_str(&text).map_err(problem)?;
                 check(&run, &found.design).map_err(|problem| fail(number, problem))?;
                 if !seen.insert((run.benchmark, run.round, run.slot())) {
-                    return Err(fail(number, format!("a second run of this binary in round {}", run.round)));
+                    return Err(fail(
+                        number,
+                        format!("a second run of this binary in round {}", run.round),
+                    ));
                 }
                 found.runs.push(run);
             }
@@ -223,7 +239,8 @@ fn read_head(text: &str) -> Result<Design, String> {
     let kind: Kind = serde_json::from_str(text).map_err(foreign)?;
     if kind.format != FORMAT || kind.version != VERSION {
         return Err(format!(
-            "expected {FORMAT} version {VERSION}, found {} version {}; measure again with this planish",
+            "expected {FORMAT} version {VERSION}, found {} version {}; measure again with this \
+             planish",
             kind.format, kind.version
         ));
     }

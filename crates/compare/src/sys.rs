@@ -1,4 +1,5 @@
-//! The system calls around one run: waiting with a time limit, resource use, counters, memory-backed files, pinning.
+//! The system calls around one run: waiting with a time limit, resource use, counters,
+//! memory-backed files, pinning.
 
 use crate::Error;
 use crate::metric::Counter;
@@ -12,7 +13,8 @@ pub(crate) struct Ended {
     /// Exit code, or 128 + the number of the signal that ended it.
     pub(crate) code: i32,
     pub(crate) usage: libc::rusage,
-    /// CPU time of its first thread and the time that this thread was queued for a CPU, where the kernel tells.
+    /// CPU time of its first thread and the time that this thread was queued for a CPU, where the
+    /// kernel tells.
     pub(crate) first_thread: Option<(u64, u64)>,
     /// When its end was seen.
     pub(crate) at: Instant,
@@ -22,15 +24,16 @@ pub(crate) struct Ended {
     pub(crate) flooded: bool,
 }
 
-/// How often a run is looked at for what it printed so far. One look costs some microseconds, and memory is filled by
-/// about a gigabyte between two.
+/// How often a run is looked at for what it printed so far. One look costs some microseconds, and
+/// memory is filled by about a gigabyte between two.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits for one child, the leader of its own process group. When `interrupted` says yes after a signal, `flooded` says
-/// yes at a [`LOOK`], or `limit` has passed, the whole group is killed.
+/// Waits for one child, the leader of its own process group. When `interrupted` says yes after a
+/// signal, `flooded` says yes at a [`LOOK`], or `limit` has passed, the whole group is killed.
 ///
 /// Between two looks planish sleeps in poll on the child's descriptor. `wait4` rather than
-/// `getrusage(RUSAGE_CHILDREN)`: the latter sums over all children so far and has no maximum for the last one.
+/// `getrusage(RUSAGE_CHILDREN)`: the latter sums over all children so far and has no maximum for
+/// the last one.
 pub(crate) fn wait(
     pid: u32,
     limit: Option<Duration>,
@@ -68,13 +71,15 @@ pub(crate) fn wait(
         }
     }
     let at = Instant::now();
-    // Before it is waited for: a process that ended is still listed, without its memory but with its times.
+    // Before it is waited for: a process that ended is still listed, without its memory but with
+    // its times.
     let first_thread = first_thread(pid);
     let mut status = 0;
     // SAFETY: rusage is plain integers, for which all-zero bytes are a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
-        // SAFETY: both pointers lead to live, writable values of the right type for the length of the call.
+        // SAFETY: both pointers lead to live, writable values of the right type for the length of
+        // the call.
         let got = unsafe { libc::wait4(pid, &mut status, 0, &mut usage) };
         if got == pid {
             break;
@@ -89,17 +94,22 @@ pub(crate) fn wait(
     }
     // What the program left running would disturb the next run.
     kill_group(pid);
-    let code =
-        if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
+    let code = if libc::WIFSIGNALED(status) {
+        128 + libc::WTERMSIG(status)
+    } else {
+        libc::WEXITSTATUS(status)
+    };
     let at = if ended.is_some() { at } else { Instant::now() };
     Ok(Ended { code, usage, first_thread, at, timed_out, flooded: too_much })
 }
 
-/// `/proc/PID/schedstat`: time on the CPU, time in the queue (both ns), number of turns. All zero where the kernel does not
-/// count.
+/// `/proc/PID/schedstat`: time on the CPU, time in the queue (both ns), number of turns. All zero
+/// where the kernel does not count.
 fn first_thread(pid: libc::pid_t) -> Option<(u64, u64)> {
     let mut bytes = [0u8; 128];
-    let got = File::open(format!("/proc/{pid}/schedstat")).and_then(|mut file| file.read(&mut bytes)).ok()?;
+    let got = File::open(format!("/proc/{pid}/schedstat"))
+        .and_then(|mut file| file.read(&mut bytes))
+        .ok()?;
     let text = String::from_utf8_lossy(bytes.get(..got)?);
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     let (ran, queued) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
@@ -111,8 +121,8 @@ fn last_error_is_interrupt() -> bool {
 }
 
 fn kill_group(pid: libc::pid_t) {
-    // SAFETY: kill has no memory effects; the group is that of our own child, whose number no other group can take
-    // while a member lives, and which is gone (ESRCH) otherwise.
+    // SAFETY: kill has no memory effects; the group is that of our own child, whose number no other
+    // group can take while a member lives, and which is gone (ESRCH) otherwise.
     unsafe { libc::kill(-pid, libc::SIGKILL) };
 }
 
@@ -126,14 +136,17 @@ fn process_descriptor(pid: libc::pid_t) -> Option<OwnedFd> {
 
 /// A file that lives in memory only.
 ///
-/// The program's output goes there rather than into a pipe: a pipe's reader would wake up beside the program and
-/// disturb what is measured.
+/// The program's output goes there rather than into a pipe: a pipe's reader would wake up beside
+/// the program and disturb what is measured.
 pub(crate) fn memory_file() -> Result<File, Error> {
     // SAFETY: the name is a NUL-terminated literal; the call returns a new descriptor or -1.
     let fd = unsafe { libc::memfd_create(c"planish-output".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         let source = std::io::Error::last_os_error();
-        return Err(Error::System { action: "creating a file in memory for the program's output", source });
+        return Err(Error::System {
+            action: "creating a file in memory for the program's output",
+            source,
+        });
     }
     // SAFETY: fd is valid, open and owned by nobody else.
     Ok(unsafe { File::from_raw_fd(fd) })
@@ -190,8 +203,8 @@ impl Settings {
 
     fn pin(&mut self, cpu: u32) -> Result<(), Error> {
         let failed = || Error::System {
-            action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists \
-                     those there are)",
+            action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online \
+                     lists those there are)",
             source: std::io::Error::last_os_error(),
         };
         // SAFETY: cpu_set_t is plain bits, for which zero is a valid value.
@@ -227,10 +240,12 @@ impl Drop for Settings {
     }
 }
 
-/// Counters that follow the one program that this thread starts next: they begin at its exec and count its children.
+/// Counters that follow the one program that this thread starts next: they begin at its exec and
+/// count its children.
 ///
-/// They serve once. Parent and child have equal sets of events, which the kernel may exchange between the two when it
-/// switches from one to the other, so that a counter kept for the next child may have been used up.
+/// They serve once. Parent and child have equal sets of events, which the kernel may exchange
+/// between the two when it switches from one to the other, so that a counter kept for the next
+/// child may have been used up.
 pub(crate) struct Counters(Vec<(Counter, File)>);
 
 impl Counters {
@@ -259,7 +274,8 @@ impl Counters {
 }
 
 fn open_counter(counter: Counter) -> Option<File> {
-    // perf_event_attr of linux/perf_event.h, version 0 (64 bytes): type, size, config, …, flags at byte 40.
+    // perf_event_attr of linux/perf_event.h, version 0 (64 bytes): type, size, config, …, flags at
+    // byte 40.
     let cache = |cache: u64| cache | (1 << 16);
     let (kind, config): (u32, u64) = match counter {
         Counter::TaskClock => (1, 1),
@@ -279,7 +295,8 @@ fn open_counter(counter: Counter) -> Option<File> {
     let with_kernel: u64 = 1 | 1 << 1 | 1 << 6 | 1 << 12;
     for flags in [with_kernel, with_kernel | 1 << 5] {
         attr[40..48].copy_from_slice(&flags.to_ne_bytes());
-        // SAFETY: attr is a valid perf_event_attr of 64 bytes that lives through the call; the rest are integers.
+        // SAFETY: attr is a valid perf_event_attr of 64 bytes that lives through the call; the rest
+        // are integers.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,

@@ -27,14 +27,21 @@ impl<'a> Watch<'a> {
 
     /// Feeds the whole `round` of a benchmark, seen by the metric that judges; true when every
     /// variant that goes on is decided.
-    pub(crate) fn feed(&mut self, benchmark: usize, round: &[Observation], variants: &[usize]) -> bool {
+    pub(crate) fn feed(
+        &mut self,
+        benchmark: usize,
+        round: &[Observation],
+        variants: &[usize],
+    ) -> bool {
         if self.design.stopping == Stopping::Fixed {
             return false;
         }
-        // Fewer rounds than any claim among so many rows needs are no end, whatever the monitors say.
+        // Fewer rounds than any claim among so many rows needs are no end, whatever the monitors
+        // say.
         let fed = self.rounds.entry(benchmark).or_insert(0);
         *fed += 1;
-        let mut all = self.design.layouts != Layouts::None || *fed >= least_rounds(rows(self.design) as f64);
+        let mut all =
+            self.design.layouts != Layouts::None || *fed >= least_rounds(rows(self.design) as f64);
         for &variant in variants.iter().filter(|&&v| v > 0) {
             let entry = self
                 .monitors
@@ -57,7 +64,8 @@ fn rows(design: &Design) -> usize {
     (design.variants.len().saturating_sub(1) * design.benchmarks.len()).max(1)
 }
 
-/// The error rate is shared out among the variants and benchmarks, so that any number of them may be watched.
+/// The error rate is shared out among the variants and benchmarks, so that any number of them may
+/// be watched.
 fn monitor(design: &Design, variant: usize) -> Monitor {
     let plan = match design.stopping {
         Stopping::Fixed => Plan::Fixed,

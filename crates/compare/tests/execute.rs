@@ -4,7 +4,8 @@
 
 use compare::result::Stopped;
 use compare::{
-    Benchmark, Design, Error, Metric, Observer, Options, Progress, Recorded, Run, Variant, analyse, run,
+    Benchmark, Design, Error, Metric, Observer, Options, Progress, Recorded, Run, Variant, analyse,
+    run,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -45,16 +46,22 @@ fn run_all(design: &Design) -> Result<Vec<Run>, Error> {
 #[test]
 fn every_binary_runs_once_per_round_and_all_numbers_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let pair = vec![script(folder.path(), "a", "echo $1"), script(folder.path(), "b", "echo $1; sleep 0.03")];
+    let pair = vec![
+        script(folder.path(), "a", "echo $1"),
+        script(folder.path(), "b", "echo $1; sleep 0.03"),
+    ];
     let design = design(pair, 7);
     let runs = run_all(&design).unwrap();
     assert_eq!(runs.len(), 16);
     for round in 0..=7 {
-        let mut variants: Vec<usize> = runs.iter().filter(|r| r.round == round).map(|r| r.variant).collect();
+        let mut variants: Vec<usize> =
+            runs.iter().filter(|r| r.round == round).map(|r| r.variant).collect();
         variants.sort_unstable();
         assert_eq!(variants, [0, 1]);
     }
-    assert!(runs.iter().all(|r| r.output_bytes == 5 && r.exit_code == 0 && r.max_rss_bytes > 100_000));
+    assert!(
+        runs.iter().all(|r| r.output_bytes == 5 && r.exit_code == 0 && r.max_rss_bytes > 100_000)
+    );
     assert!(runs.iter().filter(|r| r.variant == 1).all(|r| r.wall_ns > 30_000_000));
     let recorded = Recorded { design, runs, ..Recorded::default() };
     let analysis = analyse(&[recorded], &Options::default()).unwrap();
@@ -64,11 +71,16 @@ fn every_binary_runs_once_per_round_and_all_numbers_are_kept() {
 #[test]
 fn a_program_that_prints_something_else_is_named_with_the_line() {
     let folder = tempfile::tempdir().unwrap();
-    let pair =
-        vec![script(folder.path(), "a", "echo x; echo 1"), script(folder.path(), "b", "echo x; echo 2")];
+    let pair = vec![
+        script(folder.path(), "a", "echo x; echo 1"),
+        script(folder.path(), "b", "echo x; echo 2"),
+    ];
     let mut design = design(pair, 1);
     let message = run_all(&design).unwrap_err().to_string();
-    assert!(message.contains("b printed something else") && message.contains("line 2 is \"2\""), "{message}");
+    assert!(
+        message.contains("b printed something else") && message.contains("line 2 is \"2\""),
+        "{message}"
+    );
     design.ignore_output = true;
     assert_eq!(run_all(&design).unwrap().len(), 4);
 }
@@ -76,8 +88,10 @@ fn a_program_that_prints_something_else_is_named_with_the_line() {
 #[test]
 fn a_program_that_fails_is_reported_with_its_own_words() {
     let folder = tempfile::tempdir().unwrap();
-    let pair =
-        vec![script(folder.path(), "a", "true"), script(folder.path(), "b", "echo no memory >&2; exit 3")];
+    let pair = vec![
+        script(folder.path(), "a", "true"),
+        script(folder.path(), "b", "echo no memory >&2; exit 3"),
+    ];
     let message = run_all(&design(pair, 1)).unwrap_err().to_string();
     assert!(message.contains("exit code 3") && message.contains("no memory"), "{message}");
     let pair = vec![script(folder.path(), "c", "true"), script(folder.path(), "d", "kill -9 $$")];
@@ -99,8 +113,10 @@ fn a_missing_program_is_an_error_with_its_path() {
 #[test]
 fn a_printed_number_is_the_metric_and_no_difference_of_output() {
     let folder = tempfile::tempdir().unwrap();
-    let pair =
-        vec![script(folder.path(), "a", "echo took 5 ms"), script(folder.path(), "b", "echo took 7 ms")];
+    let pair = vec![
+        script(folder.path(), "a", "echo took 5 ms"),
+        script(folder.path(), "b", "echo took 7 ms"),
+    ];
     let mut design = design(pair, 2);
     design.benchmarks[0].metrics = vec![Metric::parse(r"ms=output:took (\d+)").unwrap()];
     let runs = run_all(&design).unwrap();
@@ -136,9 +152,13 @@ fn a_variant_that_fails_is_stopped_and_the_others_go_on() {
         script(folder.path(), "c", "echo x"),
     ];
     let stop = AtomicBool::new(false);
-    let found = run(&design(programs, 6), &stop, Recorded::default(), &mut Until(u64::MAX, &stop)).unwrap();
+    let found =
+        run(&design(programs, 6), &stop, Recorded::default(), &mut Until(u64::MAX, &stop)).unwrap();
     assert_eq!(found.stopped.len(), 1);
-    assert!(found.stopped[0].variant == "b" && found.stopped[0].reason.contains("printed something else"));
+    assert!(
+        found.stopped[0].variant == "b"
+            && found.stopped[0].reason.contains("printed something else")
+    );
     assert_eq!(found.runs.len(), 14);
     let told = analyse(&[found], &Options::default()).unwrap().measurement;
     assert_eq!((told.comparisons.len(), told.stopped.len()), (1, 1));
@@ -184,13 +204,18 @@ fn a_benchmark_of_which_only_the_base_is_left_ends_and_the_others_go_on() {
 #[test]
 fn what_is_set_for_the_programs_is_not_left_set_for_planish() {
     let folder = tempfile::tempdir().unwrap();
-    let own = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default();
+    let own = |name: &str| {
+        std::fs::read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default()
+    };
     let cpus = |status: &str| {
         let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
-        line.map_or_else(String::new, |line| line.split_whitespace().last().unwrap_or("").to_owned())
+        line.map_or_else(String::new, |line| {
+            line.split_whitespace().last().unwrap_or("").to_owned()
+        })
     };
     let before = (own("personality"), cpus(&own("status")));
-    let Some(cpu) = before.1.split(['-', ',']).next_back().and_then(|cpu| cpu.parse::<u32>().ok()) else {
+    let Some(cpu) = before.1.split(['-', ',']).next_back().and_then(|cpu| cpu.parse::<u32>().ok())
+    else {
         return eprintln!("skipped: /proc/thread-self/status does not tell the CPUs");
     };
     let seen = folder.path().join("seen");
@@ -201,7 +226,10 @@ fn what_is_set_for_the_programs_is_not_left_set_for_planish() {
     design.aslr = compare::Aslr::Off;
     if let Err(error) = run_all(&design) {
         // Sandboxes may forbid one of the two.
-        assert!(error.to_string().contains("--aslr off") || error.to_string().contains("--cpu"), "{error}");
+        assert!(
+            error.to_string().contains("--aslr off") || error.to_string().contains("--cpu"),
+            "{error}"
+        );
         eprintln!("skipped: {error}");
     } else {
         let seen = std::fs::read_to_string(seen).unwrap();
@@ -216,13 +244,18 @@ fn what_is_set_for_the_programs_is_not_left_set_for_planish() {
 #[test]
 fn a_program_that_hangs_is_killed_with_all_it_started() {
     let folder = tempfile::tempdir().unwrap();
-    let programs =
-        vec![script(folder.path(), "a", "true"), script(folder.path(), "b", "sleep 100 & sleep 100")];
+    let programs = vec![
+        script(folder.path(), "a", "true"),
+        script(folder.path(), "b", "sleep 100 & sleep 100"),
+    ];
     let mut design = design(programs, 6);
     design.timeout_s = Some(0.3);
     let began = std::time::Instant::now();
     let message = run_all(&design).unwrap_err().to_string();
-    assert!(message.contains("b was killed in round 0") && message.contains("--timeout"), "{message}");
+    assert!(
+        message.contains("b was killed in round 0") && message.contains("--timeout"),
+        "{message}"
+    );
     assert!(began.elapsed().as_secs() < 20);
 }
 
@@ -255,7 +288,8 @@ fn the_kernels_clock_counts_each_program_by_itself() {
     let (short, long) = (clock(0), clock(1));
     assert!(short.iter().max() < long.iter().min(), "{short:?} {long:?}");
     for run in runs.iter().filter(|r| r.variant == 1) {
-        let (clock, usage) = (run.counters["task-clock"] as f64, (run.user_ns + run.system_ns) as f64);
+        let (clock, usage) =
+            (run.counters["task-clock"] as f64, (run.user_ns + run.system_ns) as f64);
         assert!((0.5..2.0).contains(&(clock / usage)), "{clock} {usage}");
     }
 }

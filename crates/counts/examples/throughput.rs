@@ -1,4 +1,5 @@
-//! How many bytes of a recording are aggregated a second: `throughput PERF.DATA THREADS [BINARY…]`, for profilers.
+//! How many bytes of a recording are aggregated a second: `throughput PERF.DATA THREADS [BINARY…]`,
+//! for profilers.
 
 use counts::aggregate::{Options, aggregate};
 use counts::resolve::Rules;
@@ -26,7 +27,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         found.counts.images.len()
     );
     for image in &found.counts.images {
-        println!("{} branches {} ranges {}", image.path, image.branches.len(), image.fall_throughs.len());
+        println!(
+            "{} branches {} ranges {}",
+            image.path,
+            image.branches.len(),
+            image.fall_throughs.len()
+        );
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! From a perf.data to counts, in two passes over its bytes.
 //!
-//! The first pass reads only what is not a sample: mappings, forks, execs, losses. With the whole timeline known, the
-//! second pass needs no order: worker threads take chunks as they come and count traces per address space version.
-//! Memory is the chunks in flight and the tables of distinct traces, whatever the size of the recording.
+//! The first pass reads only what is not a sample: mappings, forks, execs, losses. With the whole
+//! timeline known, the second pass needs no order: worker threads take chunks as they come and
+//! count traces per address space version. Memory is the chunks in flight and the tables of
+//! distinct traces, whatever the size of the recording.
 
 use crate::binding::{Binding, Bindings, HIDDEN};
 use crate::error::Error;
@@ -31,7 +32,8 @@ pub struct Options {
     pub threads: usize,
     /// Only samples of this process.
     pub pid: Option<i32>,
-    /// Whether to count paths ([`crate::Path`]) too; they cost a second table and change no other count.
+    /// Whether to count paths ([`crate::Path`]) too; they cost a second table and change no other
+    /// count.
     pub paths: bool,
 }
 
@@ -55,8 +57,9 @@ pub(crate) enum Clock {
     Position,
 }
 
-/// Reads `input` (named `path` in messages) and counts what lies in `images`, or, where none are named, in the files
-/// that the recording names. `progress` is told the bytes of the second pass as they are read.
+/// Reads `input` (named `path` in messages) and counts what lies in `images`, or, where none are
+/// named, in the files that the recording names. `progress` is told the bytes of the second pass as
+/// they are read.
 ///
 /// # Errors
 /// Where the recording cannot be read, holds no sample, or nothing in it belongs to `images`.
@@ -70,8 +73,8 @@ pub fn aggregate(
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = clock_of(input);
     let sideband = read_sideband(input, options, clock).map_err(fault)?;
-    let traced =
-        sideband.aux.tracers.contains(&perfdata::tracer::ARM_SPE) && !sideband.aux.buffers.is_empty();
+    let traced = sideband.aux.tracers.contains(&perfdata::tracer::ARM_SPE)
+        && !sideband.aux.buffers.is_empty();
     if sideband.samples == 0 && !traced {
         let whole = input.wholeness();
         if whole.present_data_bytes < whole.promised_data_bytes {
@@ -90,8 +93,14 @@ pub fn aggregate(
     let other_tracers = sideband.aux.note_others(path);
     let timeline = Timeline::build(sideband.changes);
     let bindings = Bindings::new(timeline.files(), images, listed::of(input, &sideband.build_ids));
-    let shared =
-        Shared { input, timeline: &timeline, bindings: &bindings, options, clock, bases: &sideband.bases };
+    let shared = Shared {
+        input,
+        timeline: &timeline,
+        bindings: &bindings,
+        options,
+        clock,
+        bases: &sideband.bases,
+    };
     let mut sums = count_samples(&shared, progress).map_err(fault)?;
     if traced {
         let owners = spe::Owners::new(sideband.aux, clock);
@@ -110,8 +119,10 @@ pub fn aggregate(
     sums.ledger.missing_sections = input.wholeness().missing_features.len() as u64;
     sums.ledger.surplus_bytes = input.wholeness().surplus_bytes;
 
-    let name = |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
-    let elsewhere: Vec<_> = sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
+    let name =
+        |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
+    let elsewhere: Vec<_> =
+        sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
     let mut notes = notes(&bindings);
     let others = in_a_row(sums.other_processes().iter());
     let by_name = sums.by_name();
@@ -121,8 +132,13 @@ pub fn aggregate(
             path: path.to_owned(),
             samples,
             images: names_of(images),
-            cause: cause(&counts.ledger, &notes, &elsewhere, images, options.pid.map(|pid| (pid, others)))
-                + &damage(&counts.ledger),
+            cause: cause(
+                &counts.ledger,
+                &notes,
+                &elsewhere,
+                images,
+                options.pid.map(|pid| (pid, others)),
+            ) + &damage(&counts.ledger),
         });
     }
     notes.extend(matched::notes(&by_name, &counts.ledger));
@@ -148,36 +164,42 @@ fn not_whole(path: &Path, input: &Input) -> Vec<String> {
             ("", "")
         };
         notes.push(format!(
-            "{path}: {} of {} feature sections are missing or cut{what}: the recording is not whole{effect}",
+            "{path}: {} of {} feature sections are missing or cut{what}: the recording is not \
+             whole{effect}",
             missing.len(),
             whole.announced_features
         ));
     }
     if whole.surplus_bytes > 0 {
         notes.push(format!(
-            "{path}: {} bytes behind the end of the recording were not read; \
-             give recordings one by one, not joined",
+            "{path}: {} bytes behind the end of the recording were not read; give recordings one \
+             by one, not joined",
             whole.surplus_bytes
         ));
     }
     notes
 }
 
-/// Samples of a clock and of, say, page faults are different things; their sum is what the recording asked for.
+/// Samples of a clock and of, say, page faults are different things; their sum is what the
+/// recording asked for.
 fn several_events(input: &Input) -> Option<String> {
-    /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`, which perf adds for the sake of its mapping records.
+    /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`, which perf adds for the sake of its mapping
+    /// records.
     const DUMMY: (u32, u64) = (1, 9);
     let sampling = input.attrs().iter().filter(|a| (a.kind, a.config) != DUMMY);
-    let named =
-        |a: &perfdata::EventAttr| a.name.clone().unwrap_or_else(|| format!("{}:{}", a.kind, a.config));
+    let named = |a: &perfdata::EventAttr| {
+        a.name.clone().unwrap_or_else(|| format!("{}:{}", a.kind, a.config))
+    };
     let events: std::collections::BTreeSet<String> = sampling.map(named).collect();
     let list: Vec<_> = events.into_iter().collect();
-    (list.len() > 1).then(|| format!("samples of {} events are added up: {}", list.len(), list.join(", ")))
+    (list.len() > 1)
+        .then(|| format!("samples of {} events are added up: {}", list.len(), list.join(", ")))
 }
 
 pub(crate) fn clock_of(input: &Input) -> Clock {
-    let timed =
-        |a: &perfdata::EventAttr| a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all();
+    let timed = |a: &perfdata::EventAttr| {
+        a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all()
+    };
     if input.attrs().iter().all(timed) { Clock::Time } else { Clock::Position }
 }
 
@@ -185,7 +207,9 @@ pub(crate) fn clock_of(input: &Input) -> Clock {
 fn unrecorded(input: &Input) -> Unrecorded {
     use perfdata::branch_sample as b;
     let mut out = Unrecorded::default();
-    for attr in input.attrs().iter().filter(|a| a.sample_type & perfdata::sample_type::BRANCH_STACK != 0) {
+    for attr in
+        input.attrs().iter().filter(|a| a.sample_type & perfdata::sample_type::BRANCH_STACK != 0)
+    {
         let filter = attr.branch_sample_type;
         if filter & b::ANY != 0 {
             continue;
@@ -205,7 +229,8 @@ fn notes(bindings: &Bindings<'_>) -> Vec<String> {
     for (file, binding) in bindings.bound() {
         let note = match binding {
             Binding::BuildIdMismatch(recorded, own) => format!(
-                "{}: {ANOTHER_BUILD} {recorded}, the file at hand has {own}; give the recorded build with --binary",
+                "{}: {ANOTHER_BUILD} {recorded}, the file at hand has {own}; give the recorded \
+                 build with --binary",
                 file.path
             ),
             Binding::Unavailable(why) => format!("{}: not counted: {why}", file.path),
@@ -229,7 +254,9 @@ pub(crate) fn names_of(images: &[Arc<Image>]) -> String {
 fn damage(ledger: &Ledger) -> String {
     match (ledger.truncated_bytes, ledger.unknown_records) {
         (0, 0) => String::new(),
-        (0, records) => format!(" (besides, {records} records of it are damaged or of unknown kinds)"),
+        (0, records) => {
+            format!(" (besides, {records} records of it are damaged or of unknown kinds)")
+        }
         (bytes, _) => {
             format!(" (besides, the recording is cut short by {bytes} bytes)")
         }
@@ -248,13 +275,16 @@ fn cause(
     if let Some((pid, others)) = pid.filter(|_| without(Reason::OtherProcess) == samples) {
         return format!("none of them is of process {pid}; they are of {others}");
     }
-    let another_build = notes.iter().find(|note| note.contains(ANOTHER_BUILD) || note.contains(HIDDEN));
-    let named = |path: &str| images.iter().any(|i| base_name(&i.path().to_string_lossy()) == base_name(path));
+    let another_build =
+        notes.iter().find(|note| note.contains(ANOTHER_BUILD) || note.contains(HIDDEN));
+    let named = |path: &str| {
+        images.iter().any(|i| base_name(&i.path().to_string_lossy()) == base_name(path))
+    };
     let namesake = elsewhere.iter().find(|(path, _)| named(path));
     if let (None, Some((path, count))) = (another_build, namesake) {
         return format!(
-            "{count} lie in {path}, of the same name, but at addresses that the file has no code for: it is another build, \
-             and no build ID says so; give the file that was recorded"
+            "{count} lie in {path}, of the same name, but at addresses that the file has no code \
+             for: it is another build, and no build ID says so; give the file that was recorded"
         );
     }
     match (another_build, elsewhere.first(), notes.first()) {
@@ -264,7 +294,8 @@ fn cause(
             in_a_row(elsewhere.iter().take(4).map(|(path, count)| format!("{path} ({count})")))
         ),
         (None, None, None) => format!(
-            "{} samples lie where the recording shows no mapping; record from the start of the program, or with MMAP events",
+            "{} samples lie where the recording shows no mapping; record from the start of the \
+             program, or with MMAP events",
             without(Reason::Unmapped)
         ),
     }

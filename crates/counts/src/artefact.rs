@@ -14,15 +14,19 @@
 //! | `before` | uint64, optional | path: source of the branch that led to `first` |
 //! | `after` | uint64, optional | path: target of the branch at `second` |
 //!
-//! The last two columns and rows of kind `path` are there only where paths were counted (version 2). Rows of the two last
-//! kinds say what of the samples and branches is of the first half of the samples ([`crate::evidence`]; version 3). Sums over any number of files fit, whoever adds them: group by all columns but `count` and
-//! `mispredicted` and add these. The key-value metadata carry `planish.counts.version` and `planish.ledger` (JSON). Rows are sorted, so equal
-//! counts give equal bytes.
+//! The last two columns and rows of kind `path` are there only where paths were counted (version
+//! 2). Rows of the two last kinds say what of the samples and branches is of the first half of the
+//! samples ([`crate::evidence`]; version 3). Sums over any number of files fit, whoever adds them:
+//! group by all columns but `count` and `mispredicted` and add these. The key-value metadata carry
+//! `planish.counts.version` and `planish.ledger` (JSON). Rows are sorted, so equal counts give
+//! equal bytes.
 
 use crate::error::Error;
 use crate::model::{Branch, Counts, ImageCounts, SampleCount};
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type};
+use parquet::data_type::{
+    ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -39,7 +43,8 @@ mod read;
 
 pub use read::read;
 
-/// Newest version of the schema above; files without halves are written as version 2, without paths as version 1.
+/// Newest version of the schema above; files without halves are written as version 2, without paths
+/// as version 1.
 pub const VERSION: u32 = 3;
 
 /// First bytes of every artefact.
@@ -114,8 +119,9 @@ pub fn write(path: &Path, counts: &Counts, out: impl Write + Send) -> Result<(),
             KeyValue::new(LEDGER_KEY.into(), ledger),
         ]))
         .build();
-    let schema =
-        Arc::new(parse_message_type(&format!("message counts {{{COLUMNS}{more}\n}}")).map_err(fault)?);
+    let schema = Arc::new(
+        parse_message_type(&format!("message counts {{{COLUMNS}{more}\n}}")).map_err(fault)?,
+    );
     let mut writer = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(fault)?;
     for image in &counts.images {
         let id = image.build_id.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -143,8 +149,9 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
         after: None,
     };
     let sample = move |kind, s: &SampleCount| row(kind, Some(s.address.0), None, s.count, 0);
-    let branch =
-        move |kind, b: &Branch| row(kind, b.from.map(|a| a.0), b.to.map(|a| a.0), b.count, b.mispredicted);
+    let branch = move |kind, b: &Branch| {
+        row(kind, b.from.map(|a| a.0), b.to.map(|a| a.0), b.count, b.mispredicted)
+    };
     let samples = image.samples.iter().map(move |s| sample(SAMPLE, s));
     let branches = image.branches.iter().map(move |b| branch(BRANCH, b));
     let half = &image.first_half;
@@ -165,10 +172,12 @@ fn write_group<W: Write + Send>(
     to: &mut SerializedRowGroupWriter<'_, W>,
     rows: &[Row<'_>],
 ) -> Result<(), ParquetError> {
-    let text =
-        |f: &dyn Fn(&Row<'_>) -> Vec<u8>| rows.iter().map(|r| ByteArray::from(f(r))).collect::<Vec<_>>();
+    let text = |f: &dyn Fn(&Row<'_>) -> Vec<u8>| {
+        rows.iter().map(|r| ByteArray::from(f(r))).collect::<Vec<_>>()
+    };
     let sum = |f: &dyn Fn(&Row<'_>) -> u64| {
-        let wide = |r| FixedLenByteArray::from(ByteArray::from(u128::from(f(r)).to_be_bytes().to_vec()));
+        let wide =
+            |r| FixedLenByteArray::from(ByteArray::from(u128::from(f(r)).to_be_bytes().to_vec()));
         rows.iter().map(wide).collect::<Vec<_>>()
     };
     let mut column = 0;

@@ -1,8 +1,9 @@
 //! Which ELF file a recorded mapping means, and where its addresses lie in that file.
 //!
-//! A recorded build ID decides alone: equal IDs bind whatever the file is called, different ones never bind. Only where
-//! the recording or the file has no build ID does the file name decide, and that is remembered. The kernel is known by
-//! its map's name; where the recording tells its build ID, a file without one is not taken for it.
+//! A recorded build ID decides alone: equal IDs bind whatever the file is called, different ones
+//! never bind. Only where the recording or the file has no build ID does the file name decide, and
+//! that is remembered. The kernel is known by its map's name; where the recording tells its build
+//! ID, a file without one is not taken for it.
 
 use crate::kernel_map::{KernelPart, is_vmlinux};
 use crate::listed::{ListedId, ids_of, lasting, module_name};
@@ -39,10 +40,19 @@ pub struct Bindings<'t> {
 }
 
 impl<'t> Bindings<'t> {
-    /// Binds `files` to the images `asked_for`; where that is empty, to whatever lies at the recorded paths.
-    /// `listed` are the build IDs that the recording lists.
-    pub fn new(files: &'t [MappedFile], asked_for: &'t [Arc<Image>], listed: Vec<ListedId>) -> Self {
-        Bindings { files, asked_for, listed, bound: files.iter().map(|_| OnceLock::new()).collect() }
+    /// Binds `files` to the images `asked_for`; where that is empty, to whatever lies at the
+    /// recorded paths. `listed` are the build IDs that the recording lists.
+    pub fn new(
+        files: &'t [MappedFile],
+        asked_for: &'t [Arc<Image>],
+        listed: Vec<ListedId>,
+    ) -> Self {
+        Bindings {
+            files,
+            asked_for,
+            listed,
+            bound: files.iter().map(|_| OnceLock::new()).collect(),
+        }
     }
 
     /// What `file` is.
@@ -68,18 +78,24 @@ impl<'t> Bindings<'t> {
         if let Some(image) = self.asked_for.iter().find(same) {
             return bound(file, Arc::clone(image), None);
         }
-        let mut verdict =
-            if is_file_name(&file.path) || file.side.is_kernel() { Binding::Other } else { Binding::NoFile };
+        let mut verdict = if is_file_name(&file.path) || file.side.is_kernel() {
+            Binding::Other
+        } else {
+            Binding::NoFile
+        };
         for image in self.asked_for.iter().filter(|i| same_name(file, i)) {
             match image.build_id() {
                 Some(own) if !recorded.is_empty() => {
                     verdict = Binding::BuildIdMismatch(hex_all(&recorded), own.to_string());
                 }
-                // Every kernel is linked with a build ID, so a file without one was made of it by other means.
+                // Every kernel is linked with a build ID, so a file without one was made of it by
+                // other means.
                 None if !recorded.is_empty() && file.side.is_kernel() => {
                     verdict = Binding::BuildIdMismatch(hex_all(&recorded), "none".into());
                 }
-                own => return bound(file, Arc::clone(image), Some(lacking(&recorded, own.is_some()))),
+                own => {
+                    return bound(file, Arc::clone(image), Some(lacking(&recorded, own.is_some())));
+                }
             }
         }
         verdict
@@ -157,9 +173,9 @@ enum MappingStart {
 /// In the notes of kernels whose addresses were hidden.
 pub(crate) const HIDDEN: &str = "the recording does not say where the kernel lay";
 
-/// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text` or `_stext`), so
-/// the difference to that symbol in vmlinux is the slide that KASLR chose. A module's map starts where the kernel put
-/// the first of the module's executable sections.
+/// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text`
+/// or `_stext`), so the difference to that symbol in vmlinux is the slide that KASLR chose. A
+/// module's map starts where the kernel put the first of the module's executable sections.
 fn bound(file: &MappedFile, image: Arc<Image>, by_name: Option<Lacking>) -> Binding {
     let start = if !file.side.is_kernel() {
         MappingStart::FileOffset
@@ -173,16 +189,23 @@ fn bound(file: &MappedFile, image: Arc<Image>, by_name: Option<Lacking>) -> Bind
     } else {
         let symbol = file.path.rsplit(']').next().filter(|s| s.starts_with('_')).unwrap_or("_text");
         let first_code = || image.segments().iter().find(|s| s.executable).map(|s| s.address);
-        match image.kernel_symbol(symbol).or_else(|| image.kernel_symbol("_stext")).or_else(first_code) {
+        match image
+            .kernel_symbol(symbol)
+            .or_else(|| image.kernel_symbol("_stext"))
+            .or_else(first_code)
+        {
             Some(address) => MappingStart::Address(address),
-            None => return Binding::Unavailable("no symbol _text, no _stext and no code in it".into()),
+            None => {
+                return Binding::Unavailable("no symbol _text, no _stext and no code in it".into());
+            }
         }
     };
     Binding::Image(BoundImage { image, by_name, start })
 }
 
 impl BoundImage {
-    /// Where `address`, inside `mapping`, lies in the image; `None` outside its executable segments.
+    /// Where `address`, inside `mapping`, lies in the image; `None` outside its executable
+    /// segments.
     pub fn address(&self, mapping: &Mapping, address: RuntimeAddr) -> Option<ImageAddr> {
         let into = address.0.checked_sub(mapping.origin.0)?;
         match &self.start {
@@ -199,10 +222,16 @@ impl BoundImage {
     }
 }
 
-/// The executable segment that holds a file offset. Where segments share a page of the file, each is mapped from the
-/// page its own bytes begin on, so the right one is the one whose bytes, not only its pages, hold the offset.
-fn executable_address(segments: &[Segment], mapping: &Mapping, offset: FileOffset) -> Option<ImageAddr> {
-    let holds = |s: &&Segment| offset.0.checked_sub(s.offset.0).is_some_and(|into| into < s.file_bytes);
+/// The executable segment that holds a file offset. Where segments share a page of the file, each
+/// is mapped from the page its own bytes begin on, so the right one is the one whose bytes, not
+/// only its pages, hold the offset.
+fn executable_address(
+    segments: &[Segment],
+    mapping: &Mapping,
+    offset: FileOffset,
+) -> Option<ImageAddr> {
+    let holds =
+        |s: &&Segment| offset.0.checked_sub(s.offset.0).is_some_and(|into| into < s.file_bytes);
     let mapped = |s: &&Segment| {
         s.offset.0 < mapping.pgoff.saturating_add(mapping.origin_len)
             && s.offset.0.saturating_add(s.file_bytes) > mapping.pgoff
@@ -218,9 +247,13 @@ fn same_name(file: &MappedFile, image: &Image) -> bool {
         return base_name(lasting(&file.path)) == own;
     }
     match (KernelPart::of(&file.path), image.kind()) {
-        (KernelPart::Module, ImageKind::KernelModule) => module_name(&file.path) == module_name(own),
+        (KernelPart::Module, ImageKind::KernelModule) => {
+            module_name(&file.path) == module_name(own)
+        }
         (KernelPart::Core { .. }, ImageKind::Kernel) => true,
-        (KernelPart::Core { .. }, ImageKind::Executable | ImageKind::PositionIndependent) => is_vmlinux(own),
+        (KernelPart::Core { .. }, ImageKind::Executable | ImageKind::PositionIndependent) => {
+            is_vmlinux(own)
+        }
         _ => false,
     }
 }
@@ -231,7 +264,10 @@ fn is_file_name(path: &str) -> bool {
         && !path.starts_with("/dev/zero")
         && !path.starts_with("/memfd:")
         && !path.starts_with("/SYSV")
-        || (!path.is_empty() && !path.starts_with('[') && !path.starts_with('/') && !path.contains(':'))
+        || (!path.is_empty()
+            && !path.starts_with('[')
+            && !path.starts_with('/')
+            && !path.contains(':'))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

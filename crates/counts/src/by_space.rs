@@ -1,12 +1,14 @@
 //! Tables by version of address space, while samples or records come in.
 //!
-//! Neighbours mostly share their space, so the tables of one are kept at hand and the others are parked.
+//! Neighbours mostly share their space, so the tables of one are kept at hand and the others are
+//! parked.
 
 use crate::resolve::Spaces;
 use crate::timeline::Timeline;
 use rustc_hash::FxHashMap;
 
-/// Tables are to be translated and emptied when they hold more slots than this, so that memory stays bounded.
+/// Tables are to be translated and emptied when they hold more slots than this, so that memory
+/// stays bounded.
 const MOST_SLOTS: usize = 1 << 20;
 
 /// Which address space tables belong to: process, its version, the kernel's version.

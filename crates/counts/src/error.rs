@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// An error of this crate. What merely could not be counted is no error: it is in the [`crate::Ledger`].
+/// An error of this crate. What merely could not be counted is no error: it is in the
+/// [`crate::Ledger`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +17,8 @@ pub enum Error {
     },
     /// The recording holds nothing to count.
     #[error(
-        "{path}: no samples in it; record again, and check that the event fires (perf evlist -v, planish doctor)"
+        "{path}: no samples in it; record again, and check that the event fires (perf evlist -v, \
+         planish doctor)"
     )]
     NoSamples {
         /// The recording.
@@ -24,8 +26,9 @@ pub enum Error {
     },
     /// The recording has AUX data that is not decoded here, and nothing else.
     #[error(
-        "{path}: no samples in it, but {bytes} bytes of AUX data of {tracer}, which planish does not decode; for Intel PT, \
-         perf inject --itrace=i100usl --strip makes samples with branch stacks of it"
+        "{path}: no samples in it, but {bytes} bytes of AUX data of {tracer}, which planish does \
+         not decode; for Intel PT, perf inject --itrace=i100usl --strip makes samples with branch \
+         stacks of it"
     )]
     OtherTracer {
         /// The recording.
@@ -52,8 +55,8 @@ pub enum Error {
     },
     /// The recording is cut before its first sample.
     #[error(
-        "{path}: the recording is cut: its header promises {promised_bytes} bytes of data, {present_bytes} are there, \
-         without a sample; copy it again, or record again"
+        "{path}: the recording is cut: its header promises {promised_bytes} bytes of data, \
+         {present_bytes} are there, without a sample; copy it again, or record again"
     )]
     CutShort {
         /// The recording.
@@ -89,7 +92,8 @@ pub enum Error {
     },
     /// So little belongs to the images that the counts say nothing.
     #[error(
-        "{path}: only {used} of {recorded} {what} could be counted, in {images}: {cause}; --allow-few counts them all the same"
+        "{path}: only {used} of {recorded} {what} could be counted, in {images}: {cause}; \
+         --allow-few counts them all the same"
     )]
     TooFew {
         /// The recording, or how many.
@@ -107,9 +111,9 @@ pub enum Error {
     },
     /// The samples lack the call chain or the branch stack that calling contexts are made of.
     #[error(
-        "{path}: calling contexts need samples with a call chain and a branch stack; of {samples} samples \
-         {without_chain} have no call chain and {without_branches} no branch stack; record with \
-         planish record -b --call-graph fp, or --branches=emulated --call-graph fp"
+        "{path}: calling contexts need samples with a call chain and a branch stack; of {samples} \
+         samples {without_chain} have no call chain and {without_branches} no branch stack; \
+         record with planish record -b --call-graph fp, or --branches=emulated --call-graph fp"
     )]
     NoContexts {
         /// The recording.
@@ -135,7 +139,8 @@ pub enum Error {
     },
     /// A counts artefact is of a version this planish does not read.
     #[error(
-        "{path}: counts artefact of version {found}, this planish reads version {expected}; aggregate the recording again"
+        "{path}: counts artefact of version {found}, this planish reads version {expected}; \
+         aggregate the recording again"
     )]
     Version {
         /// The file.

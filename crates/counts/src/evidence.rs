@@ -1,19 +1,22 @@
 //! Are the samples enough for a profile or a layout?
 //!
-//! Input: the counts of an image, with what of them is of the first half of the samples. The two halves are two recordings
-//! of the same run: what they disagree about is chance. Their agreement is the **overlap** of Arnold and Ryder (PLDI 2001),
-//! Σ min(share in one half, share in the other), over branches, or over functions where there are no branch stacks; what
-//! `llvm-profdata overlap` calls similarity of edges is the same sum. The whole recording has twice the samples of a half, so
-//! that its expected overlap with an endless recording is (1 + overlap) ÷ 2: the two halves are √2 times as far from each
-//! other as either is from the truth, the whole 1 ÷ √2 times as far as a half. How well that holds, and where the limits
-//! come from, stands in `docs/numbers.md`. Cost: one walk over the counts.
+//! Input: the counts of an image, with what of them is of the first half of the samples. The two
+//! halves are two recordings of the same run: what they disagree about is chance. Their agreement
+//! is the **overlap** of Arnold and Ryder (PLDI 2001), Σ min(share in one half, share in the
+//! other), over branches, or over functions where there are no branch stacks; what `llvm-profdata
+//! overlap` calls similarity of edges is the same sum. The whole recording has twice the samples of
+//! a half, so that its expected overlap with an endless recording is (1 + overlap) ÷ 2: the two
+//! halves are √2 times as far from each other as either is from the truth, the whole 1 ÷ √2 times
+//! as far as a half. How well that holds, and where the limits come from, stands in
+//! `docs/numbers.md`. Cost: one walk over the counts.
 
 use crate::model::{Branch, ImageCounts, SampleCount};
 use image::{Image, ImageAddr};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// With fewer samples the share of a function that takes 1 % of the time is known to no better than ± 31 % of itself.
+/// With fewer samples the share of a function that takes 1 % of the time is known to no better than
+/// ± 31 % of itself.
 pub const LEAST_SAMPLES: u64 = 1000;
 
 /// Halves that overlap less leave more than a twentieth of the profile to chance.
@@ -32,7 +35,8 @@ pub struct Evidence {
     pub functions_90: u64,
     /// The same for 99 %.
     pub functions_99: u64,
-    /// How far the two halves of the samples agree, 0 to 1; absent where the counts are not told apart by halves.
+    /// How far the two halves of the samples agree, 0 to 1; absent where the counts are not told
+    /// apart by halves.
     pub split_half_overlap: Option<f64>,
     /// How far the whole can be expected to agree with an endless recording of the same work.
     pub expected_overlap: Option<f64>,
@@ -54,7 +58,8 @@ impl Evidence {
             }
             sums
         };
-        let sampled = |list: &[SampleCount]| functions(&mut list.iter().map(|s| (Some(s.address), s.count)));
+        let sampled =
+            |list: &[SampleCount]| functions(&mut list.iter().map(|s| (Some(s.address), s.count)));
         let branch_stacks = counts.has_branches();
         let mut hot = if branch_stacks {
             functions(&mut counts.branches.iter().map(|b| (b.from, b.count)))
@@ -63,7 +68,9 @@ impl Evidence {
         };
         let half = &counts.first_half;
         let split_half_overlap = if branch_stacks {
-            overlap_of_halves(&half.branches, &counts.branches, |b: &Branch| ((b.from, b.to), b.count))
+            overlap_of_halves(&half.branches, &counts.branches, |b: &Branch| {
+                ((b.from, b.to), b.count)
+            })
         } else {
             let (half, whole) = (sampled(&half.samples), sampled(&counts.samples));
             let pairs = |sums: BTreeMap<Option<u64>, u64>| sums.into_iter().collect::<Vec<_>>();
@@ -90,7 +97,9 @@ impl Evidence {
     pub fn line(&self) -> String {
         let what = match (self.samples, self.branch_stacks) {
             (0, _) => format!("{} executions of branches", self.executions),
-            (samples, true) => format!("{samples} branch stacks, {} executions of branches", self.executions),
+            (samples, true) => {
+                format!("{samples} branch stacks, {} executions of branches", self.executions)
+            }
             (samples, false) => format!("{samples} samples without branch stacks"),
         };
         let overlap = self.split_half_overlap.map_or_else(String::new, |overlap| {
@@ -102,7 +111,11 @@ impl Evidence {
             None => "",
         };
         let (most, nearly) = (self.functions_90, self.functions_99);
-        let most = if most == 1 { "1 function holds".to_owned() } else { format!("{most} functions hold") };
+        let most = if most == 1 {
+            "1 function holds".to_owned()
+        } else {
+            format!("{most} functions hold")
+        };
         format!("{what}; {most} 90 % of them, {nearly} 99 %{overlap}{enough}")
     }
 
@@ -113,30 +126,35 @@ impl Evidence {
         }
         let times = self.times_more.unwrap_or(2);
         let why = match self.expected_overlap {
-            Some(expected) if self.samples >= LEAST_SAMPLES || expected < (1.0 + LEAST_OVERLAP) / 2.0 => {
+            Some(expected)
+                if self.samples >= LEAST_SAMPLES || expected < (1.0 + LEAST_OVERLAP) / 2.0 =>
+            {
                 format!(
                     "about {:.0} % of the weight is expected to stand in wrong places",
                     100.0 * (1.0 - expected)
                 )
             }
             _ => format!(
-                "below {LEAST_SAMPLES} samples, what takes 1 % of the time is known to no better than ± {:.0} %, or not seen",
+                "below {LEAST_SAMPLES} samples, what takes 1 % of the time is known to no better \
+                 than ± {:.0} %, or not seen",
                 100.0 * (0.99 / (0.01 * self.samples.max(1) as f64)).sqrt()
             ),
         };
         Some(format!(
-            "too few samples: {why}, so part of the gain is left to chance; record about {times} times as many: let the \
-             program run longer or more often, take more training, a larger --budget (software branch stacks, up to 100%), a \
-             shorter period, or --branches=emulated for a short run"
+            "too few samples: {why}, so part of the gain is left to chance; record about {times} \
+             times as many: let the program run longer or more often, take more training, a \
+             larger --budget (software branch stacks, up to 100%), a shorter period, or \
+             --branches=emulated for a short run"
         ))
     }
 }
 
-/// Whether the samples are enough, and how many times as many are needed. What halves disagree about falls with the root of
-/// the number of samples.
+/// Whether the samples are enough, and how many times as many are needed. What halves disagree
+/// about falls with the root of the number of samples.
 fn judged(samples: u64, overlap: Option<f64>) -> (Option<bool>, Option<u64>) {
     let by_samples = LEAST_SAMPLES.div_ceil(samples.max(1));
-    let by_overlap = overlap.map_or(1.0, |overlap| ((1.0 - overlap) / (1.0 - LEAST_OVERLAP)).powi(2).ceil());
+    let by_overlap =
+        overlap.map_or(1.0, |overlap| ((1.0 - overlap) / (1.0 - LEAST_OVERLAP)).powi(2).ceil());
     match (samples, overlap) {
         (0, _) => (None, None),
         (few, None) if few >= LEAST_SAMPLES => (None, None),
@@ -161,8 +179,13 @@ fn holding(sums: &BTreeMap<Option<u64>, u64>, percent: u128) -> u64 {
     needed.count() as u64
 }
 
-/// The overlap of the first half of sorted counts with the rest; `None` where one of the two is empty.
-fn overlap_of_halves<T, K: Ord>(half: &[T], whole: &[T], of: impl Fn(&T) -> (K, u64)) -> Option<f64> {
+/// The overlap of the first half of sorted counts with the rest; `None` where one of the two is
+/// empty.
+fn overlap_of_halves<T, K: Ord>(
+    half: &[T],
+    whole: &[T],
+    of: impl Fn(&T) -> (K, u64),
+) -> Option<f64> {
     let sum = |list: &[T]| list.iter().map(|entry| u128::from(of(entry).1)).sum::<u128>();
     let first = sum(half);
     let second = sum(whole).checked_sub(first).filter(|&second| second > 0 && first > 0)?;
@@ -182,8 +205,9 @@ mod tests {
 
     #[test]
     fn halves_that_are_alike_overlap_wholly_and_others_by_what_they_share() {
-        let overlap =
-            |half: &[(u32, u64)], whole: &[(u32, u64)]| overlap_of_halves(half, whole, |pair| *pair);
+        let overlap = |half: &[(u32, u64)], whole: &[(u32, u64)]| {
+            overlap_of_halves(half, whole, |pair| *pair)
+        };
         assert_eq!(overlap(&[(1, 5), (2, 1)], &[(1, 10), (2, 2)]), Some(1.0));
         assert_eq!(overlap(&[(1, 5)], &[(1, 5), (2, 5)]), Some(0.0));
         assert_eq!(overlap(&[(1, 4), (3, 4)], &[(1, 6), (2, 2), (3, 4)]), Some(0.5));
@@ -208,6 +232,9 @@ mod tests {
     #[test]
     fn the_functions_that_hold_most_are_the_fewest() {
         let sums = [(Some(1), 90), (Some(2), 8), (Some(3), 1), (Some(4), 1)].into();
-        assert_eq!((holding(&sums, 90), holding(&sums, 99), holding(&BTreeMap::new(), 90)), (1, 3, 0));
+        assert_eq!(
+            (holding(&sums, 90), holding(&sums, 99), holding(&BTreeMap::new(), 90)),
+            (1, 3, 0)
+        );
     }
 }

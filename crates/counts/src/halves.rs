@@ -1,9 +1,10 @@
 //! Which half of the samples is a sample of?
 //!
-//! Every sample belongs to one of two halves, told by its place in the recording: the same bytes fall apart in the same way,
-//! whatever the number of threads, and a recording repeated sample by sample does too, although its times differ. The place
-//! is mixed first, since samples of one size would else fall apart by a pattern that a loop could share. What the two
-//! halves agree about is what [`crate::evidence`] measures.
+//! Every sample belongs to one of two halves, told by its place in the recording: the same bytes
+//! fall apart in the same way, whatever the number of threads, and a recording repeated sample by
+//! sample does too, although its times differ. The place is mixed first, since samples of one size
+//! would else fall apart by a pattern that a loop could share. What the two halves agree about is
+//! what [`crate::evidence`] measures.
 
 /// 1 for a sample of the first half, 0 for one of the second.
 #[inline(always)]

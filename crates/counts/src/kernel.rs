@@ -1,8 +1,10 @@
-//! A kernel's branches that were counted where it ran: traces by run-time address to counts of its image.
+//! A kernel's branches that were counted where it ran: traces by run-time address to counts of its
+//! image.
 //!
-//! Input: traces with their sums, and where the kernel's text lay; both from an emulator that counted every taken branch.
-//! They take the same way as those of a recording: bound by build ID, moved by the slide that KASLR chose, checked against
-//! the code. A count is an execution, not a stack entry. Nothing was sampled, so there are no counts of samples.
+//! Input: traces with their sums, and where the kernel's text lay; both from an emulator that
+//! counted every taken branch. They take the same way as those of a recording: bound by build ID,
+//! moved by the slide that KASLR chose, checked against the code. A count is an execution, not a
+//! stack entry. Nothing was sampled, so there are no counts of samples.
 
 use crate::aggregate::{Aggregated, names_of};
 use crate::binding::{Bindings, hex};

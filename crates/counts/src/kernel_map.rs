@@ -1,8 +1,9 @@
 //! What a mapping of the kernel's side is, and which addresses are its own.
 //!
-//! perf's map of the kernel itself has the run-time address of `_text` (or `_stext`) as its file offset. Newer recordings
-//! begin the map there too; older ones begin it at 0 and let it reach over everything, and those of machines that hide
-//! the kernel's addresses (`kernel.kptr_restrict`) have 0 for both. Source: `perf_event__synthesize_kernel_mmap` and
+//! perf's map of the kernel itself has the run-time address of `_text` (or `_stext`) as its file
+//! offset. Newer recordings begin the map there too; older ones begin it at 0 and let it reach over
+//! everything, and those of machines that hide the kernel's addresses (`kernel.kptr_restrict`) have
+//! 0 for both. Source: `perf_event__synthesize_kernel_mmap` and
 //! `machine__process_kernel_mmap_event` (tools/perf/util).
 
 use crate::model::base_name;
@@ -33,7 +34,8 @@ impl KernelPart {
 }
 
 fn ends_as_module(name: &str) -> bool {
-    name.rsplit_once(".ko").is_some_and(|(_, packed)| matches!(packed, "" | ".gz" | ".xz" | ".zst" | ".bz2"))
+    name.rsplit_once(".ko")
+        .is_some_and(|(_, packed)| matches!(packed, "" | ".gz" | ".xz" | ".zst" | ".bz2"))
 }
 
 /// Whether a file of this name is taken for a kernel's image.
@@ -41,7 +43,8 @@ pub(crate) fn is_vmlinux(path: &str) -> bool {
     base_name(path).starts_with("vmlinux")
 }
 
-/// Addresses from here on are the kernel's, on every machine with 64-bit addresses that is read here.
+/// Addresses from here on are the kernel's, on every machine with 64-bit addresses that is read
+/// here.
 const UPPER_HALF: u64 = 1 << 63;
 
 /// The addresses of a mapping of the kernel's side.
@@ -56,10 +59,11 @@ pub(crate) struct Extent {
 
 /// The addresses that belong to a mapping, of the recorded ones.
 ///
-/// The kernel's own map begins where its reference symbol lay: what is before, in recordings whose map begins at 0, are
-/// the addresses of programs. It reaches to the end of the kernel's own gigabyte (`Documentation/arch/x86/x86_64/mm.rst`):
-/// perf ends it at `_etext` or `_edata`, and what runs during boot lies behind. Modules come later in the recording and
-/// replace their part, and an address where vmlinux has no code is told apart later.
+/// The kernel's own map begins where its reference symbol lay: what is before, in recordings whose
+/// map begins at 0, are the addresses of programs. It reaches to the end of the kernel's own
+/// gigabyte (`Documentation/arch/x86/x86_64/mm.rst`): perf ends it at `_etext` or `_edata`, and
+/// what runs during boot lies behind. Modules come later in the recording and replace their part,
+/// and an address where vmlinux has no code is told apart later.
 pub(crate) fn extent(path: &str, start: u64, len: u64, pgoff: u64) -> Extent {
     if KernelPart::of(path) == KernelPart::Module {
         return Extent { start, len, placed: true };
@@ -87,7 +91,10 @@ mod tests {
     fn the_kernels_own_map_reaches_to_where_modules_begin() {
         let kernel = extent("[kernel.kallsyms]_text", TEXT, 0xe0_1ef2, TEXT);
         assert_eq!((kernel.start, kernel.start + kernel.len), (TEXT, 0xffff_ffff_bfff_ffff));
-        assert_eq!(extent("[guest.kernel.kallsyms]_stext", TEXT, 1 << 40, TEXT).len, u64::MAX - TEXT);
+        assert_eq!(
+            extent("[guest.kernel.kallsyms]_stext", TEXT, 1 << 40, TEXT).len,
+            u64::MAX - TEXT
+        );
         assert_eq!(extent("[snd_hda]", 0xffff_ffff_c000_0000, 0x4000, 0).len, 0x4000);
     }
 

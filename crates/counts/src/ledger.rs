@@ -1,4 +1,5 @@
-//! Balanced books: samples, branch stack entries, fall-through ranges and paths, in and used and not used by reason.
+//! Balanced books: samples, branch stack entries, fall-through ranges and paths, in and used and
+//! not used by reason.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ pub enum Reason {
     OtherImage,
     /// The sample is of a process that was not asked for.
     OtherProcess,
-    /// The file that the recording names could not be opened, or where the kernel lay is hidden: addresses are unknown.
+    /// The file that the recording names could not be opened, or where the kernel lay is hidden:
+    /// addresses are unknown.
     ImageUnavailable,
     /// The file at hand has another build ID than the recorded one.
     BuildIdMismatch,
@@ -23,7 +25,8 @@ pub enum Reason {
     NotExecutable,
     /// The processor marked the entry as executed on a wrong, speculated path.
     WrongPath,
-    /// A repetition of the newest entry, which some processors write; the range between the two cannot have run.
+    /// A repetition of the newest entry, which some processors write; the range between the two
+    /// cannot have run.
     DuplicateEntry,
     /// The two ends of a range lie in different images, or one lies in none.
     CrossesImages,
@@ -33,7 +36,8 @@ pub enum Reason {
     TooLong,
     /// The range passes a call, return or jump that is always taken.
     CrossesTransfer,
-    /// Decoding from the start of the range does not meet its end: the code recorded is not the image's code.
+    /// Decoding from the start of the range does not meet its end: the code recorded is not the
+    /// image's code.
     NotOnInstruction,
     /// Neither the trace nor the records around it tell which process ran (AUX data).
     NoProcess,
@@ -103,7 +107,8 @@ impl Book {
 /// What a run of aggregation read, used and left aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Samples, by where their instruction pointer lay; empty where branches were counted and not sampled.
+    /// Samples, by where their instruction pointer lay; empty where branches were counted and not
+    /// sampled.
     pub samples: Book,
     /// Branch stack entries, or branches where each was counted.
     pub branches: Book,
@@ -131,8 +136,8 @@ pub struct Ledger {
     pub spe: SpeLedger,
 }
 
-/// What the AUX data of Arm's Statistical Profiling Extension held. Its records are samples, branches and ranges in the
-/// books of [`Ledger`]; here stands what they were made of.
+/// What the AUX data of Arm's Statistical Profiling Extension held. Its records are samples,
+/// branches and ranges in the books of [`Ledger`]; here stands what they were made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SpeLedger {
@@ -150,7 +155,8 @@ pub struct SpeLedger {
     pub other_operations: u64,
     /// Of the taken ones, those with the target of the branch before, which gives a range.
     pub with_previous_target: u64,
-    /// Ranges that were not recorded: from the target of a branch to the next instruction that can transfer control.
+    /// Ranges that were not recorded: from the target of a branch to the next instruction that can
+    /// transfer control.
     pub inferred_ranges: u64,
     /// Records without an address, or that were broken off.
     pub incomplete: u64,
@@ -214,6 +220,8 @@ impl Ledger {
 
     /// Whether all books balance.
     pub fn balances(&self) -> bool {
-        [&self.samples, &self.branches, &self.fall_throughs, &self.paths].into_iter().all(Book::balances)
+        [&self.samples, &self.branches, &self.fall_throughs, &self.paths]
+            .into_iter()
+            .all(Book::balances)
     }
 }

@@ -1,9 +1,10 @@
 //! Samples to counts per image address, with a ledger of everything that could not be used.
 //!
-//! [`aggregate::aggregate`] reads one perf.data twice: the first pass (`sideband`) collects what processes
-//! mapped and when ([`timeline`]), the second (`workers`) counts samples by runtime address ([`traces`]). Only the distinct
-//! keys, a few thousand where there were millions of entries, are then translated to image addresses ([`resolve`]),
-//! checked against the code ([`straight_line`]) and handed out as [`Counts`]. [`kernel`] takes traces that an emulator
+//! [`aggregate::aggregate`] reads one perf.data twice: the first pass (`sideband`) collects what
+//! processes mapped and when ([`timeline`]), the second (`workers`) counts samples by runtime
+//! address ([`traces`]). Only the distinct keys, a few thousand where there were millions of
+//! entries, are then translated to image addresses ([`resolve`]), checked against the code
+//! ([`straight_line`]) and handed out as [`Counts`]. [`kernel`] takes traces that an emulator
 //! counted the same way.
 
 pub mod aggregate;

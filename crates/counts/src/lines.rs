@@ -1,17 +1,19 @@
-//! What are the lines of a text that may never end? Each is read to a limit: a stream without line ends would else fill the
-//! memory with its first line.
+//! What are the lines of a text that may never end? Each is read to a limit: a stream without line
+//! ends would else fill the memory with its first line.
 
 use crate::error::Error;
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-/// Most bytes of a line: 16 MiB. perf prints a record, which has at most 64 KiB, in a line of some hundred KiB.
+/// Most bytes of a line: 16 MiB. perf prints a record, which has at most 64 KiB, in a line of some
+/// hundred KiB.
 const MOST: u64 = 16 << 20;
 
 /// Shows each line of `text`, without its end, with its number from 0; `path` is for messages.
 ///
 /// # Errors
-/// Those of `see`; and where the text cannot be read, or a line is longer than any that is understood.
+/// Those of `see`; and where the text cannot be read, or a line is longer than any that is
+/// understood.
 pub(crate) fn each(
     path: &Path,
     mut text: impl BufRead,
@@ -55,7 +57,8 @@ mod tests {
 
     #[test]
     fn lines_are_numbered_with_or_without_a_last_end() {
-        let pairs = |list: &[(u64, &str)]| list.iter().map(|(n, text)| (*n, (*text).to_owned())).collect();
+        let pairs =
+            |list: &[(u64, &str)]| list.iter().map(|(n, text)| (*n, (*text).to_owned())).collect();
         assert_eq!(lines(&b"a\n\nb"[..]), (pairs(&[(0, "a"), (1, ""), (2, "b")]), None));
         assert_eq!(lines(&b"a\n"[..]), (pairs(&[(0, "a")]), None));
     }
@@ -65,8 +68,8 @@ mod tests {
         let endless = std::io::BufReader::new((&b"S 1 1\n"[..]).chain(std::io::repeat(b'x')));
         let (found, wrong) = lines(endless);
         assert_eq!(found.len(), 1);
-        assert!(
-            wrong.is_some_and(|said| said.starts_with("text: line 2: expected a line of less than 16 MiB"))
-        );
+        assert!(wrong.is_some_and(|said| {
+            said.starts_with("text: line 2: expected a line of less than 16 MiB")
+        }));
     }
 }

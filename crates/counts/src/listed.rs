@@ -1,9 +1,10 @@
 //! Which build IDs a recording states for a mapped file, under whatever name it lists them.
 //!
-//! A mapping record may carry the ID itself. Else the recording's list of IDs says it, by name: perf lists the kernel as
-//! `[kernel.kallsyms]`, or, where it was told of one, as the path of a vmlinux, and the mapping has the symbol at its begin
-//! behind the name. So a kernel is joined with any entry that can only mean the kernel; a module with its module's
-//! name; a program with its path, or, where no entry has that, with its file name.
+//! A mapping record may carry the ID itself. Else the recording's list of IDs says it, by name:
+//! perf lists the kernel as `[kernel.kallsyms]`, or, where it was told of one, as the path of a
+//! vmlinux, and the mapping has the symbol at its begin behind the name. So a kernel is joined with
+//! any entry that can only mean the kernel; a module with its module's name; a program with its
+//! path, or, where no entry has that, with its file name.
 
 use crate::kernel_map::{KernelPart, is_vmlinux};
 use crate::model::base_name;
@@ -37,7 +38,9 @@ impl ListedId {
         };
         let part = kernel.then(|| KernelPart::of(&self.path))?;
         Some(match part {
-            KernelPart::Core { .. } if self.mode == CpuMode::GuestKernel => KernelPart::Core { guest: true },
+            KernelPart::Core { .. } if self.mode == CpuMode::GuestKernel => {
+                KernelPart::Core { guest: true }
+            }
             part => part,
         })
     }
@@ -48,7 +51,8 @@ pub(crate) fn of(input: &Input, in_stream: &[ListedId]) -> Vec<ListedId> {
     input.features().build_ids.iter().map(ListedId::from).chain(in_stream.iter().cloned()).collect()
 }
 
-/// The build IDs that `file` may have; empty where the recording states none. Several where its list is ambiguous.
+/// The build IDs that `file` may have; empty where the recording states none. Several where its
+/// list is ambiguous.
 pub(crate) fn ids_of<'a>(file: &'a MappedFile, listed: &'a [ListedId]) -> Vec<&'a [u8]> {
     let known = |id: &&[u8]| id.iter().any(|&b| b != 0);
     if let Some(own) = file.build_id.as_deref().filter(known) {
@@ -121,8 +125,11 @@ mod tests {
             ("vmlinux", Unknown),
             ("/usr/lib/debug/.build-id/07/07.debug", Kernel),
         ] {
-            let listed =
-                [module.clone(), entry(name, 7, mode), entry("[guest.kernel.kallsyms]", 5, GuestKernel)];
+            let listed = [
+                module.clone(),
+                entry(name, 7, mode),
+                entry("[guest.kernel.kallsyms]", 5, GuestKernel),
+            ];
             for begin in ["_text", "_stext", ""] {
                 let kernel = format!("[kernel.kallsyms]{begin}");
                 assert_eq!(ids(&kernel, Side::Kernel, &listed), [7], "{name} {begin}");

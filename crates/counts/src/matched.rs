@@ -24,7 +24,8 @@ const MOST_NOTES: usize = 8;
 
 /// A note for each of these files, with its share of what was recorded.
 pub(crate) fn notes(found: &[ByName], ledger: &Ledger) -> Vec<String> {
-    let mut notes: Vec<String> = found.iter().take(MOST_NOTES).map(|file| note(file, ledger)).collect();
+    let mut notes: Vec<String> =
+        found.iter().take(MOST_NOTES).map(|file| note(file, ledger)).collect();
     if let Some(more) = found.get(MOST_NOTES..).filter(|more| !more.is_empty()) {
         let sum = |count: fn(&ByName) -> u64| more.iter().map(count).fold(0, u64::saturating_add);
         let share = shares(sum(|f| f.samples), sum(|f| f.branches), ledger);
@@ -42,7 +43,8 @@ fn note(file: &ByName, ledger: &Ledger) -> String {
     };
     let share = shares(file.samples, file.branches, ledger);
     format!(
-        "{}: {BY_NAME} with {own}, as {why}: {share} rest on that; another build would give false counts",
+        "{}: {BY_NAME} with {own}, as {why}: {share} rest on that; another build would give false \
+         counts",
         file.path
     )
 }
@@ -51,13 +53,15 @@ fn shares(samples: u64, branches: u64, ledger: &Ledger) -> String {
     let of = |count: u64, book: &Book, what: &str| {
         (!book.is_empty()).then(|| format!("{count} of {} {what}", book.entered))
     };
-    let both = [of(samples, &ledger.samples, "samples"), of(branches, &ledger.branches, "branches")];
+    let both =
+        [of(samples, &ledger.samples, "samples"), of(branches, &ledger.branches, "branches")];
     both.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-/// Counts below this are too few, where they are also less than a hundredth of what was recorded. A share of a
-/// program's time that rests on n counts is known to ±1/√n, so below a thousand not even a tenth of it is known to a
-/// tenth; and where 99 % of a recording lie elsewhere, it was most likely made of something else.
+/// Counts below this are too few, where they are also less than a hundredth of what was recorded. A
+/// share of a program's time that rests on n counts is known to ±1/√n, so below a thousand not even
+/// a tenth of it is known to a tenth; and where 99 % of a recording lie elsewhere, it was most
+/// likely made of something else.
 const FEW: u64 = 1000;
 
 /// Whether so little of what was recorded was used that the result says nothing.
@@ -68,7 +72,8 @@ pub fn is_too_few(used: u64, recorded: u64) -> bool {
 /// Refuses counts of `inputs` that rest on almost nothing.
 ///
 /// # Errors
-/// Where fewer than a thousand branches (samples, where none has a branch) and less than 1 % of them could be used.
+/// Where fewer than a thousand branches (samples, where none has a branch) and less than 1 % of
+/// them could be used.
 pub fn refuse_too_few(found: &Aggregated, inputs: &[PathBuf]) -> Result<(), Error> {
     let ledger = &found.counts.ledger;
     let (what, book) = if ledger.branches.is_empty() {
@@ -108,7 +113,13 @@ fn cause(found: &Aggregated) -> String {
     };
     let most = found.elsewhere.iter().take(3).map(|(path, count)| format!("{path} ({count})"));
     let most: Vec<String> = most.collect();
-    let lie =
-        if most.is_empty() { String::new() } else { format!("most samples lie in {}; ", most.join(", ")) };
-    format!("{by_name}{lie}give the recorded files with --binary, or record the program alone and for longer")
+    let lie = if most.is_empty() {
+        String::new()
+    } else {
+        format!("most samples lie in {}; ", most.join(", "))
+    };
+    format!(
+        "{by_name}{lie}give the recorded files with --binary, or record the program alone and for \
+         longer"
+    )
 }

@@ -5,8 +5,8 @@ use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use image::BuildId;
 use std::collections::BTreeMap;
 
-/// Adds counts up, image by image. Images are the same where build ID and path are, or, with a build ID, the ID alone;
-/// the alphabetically first path then stands for all.
+/// Adds counts up, image by image. Images are the same where build ID and path are, or, with a
+/// build ID, the ID alone; the alphabetically first path then stands for all.
 ///
 /// # Errors
 /// Where a sum exceeds 64 bits.
@@ -24,7 +24,10 @@ pub fn merge(parts: impl IntoIterator<Item = Counts>) -> Result<Counts, Error> {
 pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
     let mut images: BTreeMap<(Option<BuildId>, String), ImageCounts> = BTreeMap::new();
     for image in std::mem::take(&mut counts.images) {
-        let key = (image.build_id, if image.build_id.is_some() { String::new() } else { image.path.clone() });
+        let key = (
+            image.build_id,
+            if image.build_id.is_some() { String::new() } else { image.path.clone() },
+        );
         match images.entry(key) {
             std::collections::btree_map::Entry::Vacant(free) => drop(free.insert(image)),
             std::collections::btree_map::Entry::Occupied(mut taken) => {
@@ -91,7 +94,8 @@ fn overflow(path: &str, address: u64) -> Error {
     Error::Overflow { place: format!("{path} {address:#x}") }
 }
 
-/// Sorts by key and adds entries of equal keys; entries of count 0 fall away. Fails with the entry that overflowed.
+/// Sorts by key and adds entries of equal keys; entries of count 0 fall away. Fails with the entry
+/// that overflowed.
 fn add_up<T: Copy, K: Ord>(
     mut entries: Vec<T>,
     key: impl Fn(&T) -> K,

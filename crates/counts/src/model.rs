@@ -1,9 +1,11 @@
-//! What a counts artefact holds: per image, sorted counts of samples, branches and fall-through ranges.
+//! What a counts artefact holds: per image, sorted counts of samples, branches and fall-through
+//! ranges.
 
 use crate::ledger::Ledger;
 use image::{BuildId, ImageAddr};
 
-/// Executions of one branch. An end outside the image is `None`: another image, or nowhere that was mapped.
+/// Executions of one branch. An end outside the image is `None`: another image, or nowhere that was
+/// mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Branch {
     /// Address of the branch instruction.
@@ -27,8 +29,8 @@ pub struct FallThrough {
     pub count: u64,
 }
 
-/// Two branches taken one after the other, with the straight line between them: how control came to a range and where
-/// it went from there. An end outside the image is `None`.
+/// Two branches taken one after the other, with the straight line between them: how control came to
+/// a range and where it went from there. An end outside the image is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     /// Source of the branch that entered the range.
@@ -67,7 +69,8 @@ pub struct ImageCounts {
     pub fall_throughs: Vec<FallThrough>,
     /// Paths through the image; empty where they were not asked for.
     pub paths: Vec<Path>,
-    /// What of the samples and branches is of the first half of the samples; empty where the counts are of no samples.
+    /// What of the samples and branches is of the first half of the samples; empty where the
+    /// counts are of no samples.
     pub first_half: FirstHalf,
 }
 
@@ -98,7 +101,8 @@ impl ImageCounts {
         !self.branches.is_empty() || !self.fall_throughs.is_empty()
     }
 
-    /// True where the counts cannot be of samples that were told apart by halves: so many never fall into one.
+    /// True where the counts cannot be of samples that were told apart by halves: so many never
+    /// fall into one.
     pub(crate) fn is_undivided(&self) -> bool {
         let samples = self.sample_total();
         let sampled = samples > 0 && samples <= 64;
@@ -141,7 +145,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The counts of the image with this build ID, or, where either side has none, of this file name.
+    /// The counts of the image with this build ID, or, where either side has none, of this file
+    /// name.
     pub fn find(&self, build_id: Option<&BuildId>, path: &str) -> Option<&ImageCounts> {
         let same_id = |i: &&ImageCounts| build_id.is_some() && i.build_id.as_ref() == build_id;
         if let Some(found) = self.images.iter().find(same_id) {

@@ -1,7 +1,7 @@
 //! How often each path (two branches taken one after the other) was seen, at the speed of memory.
 //!
-//! As [`crate::traces`], with the target of the next branch as a fourth part of the key. A table costs nothing before
-//! its first entry, so that aggregation without paths does not pay for it.
+//! As [`crate::traces`], with the target of the next branch as a fourth part of the key. A table
+//! costs nothing before its first entry, so that aggregation without paths does not pay for it.
 
 use perfdata::RuntimeAddr;
 
@@ -87,7 +87,8 @@ impl PathTable {
     }
 }
 
-/// Where `key` stands, or the free slot where it belongs. At most half of the slots are taken, so the search ends.
+/// Where `key` stands, or the free slot where it belongs. At most half of the slots are taken, so
+/// the search ends.
 #[inline(always)]
 fn free_or_equal(slots: &[Slot], key: &Key) -> usize {
     let mask = slots.len().wrapping_sub(1);
@@ -98,12 +99,18 @@ fn free_or_equal(slots: &[Slot], key: &Key) -> usize {
     at
 }
 
-/// Fibonacci hashing; bits from the middle up are well mixed and are moved down, whatever the size of the table.
+/// Fibonacci hashing; bits from the middle up are well mixed and are moved down, whatever the size
+/// of the table.
 #[inline(always)]
 fn hash(key: &Key) -> usize {
-    const ODD: [u64; 4] =
-        [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9, 0xD6E8_FEB8_6659_FD93];
-    let mixed = key.iter().zip(ODD).fold(0u64, |sum, (&k, odd)| sum.wrapping_add(k.wrapping_mul(odd)));
+    const ODD: [u64; 4] = [
+        0x9E37_79B9_7F4A_7C15,
+        0xC2B2_AE3D_27D4_EB4F,
+        0x1656_67B1_9E37_79F9,
+        0xD6E8_FEB8_6659_FD93,
+    ];
+    let mixed =
+        key.iter().zip(ODD).fold(0u64, |sum, (&k, odd)| sum.wrapping_add(k.wrapping_mul(odd)));
     ((mixed ^ (mixed >> 32)).wrapping_mul(ODD[0]) >> 24) as usize
 }
 

@@ -1,6 +1,7 @@
 //! Reads BOLT's pre-aggregated text: one count a line, addresses of an image.
 //!
-//! Grammar (LLVM, bolt/docs/profiles.md and `--pa` of perf2bolt), fields separated by blanks, `#` begins a comment:
+//! Grammar (LLVM, bolt/docs/profiles.md and `--pa` of perf2bolt), fields separated by blanks, `#`
+//! begins a comment:
 //!
 //! ```text
 //! E event                      name of the event, no effect
@@ -41,7 +42,8 @@ pub fn read(path: &Path, text: impl BufRead, default: &DefaultImage) -> Result<C
         let malformed = || Error::Malformed {
             path: path.to_owned(),
             place: format!("line {}", position + 1),
-            expected: "S address n, B from to n mispredicted, F|f|r first last n, or T|R from to last n"
+            expected: "S address n, B from to n mispredicted, F|f|r first last n, or T|R from to \
+                       last n"
                 .into(),
             found: String::from_utf8_lossy(line).chars().take(80).collect(),
         };
@@ -54,7 +56,8 @@ pub fn read(path: &Path, text: impl BufRead, default: &DefaultImage) -> Result<C
         }
         reader.line(&fields).ok_or_else(malformed)
     })?;
-    let mut counts = Counts { images: reader.images.into_values().collect(), ledger: reader.ledger };
+    let mut counts =
+        Counts { images: reader.images.into_values().collect(), ledger: reader.ledger };
     normalise(&mut counts)?;
     if counts.images.is_empty() {
         return Err(Error::NoSamples { path: path.to_owned() });
@@ -88,8 +91,12 @@ impl Reader<'_> {
                 let (id, address) = place?;
                 self.image(id).samples.push(SampleCount { address, count });
             }
-            ["B", from, to, n, m] => self.branch(place(from)?, place(to)?, n.parse().ok()?, m.parse().ok()?),
-            ["F" | "f" | "r", first, last, n] => self.range(place(first)?, place(last)?, n.parse().ok()?),
+            ["B", from, to, n, m] => {
+                self.branch(place(from)?, place(to)?, n.parse().ok()?, m.parse().ok()?)
+            }
+            ["F" | "f" | "r", first, last, n] => {
+                self.range(place(first)?, place(last)?, n.parse().ok()?)
+            }
             ["T" | "R", from, to, last, n] => {
                 let (to, count) = (place(to)?, n.parse().ok()?);
                 self.branch(place(from)?, to, count, 0);
@@ -102,8 +109,13 @@ impl Reader<'_> {
 
     fn image(&mut self, id: Option<BuildId>) -> &mut ImageCounts {
         let id = id.or(self.default.build_id);
-        let path = if id == self.default.build_id { self.default.path.clone() } else { String::new() };
-        self.images.entry(id).or_insert_with(|| ImageCounts { build_id: id, path, ..ImageCounts::default() })
+        let path =
+            if id == self.default.build_id { self.default.path.clone() } else { String::new() };
+        self.images.entry(id).or_insert_with(|| ImageCounts {
+            build_id: id,
+            path,
+            ..ImageCounts::default()
+        })
     }
 
     fn branch(&mut self, from: Place, to: Place, count: u64, mispredicted: u64) {
@@ -114,7 +126,12 @@ impl Reader<'_> {
             return self.image(*id).branches.push(branch);
         }
         if let Some((id, from)) = from {
-            self.image(id).branches.push(Branch { from: Some(from), to: None, count, mispredicted });
+            self.image(id).branches.push(Branch {
+                from: Some(from),
+                to: None,
+                count,
+                mispredicted,
+            });
         }
         if let Some((id, to)) = to {
             self.image(id).branches.push(Branch { from: None, to: Some(to), count, mispredicted });
@@ -157,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_trace_is_a_branch_and_a_range() {
-        let counts =
-            parse("E cycles\nT 10 20 28 5\nB 28 10 7 2\nB X:0 20 1 0 # entry\nS 24 3\n").expect("parses");
+        let counts = parse("E cycles\nT 10 20 28 5\nB 28 10 7 2\nB X:0 20 1 0 # entry\nS 24 3\n")
+            .expect("parses");
         let image = &counts.images[0];
         assert_eq!(
             image.fall_throughs,

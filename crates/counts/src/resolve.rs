@@ -1,6 +1,7 @@
 //! From counts of runtime addresses to counts of image addresses, with the books kept.
 //!
-//! Everything that was hot is over by now: the input here are distinct traces and addresses with their sums.
+//! Everything that was hot is over by now: the input here are distinct traces and addresses with
+//! their sums.
 
 use crate::binding::{Binding, Bindings};
 use crate::ledger::{Ledger, Reason};
@@ -26,14 +27,14 @@ mod single_branches;
 /// How doubled and impossible entries are told from real ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Ranges must be straight-line code; a doubled entry whose range is not is dropped with its branch;
-    /// wrong-path entries are dropped.
+    /// Ranges must be straight-line code; a doubled entry whose range is not is dropped with its
+    /// branch; wrong-path entries are dropped.
     #[default]
     Auto,
     /// As llvm-profgen: ranges must be straight-line code, every entry counts as a branch.
     Profgen,
-    /// As create_llvm_prof: both ends in the image, ranges of at most 1 MiB, a newest pair of equal entries that
-    /// jumps far is skipped.
+    /// As create_llvm_prof: both ends in the image, ranges of at most 1 MiB, a newest pair of equal
+    /// entries that jumps far is skipped.
     Autofdo,
     /// Nothing is told apart; only backward ranges fall away.
     None,
@@ -43,7 +44,8 @@ pub enum Rules {
 #[derive(Default)]
 struct ImageSums {
     path: String,
-    /// Sections that the rules leave out: llvm-profgen does not disassemble the procedure linkage table.
+    /// Sections that the rules leave out: llvm-profgen does not disassemble the procedure linkage
+    /// table.
     left_out: Vec<std::ops::Range<ImageAddr>>,
     samples: FxHashMap<ImageAddr, u64>,
     branches: FxHashMap<(Option<ImageAddr>, Option<ImageAddr>), (u64, u64)>,
@@ -93,7 +95,8 @@ impl<'t> Sums<'t> {
         }
     }
 
-    /// Adds the sampled addresses of one address space (`from` of each trace), with those of the first half.
+    /// Adds the sampled addresses of one address space (`from` of each trace), with those of the
+    /// first half.
     pub fn add_halved_samples(
         &mut self,
         spaces: Spaces<'_>,
@@ -108,7 +111,8 @@ impl<'t> Sums<'t> {
                     if let Some((_, sums)) = self.images.get_mut(&place.image) {
                         *sums.samples.entry(place.address).or_default() += count;
                         if first_half > 0 {
-                            *sums.first_half.samples.entry(place.address).or_default() += first_half;
+                            *sums.first_half.samples.entry(place.address).or_default() +=
+                                first_half;
                         }
                     }
                 }
@@ -148,7 +152,11 @@ impl<'t> Sums<'t> {
     }
 
     /// The same, each with how many of it are of the first half of the samples.
-    pub fn add_halved_traces(&mut self, spaces: Spaces<'_>, traces: impl Iterator<Item = (TraceCount, u64)>) {
+    pub fn add_halved_traces(
+        &mut self,
+        spaces: Spaces<'_>,
+        traces: impl Iterator<Item = (TraceCount, u64)>,
+    ) {
         for (t, first_half) in traces {
             let from = self.place(spaces, t.trace.from);
             let to = self.place(spaces, t.trace.to);
@@ -175,7 +183,8 @@ impl<'t> Sums<'t> {
         count: u64,
         mispredicted: u64,
     ) {
-        if let Some(place) = [from, to].into_iter().flatten().find(|place| place.by_name.is_some()) {
+        if let Some(place) = [from, to].into_iter().flatten().find(|place| place.by_name.is_some())
+        {
             self.rests_on_name(place, |sums| &mut sums.1, count);
         }
         match (from, to) {
@@ -196,7 +205,12 @@ impl<'t> Sums<'t> {
     }
 
     /// Books what was counted in a file that only its name tells.
-    fn rests_on_name(&mut self, place: Place, book: impl Fn(&mut (u64, u64)) -> &mut u64, count: u64) {
+    fn rests_on_name(
+        &mut self,
+        place: Place,
+        book: impl Fn(&mut (u64, u64)) -> &mut u64,
+        count: u64,
+    ) {
         if let Some(file) = place.by_name {
             let sum = book(self.by_name.entry(file).or_default());
             *sum = sum.saturating_add(count);
@@ -208,10 +222,18 @@ impl<'t> Sums<'t> {
         let found = self.by_name.iter().filter_map(|(&file, &(samples, branches))| {
             let Binding::Image(bound) = self.bindings.get(file) else { return None };
             let path = self.timeline.files().get(file.0 as usize)?.path.clone();
-            Some(ByName { path, image: Arc::clone(&bound.image), lacking: bound.by_name?, samples, branches })
+            Some(ByName {
+                path,
+                image: Arc::clone(&bound.image),
+                lacking: bound.by_name?,
+                samples,
+                branches,
+            })
         });
         let mut list: Vec<ByName> = found.collect();
-        list.sort_by(|a, b| (b.branches, b.samples, &a.path).cmp(&(a.branches, a.samples, &b.path)));
+        list.sort_by(|a, b| {
+            (b.branches, b.samples, &a.path).cmp(&(a.branches, a.samples, &b.path))
+        });
         list
     }
 
@@ -248,7 +270,8 @@ impl<'t> Sums<'t> {
         }
     }
 
-    /// create_llvm_prof's rule: a range that is dropped takes its branch along, and a target outside drops both.
+    /// create_llvm_prof's rule: a range that is dropped takes its branch along, and a target
+    /// outside drops both.
     fn add_autofdo(
         &mut self,
         from: Result<Place, Reason>,
@@ -289,7 +312,10 @@ impl<'t> Sums<'t> {
         let rules = self.rules;
         let (_, sums) = self.images.entry(id).or_insert_with(|| {
             let left_out = if rules == Rules::Profgen { linkage_tables(image) } else { Vec::new() };
-            (Arc::clone(image), ImageSums { path: file.path.clone(), left_out, ..ImageSums::default() })
+            (
+                Arc::clone(image),
+                ImageSums { path: file.path.clone(), left_out, ..ImageSums::default() },
+            )
         });
         if sums.left_out.iter().any(|range| range.contains(&address)) {
             return Err(Reason::NotExecutable);
@@ -341,7 +367,10 @@ impl<'t> Sums<'t> {
 }
 
 /// The ends of a range that lies in one image.
-fn range_ends(first: Result<Place, Reason>, last: Result<Place, Reason>) -> Result<(Place, Place), Reason> {
+fn range_ends(
+    first: Result<Place, Reason>,
+    last: Result<Place, Reason>,
+) -> Result<(Place, Place), Reason> {
     match (first, last) {
         (Ok(f), Ok(l)) if f.image == l.image => Ok((f, l)),
         (Err(reason), Err(_)) => Err(reason),
@@ -386,7 +415,8 @@ impl<'t> Spaces<'t> {
 
     /// Whether `time` has the same address spaces.
     pub fn holds_at(&self, time: u64) -> bool {
-        time >= self.user.since.max(self.kernel.since) && time < self.user.until.min(self.kernel.until)
+        time >= self.user.since.max(self.kernel.since)
+            && time < self.user.until.min(self.kernel.until)
     }
 }
 
@@ -396,7 +426,12 @@ pub(crate) fn linkage_tables(image: &Image) -> Vec<std::ops::Range<ImageAddr>> {
     tables.map(|s| s.address..ImageAddr(s.address.0.saturating_add(s.size))).collect()
 }
 
-fn sorted(image: &Image, sums: ImageSums, fall_throughs: Vec<FallThrough>, paths: Vec<Path>) -> ImageCounts {
+fn sorted(
+    image: &Image,
+    sums: ImageSums,
+    fall_throughs: Vec<FallThrough>,
+    paths: Vec<Path>,
+) -> ImageCounts {
     let mut samples: Vec<_> =
         sums.samples.into_iter().map(|(address, count)| SampleCount { address, count }).collect();
     samples.sort_unstable();

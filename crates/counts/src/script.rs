@@ -1,10 +1,10 @@
 //! Reads what `perf script` prints of branch stacks, with mapping events where they are shown.
 //!
-//! Lines understood: those of `perf script --show-mmap-events -F [comm,][pid,]ip,brstack`. A sample line holds at
-//! least one `0xFROM/0xTO/…` token; the last plain hex number before it is the instruction pointer, and a decimal
-//! number before that the pid. A mapping line holds `PERF_RECORD_MMAP` or `PERF_RECORD_MMAP2`. Without mapping lines
-//! the addresses are taken to be those of the one image given, which is right for programs that are not
-//! position-independent.
+//! Lines understood: those of `perf script --show-mmap-events -F [comm,][pid,]ip,brstack`. A sample
+//! line holds at least one `0xFROM/0xTO/…` token; the last plain hex number before it is the
+//! instruction pointer, and a decimal number before that the pid. A mapping line holds
+//! `PERF_RECORD_MMAP` or `PERF_RECORD_MMAP2`. Without mapping lines the addresses are taken to be
+//! those of the one image given, which is right for programs that are not position-independent.
 
 use crate::aggregate::{Aggregated, Options};
 use crate::binding::Bindings;
@@ -61,8 +61,10 @@ pub fn aggregate(
     }
     let mapped = !reader.changes.is_empty();
     if !mapped {
-        let pids: std::collections::BTreeSet<i32> = reader.stretches.keys().map(|(pid, _)| *pid).collect();
-        reader.changes = pids.into_iter().flat_map(|pid| preferred_addresses(pid, images)).collect();
+        let pids: std::collections::BTreeSet<i32> =
+            reader.stretches.keys().map(|(pid, _)| *pid).collect();
+        reader.changes =
+            pids.into_iter().flat_map(|pid| preferred_addresses(pid, images)).collect();
     } else if reader.pids_shown {
         reader.changes.retain(|(_, _, replica)| !replica);
     }
@@ -86,7 +88,8 @@ pub fn aggregate(
             path: path.to_owned(),
             samples,
             images: crate::aggregate::names_of(images),
-            cause: "no address lies there; show the mappings (perf script --show-mmap-events) and give the recorded build with --binary"
+            cause: "no address lies there; show the mappings (perf script --show-mmap-events) and \
+                    give the recorded build with --binary"
                 .into(),
         });
     }
@@ -94,7 +97,8 @@ pub fn aggregate(
         matched::notes(&by_name, &counts.ledger)
     } else {
         vec![format!(
-            "{}: no mappings shown, so all addresses are taken to be those of {}; perf script --show-mmap-events shows them",
+            "{}: no mappings shown, so all addresses are taken to be those of {}; perf script \
+             --show-mmap-events shows them",
             path.display(),
             crate::aggregate::names_of(images)
         )]
@@ -152,7 +156,13 @@ impl Reader {
         let mut next: Option<Entry> = None;
         for entry in entries.filter(|e| !e.wrong_path) {
             let next_from = next.as_ref().map_or(Trace::NONE.0, |next| next.from);
-            stretch.traces.add_in(entry.from, entry.to, next_from, u64::from(entry.mispredicted), half);
+            stretch.traces.add_in(
+                entry.from,
+                entry.to,
+                next_from,
+                u64::from(entry.mispredicted),
+                half,
+            );
             if let Some(next) = next.filter(|_| self.count_paths) {
                 stretch.paths.add(entry.from, entry.to, next.from, next.to);
             }
@@ -177,8 +187,8 @@ pub(crate) fn parse_entry(token: &str) -> Option<Entry> {
     Some(Entry { from, to, mispredicted, wrong_path: token.contains("SPEC_WRONG_PATH") })
 }
 
-/// The line without what stands in parentheses: perf puts file names there, behind each address where it shows them.
-/// Most listings show none, and need no copy.
+/// The line without what stands in parentheses: perf puts file names there, behind each address
+/// where it shows them. Most listings show none, and need no copy.
 pub(crate) fn without_file_names(line: &str) -> Cow<'_, str> {
     if !line.contains('(') {
         return Cow::Borrowed(line);
@@ -199,10 +209,12 @@ pub(crate) fn without_file_names(line: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// The pid and the instruction pointer that stand before the first entry. With a time (`12.345678:`) the pid stands
-/// before it; without one it is the last decimal number before the instruction pointer.
+/// The pid and the instruction pointer that stand before the first entry. With a time
+/// (`12.345678:`) the pid stands before it; without one it is the last decimal number before the
+/// instruction pointer.
 pub(crate) fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
-    let before: Vec<&str> = line.split_whitespace().take_while(|t| parse_entry(t).is_none()).collect();
+    let before: Vec<&str> =
+        line.split_whitespace().take_while(|t| parse_entry(t).is_none()).collect();
     let ip_at = before.iter().rposition(|t| u64::from_str_radix(t, 16).is_ok());
     let ip = ip_at.and_then(|at| u64::from_str_radix(before.get(at)?, 16).ok());
     let time_at = before.iter().position(|t| t.ends_with(':') && t.contains('.'));
@@ -210,8 +222,8 @@ pub(crate) fn leading_numbers(line: &str) -> (Option<i32>, Option<u64>) {
     (names.iter().rev().find_map(|t| t.split('/').next()?.parse().ok()), ip)
 }
 
-/// `PERF_RECORD_MMAP2 12/12: [0x55e0(0x1000) @ 0x40 08:01 7 0]: r-xp /usr/bin/x`. Also gives the same change for a
-/// listing that shows no pids.
+/// `PERF_RECORD_MMAP2 12/12: [0x55e0(0x1000) @ 0x40 08:01 7 0]: r-xp /usr/bin/x`. Also gives the
+/// same change for a listing that shows no pids.
 pub(crate) fn parse_mapping(text: &str) -> Option<(i32, Change, Option<Change>)> {
     let mut words = text.split_whitespace();
     words.next()?;
@@ -247,8 +259,11 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
 pub(crate) fn preferred_addresses(pid: i32, images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
     let mut out = Vec::new();
     for image in images {
-        let file =
-            MappedFile { path: image.path().display().to_string(), build_id: None, side: Side::Process };
+        let file = MappedFile {
+            path: image.path().display().to_string(),
+            build_id: None,
+            side: Side::Process,
+        };
         for s in image.segments().iter().filter(|s| s.executable) {
             let (start, len, pgoff) = (RuntimeAddr(s.address.0), s.file_bytes, s.offset.0);
             let file = file.clone();

@@ -52,7 +52,11 @@ pub(crate) fn read_sideband(
 }
 
 /// The sideband of one stream, with positions counted from its begin, and its bytes of records.
-fn read_stream(input: &Input, stream: usize, clock: Clock) -> Result<(Sideband, u64), perfdata::Error> {
+fn read_stream(
+    input: &Input,
+    stream: usize,
+    clock: Clock,
+) -> Result<(Sideband, u64), perfdata::Error> {
     let mut out = Sideband::default();
     let mut chunks = input.stream_chunks(stream)?;
     let mut position = 0u64;
@@ -87,14 +91,21 @@ fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
     match record {
         Record::Mmap(m) if m.executable => {
             let path = String::from_utf8_lossy(m.path).into_owned();
-            let kernel = matches!(m.cpumode, CpuMode::Kernel | CpuMode::GuestKernel) || m.pid == KERNEL_PID;
+            let kernel =
+                matches!(m.cpumode, CpuMode::Kernel | CpuMode::GuestKernel) || m.pid == KERNEL_PID;
             let build_id = m.build_id.map(<[u8]>::to_vec);
             let pid = if kernel { KERNEL_PID } else { m.pid };
-            out.changes.push((time, Change::mapping(pid, (m.start, m.len, m.pgoff), path, build_id)));
+            out.changes
+                .push((time, Change::mapping(pid, (m.start, m.len, m.pgoff), path, build_id)));
         }
-        Record::Fork(t) => out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid })),
-        Record::Comm { pid, exec: true, .. } => out.changes.push((time, Change::Exec { pid: *pid })),
-        // The kernel's own notes count all records, and its recorder's count the samples among them: the same losses.
+        Record::Fork(t) => {
+            out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid }))
+        }
+        Record::Comm { pid, exec: true, .. } => {
+            out.changes.push((time, Change::Exec { pid: *pid }))
+        }
+        // The kernel's own notes count all records, and its recorder's count the samples among
+        // them: the same losses.
         Record::Lost { lost, .. } => out.lost_records = out.lost_records.saturating_add(*lost),
         Record::LostSamples { lost } => out.lost_samples = out.lost_samples.saturating_add(*lost),
         Record::User(perfdata::UserRecord::BuildId(b)) => {

@@ -1,11 +1,12 @@
 //! Whether code can really run straight from one address to another.
 //!
-//! A fall-through range is what lies between two branch stack entries. If the code in between holds a transfer that is
-//! always taken, or decoding from the first address never meets the last, the range cannot have run: an entry is
-//! missing or doubled, or the image is another than the recorded one. This replaces any limit on a range's length.
+//! A fall-through range is what lies between two branch stack entries. If the code in between holds
+//! a transfer that is always taken, or decoding from the first address never meets the last, the
+//! range cannot have run: an entry is missing or doubled, or the image is another than the recorded
+//! one. This replaces any limit on a range's length.
 //!
-//! Where a kernel rewrites its own code ([`Image::patched_code`]) the file does not tell what was executed: there every
-//! address may be an instruction, and nothing is known to be a transfer.
+//! Where a kernel rewrites its own code ([`Image::patched_code`]) the file does not tell what was
+//! executed: there every address may be an instruction, and nothing is known to be a transfer.
 
 use crate::ledger::Reason;
 use image::code::{InstructionKind, instructions};
@@ -36,11 +37,14 @@ impl Unrecorded {
 /// Longest range in bytes that is decoded; straight-line code beyond it does not occur.
 pub const LONGEST_BYTES: u64 = 1 << 20;
 
-/// The first instruction at or behind `first` that can transfer control; `None` where decoding meets none.
+/// The first instruction at or behind `first` that can transfer control; `None` where decoding
+/// meets none.
 pub fn next_transfer(image: &Image, first: ImageAddr) -> Option<ImageAddr> {
     let near = |address: ImageAddr| address.0.wrapping_sub(first.0) <= LONGEST_BYTES;
     instructions(image, first)
-        .take_while(|instruction| near(instruction.address) && instruction.kind != InstructionKind::Invalid)
+        .take_while(|instruction| {
+            near(instruction.address) && instruction.kind != InstructionKind::Invalid
+        })
         .find(|instruction| instruction.kind != InstructionKind::Other)
         .map(|instruction| instruction.address)
 }

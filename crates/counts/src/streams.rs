@@ -1,17 +1,20 @@
-//! The streams of a recording (one file, or several of a directory), read by several threads at once.
+//! The streams of a recording (one file, or several of a directory), read by several threads at
+//! once.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls `read` for each of `streams` on up to `threads` threads, this one among them. Gives the results in the order of
-/// the streams, or the error of the first stream that has one, so that neither depends on the number of threads.
+/// Calls `read` for each of `streams` on up to `threads` threads, this one among them. Gives the
+/// results in the order of the streams, or the error of the first stream that has one, so that
+/// neither depends on the number of threads.
 pub(crate) fn each_stream<T: Send, E: Send>(
     streams: usize,
     threads: usize,
     read: impl Fn(usize) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
     let next = AtomicUsize::new(0);
-    // Streams behind a faulty one need not be read; those before it may have an error that counts for more.
+    // Streams behind a faulty one need not be read; those before it may have an error that counts
+    // for more.
     let faulty = AtomicUsize::new(usize::MAX);
     let results = Mutex::new(Vec::new());
     let work = || {
@@ -52,7 +55,11 @@ mod tests {
             let doubled = each_stream(20, threads, |stream| Ok::<_, ()>(stream * 2));
             assert_eq!(doubled, Ok((0..20).map(|n| n * 2).collect()));
             let faulty =
-                each_stream(20, threads, |stream| if stream % 7 == 5 { Err(stream) } else { Ok(()) });
+                each_stream(
+                    20,
+                    threads,
+                    |stream| if stream % 7 == 5 { Err(stream) } else { Ok(()) },
+                );
             assert_eq!(faulty, Err(5));
             assert_eq!(each_stream(0, threads, Err::<(), usize>), Ok(Vec::new()));
         }

@@ -4,8 +4,9 @@ use crate::model::{Counts, ImageCounts};
 use image::ImageAddr;
 use std::fmt::Write;
 
-/// `# image BUILD_ID PATH`, then ranges, sampled addresses and branches, each block led by its number of lines.
-/// Where paths were counted, a fourth block has them. Addresses are image addresses in hex; an end outside the image is written `external`.
+/// `# image BUILD_ID PATH`, then ranges, sampled addresses and branches, each block led by its
+/// number of lines. Where paths were counted, a fourth block has them. Addresses are image
+/// addresses in hex; an end outside the image is written `external`.
 pub fn render(counts: &Counts) -> String {
     let mut out = String::new();
     for image in &counts.images {
@@ -33,7 +34,15 @@ fn render_image(out: &mut String, image: &ImageCounts) -> std::fmt::Result {
     if !image.paths.is_empty() {
         writeln!(out, "{}", image.paths.len())?;
         for p in &image.paths {
-            writeln!(out, "{}->{:x}-{:x}->{}:{}", end(p.from), p.first.0, p.last.0, end(p.to), p.count)?;
+            writeln!(
+                out,
+                "{}->{:x}-{:x}->{}:{}",
+                end(p.from),
+                p.first.0,
+                p.last.0,
+                end(p.to),
+                p.count
+            )?;
         }
     }
     Ok(())

@@ -1,11 +1,12 @@
 //! What every process had mapped, at every time of the recording.
 //!
-//! Input: mapping, fork, exec and exit records in any order. Each process gets a list of versions of its address space;
-//! a version is a persistent ordered map, so that a new one shares all but a path of nodes with the one before and a
-//! fork shares everything. A recording with n mappings costs O(n log n), also when one process maps without end.
+//! Input: mapping, fork, exec and exit records in any order. Each process gets a list of versions
+//! of its address space; a version is a persistent ordered map, so that a new one shares all but a
+//! path of nodes with the one before and a fork shares everything. A recording with n mappings
+//! costs O(n log n), also when one process maps without end.
 //!
-//! A mapping replaces what it overlaps (the kernel reports no unmapping). The kernel's own mappings (pid −1) form one
-//! more address space, valid in every process.
+//! A mapping replaces what it overlaps (the kernel reports no unmapping). The kernel's own mappings
+//! (pid −1) form one more address space, valid in every process.
 
 use crate::kernel_map::{self, Extent};
 use perfdata::RuntimeAddr;
@@ -73,7 +74,8 @@ struct Version {
     space: Space,
 }
 
-/// A change of address spaces, at a time (nanoseconds, or file position where a recording has no times).
+/// A change of address spaces, at a time (nanoseconds, or file position where a recording has no
+/// times).
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A file was mapped executable.
@@ -118,7 +120,13 @@ impl Change {
         }
         let Extent { start, len, placed } = kernel_map::extent(&path, start.0, len, pgoff);
         let side = if placed { Side::Kernel } else { Side::HiddenKernel };
-        Change::Map { pid, start: RuntimeAddr(start), len, pgoff, file: MappedFile { path, build_id, side } }
+        Change::Map {
+            pid,
+            start: RuntimeAddr(start),
+            len,
+            pgoff,
+            file: MappedFile { path, build_id, side },
+        }
     }
 }
 
@@ -147,7 +155,8 @@ pub struct SpaceRef<'t> {
 impl SpaceRef<'_> {
     /// The mapping that covers `address`.
     pub fn find(&self, address: RuntimeAddr) -> Option<Mapping> {
-        let (_, mapping) = self.space?.range((Bound::Unbounded, Bound::Included(address.0))).next_back()?;
+        let (_, mapping) =
+            self.space?.range((Bound::Unbounded, Bound::Included(address.0))).next_back()?;
         (address.0 < mapping.end).then_some(*mapping)
     }
 }
@@ -192,13 +201,18 @@ impl Timeline {
         let after = versions.partition_point(|v| v.since <= time);
         let until = versions.get(after).map_or(u64::MAX, |v| v.since);
         match after.checked_sub(1).and_then(|i| versions.get(i)) {
-            Some(v) => SpaceRef { space: Some(&v.space), since: v.since, until, version: after as u32 },
+            Some(v) => {
+                SpaceRef { space: Some(&v.space), since: v.since, until, version: after as u32 }
+            }
             None => SpaceRef { space: None, since: 0, until, version: 0 },
         }
     }
 
     fn latest(&self, pid: i32) -> Space {
-        self.processes.get(&pid).and_then(|v| v.last()).map_or_else(Space::new_sync, |v| v.space.clone())
+        self.processes
+            .get(&pid)
+            .and_then(|v| v.last())
+            .map_or_else(Space::new_sync, |v| v.space.clone())
     }
 
     fn push(&mut self, pid: i32, since: u64, space: Space) {
@@ -216,7 +230,10 @@ impl Timeline {
         }
         let mut space = self.latest(pid);
         clear(&mut space, start.0, end);
-        space.insert_mut(start.0, Mapping { start, end, file, origin: start, origin_len: len, pgoff });
+        space.insert_mut(
+            start.0,
+            Mapping { start, end, file, origin: start, origin_len: len, pgoff },
+        );
         self.push(pid, time, space);
     }
 }
@@ -296,7 +313,8 @@ mod tests {
             (1, map(1, 50, 10, "c")),
             (2, map(1, 15, 40, "d")),
         ]);
-        let names: Vec<_> = [12, 17, 32, 52, 56].iter().map(|&a| name_at(&t, 1, 2, a).unwrap()).collect();
+        let names: Vec<_> =
+            [12, 17, 32, 52, 56].iter().map(|&a| name_at(&t, 1, 2, a).unwrap()).collect();
         assert_eq!(names, ["a", "d", "d", "d", "c"]);
     }
 

@@ -1,13 +1,16 @@
-//! Counting at the speed of memory: how often each trace (branch, and the branch that came next) was seen.
+//! Counting at the speed of memory: how often each trace (branch, and the branch that came next)
+//! was seen.
 //!
-//! One branch stack entry is one look-up. Its key is (from, to, source of the next newer entry): the first two are the
-//! branch, the last two the fall-through range, so that two counts cost one probe. Keys are runtime addresses; nothing
-//! is translated here. The table is open addressing with linear probing and a multiplicative hash over a power of two
-//! of slots; programs have thousands of distinct traces, so it stays within a core's own cache.
+//! One branch stack entry is one look-up. Its key is (from, to, source of the next newer entry):
+//! the first two are the branch, the last two the fall-through range, so that two counts cost one
+//! probe. Keys are runtime addresses; nothing is translated here. The table is open addressing with
+//! linear probing and a multiplicative hash over a power of two of slots; programs have thousands
+//! of distinct traces, so it stays within a core's own cache.
 
 use perfdata::RuntimeAddr;
 
-/// A branch and the source of the branch taken next; `next_from` is 0 for the newest entry of a stack.
+/// A branch and the source of the branch taken next; `next_from` is 0 for the newest entry of a
+/// stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Trace {
     /// Source of the branch.
@@ -19,7 +22,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Stands in `next_from` where no newer entry follows. No branch instruction lies at the last address.
+    /// Stands in `next_from` where no newer entry follows. No branch instruction lies at the last
+    /// address.
     pub const NONE: RuntimeAddr = RuntimeAddr(u64::MAX);
 }
 
@@ -86,13 +90,21 @@ impl TraceTable {
 
     /// Counts one entry of a sample; `first_half` is 1 in the first half of the samples, else 0.
     #[inline(always)]
-    pub fn add_in(&mut self, from: u64, to: u64, next_from: u64, mispredicted: u64, first_half: u64) {
+    pub fn add_in(
+        &mut self,
+        from: u64,
+        to: u64,
+        next_from: u64,
+        mispredicted: u64,
+        first_half: u64,
+    ) {
         let mask = self.slots.len() - 1;
         let mut at = hash(from, to, next_from, self.shift) & mask;
         loop {
             // The mask keeps `at` below the length, which is a power of two.
             let Some(slot) = self.slots.get_mut(at) else { return };
-            if slot.from == from && slot.to == to && slot.next_from == next_from && slot.count != 0 {
+            if slot.from == from && slot.to == to && slot.next_from == next_from && slot.count != 0
+            {
                 slot.count += 1;
                 slot.mispredicted += mispredicted;
                 slot.first_half += first_half;
@@ -135,14 +147,16 @@ impl TraceTable {
     /// All counts, each with how many of it are of the first half of the samples.
     pub fn iter_halves(&self) -> impl Iterator<Item = (TraceCount, u64)> + '_ {
         self.slots.iter().filter(|s| s.count != 0).map(|s| {
-            let (from, to, next_from) = (RuntimeAddr(s.from), RuntimeAddr(s.to), RuntimeAddr(s.next_from));
+            let (from, to, next_from) =
+                (RuntimeAddr(s.from), RuntimeAddr(s.to), RuntimeAddr(s.next_from));
             let trace = Trace { from, to, next_from };
             (TraceCount { trace, count: s.count, mispredicted: s.mispredicted }, s.first_half)
         })
     }
 }
 
-/// Fibonacci hashing of the three addresses; the upper bits are the best mixed, so they choose the slot.
+/// Fibonacci hashing of the three addresses; the upper bits are the best mixed, so they choose the
+/// slot.
 #[inline(always)]
 fn hash(from: u64, to: u64, next_from: u64, shift: u32) -> usize {
     let mixed = from

@@ -1,7 +1,8 @@
 //! The second pass over a recording: samples, counted on worker threads.
 //!
-//! A worker keeps one set of tables for each version of each address space that it meets and needs no order among
-//! chunks. Tables are translated to image addresses when they hold too many slots, and at the end.
+//! A worker keeps one set of tables for each version of each address space that it meets and needs
+//! no order among chunks. Tables are translated to image addresses when they hold too many slots,
+//! and at the end.
 
 use crate::aggregate::{Clock, Options};
 use crate::binding::Bindings;
@@ -29,8 +30,8 @@ pub(crate) struct Shared<'t> {
 
 /// Counts all samples; `progress` is told the bytes read.
 ///
-/// One thread reads the one stream of a file; the streams of a directory are read by as many threads as there are
-/// workers, since expanding compressed records is what takes the time there.
+/// One thread reads the one stream of a file; the streams of a directory are read by as many
+/// threads as there are workers, since expanding compressed records is what takes the time there.
 pub(crate) fn count_samples<'t>(
     shared: &Shared<'t>,
     progress: &(dyn Fn(u64) + Sync),
@@ -199,8 +200,12 @@ fn count_stack(tables: &mut impl Entries, sample: &FastSample<'_>, rules: Rules)
     let next = (Trace::NONE.0, Trace::NONE.0);
     let mut stack = StackCounter { next, newest: None, skipped: Skipped::default(), rules };
     match sample.branches.raw_entries() {
-        Some(entries) => entries.iter().for_each(|&[from, to, flags]| stack.entry(tables, from, to, flags)),
-        None => sample.branches.iter().for_each(|e| stack.entry(tables, e.from.0, e.to.0, e.flags.0)),
+        Some(entries) => {
+            entries.iter().for_each(|&[from, to, flags]| stack.entry(tables, from, to, flags))
+        }
+        None => {
+            sample.branches.iter().for_each(|e| stack.entry(tables, e.from.0, e.to.0, e.flags.0))
+        }
     }
     stack.skipped
 }
@@ -246,7 +251,8 @@ struct StackCounter {
 impl StackCounter {
     #[inline(always)]
     fn entry(&mut self, tables: &mut impl Entries, from: u64, to: u64, flags: u64) {
-        // perf_event.h: bit 0 mispredicted, bits 24 and 25 speculation, 1 = executed on the wrong path.
+        // perf_event.h: bit 0 mispredicted, bits 24 and 25 speculation, 1 = executed on the wrong
+        // path.
         if (flags >> 24) & 3 == 1 && matches!(self.rules, Rules::Auto | Rules::Autofdo) {
             self.skipped.wrong_path += 1;
             if self.rules == Rules::Autofdo && self.next.0 != Trace::NONE.0 {

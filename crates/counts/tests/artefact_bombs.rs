@@ -1,5 +1,5 @@
-//! Counts artefacts that are small and would become large: is each refused before memory is taken for it, with the place
-//! of what is wrong?
+//! Counts artefacts that are small and would become large: is each refused before memory is taken
+//! for it, with the place of what is wrong?
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -30,10 +30,15 @@ fn usual() -> WriterPropertiesBuilder {
 }
 
 /// An artefact as another program could write it: a sample a row, `path` by the row's number.
-fn written(properties: WriterPropertiesBuilder, rows: usize, path: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
+fn written(
+    properties: WriterPropertiesBuilder,
+    rows: usize,
+    path: impl Fn(usize) -> Vec<u8>,
+) -> Vec<u8> {
     let ledger = serde_json::to_string(&Counts::default().ledger).unwrap();
     let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
-    let pairs = vec![pair("planish.counts.version", "1".to_owned()), pair("planish.ledger", ledger)];
+    let pairs =
+        vec![pair("planish.counts.version", "1".to_owned()), pair("planish.ledger", ledger)];
     let properties = properties.set_key_value_metadata(Some(pairs)).build();
     let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
     let mut out = Vec::new();
@@ -97,7 +102,10 @@ fn a_page_that_unpacks_to_gigabytes_is_refused_by_its_header() {
     let plain = || usual().set_dictionary_enabled(false);
     let bomb = written(plain(), 1, |_| vec![0; 200 << 20]);
     assert!(bomb.len() < 1 << 17, "{} bytes", bomb.len());
-    refused(&bomb, &["column path, offset ", "at most 64 MiB", "states 209715204: a decompression bomb"]);
+    refused(
+        &bomb,
+        &["column path, offset ", "at most 64 MiB", "states 209715204: a decompression bomb"],
+    );
     // As a dictionary, too, which is not bounded by the size of pages.
     refused(
         &written(usual().set_dictionary_page_size_limit(1 << 30), 1, |_| vec![0; 200 << 20]),
@@ -113,7 +121,8 @@ fn many_pages_together_are_refused_as_one_is() {
     refused(&bomb, &["column path, offset ", "bytes more, unpacked", "a decompression bomb"]);
 }
 
-/// The bytes of a page's header that state how many bytes it unpacks to and has: fields 2 and 3 after field 1.
+/// The bytes of a page's header that state how many bytes it unpacks to and has: fields 2 and 3
+/// after field 1.
 fn stated(unpacked: i32, packed: i32) -> Vec<u8> {
     let number = |out: &mut Vec<u8>, value: i32| {
         let mut value = (value << 1) as u32;
@@ -130,7 +139,8 @@ fn stated(unpacked: i32, packed: i32) -> Vec<u8> {
     out
 }
 
-/// The packed and unpacked sizes of the only plain page of column `path`, whose only value has so many bytes.
+/// The packed and unpacked sizes of the only plain page of column `path`, whose only value has so
+/// many bytes.
 fn sizes(bytes: &[u8], length: i32) -> (usize, i32, i32) {
     let unpacked = length + 4;
     let found = (1..4096).find_map(|packed| {
@@ -160,7 +170,8 @@ fn a_page_that_unpacks_to_more_than_its_header_states_takes_no_more() {
 
 #[test]
 fn encodings_that_repeat_long_values_are_refused() {
-    // A value of 60 KB and, in a few bytes each, four thousand more that begin as it does: 240 MB of a small file.
+    // A value of 60 KB and, in a few bytes each, four thousand more that begin as it does: 240 MB
+    // of a small file.
     let delta = usual()
         .set_dictionary_enabled(false)
         .set_column_encoding("path".into(), Encoding::DELTA_BYTE_ARRAY)
@@ -197,8 +208,8 @@ fn a_dictionary_that_states_billions_of_values_takes_no_memory() {
     let mut bytes = Vec::new();
     let counts = Counts { images: vec![image], ..Counts::default() };
     artefact::write(Path::new("memory"), &counts, &mut bytes).unwrap();
-    // The first page is a dictionary. Its header is a Thrift structure: field 7 (4c) says how many values, first (15),
-    // as a varint of twice the number.
+    // The first page is a dictionary. Its header is a Thrift structure: field 7 (4c) says how many
+    // values, first (15), as a varint of twice the number.
     let at = bytes.windows(3).position(|window| window == [0x4c, 0x15, 2]).unwrap() + 2;
     assert!(at < 32, "the first header");
     bytes.splice(at..=at, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
@@ -212,21 +223,25 @@ fn what_other_programs_write_is_read_where_it_is_bounded() {
     assert_eq!(counts.images[0].samples.len(), 300_000);
     let newer = usual().set_writer_version(parquet::file::properties::WriterVersion::PARQUET_2_0);
     let found = read(&written(newer, 10, |_| b"/bin/a".to_vec()));
-    // Dictionaries are fine in either version of pages; a column without repeats is of another encoding in version 2.
+    // Dictionaries are fine in either version of pages; a column without repeats is of another
+    // encoding in version 2.
     assert!(found.is_ok() || found.unwrap_err().contains("encoding"), "says what it cannot take");
 }
 
-/// The library takes known fields for their type, whatever type is stated, and then reads the rest otherwise than it was meant.
+/// The library takes known fields for their type, whatever type is stated, and then reads the rest
+/// otherwise than it was meant.
 #[test]
 fn fields_of_other_types_are_refused_before_the_library_reads_them() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/counts_file/fields-of-other-types");
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/counts_file/fields-of-other-types");
     refused(&std::fs::read(file).unwrap(), &["footer at offset", "a header with a"]);
 }
 
 #[test]
 fn a_footer_that_asks_for_many_steps_is_refused() {
     let mut bytes = b"PAR1".to_vec();
-    // A field that nobody knows, with 2^31 - 1 booleans of no byte each; then the same in a list of such lists.
+    // A field that nobody knows, with 2^31 - 1 booleans of no byte each; then the same in a list of
+    // such lists.
     let footer = [0x09, 0x64, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0];
     bytes.extend(footer);
     bytes.extend((footer.len() as u32).to_le_bytes());

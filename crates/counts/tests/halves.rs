@@ -1,5 +1,5 @@
-//! The two halves of the samples: the same whatever the number of threads, kept in files, added up by merging, and what
-//! they say about samples that are few.
+//! The two halves of the samples: the same whatever the number of threads, kept in files, added up
+//! by merging, and what they say about samples that are few.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
@@ -48,9 +48,11 @@ fn halves_survive_the_artefact_and_add_up_unless_a_part_has_none() {
     artefact::write(file.path(), &counts, file.as_file()).unwrap();
     assert_eq!(artefact::read(file.path()).unwrap(), counts);
     let twice = merge([counts.clone(), counts.clone()]).unwrap();
-    let of = |counts: &Counts| counts.images[0].first_half.branches.iter().map(|b| b.count).sum::<u64>();
+    let of =
+        |counts: &Counts| counts.images[0].first_half.branches.iter().map(|b| b.count).sum::<u64>();
     assert_eq!(of(&twice), 2 * of(&counts));
-    let overlap = |counts: &Counts| Evidence::of(&counts.images[0], &program()).split_half_overlap.unwrap();
+    let overlap =
+        |counts: &Counts| Evidence::of(&counts.images[0], &program()).split_half_overlap.unwrap();
     assert!((overlap(&twice) - overlap(&counts)).abs() < 1e-9);
     // Of counts that are of no samples nothing is known, and so nothing of their sum.
     let mut undivided = counts.clone();

@@ -1,4 +1,5 @@
-//! Which file is taken for the recorded one: kernels by the build ID listed under any name, files without one with a note.
+//! Which file is taken for the recorded one: kernels by the build ID listed under any name, files
+//! without one with a note.
 
 mod recordings;
 
@@ -49,9 +50,14 @@ fn the_kernel_is_bound_by_its_build_id_under_whatever_name_it_is_listed() {
         ("/tmp/some-build", CpuMode::Kernel),
     ] {
         let r = of_kernel(name, mode);
-        // The right ID binds, though the file is called otherwise and has no sections to know a kernel by.
+        // The right ID binds, though the file is called otherwise and has no sections to know a
+        // kernel by.
         let found = counted(&r, &kernel("/tmp/renamed", 7)).expect(name);
-        assert_eq!(found.counts.images[0].branches[0].from.map(|a| a.0), Some(LINKED + 0x80), "{name}");
+        assert_eq!(
+            found.counts.images[0].branches[0].from.map(|a| a.0),
+            Some(LINKED + 0x80),
+            "{name}"
+        );
         assert!(found.notes.is_empty(), "{name}: {:?}", found.notes);
         // Another ID does not, though the file is called as the list says.
         let error = counted(&r, &kernel("/tmp/vmlinux", 8)).expect_err(name).to_string();
@@ -101,7 +107,9 @@ fn a_file_that_only_its_name_tells_is_noted_with_its_share() {
     r.sample(10, 5, &[(0x5000_1080, 0x5000_1010, 0), (0x6000_1080, 0x6000_1010, 0)]);
     let found = counted(&r, &program(7)).expect("counts");
     let note = &found.notes[0];
-    for part in ["/opt/app: matched by its name only", "1 of 1 samples and 1 of 2 branches", "no build ID"] {
+    for part in
+        ["/opt/app: matched by its name only", "1 of 1 samples and 1 of 2 branches", "no build ID"]
+    {
         assert!(note.contains(part), "no `{part}` in {note}");
     }
     // With a build ID there is nothing to say.
@@ -128,10 +136,15 @@ fn shared(elsewhere: u64, here: u64) -> Aggregated {
 #[test]
 fn counts_that_rest_on_almost_nothing_are_an_error_with_cause_and_next_step() {
     let inputs = [PathBuf::from("run.data")];
-    let error = counts::refuse_too_few(&shared(14_766, 2), &inputs).expect_err("too few").to_string();
-    for part in
-        ["run.data: only 2 of 14768 branches", "names only", "/opt/other (14766)", "--binary", "--allow-few"]
-    {
+    let error =
+        counts::refuse_too_few(&shared(14_766, 2), &inputs).expect_err("too few").to_string();
+    for part in [
+        "run.data: only 2 of 14768 branches",
+        "names only",
+        "/opt/other (14766)",
+        "--binary",
+        "--allow-few",
+    ] {
         assert!(error.contains(part), "no `{part}` in {error}");
     }
     // A hundredth is no longer too few, nor are a thousand of whatever many.
@@ -142,7 +155,9 @@ fn counts_that_rest_on_almost_nothing_are_an_error_with_cause_and_next_step() {
 
 #[test]
 fn a_kernels_map_that_begins_at_0_makes_no_ranges_of_programs_addresses() {
-    for (len, pgoff) in [(u64::MAX, RAN), (0xffff_ffff_bfff_ffff, RAN), (0x10_0000, 0), (u64::MAX, 0)] {
+    for (len, pgoff) in
+        [(u64::MAX, RAN), (0xffff_ffff_bfff_ffff, RAN), (0x10_0000, 0), (u64::MAX, 0)]
+    {
         let mut r = Recording::new();
         r.map(-1, 0, (0, len, pgoff), "[kernel.kallsyms]_text", Some(&[7; 20]));
         r.map(10, 1, (0x5000_1000, 0x1000, 0x1000), "/opt/app", Some(&[9; 20]));
@@ -153,18 +168,28 @@ fn a_kernels_map_that_begins_at_0_makes_no_ranges_of_programs_addresses() {
         r.sample(10, 7, &jumps(0x7fff_1000));
         let images = [kernel("/tmp/vmlinux", 7), program(9)];
         let found = r.aggregated(&images, Rules::Auto).expect("counts");
-        let ranges: u64 =
-            found.counts.images.iter().flat_map(|i| &i.fall_throughs).map(|range| range.count).sum();
+        let ranges: u64 = found
+            .counts
+            .images
+            .iter()
+            .flat_map(|i| &i.fall_throughs)
+            .map(|range| range.count)
+            .sum();
         let unused = &found.counts.ledger.branches.unused;
         assert_eq!(unused.get(&Reason::Unmapped), Some(&4), "{unused:?}");
         assert_eq!(unused.get(&Reason::NotExecutable), None, "{unused:?}");
         if pgoff == RAN {
             assert_eq!((ranges, unused.len()), (1, 1), "{unused:?}");
-            let branches = &found.counts.images.iter().find(|i| i.path.starts_with('[')).unwrap().branches;
+            let branches =
+                &found.counts.images.iter().find(|i| i.path.starts_with('[')).unwrap().branches;
             assert_eq!(branches[0].from.map(|a| a.0), Some(LINKED + 0x80));
         } else {
             // Nothing says where the kernel lay, so its branches have no place, and that is said.
-            assert_eq!((ranges, unused.get(&Reason::ImageUnavailable)), (0, Some(&2)), "{unused:?}");
+            assert_eq!(
+                (ranges, unused.get(&Reason::ImageUnavailable)),
+                (0, Some(&2)),
+                "{unused:?}"
+            );
             assert!(found.notes.iter().any(|n| n.contains("kptr_restrict")), "{:?}", found.notes);
             let alone = counted(&r, &images[0]).expect_err("no place").to_string();
             assert!(alone.contains("kptr_restrict"), "{alone}");

@@ -1,4 +1,5 @@
-//! Counts of a real recording equal what autofdo 0.19 and llvm-profgen 22 count in it, each under its own rule.
+//! Counts of a real recording equal what autofdo 0.19 and llvm-profgen 22 count in it, each under
+//! its own rule.
 
 use counts::aggregate::{Aggregated, Options, aggregate};
 use counts::resolve::Rules;
@@ -50,7 +51,8 @@ fn branches(counts: &ImageCounts, shift: u64) -> BTreeMap<String, u64> {
     both.map(|(f, t, n)| (format!("{:x}->{:x}", f.0 - shift, t.0 - shift), n)).collect()
 }
 
-/// autofdo prints file offsets; the fixture's code segment is mapped from this far below its addresses.
+/// autofdo prints file offsets; the fixture's code segment is mapped from this far below its
+/// addresses.
 fn offset_shift(image: &Image) -> u64 {
     let address = image.address_of(FileOffset(0xfe0)).expect("code at 0xfe0");
     address.0 - 0xfe0
@@ -81,8 +83,11 @@ fn profgen_rules_give_what_llvm_profgen_prints() {
     let peer = blocks(&text);
     let shift = offset_shift(&image);
     assert_eq!(ranges(counts, shift), peer[0]);
-    let internal: BTreeMap<String, u64> =
-        peer[1].iter().filter(|(k, _)| !k.starts_with("ffff")).map(|(k, &n)| (k.clone(), n)).collect();
+    let internal: BTreeMap<String, u64> = peer[1]
+        .iter()
+        .filter(|(k, _)| !k.starts_with("ffff"))
+        .map(|(k, &n)| (k.clone(), n))
+        .collect();
     assert_eq!(branches(counts, shift), internal);
     let entries = counts.branches.iter().filter(|b| b.to.is_some());
     assert_eq!(entries.map(|b| b.count).sum::<u64>(), 143_003);
@@ -147,7 +152,8 @@ fn a_damaged_artefact_is_refused_or_read_but_never_fatal() {
 fn as_directory(directory: &Path) {
     let whole = std::fs::read(fixture("autofdo/test.lbr")).expect("recording");
     // The header says where the records are (perf.data-file-format.txt).
-    let word = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().expect("8 bytes")) as usize;
+    let word =
+        |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().expect("8 bytes")) as usize;
     let (start, size) = (word(40), word(48));
     let mut ends = Vec::new();
     let mut at = start;
@@ -163,9 +169,11 @@ fn as_directory(directory: &Path) {
     first[48..56].copy_from_slice(&((ends[0] - start) as u64).to_le_bytes());
     // Which features lie behind the data: none.
     first[72..104].fill(0);
-    for (name, bytes) in
-        [("data", &first[..]), ("data.0", &whole[ends[0]..ends[1]]), ("data.1", &whole[ends[1]..ends[2]])]
-    {
+    for (name, bytes) in [
+        ("data", &first[..]),
+        ("data.0", &whole[ends[0]..ends[1]]),
+        ("data.1", &whole[ends[1]..ends[2]]),
+    ] {
         std::fs::write(directory.join(name), bytes).expect("piece");
     }
 }
@@ -183,7 +191,8 @@ fn the_streams_of_a_directory_count_as_one_recording_whatever_the_number_of_thre
         let found = aggregate(directory.path(), &input, &images, options, &|_| {}).expect("counts");
         assert_eq!(found.samples, whole.samples);
         assert_eq!(found.counts.images, whole.counts.images, "{threads} threads");
-        // The recording in one file has eight bytes behind its last section, which its streams have not.
+        // The recording in one file has eight bytes behind its last section, which its streams have
+        // not.
         let ledger = counts::Ledger { surplus_bytes: 8, ..found.counts.ledger };
         assert_eq!(ledger, whole.counts.ledger, "{threads} threads");
     }
@@ -201,8 +210,12 @@ fn a_damaged_stream_gives_the_same_error_whatever_the_number_of_threads() {
     let input = perfdata::Input::open(directory.path()).expect("directory form");
     for threads in [1, 2, 8] {
         let options = Options { rules: Rules::Auto, threads, pid: None, paths: false };
-        let error = aggregate(directory.path(), &input, &[], options, &|_| {}).expect_err("damaged");
+        let error =
+            aggregate(directory.path(), &input, &[], options, &|_| {}).expect_err("damaged");
         let said = std::error::Error::source(&error).expect("cause").to_string();
-        assert!(said.contains("data.0") && said.contains("record size of 0"), "{threads} threads: {said}");
+        assert!(
+            said.contains("data.0") && said.contains("record size of 0"),
+            "{threads} threads: {said}"
+        );
     }
 }

@@ -60,9 +60,11 @@ fn another_build_of_the_same_name_is_refused_with_both_ids() {
 
 #[test]
 fn a_mapping_rounded_to_64_kib_pages_still_gives_image_addresses() {
-    let image = Image::from_bytes("/opt/app", elf(&[(0x1_1000, 0x1000, true)], 0x1_0000, 1)).expect("image");
+    let image = Image::from_bytes("/opt/app", elf(&[(0x1_1000, 0x1000, true)], 0x1_0000, 1))
+        .expect("image");
     let mut r = Recording::new();
-    // The page that holds file offset 0x1000 starts at offset 0 and is mapped at 0x10000 above the base.
+    // The page that holds file offset 0x1000 starts at offset 0 and is mapped at 0x10000 above the
+    // base.
     r.map(10, 1, (0x5001_0000, 0x1_0000, 0), "/opt/app", None);
     r.sample(10, 5, &[(0x5001_1080, 0x5001_1010, 0)]);
     let counts = r.count(&[Arc::new(image)]).expect("counts");
@@ -120,13 +122,15 @@ fn wrong_path_entries_are_dropped_and_their_neighbours_joined() {
 
 #[test]
 fn a_doubled_newest_entry_is_dropped_with_its_branch() {
-    // The jump leads backwards to +0x10, so a second jump from the same place is a loop; forwards it is a doubling.
+    // The jump leads backwards to +0x10, so a second jump from the same place is a loop; forwards
+    // it is a doubling.
     let mut r = Recording::new();
     r.map(10, 1, (0x1000, 0x1000, 0x1000), "/opt/app", None);
     r.sample(10, 5, &[(0x1080, 0x1090, 0), (0x1080, 0x1090, 0), (0x1080, 0x1010, 0)]);
     let counts = r.count(&[program(1)]).expect("counts");
     let image = &counts.images[0];
-    let forward = image.branches.iter().find(|b| b.to == Some(ImageAddr(0x1090))).expect("kept once");
+    let forward =
+        image.branches.iter().find(|b| b.to == Some(ImageAddr(0x1090))).expect("kept once");
     assert_eq!(forward.count, 1);
     assert_eq!(counts.ledger.branches.unused[&Reason::DuplicateEntry], 1);
     let all = r.count_by(&[program(1)], Rules::Profgen).expect("counts");
@@ -165,7 +169,8 @@ fn perf_script_text_gives_the_same_counts() {
     let text = "app 10/10 PERF_RECORD_MMAP2 10/10: [0x50001000(0x1000) @ 0x1000 08:01 7 0]: r-xp /opt/app\n\
                 10 50001010 0x50001080/0x50001010/P/-/-/0 0x50001080/0x50001010/P/-/-/0\n";
     let options = Options { rules: Rules::Auto, threads: 1, pid: None, paths: false };
-    let found = counts::script::aggregate(Path::new("script"), text.as_bytes(), &[program(1)], options)
-        .expect("counts");
+    let found =
+        counts::script::aggregate(Path::new("script"), text.as_bytes(), &[program(1)], options)
+            .expect("counts");
     assert_loop_counted(&found.counts, 1);
 }

@@ -61,7 +61,10 @@ fn paths_add_up_to_the_ranges_in_their_middle_and_stay_below_the_branches_at_the
             let through = entered.remove(&(branch.from, branch.to)).unwrap_or(0);
             assert!(through <= branch.count, "{rules:?}: {branch:?} has paths {through}");
         }
-        assert!(entered.is_empty(), "{rules:?}: paths through branches that were not seen: {entered:?}");
+        assert!(
+            entered.is_empty(),
+            "{rules:?}: paths through branches that were not seen: {entered:?}"
+        );
     }
 }
 
@@ -99,7 +102,8 @@ fn the_artefact_keeps_paths_and_files_without_them_are_as_before() {
     ] {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let at = text.rfind("planish.counts.version").unwrap();
-        let value: String = text[at..].chars().skip(22).find(char::is_ascii_digit).into_iter().collect();
+        let value: String =
+            text[at..].chars().skip(22).find(char::is_ascii_digit).into_iter().collect();
         assert_eq!(value, version);
         assert_eq!(text.contains("before"), columns);
     }
@@ -146,7 +150,8 @@ fn a_stack_gives_one_path_for_each_pair_of_neighbours() {
         entry(0x20, a.first.0)
     );
     let options = Options { rules: Rules::Auto, threads: 1, pid: None, paths: true };
-    let found = script::aggregate(Path::new("text"), line.repeat(3).as_bytes(), &[image], options).unwrap();
+    let found =
+        script::aggregate(Path::new("text"), line.repeat(3).as_bytes(), &[image], options).unwrap();
     let mut expected = vec![
         counts::Path { from: None, first: a.first, last: a.last, to: Some(b.first), count: 3 },
         counts::Path { from: Some(a.last), first: b.first, last: b.last, to: None, count: 3 },

@@ -1,4 +1,5 @@
-//! Which text has this process mapped, and from which files? Source: Documentation/filesystems/proc.rst, `maps`.
+//! Which text has this process mapped, and from which files? Source:
+//! Documentation/filesystems/proc.rst, `maps`.
 
 use std::io;
 use std::ops::Range;
@@ -46,7 +47,12 @@ fn mapping(line: &str) -> Option<Mapping> {
     let path = words.next()?.trim_start().to_owned();
     let addresses = hex(start)?..hex(end)?;
     let identity = (device(major)?, device(minor)?, inode);
-    (readable_text && path.starts_with('/')).then_some(Mapping { addresses, offset, identity, path })
+    (readable_text && path.starts_with('/')).then_some(Mapping {
+        addresses,
+        offset,
+        identity,
+        path,
+    })
 }
 
 #[cfg(test)]
@@ -70,7 +76,8 @@ mod tests {
 
     #[test]
     fn text_that_is_smaller_than_a_superpage_or_lies_across_a_boundary_has_none() {
-        let at = |addresses| Mapping { addresses, offset: 0, identity: (0, 0, 0), path: String::new() };
+        let at =
+            |addresses| Mapping { addresses, offset: 0, identity: (0, 0, 0), path: String::new() };
         assert_eq!(at(0x10_0000..0x30_0000).superpages(), None);
         assert_eq!(at(0x20_0000..0x40_0000).superpages(), Some(0x20_0000..0x40_0000));
         assert_eq!(at(u64::MAX - 4096..u64::MAX).superpages(), None);

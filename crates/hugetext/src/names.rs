@@ -1,14 +1,18 @@
-//! Which function lies where, for perf? Anonymous memory has no file, so perf looks into `/tmp/perf-PID.map`: a line
-//! `START SIZE name` for each function, in hexadecimal (tools/perf/Documentation/jit-interface.txt).
+//! Which function lies where, for perf? Anonymous memory has no file, so perf looks into
+//! `/tmp/perf-PID.map`: a line `START SIZE name` for each function, in hexadecimal
+//! (tools/perf/Documentation/jit-interface.txt).
 //!
-//! What no symbol covers gets the name of its file in brackets, so that no sample is without a place.
+//! What no symbol covers gets the name of its file in brackets, so that no sample is without a
+//! place.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SegmentFlags, SymbolKind};
+use object::{
+    Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SegmentFlags, SymbolKind,
+};
 
 use crate::maps::Mapping;
 
@@ -16,7 +20,8 @@ use crate::maps::Mapping;
 pub(crate) fn write(mappings: &[Mapping]) -> Result<String, String> {
     let path = format!("/tmp/perf-{}.map", std::process::id());
     let failed = |error: io::Error| format!("{path}: {error}");
-    // Others may write to this folder, and the name is known; one of an earlier process of this number is replaced.
+    // Others may write to this folder, and the name is known; one of an earlier process of this
+    // number is replaced.
     let file = beside::Unfinished::at(Path::new(&path)).map_err(failed)?.with_mode(0o644);
     let mut out = BufWriter::new(file);
     for mapping in mappings {
@@ -40,8 +45,7 @@ fn functions(mapping: &Mapping) -> Option<Vec<Function>> {
     let cache = ReadCache::new(File::open(&mapping.path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     // Only text: the page in front of it may hold the end of another segment, too.
-    let is_text =
-        |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
+    let is_text = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
     let mut texts = file.segments().filter(|segment| is_text(segment.flags()));
     let bias = texts.find_map(|segment| {
         let (offset, size) = segment.file_range();
@@ -51,7 +55,8 @@ fn functions(mapping: &Mapping) -> Option<Vec<Function>> {
             .then(|| mapping.addresses.start.wrapping_sub(first.wrapping_add(inside)))
     })?;
     let symbols = file.symbols().chain(file.dynamic_symbols());
-    let text = symbols.filter(|s| s.kind() == SymbolKind::Text && s.is_definition() && s.size() > 0);
+    let text =
+        symbols.filter(|s| s.kind() == SymbolKind::Text && s.is_definition() && s.size() > 0);
     let mut found: Vec<Function> = text
         .filter_map(|symbol| {
             let start = symbol.address().wrapping_add(bias);
@@ -65,7 +70,12 @@ fn functions(mapping: &Mapping) -> Option<Vec<Function>> {
 }
 
 /// Lines for a range, of functions in order; `rest` is the name of what lies between them.
-fn lines(out: &mut impl Write, range: Range<u64>, functions: &[Function], rest: &str) -> io::Result<()> {
+fn lines(
+    out: &mut impl Write,
+    range: Range<u64>,
+    functions: &[Function],
+    rest: &str,
+) -> io::Result<()> {
     let mut at = range.start;
     for (addresses, name) in functions {
         let (start, end) = (addresses.start.max(at), addresses.end.min(range.end));
@@ -90,9 +100,13 @@ mod tests {
 
     #[test]
     fn every_address_of_the_range_has_one_name() {
-        let functions =
-            [(0x50..0x110, "before"), (0x100..0x180, "nested"), (0x190..0x1a0, "g"), (0x1f0..0x300, "end")]
-                .map(|(range, name)| (range, name.to_owned()));
+        let functions = [
+            (0x50..0x110, "before"),
+            (0x100..0x180, "nested"),
+            (0x190..0x1a0, "g"),
+            (0x1f0..0x300, "end"),
+        ]
+        .map(|(range, name)| (range, name.to_owned()));
         let mut out = Vec::new();
         lines(&mut out, 0x100..0x200, &functions, "[a.so]").unwrap();
         let text = String::from_utf8(out).unwrap();
@@ -109,6 +123,9 @@ mod tests {
         let mapping = own.iter().find(|mapping| mapping.addresses.contains(&here)).unwrap();
         let functions = functions(mapping).unwrap();
         let found = functions.iter().find(|(range, _)| range.start == here);
-        assert!(found.is_some_and(|(_, name)| name.contains("are_found_where_they_lie")), "{found:?}");
+        assert!(
+            found.is_some_and(|(_, name)| name.contains("are_found_where_they_lie")),
+            "{found:?}"
+        );
     }
 }

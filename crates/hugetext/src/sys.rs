@@ -1,6 +1,8 @@
-//! What needs the kernel and raw memory: the constructor, fresh superpages, and the move over running text.
+//! What needs the kernel and raw memory: the constructor, fresh superpages, and the move over
+//! running text.
 //!
-//! Sources: mmap(2), mremap(2), madvise(2), System V ABI ("Initialization and Termination Functions").
+//! Sources: mmap(2), mremap(2), madvise(2), System V ABI ("Initialization and Termination
+//! Functions").
 
 use std::io;
 use std::ops::Range;
@@ -22,11 +24,13 @@ pub(crate) fn threads() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Gives the environment back as it was without planish, so that other programs are not started with the library.
+/// Gives the environment back as it was without planish, so that other programs are not started
+/// with the library.
 pub(crate) fn forget_request(request: &Request) {
     for (name, value) in request.restored() {
         match value {
-            // SAFETY: there is only this thread (the caller has counted), so nobody else looks at the environment.
+            // SAFETY: there is only this thread (the caller has counted), so nobody else looks at
+            // the environment.
             Some(value) => unsafe { std::env::set_var(name, value) },
             // SAFETY: as above.
             None => unsafe { std::env::remove_var(name) },
@@ -34,7 +38,8 @@ pub(crate) fn forget_request(request: &Request) {
     }
 }
 
-/// Whether code that runs while text is replaced lies in a range: this library, or the C library's calls.
+/// Whether code that runs while text is replaced lies in a range: this library, or the C library's
+/// calls.
 pub(crate) fn runs_here(range: &Range<u64>) -> bool {
     let calls = [
         constructor as extern "C" fn() as usize,
@@ -65,7 +70,14 @@ impl Fresh {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping at a place that the kernel chooses touches no memory in use.
         let base = unsafe {
-            libc::mmap(ptr::null_mut(), reserved, libc::PROT_NONE, flags | libc::MAP_NORESERVE, -1, 0)
+            libc::mmap(
+                ptr::null_mut(),
+                reserved,
+                libc::PROT_NONE,
+                flags | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -78,13 +90,16 @@ impl Fresh {
             Memory::Hugetlb => libc::MAP_HUGETLB | (21 << libc::MAP_HUGE_SHIFT),
         };
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: `start..start + bytes` lies in the reservation made above, which nothing else uses.
-        let got = unsafe { libc::mmap(start, bytes, protection, flags | kind | libc::MAP_FIXED, -1, 0) };
+        // SAFETY: `start..start + bytes` lies in the reservation made above, which nothing else
+        // uses.
+        let got =
+            unsafe { libc::mmap(start, bytes, protection, flags | kind | libc::MAP_FIXED, -1, 0) };
         if got == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         if memory == Memory::Anonymous {
-            // SAFETY: the range is the mapping just made. A kernel that refuses gives small pages, which the caller sees.
+            // SAFETY: the range is the mapping just made. A kernel that refuses gives small pages,
+            // which the caller sees.
             unsafe { libc::madvise(start, bytes, libc::MADV_HUGEPAGE) };
         }
         Ok(fresh)
@@ -97,7 +112,8 @@ impl Fresh {
 
     /// The memory, to be written.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has so many readable and writable bytes, and is borrowed alone through `self`.
+        // SAFETY: the mapping has so many readable and writable bytes, and is borrowed alone
+        // through `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes) }
     }
 
@@ -114,9 +130,9 @@ impl Fresh {
     pub(crate) fn move_to(mut self, address: u64) -> io::Result<()> {
         let place = ptr::with_exposed_provenance_mut::<libc::c_void>(address as usize);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: the caller has checked that `bytes` bytes at `address` are a mapping with the same content, that no
-        // other thread runs, and that neither this code nor the C library's lies there. So whoever comes there
-        // later finds the same instructions.
+        // SAFETY: the caller has checked that `bytes` bytes at `address` are a mapping with the
+        // same content, that no other thread runs, and that neither this code nor the C
+        // library's lies there. So whoever comes there later finds the same instructions.
         let got = unsafe { libc::mremap(self.start, self.bytes, self.bytes, flags, place) };
         if got == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -136,7 +152,9 @@ impl Drop for Fresh {
         // What was moved away has left a hole, which belongs to nobody here.
         let before = self.start as usize - self.base as usize;
         let behind = self.reserved - before - self.bytes;
-        for (start, bytes) in [(self.base, before), (self.start.wrapping_byte_add(self.bytes), behind)] {
+        for (start, bytes) in
+            [(self.base, before), (self.start.wrapping_byte_add(self.bytes), behind)]
+        {
             if bytes > 0 {
                 // SAFETY: the part of the reservation in front of the hole, or behind it.
                 unsafe { libc::munmap(start, bytes) };
@@ -148,6 +166,7 @@ impl Drop for Fresh {
 /// Whether as many bytes at an address are the same.
 pub(crate) fn equals(fresh: &Fresh, address: u64) -> bool {
     let other = ptr::with_exposed_provenance::<libc::c_void>(address as usize);
-    // SAFETY: the caller found a readable mapping of so many bytes at the address; the other range is `fresh`'s own.
+    // SAFETY: the caller found a readable mapping of so many bytes at the address; the other range
+    // is `fresh`'s own.
     unsafe { libc::memcmp(fresh.start, other, fresh.bytes) == 0 }
 }

@@ -18,7 +18,8 @@ pub(crate) fn replace(mapping: &Mapping, memory: Memory) -> Result<(), String> {
     if sys::runs_here(&mapping.addresses) {
         return Err("the code that copies runs there".into());
     }
-    let file = File::open(&mapping.path).map_err(|error| format!("the file cannot be read: {error}"))?;
+    let file =
+        File::open(&mapping.path).map_err(|error| format!("the file cannot be read: {error}"))?;
     let about = file.metadata().map_err(|error| format!("the file cannot be read: {error}"))?;
     let device = about.dev();
     if (libc::major(device), libc::minor(device), about.ino()) != mapping.identity {
@@ -28,11 +29,15 @@ pub(crate) fn replace(mapping: &Mapping, memory: Memory) -> Result<(), String> {
     let mut fresh = Fresh::new(bytes, memory).map_err(|error| match memory {
         Memory::Anonymous => format!("there is no memory for the copy: {error}"),
         Memory::Hugetlb => {
-            format!("too few superpages are reserved ({} are needed, vm.nr_hugepages): {error}", bytes >> 21)
+            format!(
+                "too few superpages are reserved ({} are needed, vm.nr_hugepages): {error}",
+                bytes >> 21
+            )
         }
     })?;
     let offset = mapping.offset + (range.start - mapping.addresses.start);
-    fill(&file, fresh.bytes_mut(), offset).map_err(|error| format!("the file cannot be read: {error}"))?;
+    fill(&file, fresh.bytes_mut(), offset)
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
     if !sys::equals(&fresh, range.start) {
         return Err("it was changed in memory, by breakpoints, probes or text relocations".into());
     }
@@ -45,7 +50,10 @@ pub(crate) fn replace(mapping: &Mapping, memory: Memory) -> Result<(), String> {
         return Err(format!("memory gave {} of {} superpages", huge >> 21, bytes >> 21));
     }
     fresh.make_executable().map_err(|error| {
-        format!("the kernel lets no written memory be executed: {error} (PR_SET_MDWE, SELinux or a seccomp filter)")
+        format!(
+            "the kernel lets no written memory be executed: {error} (PR_SET_MDWE, SELinux or a \
+             seccomp filter)"
+        )
     })?;
     fresh.move_to(range.start).map_err(|error| format!("it cannot be moved into place: {error}"))
 }

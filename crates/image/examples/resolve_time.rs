@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let functions = debug.functions_at(&addresses, threads);
         let with_functions = start.elapsed();
         let resolved = debug.resolve(&addresses, threads)?;
-        let empty = resolved.stacks.iter().filter(|stack| resolved.stack(**stack).is_empty()).count();
+        let empty =
+            resolved.stacks.iter().filter(|stack| resolved.stack(**stack).is_empty()).count();
         println!(
             "load {loaded:?}, functions {with_functions:?}, resolve {:?}: {} addresses, {empty} without stack, {} functions, {} stacks, {} names",
             start.elapsed(),

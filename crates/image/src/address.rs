@@ -1,10 +1,13 @@
-//! The two numbers that are easily mixed up: an address as the ELF file states it, and an offset into the file.
+//! The two numbers that are easily mixed up: an address as the ELF file states it, and an offset
+//! into the file.
 
 use std::fmt;
 
-/// An address as the ELF file states it (`sh_addr`, `p_vaddr`, `st_value`), before any process has moved it.
+/// An address as the ELF file states it (`sh_addr`, `p_vaddr`, `st_value`), before any process has
+/// moved it.
 ///
-/// Relocatable files (`.o`, `.ko`) state no addresses; there the address of a byte of a section is its file offset.
+/// Relocatable files (`.o`, `.ko`) state no addresses; there the address of a byte of a section is
+/// its file offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ImageAddr(pub u64);
 
@@ -18,7 +21,8 @@ impl ImageAddr {
         self.0.checked_add(bytes).map(ImageAddr)
     }
 
-    /// The distance in bytes from `earlier` to this address, or `None` when `earlier` is the later one.
+    /// The distance in bytes from `earlier` to this address, or `None` when `earlier` is the later
+    /// one.
     pub fn distance_from(self, earlier: ImageAddr) -> Option<u64> {
         self.0.checked_sub(earlier.0)
     }

@@ -1,7 +1,8 @@
 //! Which basic blocks a function has, from the address map that clang writes for Propeller.
 //!
-//! Sections of type `SHT_LLVM_BB_ADDR_MAP` (clang `-fbasic-block-address-map`), of which a file may hold several, and
-//! the older `SHT_LLVM_BB_ADDR_MAP_V0`. An entry describes one function; numbers are ULEB128 unless a width is given:
+//! Sections of type `SHT_LLVM_BB_ADDR_MAP` (clang `-fbasic-block-address-map`), of which a file may
+//! hold several, and the older `SHT_LLVM_BB_ADDR_MAP_V0`. An entry describes one function; numbers
+//! are ULEB128 unless a width is given:
 //!
 //! ```text
 //! entry    = [version u8, features u8 (u16 from version 5)] [number of ranges: feature 3] range… [profile]
@@ -11,9 +12,10 @@
 //!            [number of successors, (id, probability u32 as ULEB128, [observed: feature 7])…: feature 2]
 //! ```
 //!
-//! Version 0 has neither version nor features, and offsets from the function start; later offsets count from the end
-//! of the previous block. Before version 2 a block's number is its position. With call sites (version 3), the stored
-//! size begins after the last call. Source: LLVM, "Extensions", `SHT_LLVM_BB_ADDR_MAP`; `llvm/Object/ELFTypes.h`.
+//! Version 0 has neither version nor features, and offsets from the function start; later offsets
+//! count from the end of the previous block. Before version 2 a block's number is its position.
+//! With call sites (version 3), the stored size begins after the last call. Source: LLVM,
+//! "Extensions", `SHT_LLVM_BB_ADDR_MAP`; `llvm/Object/ELFTypes.h`.
 
 use crate::{Error, Image, ImageAddr, Section, leb};
 
@@ -205,7 +207,8 @@ impl FunctionBlocks {
     }
 }
 
-/// Reads the address maps of an image, sorted by function address. Empty when the image was built without them.
+/// Reads the address maps of an image, sorted by function address. Empty when the image was built
+/// without them.
 ///
 /// # Errors
 /// When an entry is cut off, or has a version, feature or metadata bit that is not known.
@@ -249,13 +252,21 @@ struct Reader<'b> {
 
 impl Reader<'_> {
     fn entry(&mut self, section: &Section) -> Result<FunctionBlocks, String> {
-        let (version, features) = if section.kind == MAP_V0 { (0, Features(0)) } else { self.version()? };
+        let (version, features) =
+            if section.kind == MAP_V0 { (0, Features(0)) } else { self.version()? };
         let ranges = if features.has(Features::RANGES) { self.uleb()? } else { 1 };
         if ranges == 0 {
-            return Err("expected at least one range of blocks, found 0; the section is corrupt".to_owned());
+            return Err(
+                "expected at least one range of blocks, found 0; the section is corrupt".to_owned()
+            );
         }
-        let mut function =
-            FunctionBlocks { version, features, ranges: Vec::new(), entry_count: None, profile: Vec::new() };
+        let mut function = FunctionBlocks {
+            version,
+            features,
+            ranges: Vec::new(),
+            entry_count: None,
+            profile: Vec::new(),
+        };
         for _ in 0..ranges {
             function.ranges.push(self.range(version, features)?);
         }
@@ -263,7 +274,8 @@ impl Reader<'_> {
             function.entry_count = Some(self.uleb()?);
         }
         if features.has(Features::FREQUENCY) || features.has(Features::PROBABILITY) {
-            let count = |range: &BlockRange| range.omitted_blocks.saturating_add(range.blocks.len() as u64);
+            let count =
+                |range: &BlockRange| range.omitted_blocks.saturating_add(range.blocks.len() as u64);
             let blocks = function.ranges.iter().map(count).fold(0, u64::saturating_add);
             for _ in 0..blocks {
                 function.profile.push(self.profile(features)?);
@@ -276,7 +288,8 @@ impl Reader<'_> {
         let version = self.number(1)? as u8;
         if version > NEWEST_VERSION {
             return Err(format!(
-                "expected version 0 to {NEWEST_VERSION}, found {version}; a newer planish may know it"
+                "expected version 0 to {NEWEST_VERSION}, found {version}; a newer planish may \
+                 know it"
             ));
         }
         let features = self.number(if version >= 5 { 2 } else { 1 })? as u16;
@@ -289,7 +302,8 @@ impl Reader<'_> {
         };
         if features & !known != 0 {
             return Err(format!(
-                "version {version} with feature bits {features:#x}, of which {:#x} are not known; a newer planish may know them",
+                "version {version} with feature bits {features:#x}, of which {:#x} are not known; \
+                 a newer planish may know them",
                 features & !known
             ));
         }
@@ -324,10 +338,12 @@ impl Reader<'_> {
         index: u64,
         previous_end: u64,
     ) -> Result<(Block, u64), String> {
-        let too_far =
-            || "a block reaches past the end of the address space; the section is corrupt".to_owned();
+        let too_far = || {
+            "a block reaches past the end of the address space; the section is corrupt".to_owned()
+        };
         let id = if version >= 2 { self.uleb()? } else { index };
-        let id = u32::try_from(id).map_err(|_| format!("expected a block number below 2^32, found {id}"))?;
+        let id = u32::try_from(id)
+            .map_err(|_| format!("expected a block number below 2^32, found {id}"))?;
         let mut start = self.uleb()?;
         if version >= 1 {
             start = start.checked_add(previous_end).ok_or_else(too_far)?;
@@ -341,19 +357,27 @@ impl Reader<'_> {
                 call_ends.push(last_call_end);
             }
         }
-        let size =
-            self.uleb()?.checked_add(u64::from(last_call_end)).and_then(|size| u32::try_from(size).ok());
+        let size = self
+            .uleb()?
+            .checked_add(u64::from(last_call_end))
+            .and_then(|size| u32::try_from(size).ok());
         let size = size.ok_or_else(too_far)?;
         let metadata = self.uleb()?;
-        let flags = u8::try_from(metadata).ok().and_then(BlockFlags::from_bits).ok_or_else(|| {
-            format!("expected block metadata of 5 bits, found {metadata:#x}; a newer planish may know it")
-        })?;
+        let flags =
+            u8::try_from(metadata).ok().and_then(BlockFlags::from_bits).ok_or_else(|| {
+                format!(
+                    "expected block metadata of 5 bits, found {metadata:#x}; a newer planish may \
+                     know it"
+                )
+            })?;
         let hash = if features.has_hashes() { Some(self.number(8)?) } else { None };
         let end = start.checked_add(u64::from(size)).ok_or_else(too_far)?;
-        let address =
-            base.checked_add(start).filter(|_| base.checked_add(end).is_some()).ok_or_else(too_far)?;
-        let details =
-            (hash.is_some() || !call_ends.is_empty()).then(|| Box::new(Details { call_ends, hash }));
+        let address = base
+            .checked_add(start)
+            .filter(|_| base.checked_add(end).is_some())
+            .ok_or_else(too_far)?;
+        let details = (hash.is_some() || !call_ends.is_empty())
+            .then(|| Box::new(Details { call_ends, hash }));
         Ok((Block { id: BlockId(id), address, size, flags, details }, end))
     }
 
@@ -370,9 +394,11 @@ impl Reader<'_> {
             for _ in 0..self.uleb()? {
                 let (id, probability) = (self.uleb()?, self.uleb()?);
                 let observed = if observed { Some(self.uleb()?) } else { None };
-                let (Ok(id), Ok(probability)) = (u32::try_from(id), u32::try_from(probability)) else {
+                let (Ok(id), Ok(probability)) = (u32::try_from(id), u32::try_from(probability))
+                else {
                     return Err(format!(
-                        "expected a successor below 2^32, found {id} with probability {probability}"
+                        "expected a successor below 2^32, found {id} with probability \
+                         {probability}"
                     ));
                 };
                 profile.successors.push(Successor { id: BlockId(id), probability, observed });
@@ -382,7 +408,8 @@ impl Reader<'_> {
     }
 
     fn number(&mut self, bytes: usize) -> Result<u64, String> {
-        let value = self.image.number(self.bytes, self.offset, bytes).ok_or_else(|| self.cut_off())?;
+        let value =
+            self.image.number(self.bytes, self.offset, bytes).ok_or_else(|| self.cut_off())?;
         self.offset += bytes;
         Ok(value)
     }
@@ -391,7 +418,10 @@ impl Reader<'_> {
         leb::unsigned(self.bytes, &mut self.offset).map_err(|wrong| match wrong {
             leb::Wrong::CutOff => self.cut_off(),
             leb::Wrong::TooLong => {
-                format!("expected a ULEB128 number of 64 bits before section offset {:#x}", self.offset)
+                format!(
+                    "expected a ULEB128 number of 64 bits before section offset {:#x}",
+                    self.offset
+                )
             }
         })
     }

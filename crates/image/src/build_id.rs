@@ -4,7 +4,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-/// The longest build ID that is accepted, in bytes. Linkers write 8 (fast), 16 (md5, uuid) or 20 (sha1) bytes.
+/// The longest build ID that is accepted, in bytes. Linkers write 8 (fast), 16 (md5, uuid) or 20
+/// (sha1) bytes.
 pub const MAX_BYTES: usize = 64;
 
 /// The `NT_GNU_BUILD_ID` of an ELF file, 1 to 64 bytes.
@@ -29,8 +30,9 @@ impl BuildId {
 
     /// Whether `other` is this build ID, possibly with zero bytes appended.
     ///
-    /// Old perf versions store every build ID in a field of 20 bytes and keep no length, so an 8-byte build ID comes
-    /// back with 12 zeros, and a build ID longer than 20 bytes comes back cut.
+    /// Old perf versions store every build ID in a field of 20 bytes and keep no length, so an
+    /// 8-byte build ID comes back with 12 zeros, and a build ID longer than 20 bytes comes back
+    /// cut.
     pub fn matches_padded(&self, other: &[u8]) -> bool {
         const PERF_FIELD_BYTES: usize = 20;
         let own = self.as_bytes();

@@ -1,17 +1,20 @@
 //! Where the debug information of an image is when it is not in the image itself.
 //!
-//! Distributions strip programs and ship what was stripped in files of their own. Looked for, in this order:
+//! Distributions strip programs and ship what was stripped in files of their own. Looked for, in
+//! this order:
 //! 1. the file the user named;
 //! 2. the image itself, when it has `.debug_info`;
 //! 3. `ROOT/.build-id/xx/yyyy.debug` for each root, xx being the first byte of the build ID;
 //! 4. the name in `.gnu_debuglink`, beside the image, in `.debug/` beside it, and under each root.
 //!
-//! A link is a bare file name: a path in it is not followed, since a file from anywhere would else choose what is opened.
-//! The shared file of dwz alone may be named by a path, into one of the roots.
+//! A link is a bare file name: a path in it is not followed, since a file from anywhere would else
+//! choose what is opened. The shared file of dwz alone may be named by a path, into one of the
+//! roots.
 //!
-//! A candidate counts only when it belongs to the image: same build ID, or the CRC that the link states. Beside these
-//! stand the file that dwz moved shared entries to (`.gnu_debugaltlink`) and split units (`.dwo`, packaged as `.dwp`).
-//! Source: gdb manual, "Debugging Information in Separate Files"; DWARF 5, section 7.3.2 and appendix F.
+//! A candidate counts only when it belongs to the image: same build ID, or the CRC that the link
+//! states. Beside these stand the file that dwz moved shared entries to (`.gnu_debugaltlink`) and
+//! split units (`.dwo`, packaged as `.dwp`). Source: gdb manual, "Debugging Information in Separate
+//! Files"; DWARF 5, section 7.3.2 and appendix F.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -58,7 +61,11 @@ pub struct Found {
 
 impl Found {
     /// Opens `path` and takes it when `check` agrees. Returns whether it was taken.
-    fn consider(&mut self, path: PathBuf, check: impl FnOnce(&Image) -> Result<(), String>) -> bool {
+    fn consider(
+        &mut self,
+        path: PathBuf,
+        check: impl FnOnce(&Image) -> Result<(), String>,
+    ) -> bool {
         if !path.is_file() {
             if !self.absent.contains(&path) {
                 self.absent.push(path);
@@ -82,11 +89,14 @@ impl Found {
 /// Whether a file holds debug information of its own.
 pub fn has_debug_information(image: &Image) -> bool {
     let names = [".debug_info", ".zdebug_info"];
-    names.iter().any(|name| image.section_by_name(name).is_some_and(|section| !section.is_empty_in_file()))
+    names
+        .iter()
+        .any(|name| image.section_by_name(name).is_some_and(|section| !section.is_empty_in_file()))
 }
 
 impl DebugSearch {
-    /// Finds the separate debug file of an image. An image with debug information of its own needs none.
+    /// Finds the separate debug file of an image. An image with debug information of its own needs
+    /// none.
     ///
     /// # Errors
     /// Only when the file the user named cannot be opened or belongs to another build.
@@ -112,7 +122,8 @@ impl DebugSearch {
         Ok(found)
     }
 
-    /// Finds the file that dwz moved entries to that several files share; `file` is the image or its debug file.
+    /// Finds the file that dwz moved entries to that several files share; `file` is the image or
+    /// its debug file.
     pub fn find_supplementary(&self, file: &Image) -> Found {
         let mut found = Found::default();
         let Some(link) = file.section(".gnu_debugaltlink") else { return found };
@@ -124,7 +135,8 @@ impl DebugSearch {
             self.roots.iter().filter_map(|root| Some(build_id_path(root, id.as_ref()?))).collect();
         let beside = directory(file);
         let named = plain(&beside.join(name));
-        candidates.extend(named.filter(|path| self.roots.iter().any(|root| path.starts_with(root))));
+        candidates
+            .extend(named.filter(|path| self.roots.iter().any(|root| path.starts_with(root))));
         if let Some(bare) = name.file_name() {
             candidates.extend([beside.join(bare), beside.join(".dwz").join(bare)]);
             candidates.extend(self.roots.iter().map(|root| root.join(".dwz").join(bare)));
@@ -135,7 +147,9 @@ impl DebugSearch {
         for path in candidates {
             let check = |candidate: &Image| match (&id, candidate.build_id()) {
                 (Some(wanted), Some(own)) if wanted == own => Ok(()),
-                (Some(wanted), Some(own)) => Err(format!("expected build ID {wanted}, found {own}")),
+                (Some(wanted), Some(own)) => {
+                    Err(format!("expected build ID {wanted}, found {own}"))
+                }
                 _ => Err("cannot be verified: a build ID is missing".to_owned()),
             };
             if found.consider(path, check) {
@@ -145,7 +159,8 @@ impl DebugSearch {
         found
     }
 
-    /// Finds the DWARF package: the one the user named, else `FILE.dwp` beside the image or its debug file.
+    /// Finds the DWARF package: the one the user named, else `FILE.dwp` beside the image or its
+    /// debug file.
     ///
     /// # Errors
     /// Only when the package the user named cannot be opened.
@@ -166,9 +181,14 @@ impl DebugSearch {
         Ok(found)
     }
 
-    /// Where a split unit may be, best first: as the unit states it, and beside the image for a tree that was moved.
-    /// Whether it is the right one, only its own identifier tells.
-    pub fn split_unit_paths(&self, image: &Image, directory_of_unit: &Path, name: &Path) -> Vec<PathBuf> {
+    /// Where a split unit may be, best first: as the unit states it, and beside the image for a
+    /// tree that was moved. Whether it is the right one, only its own identifier tells.
+    pub fn split_unit_paths(
+        &self,
+        image: &Image,
+        directory_of_unit: &Path,
+        name: &Path,
+    ) -> Vec<PathBuf> {
         let beside = directory(image);
         let mut paths = vec![directory_of_unit.join(name), beside.join(name)];
         paths.extend(name.file_name().map(|name| beside.join(name)));
@@ -198,7 +218,8 @@ impl DebugSearch {
             found.rejected.push(Rejected { path: name.to_owned(), reason: NOT_BARE.to_owned() });
             return;
         };
-        let Some(crc) = (end + 1).checked_next_multiple_of(4).and_then(|at| image.number(&link, at, 4))
+        let Some(crc) =
+            (end + 1).checked_next_multiple_of(4).and_then(|at| image.number(&link, at, 4))
         else {
             return;
         };
@@ -220,8 +241,8 @@ impl DebugSearch {
 }
 
 /// Why a link is not followed.
-const NOT_BARE: &str =
-    "a debug link is a file name without directories; name the file yourself if it is the right one";
+const NOT_BARE: &str = "a debug link is a file name without directories; name the file yourself \
+                        if it is the right one";
 
 /// The name, if it is a file's without directories.
 fn bare_name(name: &Path) -> Option<&Path> {
@@ -241,7 +262,8 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// Build IDs decide where both files have one; reading the whole file for its CRC is then not needed.
+/// Build IDs decide where both files have one; reading the whole file for its CRC is then not
+/// needed.
 fn check_link(image: &Image, candidate: &Image, crc: u32) -> Result<(), String> {
     if image.build_id().is_some() && candidate.build_id().is_some() {
         return same_build(image, candidate);
@@ -260,9 +282,9 @@ fn same_build(image: &Image, debug: &Image) -> Result<(), String> {
         return Err(format!("expected code for {:?}, found {:?}", image.arch(), debug.arch()));
     }
     match (image.build_id(), debug.build_id()) {
-        (Some(wanted), Some(own)) if wanted != own => {
-            Err(format!("expected build ID {wanted}, found {own}; give the debug file of the same build"))
-        }
+        (Some(wanted), Some(own)) if wanted != own => Err(format!(
+            "expected build ID {wanted}, found {own}; give the debug file of the same build"
+        )),
         _ => Ok(()),
     }
 }

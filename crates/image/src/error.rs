@@ -87,7 +87,9 @@ fn hint(found: &[u8]) -> &'static str {
         [0xfd, b'7', b'z', b'X'] => "it is compressed, unpack it with unxz first",
         [0x28, 0xb5, 0x2f, 0xfd] => "it is compressed, unpack it with unzstd first",
         [0x1f, 0x8b, ..] => "it is compressed, unpack it with gunzip first",
-        [b'!', b'<', b'a', b'r'] => "it is a static library, give the program that was linked with it",
+        [b'!', b'<', b'a', b'r'] => {
+            "it is a static library, give the program that was linked with it"
+        }
         _ => "give the executable, shared library, vmlinux or .ko file itself",
     }
 }

@@ -1,9 +1,12 @@
 //! The functions of the symbol table as a map from addresses.
 //!
-//! Input: `.symtab` (else the one of the separate debug file, else `.dynsym`). Output: functions sorted by address,
-//! each with a size, aliases kept, and a flat list of disjoint intervals so that a look-up is one binary search.
-//! * A symbol without size reaches to the next function or to the end of its section; hand-written assembly has them.
-//! * Untyped global labels in code count as functions where no typed function covers them (kernel entry code).
+//! Input: `.symtab` (else the one of the separate debug file, else `.dynsym`). Output: functions
+//! sorted by address, each with a size, aliases kept, and a flat list of disjoint intervals so that
+//! a look-up is one binary search.
+//! * A symbol without size reaches to the next function or to the end of its section; hand-written
+//!   assembly has them.
+//! * Untyped global labels in code count as functions where no typed function covers them (kernel
+//!   entry code).
 //! * Where functions overlap, the one that begins last is taken: it is the more exact statement.
 
 use object::elf;
@@ -24,7 +27,8 @@ pub struct Function<'i> {
     pub size_inferred: bool,
     /// Whether the symbol is visible outside its object file (global or weak).
     pub global: bool,
-    /// Whether it is weak: other objects may define it too, and the linker keeps one (inline functions of C++).
+    /// Whether it is weak: other objects may define it too, and the linker keeps one (inline
+    /// functions of C++).
     pub weak: bool,
 }
 
@@ -78,8 +82,8 @@ impl Image {
         Functions { bytes: source.bytes(), table }
     }
 
-    /// Whether the symbols are only those of the dynamic symbol table, that is the image is stripped and no debug file
-    /// was given: most functions are unknown then.
+    /// Whether the symbols are only those of the dynamic symbol table, that is the image is
+    /// stripped and no debug file was given: most functions are unknown then.
     pub fn has_only_dynamic_symbols(&self) -> bool {
         self.symbol_image().symbol_table(elf::SHT_SYMTAB).is_none()
     }
@@ -103,18 +107,23 @@ impl<'i> Functions<'i> {
         self.table.entries.is_empty()
     }
 
-    /// Function symbols that could not be used: their address is not in code, or their name is no UTF-8.
+    /// Function symbols that could not be used: their address is not in code, or their name is no
+    /// UTF-8.
     pub fn unusable_symbols(&self) -> u64 {
         self.table.unusable
     }
 
-    /// All functions by address; at one address the larger ones first, then global, weak and local ones, then by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Function<'i>> + DoubleEndedIterator + use<'i> {
+    /// All functions by address; at one address the larger ones first, then global, weak and local
+    /// ones, then by name.
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = Function<'i>> + DoubleEndedIterator + use<'i> {
         let functions = *self;
         functions.table.entries.iter().map(move |entry| functions.function(entry))
     }
 
-    /// The function that contains the address. Of several aliases: the global one, then the first by name.
+    /// The function that contains the address. Of several aliases: the global one, then the first
+    /// by name.
     pub fn find(&self, address: ImageAddr) -> Option<Function<'i>> {
         let after = self.table.intervals.partition_point(|interval| interval.start <= address.0);
         let interval = self.table.intervals.get(after.checked_sub(1)?)?;
@@ -133,7 +142,8 @@ impl<'i> Functions<'i> {
 
     fn function(&self, entry: &Entry) -> Function<'i> {
         let start = usize::try_from(entry.name_offset).unwrap_or(usize::MAX);
-        let name = self.bytes.get(start..start.saturating_add(entry.name_len as usize)).unwrap_or(&[]);
+        let name =
+            self.bytes.get(start..start.saturating_add(entry.name_len as usize)).unwrap_or(&[]);
         Function {
             address: ImageAddr(entry.address),
             size: entry.size,
@@ -149,7 +159,8 @@ impl<'i> Functions<'i> {
 impl FunctionTable {
     fn build(image: &Image, source: &Image) -> FunctionTable {
         let mut table = FunctionTable::default();
-        let symbols = source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
+        let symbols =
+            source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
         let Some(symbols) = symbols else { return table };
         for symbol in symbols.iter() {
             table.add(image, &symbols, &symbol);
@@ -167,7 +178,9 @@ impl FunctionTable {
         table.drop_covered_labels();
         table.infer_sizes(image);
         table.entries.sort_by(order);
-        table.entries.dedup_by(|b, a| a.address == b.address && a.size == b.size && name(a) == name(b));
+        table
+            .entries
+            .dedup_by(|b, a| a.address == b.address && a.size == b.size && name(a) == name(b));
         table.build_intervals();
         table
     }
@@ -183,9 +196,12 @@ impl FunctionTable {
             elf::STT_NOTYPE if !local => 3,
             _ => return,
         };
-        let code =
-            symbols.address(symbol).and_then(|address| Some((address, image.executable_range(address)?)));
-        let name = symbols.name(symbol).filter(|name| !name.is_empty() && std::str::from_utf8(name).is_ok());
+        let code = symbols
+            .address(symbol)
+            .and_then(|address| Some((address, image.executable_range(address)?)));
+        let name = symbols
+            .name(symbol)
+            .filter(|name| !name.is_empty() && std::str::from_utf8(name).is_ok());
         let (Some((address, range)), Some(name)) = (code, name) else {
             // Untyped labels outside code are data and marks of the linker, not functions.
             self.unusable += u64::from(rank < 3);
@@ -201,8 +217,9 @@ impl FunctionTable {
         });
     }
 
-    /// Drops untyped labels that stand at or inside a function: they name places, not functions. An untyped label with
-    /// a size is a function too; the kernel marks entry code so, and puts labels into it.
+    /// Drops untyped labels that stand at or inside a function: they name places, not functions. An
+    /// untyped label with a size is a function too; the kernel marks entry code so, and puts
+    /// labels into it.
     fn drop_covered_labels(&mut self) {
         let mut typed: Vec<u64> =
             self.entries.iter().filter(|entry| entry.rank < 3).map(|entry| entry.address).collect();
@@ -224,18 +241,25 @@ impl FunctionTable {
         while let Some(last) = group_end.checked_sub(1).and_then(|last| self.entries.get(last)) {
             let address = last.address;
             let group_start = self.entries.partition_point(|entry| entry.address < address);
-            let range_end = image.executable_range(ImageAddr(address)).map_or(address, |range| range.end);
+            let range_end =
+                image.executable_range(ImageAddr(address)).map_or(address, |range| range.end);
             let group = self.entries.get_mut(group_start..group_end).unwrap_or(&mut []);
-            // An alias without a size is as large as the function it stands for; sized ones sort first.
+            // An alias without a size is as large as the function it stands for; sized ones sort
+            // first.
             let sized = group.first().map_or(0, |entry| entry.size);
-            let inferred = if sized != 0 { sized } else { next_start.min(range_end).saturating_sub(address) };
-            group.iter_mut().filter(|entry| entry.size == 0).for_each(|entry| entry.size = inferred);
+            let inferred =
+                if sized != 0 { sized } else { next_start.min(range_end).saturating_sub(address) };
+            group
+                .iter_mut()
+                .filter(|entry| entry.size == 0)
+                .for_each(|entry| entry.size = inferred);
             next_start = address;
             group_end = group_start;
         }
     }
 
-    /// Sweeps over the sorted functions with a stack of those still open; the top of the stack owns the address.
+    /// Sweeps over the sorted functions with a stack of those still open; the top of the stack owns
+    /// the address.
     fn build_intervals(&mut self) {
         let mut intervals: Vec<Interval> = Vec::new();
         let mut push = |start: u64, entry: Option<u32>| {
@@ -260,7 +284,8 @@ impl FunctionTable {
     }
 }
 
-/// Ends the open functions that end at or before `address`, giving what follows them to the next one still open.
+/// Ends the open functions that end at or before `address`, giving what follows them to the next
+/// one still open.
 fn close_until(open: &mut Vec<(u64, u32)>, address: u64, push: &mut impl FnMut(u64, Option<u32>)) {
     while let Some(&(end, _)) = open.last() {
         if end > address {

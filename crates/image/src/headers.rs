@@ -1,7 +1,9 @@
-//! The ELF header, program headers and section headers as plain numbers, whatever the class and byte order.
+//! The ELF header, program headers and section headers as plain numbers, whatever the class and
+//! byte order.
 //!
-//! Everything later works on these tables, so no other file has to be generic over 32 and 64 bits. They are small:
-//! one entry per header that really stands in the file. Source: System V ABI, chapter 4 and 5.
+//! Everything later works on these tables, so no other file has to be generic over 32 and 64 bits.
+//! They are small: one entry per header that really stands in the file. Source: System V ABI,
+//! chapter 4 and 5.
 
 use std::path::Path;
 
@@ -46,7 +48,8 @@ pub enum ImageKind {
     Relocatable,
 }
 
-/// A loadable part of the image (`PT_LOAD`), or an executable section where there are no program headers.
+/// A loadable part of the image (`PT_LOAD`), or an executable section where there are no program
+/// headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// Address of the first byte.
@@ -57,7 +60,8 @@ pub struct Segment {
     pub file_bytes: u64,
     /// How many bytes the segment has in memory; what the file does not hold is zero.
     pub memory_bytes: u64,
-    /// Alignment in bytes that the loader keeps (0x1000, or 0x10000 for systems with 64 KiB pages).
+    /// Alignment in bytes that the loader keeps (0x1000, or 0x10000 for systems with 64 KiB
+    /// pages).
     pub align: u64,
     /// Whether its pages are executable.
     pub executable: bool,
@@ -74,7 +78,8 @@ pub struct Section {
     pub kind: u32,
     /// `sh_flags`.
     pub flags: u64,
-    /// Address of the first byte. In relocatable files: the file offset, for sections that are loaded.
+    /// Address of the first byte. In relocatable files: the file offset, for sections that are
+    /// loaded.
     pub address: ImageAddr,
     /// Where the first byte stands in the file.
     pub offset: FileOffset,
@@ -136,22 +141,31 @@ impl Headers {
     /// Reads the tables. Fails when a table that the header announces does not fit into the file.
     pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Headers, Error> {
         match bytes {
-            [0x7f, b'E', b'L', b'F', 1, ..] => Self::read_class::<elf::FileHeader32<Endianness>>(path, bytes),
-            [0x7f, b'E', b'L', b'F', 2, ..] => Self::read_class::<elf::FileHeader64<Endianness>>(path, bytes),
+            [0x7f, b'E', b'L', b'F', 1, ..] => {
+                Self::read_class::<elf::FileHeader32<Endianness>>(path, bytes)
+            }
+            [0x7f, b'E', b'L', b'F', 2, ..] => {
+                Self::read_class::<elf::FileHeader64<Endianness>>(path, bytes)
+            }
             [0x7f, b'E', b'L', b'F', class, ..] => Err(header_error(
                 path,
                 bytes,
                 "the ELF class",
                 format!("expected 1 or 2 at offset 4, found {class}"),
             )),
-            _ => {
-                Err(Error::NotElf { path: path.to_owned(), found: bytes.get(..4).unwrap_or(bytes).to_vec() })
-            }
+            _ => Err(Error::NotElf {
+                path: path.to_owned(),
+                found: bytes.get(..4).unwrap_or(bytes).to_vec(),
+            }),
         }
     }
 
-    fn read_class<E: FileHeader<Endian = Endianness>>(path: &Path, bytes: &[u8]) -> Result<Headers, Error> {
-        let fail = |what| move |reason: object::Error| header_error(path, bytes, what, reason.to_string());
+    fn read_class<E: FileHeader<Endian = Endianness>>(
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<Headers, Error> {
+        let fail =
+            |what| move |reason: object::Error| header_error(path, bytes, what, reason.to_string());
         let header = E::parse(bytes).map_err(fail("the ELF header"))?;
         let endian = header.endian().map_err(fail("the byte order"))?;
         let mut headers = Headers {
@@ -164,12 +178,18 @@ impl Headers {
             sections: Vec::new(),
             names: 0,
         };
-        for header in header.program_headers(endian, bytes).map_err(fail("the program header table"))? {
+        for header in
+            header.program_headers(endian, bytes).map_err(fail("the program header table"))?
+        {
             headers.add_program_header::<E>(header, endian);
         }
-        let sections = header.section_headers(endian, bytes).map_err(fail("the section header table"))?;
-        headers.sections =
-            sections.iter().zip(0..).map(|(header, index)| section::<E>(header, index, endian)).collect();
+        let sections =
+            header.section_headers(endian, bytes).map_err(fail("the section header table"))?;
+        headers.sections = sections
+            .iter()
+            .zip(0..)
+            .map(|(header, index)| section::<E>(header, index, endian))
+            .collect();
         if !headers.sections.is_empty() {
             // A file without names is still usable by segment; so a bad index only costs the names.
             headers.names = header.shstrndx(endian, bytes).unwrap_or(0) as usize;

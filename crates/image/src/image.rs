@@ -12,7 +12,8 @@ use crate::memory_map::Bytes;
 use crate::sections::byte_range;
 use crate::{Arch, BuildId, Endian, Error, FileOffset, ImageAddr, ImageKind, Section, Segment};
 
-/// Addresses `start..end` that hold instructions, and where they stand in the file (not at all in debug files).
+/// Addresses `start..end` that hold instructions, and where they stand in the file (not at all in
+/// debug files).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodeRange {
     pub(crate) start: u64,
@@ -22,8 +23,9 @@ pub(crate) struct CodeRange {
 
 /// An opened ELF file of either class and byte order.
 ///
-/// Opening reads the headers and the build ID. Symbols, sections and code are read when they are asked for, straight
-/// from the memory map, so opening a kernel of a gigabyte costs as much as opening a small program.
+/// Opening reads the headers and the build ID. Symbols, sections and code are read when they are
+/// asked for, straight from the memory map, so opening a kernel of a gigabyte costs as much as
+/// opening a small program.
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
@@ -48,9 +50,11 @@ impl Image {
     /// Opens an ELF file by mapping it into memory.
     ///
     /// # Errors
-    /// When the file cannot be read, is no ELF file, or announces header tables that it does not contain.
+    /// When the file cannot be read, is no ELF file, or announces header tables that it does not
+    /// contain.
     pub fn open(path: &Path) -> Result<Image, Error> {
-        let bytes = Bytes::map(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let bytes =
+            Bytes::map(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
         Image::new(path.to_owned(), bytes)
     }
 
@@ -66,8 +70,9 @@ impl Image {
         let mut headers = Headers::read(&path, &bytes)?;
         let relocatable = headers.file_type == elf::ET_REL.0;
         if relocatable {
-            // Sections of relocatable files all state address 0. Their file offset makes a distinct address of every
-            // byte; perf and the kernel's own tools use the same convention for modules.
+            // Sections of relocatable files all state address 0. Their file offset makes a distinct
+            // address of every byte; perf and the kernel's own tools use the same
+            // convention for modules.
             let loaded = headers.sections.iter_mut().filter(|section| section.is_loaded());
             loaded.for_each(|section| section.address = ImageAddr(section.offset.0));
         }
@@ -93,7 +98,8 @@ impl Image {
         Ok(image)
     }
 
-    /// Takes function symbols from a separate debug file when this image has no symbol table of its own.
+    /// Takes function symbols from a separate debug file when this image has no symbol table of its
+    /// own.
     #[must_use]
     pub fn with_symbols_of(mut self, debug: Arc<Image>) -> Image {
         self.debug_symbols = Some(debug);
@@ -101,20 +107,28 @@ impl Image {
         self
     }
 
-    /// Gives the sections of a separate debug file of a relocatable image the addresses they have in that image.
+    /// Gives the sections of a separate debug file of a relocatable image the addresses they have
+    /// in that image.
     ///
-    /// Tools that split debug information off move the sections inside the file, so that the file offsets, which are
-    /// the addresses of relocatable images, would differ between the two files.
+    /// Tools that split debug information off move the sections inside the file, so that the file
+    /// offsets, which are the addresses of relocatable images, would differ between the two
+    /// files.
     pub(crate) fn adopt_addresses(&mut self, of: &Image) {
         if !self.is_relocatable() {
             return;
         }
-        let by_name: FxHashMap<&str, ImageAddr> =
-            of.sections().iter().rev().map(|section| (of.section_name(section), section.address)).collect();
+        let by_name: FxHashMap<&str, ImageAddr> = of
+            .sections()
+            .iter()
+            .rev()
+            .map(|section| (of.section_name(section), section.address))
+            .collect();
         let address = |own: &Section| {
             let name = self.section_name(own);
-            let same_index =
-                of.sections().get(own.index as usize).filter(|other| of.section_name(other) == name);
+            let same_index = of
+                .sections()
+                .get(own.index as usize)
+                .filter(|other| of.section_name(other) == name);
             same_index.map(|other| other.address).or_else(|| by_name.get(name).copied())
         };
         let addresses: Vec<Option<ImageAddr>> = self.sections().iter().map(address).collect();
@@ -140,7 +154,8 @@ impl Image {
         &self.headers
     }
 
-    /// The build ID, from a note section, or from a `PT_NOTE` segment when the section headers were stripped.
+    /// The build ID, from a note section, or from a `PT_NOTE` segment when the section headers were
+    /// stripped.
     pub fn build_id(&self) -> Option<&BuildId> {
         self.build_id.as_ref()
     }
@@ -174,38 +189,47 @@ impl Image {
         self.headers.file_type == elf::ET_REL.0
     }
 
-    /// The loadable segments, sorted by address; in files without program headers, the executable sections.
+    /// The loadable segments, sorted by address; in files without program headers, the executable
+    /// sections.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The address of a byte of the file. Where segments share file bytes, the executable one counts.
+    /// The address of a byte of the file. Where segments share file bytes, the executable one
+    /// counts.
     pub fn address_of(&self, offset: FileOffset) -> Option<ImageAddr> {
         let inside = |segment: &&Segment| {
-            offset.0.checked_sub(segment.offset.0).is_some_and(|distance| distance < segment.file_bytes)
+            offset
+                .0
+                .checked_sub(segment.offset.0)
+                .is_some_and(|distance| distance < segment.file_bytes)
         };
         let executable = self.segments.iter().filter(inside).find(|segment| segment.executable);
         let segment = executable.or_else(|| self.segments.iter().find(inside))?;
         segment.address.checked_add(offset.0.checked_sub(segment.offset.0)?)
     }
 
-    /// Where the byte at an address stands in the file; `None` for addresses that only exist in memory.
+    /// Where the byte at an address stands in the file; `None` for addresses that only exist in
+    /// memory.
     pub fn offset_of(&self, address: ImageAddr) -> Option<FileOffset> {
         let inside = |segment: &&Segment| {
-            address.distance_from(segment.address).is_some_and(|distance| distance < segment.file_bytes)
+            address
+                .distance_from(segment.address)
+                .is_some_and(|distance| distance < segment.file_bytes)
         };
         let executable = self.segments.iter().filter(inside).find(|segment| segment.executable);
         let segment = executable.or_else(|| self.segments.iter().find(inside))?;
         segment.offset.0.checked_add(address.distance_from(segment.address)?).map(FileOffset)
     }
 
-    /// Whether the address lies in an executable section (in an executable segment where there are no sections).
+    /// Whether the address lies in an executable section (in an executable segment where there are
+    /// no sections).
     pub fn is_executable_address(&self, address: ImageAddr) -> bool {
         self.executable_range(address).is_some()
     }
 
-    /// The bytes from the address to the end of its executable section (or segment, where there are no sections).
-    /// `None` where the file holds no code.
+    /// The bytes from the address to the end of its executable section (or segment, where there are
+    /// no sections). `None` where the file holds no code.
     pub fn code_at(&self, address: ImageAddr) -> Option<&[u8]> {
         let range = self.executable_range(address)?;
         let distance = address.0.checked_sub(range.start)?;
@@ -215,7 +239,8 @@ impl Image {
         self.bytes.get(wanted.start..end).filter(|bytes| !bytes.is_empty())
     }
 
-    /// The address ranges that hold instructions, sorted: executable sections, or segments where there are none.
+    /// The address ranges that hold instructions, sorted: executable sections, or segments where
+    /// there are none.
     pub fn code_ranges(&self) -> impl ExactSizeIterator<Item = std::ops::Range<ImageAddr>> + '_ {
         self.code.iter().map(|range| ImageAddr(range.start)..ImageAddr(range.end))
     }
@@ -228,7 +253,9 @@ impl Image {
     fn find_kind(&self) -> ImageKind {
         let has = |name: &str| self.section_by_name(name).is_some();
         match elf::FileType(self.headers.file_type) {
-            elf::ET_REL if has(".gnu.linkonce.this_module") || has(".modinfo") => ImageKind::KernelModule,
+            elf::ET_REL if has(".gnu.linkonce.this_module") || has(".modinfo") => {
+                ImageKind::KernelModule
+            }
             elf::ET_REL => ImageKind::Relocatable,
             _ if has("__ksymtab") || has(".init.text") && has("__ex_table") => ImageKind::Kernel,
             elf::ET_DYN => ImageKind::PositionIndependent,
@@ -242,18 +269,22 @@ impl Image {
         let from_sections =
             sections.filter_map(|section| Some((self.section_file_bytes(section)?, section.align)));
         let segments = self.headers.notes.iter();
-        let from_segments = segments
-            .filter_map(|note| Some((self.bytes.get(byte_range(note.offset, note.bytes)?)?, note.align)));
-        from_sections.chain(from_segments).find_map(|(notes, align)| self.build_id_note(notes, align))
+        let from_segments = segments.filter_map(|note| {
+            Some((self.bytes.get(byte_range(note.offset, note.bytes)?)?, note.align))
+        });
+        from_sections
+            .chain(from_segments)
+            .find_map(|(notes, align)| self.build_id_note(notes, align))
     }
 
-    /// Looks for `NT_GNU_BUILD_ID` among the notes. Source: System V ABI, "Note Section". Notes are padded to 4 bytes,
-    /// or to 8 where the section says so (`.note.gnu.property`).
+    /// Looks for `NT_GNU_BUILD_ID` among the notes. Source: System V ABI, "Note Section". Notes are
+    /// padded to 4 bytes, or to 8 where the section says so (`.note.gnu.property`).
     fn build_id_note(&self, notes: &[u8], align: u64) -> Option<BuildId> {
         let align = if align == 8 { 8 } else { 4 };
         let mut offset = 0usize;
         loop {
-            let field = |at| self.number(notes, offset.checked_add(at)?, 4).map(|number| number as usize);
+            let field =
+                |at| self.number(notes, offset.checked_add(at)?, 4).map(|number| number as usize);
             let (name_bytes, id_bytes, kind) = (field(0)?, field(4)?, field(8)?);
             let name = offset.checked_add(12)?;
             let id = name.checked_add(name_bytes)?.checked_next_multiple_of(align)?;
@@ -267,8 +298,11 @@ impl Image {
 
     /// Derives segments and code ranges from the headers.
     fn layout(&mut self) {
-        let code_sections =
-            self.headers.sections.iter().filter(|section| section.is_executable() && section.size != 0);
+        let code_sections = self
+            .headers
+            .sections
+            .iter()
+            .filter(|section| section.is_executable() && section.size != 0);
         self.code = code_sections
             .clone()
             .map(|section| CodeRange {

@@ -1,10 +1,12 @@
-//! What an ELF file says about its code: segments, functions, blocks, inline stacks, discriminators, build ID.
+//! What an ELF file says about its code: segments, functions, blocks, inline stacks,
+//! discriminators, build ID.
 //!
 //! A cast of characters:
-//! * [`Image`] is an opened ELF file: memory-mapped, its headers read, everything else read when first asked for.
+//! * [`Image`] is an opened ELF file: memory-mapped, its headers read, everything else read when
+//!   first asked for.
 //! * [`Segment`] and [`Section`] say which file bytes stand at which [`ImageAddr`].
-//! * [`Functions`] is the symbol table as an address map; [`code`] decodes instructions; [`blocks`] reads the basic
-//!   block address map that clang writes for Propeller.
+//! * [`Functions`] is the symbol table as an address map; [`code`] decodes instructions; [`blocks`]
+//!   reads the basic block address map that clang writes for Propeller.
 //! * [`probes`] reads where the numbered blocks of `-fpseudo-probe-for-profiling` ended up.
 //! * [`Image::compilers`] names the compilers that made it.
 //! * [`debug_files`] finds the file that holds the debug information; [`debug`] reads it.

@@ -1,12 +1,14 @@
 //! Where the kernel puts the executable sections of a module.
 //!
-//! The kernel loads a `.ko` by itself: it strings the executable sections together in the order of their headers, each
-//! at its own alignment, beginning at the module's address; sections whose name begins with `.init` go elsewhere and
-//! are thrown away. A mapping event for a module therefore does not cover file bytes, although it looks like one.
-//! Source: Linux, `kernel/module/main.c`, `layout_sections` and `module_get_offset_and_type`.
+//! The kernel loads a `.ko` by itself: it strings the executable sections together in the order of
+//! their headers, each at its own alignment, beginning at the module's address; sections whose name
+//! begins with `.init` go elsewhere and are thrown away. A mapping event for a module therefore
+//! does not cover file bytes, although it looks like one. Source: Linux, `kernel/module/main.c`,
+//! `layout_sections` and `module_get_offset_and_type`.
 //!
-//! Not known from the file: on AArch64 the loader enlarges `.plt` when the module needs veneers; sections that follow
-//! `.plt` then stand further on. Modules put `.plt` before `.text` only when linked by hand.
+//! Not known from the file: on AArch64 the loader enlarges `.plt` when the module needs veneers;
+//! sections that follow `.plt` then stand further on. Modules put `.plt` before `.text` only when
+//! linked by hand.
 
 use std::ops::Range;
 
@@ -21,7 +23,8 @@ pub struct PlacedSection {
     pub bytes_from_base: u64,
 }
 
-/// The executable sections of a kernel module that stay loaded, in the order of their places. Empty for other images.
+/// The executable sections of a kernel module that stay loaded, in the order of their places. Empty
+/// for other images.
 pub fn placed_sections(image: &Image) -> Vec<PlacedSection> {
     let mut placed = Vec::new();
     let mut end = 0u64;
@@ -47,7 +50,9 @@ pub fn placed_sections(image: &Image) -> Vec<PlacedSection> {
 pub fn image_address(placed: &[PlacedSection], bytes_from_base: u64) -> Option<ImageAddr> {
     let after = placed.partition_point(|section| section.bytes_from_base <= bytes_from_base);
     let section = placed.get(after.checked_sub(1)?)?;
-    let address =
-        section.addresses.start.checked_add(bytes_from_base.checked_sub(section.bytes_from_base)?)?;
+    let address = section
+        .addresses
+        .start
+        .checked_add(bytes_from_base.checked_sub(section.bytes_from_base)?)?;
     section.addresses.contains(&address).then_some(address)
 }

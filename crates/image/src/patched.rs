@@ -1,17 +1,20 @@
-//! Where a kernel rewrites its own code while it runs, so that what was executed is not what the file holds.
+//! Where a kernel rewrites its own code while it runs, so that what was executed is not what the
+//! file holds.
 //!
-//! x86 kernels replace instructions by better ones of the CPU at hand (alternatives, `arch/x86/include/asm/alternative.h`),
-//! turn jumps on and off (jump labels, `include/linux/jump_label.h`), aim calls at once-chosen functions (static calls,
-//! `include/linux/static_call_types.h`), and turn calls of retpolines into the shorter indirect calls that they stand for
-//! (`arch/x86/kernel/alternative.c`). Four tables say where; they lie between symbols of the linker script. A module's
-//! tables need its relocations and are not read.
+//! x86 kernels replace instructions by better ones of the CPU at hand (alternatives,
+//! `arch/x86/include/asm/alternative.h`), turn jumps on and off (jump labels,
+//! `include/linux/jump_label.h`), aim calls at once-chosen functions (static calls, `include/linux/
+//! static_call_types.h`), and turn calls of retpolines into the shorter indirect calls that they
+//! stand for (`arch/x86/kernel/alternative.c`). Four tables say where; they lie between symbols of
+//! the linker script. A module's tables need its relocations and are not read.
 
 use crate::code::instructions;
 use crate::{Arch, Image, ImageAddr, ImageKind};
 use std::ops::Range;
 
-/// An entry of the alternatives, by its size: where the length of the replaced code stands in it. 12 bytes until Linux
-/// 6.2 (14 from 6.3 on, with flags), 13 before 5.18 (with a length of padding).
+/// An entry of the alternatives, by its size: where the length of the replaced code stands in it.
+/// 12 bytes until Linux 6.2 (14 from 6.3 on, with flags), 13 before 5.18 (with a length of
+/// padding).
 const ALTERNATIVES: [(usize, usize); 3] = [(14, 12), (12, 10), (13, 10)];
 /// A jump label: two offsets of 4 bytes, a key of 8.
 const JUMP_LABEL: usize = 16;
@@ -19,7 +22,8 @@ const JUMP_LABEL: usize = 16;
 const STATIC_CALL: usize = 8;
 /// The call or jump of a static call.
 const CALL_BYTES: u64 = 5;
-/// A jump of a label, which is short or near, and the call or jump of a retpoline, which may have prefixes.
+/// A jump of a label, which is short or near, and the call or jump of a retpoline, which may have
+/// prefixes.
 const LONGEST: u64 = 7;
 /// A call of a retpoline: an offset.
 const RETPOLINE: usize = 4;
@@ -27,8 +31,8 @@ const RETPOLINE: usize = 4;
 const LARGEST_TABLE: usize = 64 << 20;
 
 impl Image {
-    /// The code that the kernel rewrites: sorted, disjoint ranges. Empty for programs, modules, and tables that make no
-    /// sense.
+    /// The code that the kernel rewrites: sorted, disjoint ranges. Empty for programs, modules, and
+    /// tables that make no sense.
     pub fn patched_code(&self) -> &[Range<ImageAddr>] {
         self.patched.get_or_init(|| self.find_patched())
     }
@@ -42,7 +46,9 @@ impl Image {
         let jumps = self.table("__start___jump_table", "__stop___jump_table");
         sites.extend(jumps.into_iter().flat_map(|table| self.one_instruction(&table, JUMP_LABEL)));
         let retpolines = self.table("__retpoline_sites", "__retpoline_sites_end");
-        sites.extend(retpolines.into_iter().flat_map(|table| self.one_instruction(&table, RETPOLINE)));
+        sites.extend(
+            retpolines.into_iter().flat_map(|table| self.one_instruction(&table, RETPOLINE)),
+        );
         let calls = self.table("__start_static_call_sites", "__stop_static_call_sites");
         sites.extend(calls.into_iter().flat_map(|table| {
             let call = |(at, _): (u64, &[u8])| Some(at..at.checked_add(CALL_BYTES)?);
@@ -53,7 +59,9 @@ impl Image {
         let mut merged: Vec<Range<ImageAddr>> = Vec::with_capacity(sites.len());
         for site in sites {
             match merged.last_mut() {
-                Some(last) if site.start < last.end.0 => last.end = ImageAddr(last.end.0.max(site.end)),
+                Some(last) if site.start < last.end.0 => {
+                    last.end = ImageAddr(last.end.0.max(site.end))
+                }
                 _ => merged.push(ImageAddr(site.start)..ImageAddr(site.end)),
             }
         }
@@ -63,7 +71,8 @@ impl Image {
     /// The bytes between two symbols.
     fn table(&self, start: &str, stop: &str) -> Option<Table<'_>> {
         let (start, stop) = (self.kernel_symbol(start)?, self.kernel_symbol(stop)?);
-        let bytes = usize::try_from(stop.0.checked_sub(start.0)?).ok().filter(|&n| n <= LARGEST_TABLE)?;
+        let bytes =
+            usize::try_from(stop.0.checked_sub(start.0)?).ok().filter(|&n| n <= LARGEST_TABLE)?;
         let offset = usize::try_from(self.offset_of(start)?.0).ok()?;
         let bytes = self.bytes().get(offset..offset.checked_add(bytes)?)?;
         Some(Table { address: start.0, bytes })
@@ -112,7 +121,9 @@ impl<'i> Table<'i> {
         let address = self.address;
         self.bytes.chunks_exact(size).enumerate().filter_map(move |(index, entry)| {
             let distance = i32::from_le_bytes(entry.get(..4)?.try_into().ok()?);
-            let at = address.wrapping_add((index * size) as u64).wrapping_add_signed(i64::from(distance));
+            let at = address
+                .wrapping_add((index * size) as u64)
+                .wrapping_add_signed(i64::from(distance));
             Some((at, entry))
         })
     }

@@ -1,8 +1,9 @@
 //! Relocatable files (`.o`, `.ko`): what the linker would write into sections that hold addresses.
 //!
-//! Every loaded section stands at its file offset (see [`crate::ImageAddr`]); so debug information that is relocated
-//! here states addresses that agree with [`Image::segments`]. Only plain absolute and relative relocations are
-//! applied: debug sections and address maps use no others, save thread-local offsets that nobody asks for here.
+//! Every loaded section stands at its file offset (see [`crate::ImageAddr`]); so debug information
+//! that is relocated here states addresses that agree with [`Image::segments`]. Only plain absolute
+//! and relative relocations are applied: debug sections and address maps use no others, save
+//! thread-local offsets that nobody asks for here.
 
 use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::{ElfFile, FileHeader};
@@ -41,7 +42,9 @@ impl Image {
     /// Applies the relocations of a section to a copy of its bytes.
     pub(crate) fn relocate(&self, section: &Section, bytes: &mut [u8]) -> Result<(), String> {
         self.each_relocation(&[section], |_, relocation| {
-            if relocation.kind != RelocationKind::Absolute && relocation.kind != RelocationKind::Relative {
+            if relocation.kind != RelocationKind::Absolute
+                && relocation.kind != RelocationKind::Relative
+            {
                 return;
             }
             let size = u64::from(relocation.size / 8);
@@ -68,14 +71,16 @@ impl Image {
         })
     }
 
-    /// Corrects the target of a direct branch whose field is relocated: as it stands it points nowhere.
+    /// Corrects the target of a direct branch whose field is relocated: as it stands it points
+    /// nowhere.
     pub(crate) fn relocate_target(&self, instruction: &mut Instruction) {
         if instruction.target.is_none() {
             return;
         }
         let relocations =
             self.code_relocations.get_or_init(|| self.read_code_relocations().unwrap_or_default());
-        let first = relocations.partition_point(|relocation| relocation.address < instruction.address.0);
+        let first =
+            relocations.partition_point(|relocation| relocation.address < instruction.address.0);
         let end = instruction.address.0.saturating_add(u64::from(instruction.len));
         if let Some(found) = relocations.get(first).filter(|relocation| relocation.address < end) {
             instruction.target = found.target.map(ImageAddr);
@@ -84,13 +89,15 @@ impl Image {
 
     fn read_code_relocations(&self) -> Result<Vec<CodeRelocation>, String> {
         let mut list = Vec::new();
-        let is_relocated = |section: &&Section| section.is_code() && self.has_relocations(section.index);
+        let is_relocated =
+            |section: &&Section| section.is_code() && self.has_relocations(section.index);
         let sections: Vec<&Section> = self.sections().iter().filter(is_relocated).collect();
         // The addend of x86 branches is counted from the field, the target from the end of it.
         let after_field = if self.arch() == crate::Arch::Aarch64 { 0 } else { 4 };
         self.each_relocation(&sections, |section, relocation| {
             let Some(address) = section.address.checked_add(relocation.offset) else { return };
-            let near = matches!(relocation.kind, RelocationKind::Relative | RelocationKind::PltRelative);
+            let near =
+                matches!(relocation.kind, RelocationKind::Relative | RelocationKind::PltRelative);
             let target = near && relocation.defined && !relocation.implicit;
             let target = target.then(|| relocation.value.wrapping_add(after_field));
             list.push(CodeRelocation { address: address.0, target });
@@ -115,10 +122,13 @@ impl Image {
         sections: &[&Section],
         mut apply: impl FnMut(&Section, &Relocation),
     ) -> Result<(), String> {
-        let file = ElfFile::<E>::parse(self.bytes()).map_err(|error| format!("its relocations: {error}"))?;
+        let file = ElfFile::<E>::parse(self.bytes())
+            .map_err(|error| format!("its relocations: {error}"))?;
         for section in sections {
             let index = SectionIndex(section.index as usize);
-            let found = file.section_by_index(index).map_err(|error| format!("its relocations: {error}"))?;
+            let found = file
+                .section_by_index(index)
+                .map_err(|error| format!("its relocations: {error}"))?;
             for (offset, relocation) in found.relocations() {
                 let (base, defined) = self.target_value(&file, relocation.target());
                 apply(
@@ -143,16 +153,19 @@ impl Image {
         file: &ElfFile<'_, E>,
         target: RelocationTarget,
     ) -> (u64, bool) {
-        let base = |index: Option<SectionIndex>| index.and_then(|index| self.sections().get(index.0));
+        let base =
+            |index: Option<SectionIndex>| index.and_then(|index| self.sections().get(index.0));
         match target {
             RelocationTarget::Symbol(index) => {
                 let symbols = file.symbol_table();
-                let Some(symbol) = symbols.and_then(|table| table.symbol_by_index(index).ok()) else {
+                let Some(symbol) = symbols.and_then(|table| table.symbol_by_index(index).ok())
+                else {
                     return (0, false);
                 };
                 let section = base(symbol.section_index());
-                let start =
-                    section.filter(|section| section.is_loaded()).map_or(0, |section| section.address.0);
+                let start = section
+                    .filter(|section| section.is_loaded())
+                    .map_or(0, |section| section.address.0);
                 (symbol.address().wrapping_add(start), section.is_some())
             }
             RelocationTarget::Section(index) => {

@@ -1,8 +1,8 @@
 //! The bytes of sections: as they stand in the file, and as the program or a debugger sees them.
 //!
-//! A section may be compressed (`SHF_COMPRESSED`, or the older `.zdebug_` form) and, in relocatable files, may hold
-//! addresses that only its relocations know. Both are undone the first time the section is asked for, and kept.
-//! Everything else is a slice of the mapped file.
+//! A section may be compressed (`SHF_COMPRESSED`, or the older `.zdebug_` form) and, in relocatable
+//! files, may hold addresses that only its relocations know. Both are undone the first time the
+//! section is asked for, and kept. Everything else is a slice of the mapped file.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,11 +13,14 @@ use object::read::{CompressedData, CompressionFormat};
 use crate::headers::Endian;
 use crate::{Error, Image, Section};
 
-/// A compressed section may unpack to at most this many times its size in the file, plus [`RATIO_FREE_BYTES`].
+/// A compressed section may unpack to at most this many times its size in the file, plus
+/// [`RATIO_FREE_BYTES`].
 ///
-/// Real debug sections reach about 30. zlib cannot exceed 1032, zstd can exceed 10,000; this is where a bomb starts.
+/// Real debug sections reach about 30. zlib cannot exceed 1032, zstd can exceed 10,000; this is
+/// where a bomb starts.
 const MAX_RATIO: u64 = 256;
-/// Unpacked bytes that are allowed whatever the ratio, so that a small section of zeros is no error.
+/// Unpacked bytes that are allowed whatever the ratio, so that a small section of zeros is no
+/// error.
 const RATIO_FREE_BYTES: u64 = 1 << 20;
 
 impl Image {
@@ -42,8 +45,8 @@ impl Image {
         self.sections().iter().find(|section| self.section_name(section) == name)
     }
 
-    /// The bytes of a section as they stand in the file: neither decompressed nor relocated. `None` when the section
-    /// has no bytes in the file or lies outside it.
+    /// The bytes of a section as they stand in the file: neither decompressed nor relocated. `None`
+    /// when the section has no bytes in the file or lies outside it.
     pub fn section_file_bytes(&self, section: &Section) -> Option<&[u8]> {
         if section.is_empty_in_file() {
             return None;
@@ -51,9 +54,9 @@ impl Image {
         self.bytes().get(byte_range(section.offset.0, section.size)?)
     }
 
-    /// The content of the first section of that name, decompressed, and relocated in relocatable files. `.debug_x` is
-    /// also found as `.zdebug_x`. `None` when there is no such section, or when it cannot be read; [`Image::try_section`]
-    /// tells these two apart.
+    /// The content of the first section of that name, decompressed, and relocated in relocatable
+    /// files. `.debug_x` is also found as `.zdebug_x`. `None` when there is no such section, or
+    /// when it cannot be read; [`Image::try_section`] tells these two apart.
     pub fn section(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.try_section(name).ok().flatten()
     }
@@ -70,23 +73,26 @@ impl Image {
         }
     }
 
-    /// The content of a section, decompressed, and relocated in relocatable files. `None` when the file holds no bytes
-    /// of it (`SHT_NOBITS`).
+    /// The content of a section, decompressed, and relocated in relocatable files. `None` when the
+    /// file holds no bytes of it (`SHT_NOBITS`).
     pub fn section_bytes(&self, section: &Section) -> Result<Option<Cow<'_, [u8]>>, Error> {
         if section.is_empty_in_file() {
             return Ok(None);
         }
         let Some(raw) = self.section_file_bytes(section) else {
             let reason = format!(
-                "expected {} bytes at offset {}, but the file has {} bytes; the file is truncated, copy or build it again",
+                "expected {} bytes at offset {}, but the file has {} bytes; the file is \
+                 truncated, copy or build it again",
                 section.size,
                 section.offset,
                 self.bytes().len()
             );
             return Err(self.section_error(section, reason));
         };
-        let format = self.compression(section, raw).map_err(|reason| self.section_error(section, reason))?;
-        let relocated = self.is_relocatable() && !section.is_code() && self.has_relocations(section.index);
+        let format =
+            self.compression(section, raw).map_err(|reason| self.section_error(section, reason))?;
+        let relocated =
+            self.is_relocatable() && !section.is_code() && self.has_relocations(section.index);
         if format.format == CompressionFormat::None && !relocated {
             return Ok(Some(Cow::Borrowed(raw)));
         }
@@ -112,11 +118,17 @@ impl Image {
         }
     }
 
-    /// Recognises both compressed forms. Source: System V ABI, "Section Compression"; binutils, `bfd/compress.c`.
-    fn compression<'b>(&self, section: &Section, raw: &'b [u8]) -> Result<CompressedData<'b>, String> {
+    /// Recognises both compressed forms. Source: System V ABI, "Section Compression"; binutils,
+    /// `bfd/compress.c`.
+    fn compression<'b>(
+        &self,
+        section: &Section,
+        raw: &'b [u8],
+    ) -> Result<CompressedData<'b>, String> {
         if section.flags & elf::SHF_COMPRESSED.0 != 0 {
             let header_bytes = if self.is_64() { 24 } else { 12 };
-            let (header, data) = raw.split_at_checked(header_bytes).ok_or("compression header is cut off")?;
+            let (header, data) =
+                raw.split_at_checked(header_bytes).ok_or("compression header is cut off")?;
             let (kind, size) = match (self.is_64(), self.number(header, 0, 4)) {
                 (true, kind) => (kind, self.number(header, 8, 8)),
                 (false, kind) => (kind, self.number(header, 4, 4)),
@@ -134,12 +146,19 @@ impl Image {
         }
         if self.section_name(section).starts_with(".zdebug_") {
             let (header, data) = raw.split_at_checked(12).ok_or("compression header is cut off")?;
-            let (magic, size) = header.split_at_checked(4).ok_or("compression header is cut off")?;
+            let (magic, size) =
+                header.split_at_checked(4).ok_or("compression header is cut off")?;
             if magic != b"ZLIB" {
-                return Err(format!("expected the bytes \"ZLIB\" at its begin, found {magic:02x?}"));
+                return Err(format!(
+                    "expected the bytes \"ZLIB\" at its begin, found {magic:02x?}"
+                ));
             }
             let size = size.try_into().map(u64::from_be_bytes).unwrap_or(0);
-            return Ok(CompressedData { format: CompressionFormat::Zlib, data, uncompressed_size: size });
+            return Ok(CompressedData {
+                format: CompressionFormat::Zlib,
+                data,
+                uncompressed_size: size,
+            });
         }
         Ok(CompressedData::none(raw))
     }
@@ -160,11 +179,13 @@ fn decompress(data: CompressedData<'_>) -> Result<Cow<'_, [u8]>, String> {
     let limit = packed.saturating_mul(MAX_RATIO).saturating_add(RATIO_FREE_BYTES);
     if data.uncompressed_size > limit {
         return Err(format!(
-            "claims to unpack from {packed} to {} bytes; more than {MAX_RATIO} times is not believed, the file is corrupt",
+            "claims to unpack from {packed} to {} bytes; more than {MAX_RATIO} times is not \
+             believed, the file is corrupt",
             data.uncompressed_size
         ));
     }
-    data.decompress().map_err(|error| format!("{error}; the file is corrupt, copy or build it again"))
+    data.decompress()
+        .map_err(|error| format!("{error}; the file is corrupt, copy or build it again"))
 }
 
 /// The range of `size` bytes at `offset`, if it can be written as numbers of this machine.

@@ -1,6 +1,7 @@
 //! The symbol tables, entry by entry, as they stand in the file.
 //!
-//! Entries are read straight from the mapped bytes: a kernel has 200,000 of them, and most callers want one.
+//! Entries are read straight from the mapped bytes: a kernel has 200,000 of them, and most callers
+//! want one.
 
 use object::elf;
 
@@ -16,7 +17,8 @@ pub(crate) struct Symbol {
     pub(crate) kind: u8,
     /// `STB_…`.
     pub(crate) binding: u8,
-    /// Section index, already looked up in `SHT_SYMTAB_SHNDX` where needed; `None` for undefined and special ones.
+    /// Section index, already looked up in `SHT_SYMTAB_SHNDX` where needed; `None` for undefined
+    /// and special ones.
     pub(crate) section: Option<u32>,
     /// Whether the value is absolute, that is belongs to no section.
     pub(crate) absolute: bool,
@@ -46,14 +48,17 @@ pub(crate) struct SymbolTable<'i> {
 }
 
 impl Image {
-    /// The first symbol table of that section type (`SHT_SYMTAB` or `SHT_DYNSYM`) that holds a symbol.
+    /// The first symbol table of that section type (`SHT_SYMTAB` or `SHT_DYNSYM`) that holds a
+    /// symbol.
     pub(crate) fn symbol_table(&self, kind: elf::SectionType) -> Option<SymbolTable<'_>> {
-        let is_table =
-            |section: &&Section| section.kind == kind.0 && section.size > self.symbol_bytes() as u64;
+        let is_table = |section: &&Section| {
+            section.kind == kind.0 && section.size > self.symbol_bytes() as u64
+        };
         let table = self.sections().iter().find(is_table)?;
         let strings = self.sections().get(table.link as usize)?;
-        let is_extension =
-            |section: &&Section| section.kind == elf::SHT_SYMTAB_SHNDX.0 && section.link == table.index;
+        let is_extension = |section: &&Section| {
+            section.kind == elf::SHT_SYMTAB_SHNDX.0 && section.link == table.index
+        };
         let extension = self.sections().iter().find(is_extension);
         Some(SymbolTable {
             image: self,
@@ -68,27 +73,34 @@ impl Image {
         if self.is_64() { 24 } else { 16 }
     }
 
-    /// All names in code, untyped local ones too: clang names the parts of a split function so (`f.__part.1`,
-    /// `f.cold`). In the order of the symbol table; names that are no UTF-8 are left out.
+    /// All names in code, untyped local ones too: clang names the parts of a split function so
+    /// (`f.__part.1`, `f.cold`). In the order of the symbol table; names that are no UTF-8 are
+    /// left out.
     pub fn labels(&self) -> Vec<Label<'_>> {
         let source = self.symbol_image();
-        let table = source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
+        let table =
+            source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
         let Some(table) = table else { return Vec::new() };
         let named = |symbol: Symbol| {
-            let code =
-                matches!(elf::SymbolType(symbol.kind), elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE)
-                    && symbol.section.is_some();
-            let address = table.address(&symbol).filter(|&a| code && self.is_executable_address(a))?;
-            let name = std::str::from_utf8(table.name(&symbol)?).ok().filter(|name| !name.is_empty())?;
+            let code = matches!(
+                elf::SymbolType(symbol.kind),
+                elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE
+            ) && symbol.section.is_some();
+            let address =
+                table.address(&symbol).filter(|&a| code && self.is_executable_address(a))?;
+            let name =
+                std::str::from_utf8(table.name(&symbol)?).ok().filter(|name| !name.is_empty())?;
             Some(Label { name, address, size: symbol.size })
         };
         table.iter().filter_map(named).collect()
     }
 
-    /// The address of a symbol that is defined under that name, whatever its type: `_text` and `_stext` of a kernel,
-    /// `__llvm_fs_discriminator__`. The first definition counts.
+    /// The address of a symbol that is defined under that name, whatever its type: `_text` and
+    /// `_stext` of a kernel, `__llvm_fs_discriminator__`. The first definition counts.
     pub fn kernel_symbol(&self, name: &str) -> Option<ImageAddr> {
-        self.symbol_table(elf::SHT_SYMTAB).or_else(|| self.symbol_table(elf::SHT_DYNSYM))?.find(name)
+        self.symbol_table(elf::SHT_SYMTAB)
+            .or_else(|| self.symbol_table(elf::SHT_DYNSYM))?
+            .find(name)
     }
 }
 

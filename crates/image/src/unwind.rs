@@ -1,9 +1,11 @@
-//! Who called: registers and stack of a function at some address to those of its caller, by `.eh_frame`.
+//! Who called: registers and stack of a function at some address to those of its caller, by
+//! `.eh_frame`.
 //!
-//! Input: an address of the image, the values of the registers there, and a way to read the stack. Output: the values in
-//! the caller, right behind the call. The table of `.eh_frame_hdr` finds the function, so a step costs a search in it and
-//! one function's rules. Frames whose rules are expressions (linkage tables, signal handlers) are not followed.
-//! x86-64 only. Source: System V ABI for x86-64, 3.6.2 (register numbers) and 3.7 (unwinding); DWARF 5, 6.4.
+//! Input: an address of the image, the values of the registers there, and a way to read the stack.
+//! Output: the values in the caller, right behind the call. The table of `.eh_frame_hdr` finds the
+//! function, so a step costs a search in it and one function's rules. Frames whose rules are
+//! expressions (linkage tables, signal handlers) are not followed. x86-64 only. Source: System V
+//! ABI for x86-64, 3.6.2 (register numbers) and 3.7 (unwinding); DWARF 5, 6.4.
 
 use crate::{Arch, Image, ImageAddr};
 use gimli::{
@@ -19,7 +21,8 @@ const STACK_POINTER: u16 = 7;
 const RETURN_ADDRESS: u16 = 16;
 const REGISTERS: usize = 17;
 
-/// Register values, by DWARF's numbers for x86-64; the one of the return address is the instruction pointer.
+/// Register values, by DWARF's numbers for x86-64; the one of the return address is the instruction
+/// pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnwindRegisters {
     values: [Option<u64>; REGISTERS],
@@ -50,7 +53,8 @@ impl UnwindRegisters {
 }
 
 impl Image {
-    /// The registers of the caller of the function at `at`, whose own are `registers`. `read` gives a word of the stack.
+    /// The registers of the caller of the function at `at`, whose own are `registers`. `read` gives
+    /// a word of the stack.
     pub fn caller(
         &self,
         at: ImageAddr,
@@ -64,9 +68,13 @@ impl Image {
             let mut caller = UnwindRegisters::default();
             for number in 0..REGISTERS as u16 {
                 let value = match row.register(Register(number)) {
-                    None | Some(RegisterRule::SameValue) if number != RETURN_ADDRESS => registers.get(number),
+                    None | Some(RegisterRule::SameValue) if number != RETURN_ADDRESS => {
+                        registers.get(number)
+                    }
                     Some(RegisterRule::Offset(offset)) => read(frame.wrapping_add_signed(offset)),
-                    Some(RegisterRule::ValOffset(offset)) => Some(frame.wrapping_add_signed(offset)),
+                    Some(RegisterRule::ValOffset(offset)) => {
+                        Some(frame.wrapping_add_signed(offset))
+                    }
                     Some(RegisterRule::Register(other)) => registers.get(other.0),
                     _ => None,
                 };
@@ -79,8 +87,9 @@ impl Image {
         })
     }
 
-    /// Whether the frame pointer leads from the function at `at` to its caller: if not, a walk along frame pointers leaves
-    /// the caller out. `None` where nothing is known of the function.
+    /// Whether the frame pointer leads from the function at `at` to its caller: if not, a walk
+    /// along frame pointers leaves the caller out. `None` where nothing is known of the
+    /// function.
     pub fn has_frame_pointer_at(&self, at: ImageAddr) -> Option<bool> {
         let mut context = UnwindContext::new();
         self.with_row(at, &mut context, |row| {
@@ -101,10 +110,13 @@ impl Image {
             let section = self.section_by_name(name)?;
             Some((section.address.0, self.section_file_bytes(section)?))
         };
-        let ((header_at, header), (frames_at, frames)) = (section(".eh_frame_hdr")?, section(".eh_frame")?);
+        let ((header_at, header), (frames_at, frames)) =
+            (section(".eh_frame_hdr")?, section(".eh_frame")?);
         let text = section(".text").map_or(0, |(address, _)| address);
-        let bases =
-            BaseAddresses::default().set_eh_frame_hdr(header_at).set_eh_frame(frames_at).set_text(text);
+        let bases = BaseAddresses::default()
+            .set_eh_frame_hdr(header_at)
+            .set_eh_frame(frames_at)
+            .set_text(text);
         let header = EhFrameHdr::from(Slice::new(header, LittleEndian)).parse(&bases, 8).ok()?;
         let frames = EhFrame::from(Slice::new(frames, LittleEndian));
         let row = header

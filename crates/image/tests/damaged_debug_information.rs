@@ -30,8 +30,9 @@ fn exercise(bytes: Vec<u8>, addresses: &[ImageAddr]) -> Option<usize> {
 fn debug_sections(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let image = Image::from_bytes("whole", bytes.to_vec()).unwrap();
     let is_debug = |section: &&image::Section| image.section_name(section).starts_with(".debug");
-    let place =
-        |section: &image::Section| section.offset.0 as usize..(section.offset.0 + section.size) as usize;
+    let place = |section: &image::Section| {
+        section.offset.0 as usize..(section.offset.0 + section.size) as usize
+    };
     image.sections().iter().filter(is_debug).map(place).collect()
 }
 
@@ -65,7 +66,8 @@ fn single_changed_bytes_of_dwarf_2_do_no_harm() {
 fn single_changed_bytes_of_dwarf_5_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/other.cc");
-    let flags = ["-O2", "-g", "-gdwarf-5", "-fdebug-info-for-profiling", "-shared", "-fPIC", "-nostdlib"];
+    let flags =
+        ["-O2", "-g", "-gdwarf-5", "-fdebug-info-for-profiling", "-shared", "-fPIC", "-nostdlib"];
     let compiled = std::process::Command::new("clang++-22")
         .args(flags)
         .args([source, "-o", "other.so"])

@@ -39,14 +39,16 @@ fn the_recorded_gcc_program_with_dwarf_2_agrees() {
 #[test]
 fn clang_programs_with_dwarf_4_and_5_agree() {
     let plain: &[&str] = &["-O2", "-g", "-gdwarf-5", "-fdebug-info-for-profiling"];
-    let older: &[&str] = &["-O2", "-g", "-gdwarf-4", "-fdebug-info-for-profiling", "-ffunction-sections"];
+    let older: &[&str] =
+        &["-O2", "-g", "-gdwarf-4", "-fdebug-info-for-profiling", "-ffunction-sections"];
     let lines: &[&str] = &["-O3", "-gmlt", "-fdebug-info-for-profiling", "-gdwarf-aranges"];
     shapes_agree("clang++-22", &[plain, older, lines]);
 }
 
 #[test]
 fn clang_programs_linked_by_lld_with_dropped_and_folded_functions_agree() {
-    let flags: &[&str] = &["-O2", "-g", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections,--icf=all"];
+    let flags: &[&str] =
+        &["-O2", "-g", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections,--icf=all"];
     if has("ld.lld-22") {
         shapes_agree("clang++-22", &[flags]);
     }
@@ -95,7 +97,8 @@ fn split_units_in_a_package_agree() {
     }
     for version in ["-gdwarf-5", "-gdwarf-4"] {
         let directory = tempfile::tempdir().unwrap();
-        let program = shapes(directory.path(), "clang++-22", &["-O2", "-g", version, "-gsplit-dwarf"]);
+        let program =
+            shapes(directory.path(), "clang++-22", &["-O2", "-g", version, "-gsplit-dwarf"]);
         run(directory.path(), "llvm-dwp-22", &["-e", "shapes", "-o", "shapes.dwp"]);
         for entry in std::fs::read_dir(directory.path()).unwrap() {
             let path = entry.unwrap().path();
@@ -136,7 +139,8 @@ fn a_supplementary_file_of_dwz_changes_nothing() {
     let before = stacks(&program);
     std::fs::copy(&program, directory.path().join("copy")).unwrap();
     run(directory.path(), "dwz", &["-m", "shared.dwz", "shapes", "copy"]);
-    let link = image::Image::open(&program).unwrap().section(".gnu_debugaltlink").map(|link| link.len());
+    let link =
+        image::Image::open(&program).unwrap().section(".gnu_debugaltlink").map(|link| link.len());
     assert!(link.is_some(), "dwz must have made a supplementary file");
     assert_eq!(stacks(&program), before);
 }
@@ -149,7 +153,11 @@ fn functions_inside_functions_agree() {
     for flags in [["-O2", "-gdwarf-5"], ["-O3", "-gdwarf-4"]] {
         let directory = tempfile::tempdir().unwrap();
         let source = programs().join("nested.c");
-        run(directory.path(), "gcc", &[source.to_str().unwrap(), flags[0], "-g", flags[1], "-o", "nested"]);
+        run(
+            directory.path(),
+            "gcc",
+            &[source.to_str().unwrap(), flags[0], "-g", flags[1], "-o", "nested"],
+        );
         let (stacks, deepest) = compare(&directory.path().join("nested"), &[]);
         assert!(stacks > 50 && deepest > 1, "{stacks} stacks, deepest {deepest}");
     }
@@ -164,6 +172,10 @@ fn a_separate_debug_file_is_found_by_its_link() {
     let program = shapes(directory.path(), "g++", &["-O2", "-g"]);
     let before = compare(&program, &[]);
     run(directory.path(), "objcopy", &["--only-keep-debug", "shapes", "shapes.debug"]);
-    run(directory.path(), "objcopy", &["--strip-debug", "--add-gnu-debuglink=shapes.debug", "shapes"]);
+    run(
+        directory.path(),
+        "objcopy",
+        &["--strip-debug", "--add-gnu-debuglink=shapes.debug", "shapes"],
+    );
     assert_eq!(compare(&program, &[]), before);
 }

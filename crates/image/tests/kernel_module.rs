@@ -1,8 +1,9 @@
-//! Kernel modules as Debian ships them with debug information: every instruction's stack, compared with
-//! llvm-symbolizer.
+//! Kernel modules as Debian ships them with debug information: every instruction's stack, compared
+//! with llvm-symbolizer.
 //!
-//! The addresses of a module are file offsets. llvm-symbolizer cannot tell the sections of a relocatable file apart, so
-//! it gets the module linked with every code section at exactly that address.
+//! The addresses of a module are file offsets. llvm-symbolizer cannot tell the sections of a
+//! relocatable file apart, so it gets the module linked with every code section at exactly that
+//! address.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -16,8 +17,8 @@ use symbolizer::{compare_with, has, run};
 /// Larger modules take longer than a test may.
 const LARGEST_BYTES: u64 = 400_000;
 
-/// Modules with debug information on this machine: in the folder that PLANISH_TEST_MODULES names, where Debian's debug
-/// packages put them, and where `make bench-kernel` unpacks a few.
+/// Modules with debug information on this machine: in the folder that PLANISH_TEST_MODULES names,
+/// where Debian's debug packages put them, and where `make bench-kernel` unpacks a few.
 fn modules() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::env::var_os("PLANISH_TEST_MODULES").map(PathBuf::from).into_iter().collect();
@@ -31,7 +32,9 @@ fn modules() -> Vec<PathBuf> {
             let path = entry.path();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(path),
-                Ok(_) if path.extension().is_some_and(|extension| extension == "ko") => found.push(path),
+                Ok(_) if path.extension().is_some_and(|extension| extension == "ko") => {
+                    found.push(path)
+                }
                 _ => {}
             }
         }

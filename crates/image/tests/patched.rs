@@ -1,4 +1,5 @@
-//! The tables of an x86 kernel that say where it rewrites itself, in a small program that has the same ones.
+//! The tables of an x86 kernel that say where it rewrites itself, in a small program that has the
+//! same ones.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -6,7 +7,8 @@
 use image::{Image, ImageAddr};
 use std::process::Command;
 
-/// Four places in code, and tables that point at them. `FLAGS` makes an alternative 12 or 14 bytes long.
+/// Four places in code, and tables that point at them. `FLAGS` makes an alternative 12 or 14 bytes
+/// long.
 const SOURCE: &str = r#"
     .text
     .globl _start

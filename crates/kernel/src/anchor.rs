@@ -1,8 +1,9 @@
 //! Where in a text does an edit go, and how is it taken back?
 //!
-//! Input: the text of one file and the edits of that file. Output: the edited text, or the text as it was. Invariants:
-//! an anchor matches exactly once or the edit fails; `undo(apply(text))` is `text`, byte for byte; nothing is guessed.
-//! Lines are compared with runs of blanks taken as one, so that an anchor survives another indentation.
+//! Input: the text of one file and the edits of that file. Output: the edited text, or the text as
+//! it was. Invariants: an anchor matches exactly once or the edit fails; `undo(apply(text))` is
+//! `text`, byte for byte; nothing is guessed. Lines are compared with runs of blanks taken as one,
+//! so that an anchor survives another indentation.
 
 use crate::text_order;
 
@@ -120,7 +121,9 @@ impl Line {
         }
         match found.as_slice() {
             [only] => Ok(*only),
-            others => Err(Misfit::Anchor { expected: self.wanted().to_owned(), found: others.len() }),
+            others => {
+                Err(Misfit::Anchor { expected: self.wanted().to_owned(), found: others.len() })
+            }
         }
     }
 }
@@ -156,19 +159,25 @@ impl Change {
                 let (start, end) = anchor.find(text)?;
                 let at = if place == Place::Before { start } else { end };
                 // A last line without its line end would swallow the first new one.
-                let cut = place == Place::After && !text.get(..at).unwrap_or_default().ends_with('\n');
+                let cut =
+                    place == Place::After && !text.get(..at).unwrap_or_default().ends_with('\n');
                 if cut {
-                    return Err(Misfit::Anchor { expected: anchor.wanted().to_owned() + "\\n", found: 0 });
+                    return Err(Misfit::Anchor {
+                        expected: anchor.wanted().to_owned() + "\\n",
+                        found: 0,
+                    });
                 }
                 Ok(spliced(text, at, at, lines))
             }
             Change::Replace { old, new } => {
-                let at =
-                    only(text, old).map_err(|found| Misfit::Anchor { expected: first_line(old), found })?;
+                let at = only(text, old)
+                    .map_err(|found| Misfit::Anchor { expected: first_line(old), found })?;
                 Ok(spliced(text, at, at + old.len(), new))
             }
-            Change::TextOrder => text_order::apply(text)
-                .map_err(|wrong| Misfit::Anchor { expected: wrong.expected.to_owned(), found: wrong.found }),
+            Change::TextOrder => text_order::apply(text).map_err(|wrong| Misfit::Anchor {
+                expected: wrong.expected.to_owned(),
+                found: wrong.found,
+            }),
             Change::Holds { anchor } => anchor.find(text).map(|_| text.to_owned()),
             Change::Absent { text: unwanted, reason } => match text.contains(unwanted) {
                 true => Err(Misfit::Present { text: unwanted, reason }),
@@ -253,7 +262,9 @@ pub fn state(text: &str, edits: &[Edit]) -> State {
     }
     match undo(text, edits) {
         // Taken back is only what would come out again in the same way.
-        Some(plain) if apply(&plain, edits).is_ok_and(|again| again == text) => State::Edited { plain },
+        Some(plain) if apply(&plain, edits).is_ok_and(|again| again == text) => {
+            State::Edited { plain }
+        }
         _ => State::Half { there: names(&there), missing: names(&missing) },
     }
 }

@@ -1,7 +1,8 @@
 //! Did the options do in a build what they should?
 //!
-//! Reads the commands that kbuild keeps beside every object, so it costs no compilation and sees all objects that were
-//! built, be it three of them; and of `vmlinux`, where there is one, the markers of text and the block map.
+//! Reads the commands that kbuild keeps beside every object, so it costs no compilation and sees
+//! all objects that were built, be it three of them; and of `vmlinux`, where there is one, the
+//! markers of text and the block map.
 
 use crate::command::{Area, Compilation};
 use crate::config::Config;
@@ -11,12 +12,16 @@ use image::Image;
 use std::path::Path;
 
 /// Directories of a build that hold programs for the building machine only.
-const NOT_KERNEL: &[&str] = &["tools", "scripts", "source", ".git", "Documentation", "samples", "include"];
+const NOT_KERNEL: &[&str] =
+    &["tools", "scripts", "source", ".git", "Documentation", "samples", "include"];
 /// Directories deeper than this are not looked at; the kernel's are at most nine deep.
 const DEEPEST: usize = 24;
 /// Objects that are looked for first as an example of their area.
-const EXAMPLES: &[&str] =
-    &["kernel/sched/core.o", "arch/x86/entry/vdso/vclock_gettime.o", "arch/x86/boot/compressed/string.o"];
+const EXAMPLES: &[&str] = &[
+    "kernel/sched/core.o",
+    "arch/x86/entry/vdso/vclock_gettime.o",
+    "arch/x86/boot/compressed/string.o",
+];
 
 /// What the objects of one area were compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +73,8 @@ pub fn check(build: &Path) -> Result<Checked, Error> {
     let compilations = compilations(build)?;
     let config = Config::read(&build.join(".config"))?;
     let (autofdo, propeller) = (config.is_on(AUTOFDO), config.is_on(PROPELLER));
-    let areas = Area::ALL.iter().filter_map(|area| of_area(*area, &compilations, autofdo, propeller));
+    let areas =
+        Area::ALL.iter().filter_map(|area| of_area(*area, &compilations, autofdo, propeller));
     let areas: Vec<AreaFound> = areas.collect();
     let vmlinux = build.join("vmlinux");
     let linked = if vmlinux.is_file() { Some(linked(&vmlinux)?) } else { None };
@@ -105,8 +111,8 @@ fn collect(directory: &Path, depth: usize, into: &mut Vec<Compilation>) -> Resul
                 collect(&entry.path(), depth + 1, into)?;
             }
         } else if kind.is_file() && name.starts_with('.') && name.ends_with(".o.cmd") {
-            let bytes =
-                beside::given::read(&entry.path(), beside::given::TEXT).map_err(Error::io(entry.path()))?;
+            let bytes = beside::given::read(&entry.path(), beside::given::TEXT)
+                .map_err(Error::io(entry.path()))?;
             into.extend(Compilation::parse(&String::from_utf8_lossy(&bytes)));
         }
     }
@@ -114,7 +120,8 @@ fn collect(directory: &Path, depth: usize, into: &mut Vec<Compilation>) -> Resul
 }
 
 fn of_area(area: Area, all: &[Compilation], autofdo: bool, propeller: bool) -> Option<AreaFound> {
-    let objects: Vec<&Compilation> = all.iter().filter(|compilation| compilation.area() == area).collect();
+    let objects: Vec<&Compilation> =
+        all.iter().filter(|compilation| compilation.area() == area).collect();
     let first = objects.first()?;
     let wanted = |option: bool| area.is_profiled() && option;
     let as_it_should = |object: &&&Compilation| {
@@ -129,7 +136,11 @@ fn of_area(area: Area, all: &[Compilation], autofdo: bool, propeller: bool) -> O
         autofdo: objects.iter().filter(|object| object.has_autofdo()).count(),
         propeller: objects.iter().filter(|object| object.has_propeller()).count(),
         example: (example.object.clone(), flags),
-        odd: objects.iter().filter(|object| !as_it_should(object)).map(|o| o.object.clone()).collect(),
+        odd: objects
+            .iter()
+            .filter(|object| !as_it_should(object))
+            .map(|o| o.object.clone())
+            .collect(),
     })
 }
 
@@ -157,7 +168,9 @@ fn of_flags(areas: &[AreaFound], autofdo: bool, propeller: bool) -> Vec<String> 
         let sides = [(autofdo, AUTOFDO, found.autofdo), (propeller, PROPELLER, found.propeller)];
         for (on, option, with) in sides {
             if !found.area.is_profiled() && with > 0 {
-                wrong.push(format!("{with} objects of {name} have flags of {option}, where none belong"));
+                wrong.push(format!(
+                    "{with} objects of {name} have flags of {option}, where none belong"
+                ));
             } else if found.area.is_profiled() && on && with == 0 {
                 wrong.push(format!("{option} is on, but no object of {name} has its flags"));
             } else if found.area.is_profiled() && !on && with > 0 {
@@ -175,7 +188,8 @@ fn of_vmlinux(linked: &Linked, marked: bool, mapped: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     if marked && linked.hot_bytes.is_none() {
         wrong.push(
-            "vmlinux has no markers of hot text; it was linked before the tree was prepared".to_owned(),
+            "vmlinux has no markers of hot text; it was linked before the tree was prepared"
+                .to_owned(),
         );
     }
     if mapped && linked.block_map_bytes.is_none_or(|bytes| bytes == 0) {

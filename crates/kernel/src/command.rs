@@ -1,7 +1,8 @@
 //! With which command did a kernel build make an object?
 //!
-//! kbuild keeps the command of each target beside it, in `.NAME.cmd`, to see when it changes. The first line reads
-//! `cmd_PATH := COMMAND`, since Linux 6.5 `savedcmd_PATH := COMMAND`; what follows are dependencies.
+//! kbuild keeps the command of each target beside it, in `.NAME.cmd`, to see when it changes. The
+//! first line reads `cmd_PATH := COMMAND`, since Linux 6.5 `savedcmd_PATH := COMMAND`; what follows
+//! are dependencies.
 
 /// How an object was compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +34,15 @@ pub enum Area {
 
 impl Area {
     /// All of them.
-    pub const ALL: [Area; 7] =
-        [Area::Kernel, Area::Module, Area::Vdso, Area::Boot, Area::RealMode, Area::Purgatory, Area::EfiStub];
+    pub const ALL: [Area; 7] = [
+        Area::Kernel,
+        Area::Module,
+        Area::Vdso,
+        Area::Boot,
+        Area::RealMode,
+        Area::Purgatory,
+        Area::EfiStub,
+    ];
 
     /// Whether flags for profiles belong there.
     pub fn is_profiled(self) -> bool {
@@ -75,7 +83,8 @@ fn starts_with_any(word: &str, starts: &[&str]) -> bool {
 }
 
 impl Compilation {
-    /// Reads a `.cmd` file; `None` where it is not about a C file of the kernel that was compiled to an object.
+    /// Reads a `.cmd` file; `None` where it is not about a C file of the kernel that was compiled
+    /// to an object.
     pub fn parse(cmd: &str) -> Option<Compilation> {
         let first = cmd.lines().next()?;
         let (target, command) = first.split_once(" := ")?;
@@ -126,7 +135,9 @@ impl Compilation {
     /// The flags that the options bring, in the order of the command.
     pub fn flags(&self) -> Vec<&str> {
         let ours = |word: &&str| {
-            [AUTOFDO_FLAGS, PROPELLER_FLAGS, BOTH_FLAGS].iter().any(|starts| starts_with_any(word, starts))
+            [AUTOFDO_FLAGS, PROPELLER_FLAGS, BOTH_FLAGS]
+                .iter()
+                .any(|starts| starts_with_any(word, starts))
         };
         self.words.iter().map(String::as_str).filter(ours).collect()
     }
@@ -140,7 +151,8 @@ mod tests {
     fn parse(target: &str, flags: &str) -> Option<Compilation> {
         let source = format!("{}c", target.trim_end_matches('o'));
         Compilation::parse(&format!(
-            "{target} := clang-22 -D__KERNEL__ {flags} -c -o x.o {source} ; objtool --orc x.o\n\nsource_x\n"
+            "{target} := clang-22 -D__KERNEL__ {flags} -c -o x.o {source} ; objtool --orc \
+             x.o\n\nsource_x\n"
         ))
     }
 
@@ -148,20 +160,27 @@ mod tests {
     fn commands_of_old_and_new_kernels_are_read() {
         for prefix in ["cmd_", "savedcmd_"] {
             let found =
-                parse(&format!("{prefix}kernel/fork.o"), "-fbasic-block-address-map -O2 -gmlt").unwrap();
+                parse(&format!("{prefix}kernel/fork.o"), "-fbasic-block-address-map -O2 -gmlt")
+                    .unwrap();
             assert_eq!((found.object.as_str(), found.area()), ("kernel/fork.o", Area::Kernel));
             assert!(found.has_propeller() && !found.has_autofdo() && !found.has_layout());
             assert_eq!(found.flags(), ["-fbasic-block-address-map", "-gmlt"]);
-            let laid_out = parse(&format!("{prefix}a.o"), "-fbasic-block-sections=list=l.txt").unwrap();
+            let laid_out =
+                parse(&format!("{prefix}a.o"), "-fbasic-block-sections=list=l.txt").unwrap();
             assert!(laid_out.has_layout() && laid_out.has_propeller());
         }
     }
 
     #[test]
     fn what_is_no_compilation_of_the_kernel_is_left_out() {
-        assert_eq!(Compilation::parse("cmd_vmlinux.a := rm -f vmlinux.a; ar cDPrST vmlinux.a x.o\n"), None);
         assert_eq!(
-            Compilation::parse("cmd_scripts/mod/modpost.o := clang-22 -O2 -c -o x.o scripts/mod/modpost.c\n"),
+            Compilation::parse("cmd_vmlinux.a := rm -f vmlinux.a; ar cDPrST vmlinux.a x.o\n"),
+            None
+        );
+        assert_eq!(
+            Compilation::parse(
+                "cmd_scripts/mod/modpost.o := clang-22 -O2 -c -o x.o scripts/mod/modpost.c\n"
+            ),
             None
         );
         assert_eq!(Compilation::parse(""), None);

@@ -1,8 +1,9 @@
 //! Was a profile taken from a kernel that the compiler of this build made?
 //!
-//! Input: what compilers state of themselves, in the `.comment` of the kernel that was recorded and to `--version`. Another
-//! compiler, or another major release, numbers discriminators, inlines and names clones in its own way, so that counts can
-//! end up on other code; minor releases repair errors.
+//! Input: what compilers state of themselves, in the `.comment` of the kernel that was recorded and
+//! to `--version`. Another compiler, or another major release, numbers discriminators, inlines and
+//! names clones in its own way, so that counts can end up on other code; minor releases repair
+//! errors.
 
 use crate::error::Error;
 use std::path::Path;
@@ -26,8 +27,8 @@ pub struct Release {
 }
 
 impl Release {
-    /// Reads `Debian clang version 22.1.8 (1~deb12u1)`, `GCC: (Debian 12.2.0-14) 12.2.0` and their like; `None` where neither
-    /// family is named or no number follows.
+    /// Reads `Debian clang version 22.1.8 (1~deb12u1)`, `GCC: (Debian 12.2.0-14) 12.2.0` and their
+    /// like; `None` where neither family is named or no number follows.
     pub fn parse(text: &str) -> Option<Release> {
         let (family, rest) = match text.split_once("clang version ") {
             Some((_, rest)) => (Family::Clang, rest),
@@ -35,7 +36,9 @@ impl Release {
         };
         let digits = rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
         let mut version = [0; 3];
-        for (number, part) in version.iter_mut().zip(digits.split('.').filter(|part| !part.is_empty())) {
+        for (number, part) in
+            version.iter_mut().zip(digits.split('.').filter(|part| !part.is_empty()))
+        {
             *number = part.parse().ok()?;
         }
         (version != [0; 3]).then_some(Release { family, version })
@@ -47,7 +50,8 @@ impl Release {
     }
 }
 
-/// What follows the name of the distributor in round brackets, which may hold brackets and numbers too.
+/// What follows the name of the distributor in round brackets, which may hold brackets and numbers
+/// too.
 fn after_brackets(text: &str) -> &str {
     let mut open = 0usize;
     for (at, c) in text.char_indices() {
@@ -74,12 +78,16 @@ pub enum Fit {
     BuildUnknown,
 }
 
-/// Compares the compilers that the profile `path` names with what the compiler of the build states. Of several that the
-/// profile names, as one does that was merged, each must fit.
+/// Compares the compilers that the profile `path` names with what the compiler of the build states.
+/// Of several that the profile names, as one does that was merged, each must fit.
 ///
 /// # Errors
 /// One of them is another compiler or another major release.
-pub fn fit<'p>(path: &Path, named: impl Iterator<Item = &'p str>, build: &str) -> Result<Fit, Error> {
+pub fn fit<'p>(
+    path: &Path,
+    named: impl Iterator<Item = &'p str>,
+    build: &str,
+) -> Result<Fit, Error> {
     let mut known = named.filter_map(|text| Some((text, Release::parse(text)?))).peekable();
     let Some(own) = Release::parse(build) else { return Ok(Fit::BuildUnknown) };
     if known.peek().is_none() {
@@ -89,7 +97,9 @@ pub fn fit<'p>(path: &Path, named: impl Iterator<Item = &'p str>, build: &str) -
     for (text, release) in known {
         if release.major() != own.major() {
             let next = match release.major() {
-                (Family::Clang, major) => format!("build with that one (--llvm=-{major}), or record"),
+                (Family::Clang, major) => {
+                    format!("build with that one (--llvm=-{major}), or record")
+                }
                 (Family::Gcc, _) => "record".to_owned(),
             };
             let (path, profile, build) = (path.to_owned(), text.to_owned(), build.to_owned());

@@ -43,7 +43,9 @@ pub fn parse(text: &str) -> Result<Config, (usize, String)> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_end();
         // The last one counts, as with Kconfig, also where it is this comment.
-        if let Some(name) = line.strip_prefix("# CONFIG_").and_then(|rest| rest.strip_suffix(" is not set")) {
+        if let Some(name) =
+            line.strip_prefix("# CONFIG_").and_then(|rest| rest.strip_suffix(" is not set"))
+        {
             config.values.remove(name);
             continue;
         }
@@ -73,8 +75,8 @@ mod tests {
 
     #[test]
     fn settings_are_read_and_what_is_not_set_is_off() {
-        let text = "#\n# Linux/x86 6.12\n#\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=m\nCONFIG_D=n\nCONFIG_E=220108\n\
-                    CONFIG_F=\"clang version 22\"\n";
+        let text = "#\n# Linux/x86 6.12\n#\nCONFIG_A=y\n# CONFIG_B is not \
+                    set\nCONFIG_C=m\nCONFIG_D=n\nCONFIG_E=220108\nCONFIG_F=\"clang version 22\"\n";
         let config = parse(text).unwrap();
         assert!(config.is_on("A") && config.is_on("C"));
         assert!(!config.is_on("B") && !config.is_on("D") && !config.is_on("Z"));

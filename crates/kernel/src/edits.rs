@@ -1,8 +1,9 @@
 //! What is edited in a tree, file by file, as data.
 //!
-//! The texts lie in `kernel/` at the root of the repository; edits of a line or two stand here, and may be used under
-//! GPL-2.0 too, as they become part of the kernel. The anchors are the constructs that Debian's 6.1.192 and 6.12.117
-//! have in common; that 6.6 has them too is inferred, and no such tree was tried.
+//! The texts lie in `kernel/` at the root of the repository; edits of a line or two stand here, and
+//! may be used under GPL-2.0 too, as they become part of the kernel. The anchors are the constructs
+//! that Debian's 6.1.192 and 6.12.117 have in common; that 6.6 has them too is inferred, and no
+//! such tree was tried.
 
 use crate::anchor::{Change, Edit, Line, Place};
 use crate::text_order;
@@ -27,8 +28,14 @@ pub struct EditedFile {
 
 /// The files that a prepared tree has more.
 pub const NEW_FILES: &[NewFile] = &[
-    NewFile { path: "scripts/Makefile.autofdo", text: include_str!("../../../kernel/Makefile.autofdo") },
-    NewFile { path: "scripts/Makefile.propeller", text: include_str!("../../../kernel/Makefile.propeller") },
+    NewFile {
+        path: "scripts/Makefile.autofdo",
+        text: include_str!("../../../kernel/Makefile.autofdo"),
+    },
+    NewFile {
+        path: "scripts/Makefile.propeller",
+        text: include_str!("../../../kernel/Makefile.propeller"),
+    },
 ];
 
 /// The text of a part without its first line, which states the licence and stays in our repository.
@@ -60,8 +67,9 @@ pub const EDITED_FILES: &[EditedFile] = &[
             "the list of included Makefiles",
             Line::Is("include-$(CONFIG_RANDSTRUCT) += scripts/Makefile.randstruct"),
             Place::After,
-            "include-$(CONFIG_AUTOFDO_CLANG)\t+= scripts/Makefile.autofdo\n\
-             include-$(CONFIG_PROPELLER_CLANG)\t+= scripts/Makefile.propeller\n",
+            "include-$(CONFIG_AUTOFDO_CLANG)\t+= \
+             scripts/Makefile.autofdo\ninclude-$(CONFIG_PROPELLER_CLANG)\t+= \
+             scripts/Makefile.propeller\n",
         )],
     },
     EditedFile {
@@ -91,8 +99,8 @@ pub const EDITED_FILES: &[EditedFile] = &[
             "what x86 supports",
             Line::Is("select ARCH_SUPPORTS_LTO_CLANG"),
             Place::After,
-            "\tselect ARCH_SUPPORTS_AUTOFDO_CLANG\t\tif X86_64\n\
-             \tselect ARCH_SUPPORTS_PROPELLER_CLANG\tif X86_64\n",
+            "\tselect ARCH_SUPPORTS_AUTOFDO_CLANG\t\tif X86_64\n\tselect \
+             ARCH_SUPPORTS_PROPELLER_CLANG\tif X86_64\n",
         )],
     },
     EditedFile {
@@ -117,8 +125,8 @@ pub const EDITED_FILES: &[EditedFile] = &[
             construct: "the sections of thunks",
             change: Change::Absent {
                 text: ".text.__x86.",
-                reason: "The order of functions would swallow that section; take a newer stable release, where it is \
-                         called `.text..__x86.`.",
+                reason: "The order of functions would swallow that section; take a newer stable \
+                         release, where it is called `.text..__x86.`.",
             },
         }],
     },
@@ -137,14 +145,13 @@ pub const EDITED_FILES: &[EditedFile] = &[
             Edit {
                 construct: "the search for code that belongs to no function",
                 change: Change::Replace {
-                    old: "\t/* didn't find a symbol for which @offset is after it */\n\
-                          \tif (!hole.sym)\n\
-                          \t\treturn 0; /* not a hole */\n\
-                          \n\
-                          \t/* @offset >= sym->offset + sym->len, find symbol after it */\n\
-                          \tn = rb_next(&hole.sym->node);\n",
-                    new: "\t/* the next symbol; without one before @offset, the first of the section */\n\
-                          \tn = hole.sym ? rb_next(&hole.sym->node) : rb_first_cached(&sec->symbol_tree);\n",
+                    old: "\t/* didn't find a symbol for which @offset is after it */\n\tif \
+                          (!hole.sym)\n\t\treturn 0; /* not a hole */\n\n\t/* @offset >= \
+                          sym->offset + sym->len, find symbol after it */\n\tn = \
+                          rb_next(&hole.sym->node);\n",
+                    new: "\t/* the next symbol; without one before @offset, the first of the \
+                          section */\n\tn = hole.sym ? rb_next(&hole.sym->node) : \
+                          rb_first_cached(&sec->symbol_tree);\n",
                 },
             },
             insert(
@@ -161,8 +168,8 @@ pub const EDITED_FILES: &[EditedFile] = &[
             "the sections that the IBT check leaves out",
             Line::Is("!strcmp(sec->name, \".kcfi_traps\") ||"),
             Place::After,
-            "\t\t    !strcmp(sec->name, \".llvm.call-graph-profile\")\t||\n\
-             \t\t    !strcmp(sec->name, \".llvm_bb_addr_map\")\t\t||\n",
+            "\t\t    !strcmp(sec->name, \".llvm.call-graph-profile\")\t||\n\t\t    \
+             !strcmp(sec->name, \".llvm_bb_addr_map\")\t\t||\n",
         )],
     },
     EditedFile {

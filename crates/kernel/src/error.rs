@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Why a tree was not prepared, taken back or checked. Nothing was written when one is returned, unless it says so.
+/// Why a tree was not prepared, taken back or checked. Nothing was written when one is returned,
+/// unless it says so.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or written.
@@ -15,7 +16,8 @@ pub enum Error {
     },
     /// The directory is no kernel tree.
     #[error(
-        "{tree}: not a kernel tree: {missing} is missing there; give the top directory of the Linux sources"
+        "{tree}: not a kernel tree: {missing} is missing there; give the top directory of the \
+         Linux sources"
     )]
     NotATree {
         /// The directory.
@@ -24,7 +26,9 @@ pub enum Error {
         missing: &'static str,
     },
     /// The top Makefile does not state a version.
-    #[error("{path}: expected `VERSION = …` and `PATCHLEVEL = …` in its first lines, found {found}")]
+    #[error(
+        "{path}: expected `VERSION = …` and `PATCHLEVEL = …` in its first lines, found {found}"
+    )]
     NoVersion {
         /// The Makefile.
         path: PathBuf,
@@ -33,7 +37,8 @@ pub enum Error {
     },
     /// The edits are made for other versions.
     #[error(
-        "{tree}: Linux {version} is not known here: edits exist for 6.1, 6.6 and 6.12; from 6.13 on Linux has the options itself"
+        "{tree}: Linux {version} is not known here: edits exist for 6.1, 6.6 and 6.12; from 6.13 \
+         on Linux has the options itself"
     )]
     UnknownVersion {
         /// The tree.
@@ -43,7 +48,8 @@ pub enum Error {
     },
     /// One of the two options is there, the other is not.
     #[error(
-        "{tree}: arch/Kconfig has {there} but not {missing}, from somebody else's patch; take that patch back, then prepare the tree"
+        "{tree}: arch/Kconfig has {there} but not {missing}, from somebody else's patch; take \
+         that patch back, then prepare the tree"
     )]
     HalfAFeature {
         /// The tree.
@@ -63,8 +69,9 @@ pub enum Error {
     },
     /// An anchor does not match exactly once, or a macro has not the lines that are known.
     #[error(
-        "{path}: {construct}: expected `{expected}` exactly once, found it {found} times; nothing was written. The file differs \
-         from a plain 6.1, 6.6 or 6.12: restore it, or say what it is patched with"
+        "{path}: {construct}: expected `{expected}` exactly once, found it {found} times; nothing \
+         was written. The file differs from a plain 6.1, 6.6 or 6.12: restore it, or say what it \
+         is patched with"
     )]
     Anchor {
         /// The file.
@@ -90,7 +97,8 @@ pub enum Error {
     },
     /// The file is in the middle of a merge or a patch.
     #[error(
-        "{path}: {what}; nothing was written. Finish or take back the patch or merge, then run this again"
+        "{path}: {what}; nothing was written. Finish or take back the patch or merge, then run \
+         this again"
     )]
     Dirty {
         /// The file.
@@ -100,8 +108,9 @@ pub enum Error {
     },
     /// Some files hold the edits, others do not.
     #[error(
-        "{tree}: half prepared: {done} hold the edits, {open} do not; nothing was written. Take all back with \
-         `planish kernel prepare --revert {tree}`, or restore these files from their source"
+        "{tree}: half prepared: {done} hold the edits, {open} do not; nothing was written. Take \
+         all back with `planish kernel prepare --revert {tree}`, or restore these files from \
+         their source"
     )]
     HalfPrepared {
         /// The tree.
@@ -113,8 +122,9 @@ pub enum Error {
     },
     /// A file holds a part of our edits, changed ones, or one twice.
     #[error(
-        "{path}: the edits are in it in part, changed or more than once (there: {there}; missing: {missing}); nothing was \
-         written. Restore the file from its source (git checkout, or the tarball), then run this again"
+        "{path}: the edits are in it in part, changed or more than once (there: {there}; missing: \
+         {missing}); nothing was written. Restore the file from its source (git checkout, or the \
+         tarball), then run this again"
     )]
     HalfEdited {
         /// The file.
@@ -125,7 +135,9 @@ pub enum Error {
         missing: String,
     },
     /// A new file would overwrite another.
-    #[error("{path}: exists and is not the file of planish; nothing was written. Move it away first")]
+    #[error(
+        "{path}: exists and is not the file of planish; nothing was written. Move it away first"
+    )]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -138,7 +150,8 @@ pub enum Error {
     },
     /// The tree cannot be written to.
     #[error(
-        "{path}: cannot be written: {source}; nothing was changed. Copy the tree to where you may write, or make it writable"
+        "{path}: cannot be written: {source}; nothing was changed. Copy the tree to where you may \
+         write, or make it writable"
     )]
     ReadOnly {
         /// The file.
@@ -148,8 +161,8 @@ pub enum Error {
     },
     /// Renaming failed in the middle, and going back failed too.
     #[error(
-        "{path}: {source}, in the middle of writing, and what was written could not be put back; run `planish kernel prepare \
-         --revert` on the tree"
+        "{path}: {source}, in the middle of writing, and what was written could not be put back; \
+         run `planish kernel prepare --revert` on the tree"
     )]
     Torn {
         /// The file at which it happened.
@@ -159,7 +172,8 @@ pub enum Error {
     },
     /// A configuration has a line that Kconfig does not write.
     #[error(
-        "{path}, line {line}: expected `CONFIG_NAME=value` or `# CONFIG_NAME is not set`, found `{found}`"
+        "{path}, line {line}: expected `CONFIG_NAME=value` or `# CONFIG_NAME is not set`, found \
+         `{found}`"
     )]
     Config {
         /// The file.
@@ -188,8 +202,8 @@ pub enum Error {
     },
     /// A profile or a layout is not of this build.
     #[error(
-        "{path}: only {per_cent} % of its {what} belong to functions of this build: it is of another tree or another \
-         configuration. Record a kernel of this build and make it anew"
+        "{path}: only {per_cent} % of its {what} belong to functions of this build: it is of \
+         another tree or another configuration. Record a kernel of this build and make it anew"
     )]
     ForeignProfile {
         /// The file.
@@ -201,8 +215,9 @@ pub enum Error {
     },
     /// A profile is of a kernel that another compiler made.
     #[error(
-        "{path}: taken from a kernel compiled by {profile}, and this build compiles with {build}: counts can be of other code \
-         there. Either {next} a kernel of this build and make the profile anew, or use it all the same with --any-compiler"
+        "{path}: taken from a kernel compiled by {profile}, and this build compiles with {build}: \
+         counts can be of other code there. Either {next} a kernel of this build and make the \
+         profile anew, or use it all the same with --any-compiler"
     )]
     ForeignCompiler {
         /// The profile.
@@ -215,7 +230,10 @@ pub enum Error {
         next: String,
     },
     /// make cannot take this name.
-    #[error("{path}: make cannot take a name with blanks, quotes, `$`, `#` or `\\` in it; build elsewhere")]
+    #[error(
+        "{path}: make cannot take a name with blanks, quotes, `$`, `#` or `\\` in it; build \
+         elsewhere"
+    )]
     Path {
         /// The name.
         path: PathBuf,
@@ -228,8 +246,9 @@ pub enum Error {
     },
     /// The workload does not compile or link.
     #[error(
-        "{compiler} ({status}) could not make a static program of the workload: {said}; it needs the C library's headers \
-         and its static form libc.a (Debian and Ubuntu: libc6-dev, Fedora: glibc-static)"
+        "{compiler} ({status}) could not make a static program of the workload: {said}; it needs \
+         the C library's headers and its static form libc.a (Debian and Ubuntu: libc6-dev, \
+         Fedora: glibc-static)"
     )]
     Workload {
         /// The compiler.

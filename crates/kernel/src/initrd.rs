@@ -1,9 +1,11 @@
-//! Which bytes does a kernel unpack into its first file system? A writer of cpio archives in the "newc" form.
+//! Which bytes does a kernel unpack into its first file system? A writer of cpio archives in the
+//! "newc" form.
 //!
-//! Form: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst. Each entry is a header of 110 ASCII
-//! bytes, the magic `070701` and 13 numbers of 8 hexadecimal digits, then the path with a NUL, then the contents, both
-//! padded with NULs to multiples of four; the entry `TRAILER!!!` ends the archive. Owner 0, time 0 and inode numbers
-//! in the order of entries: same entries, same bytes.
+//! Form: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst. Each entry is a
+//! header of 110 ASCII bytes, the magic `070701` and 13 numbers of 8 hexadecimal digits, then the
+//! path with a NUL, then the contents, both padded with NULs to multiples of four; the entry
+//! `TRAILER!!!` ends the archive. Owner 0, time 0 and inode numbers in the order of entries: same
+//! entries, same bytes.
 
 use std::io::{Error, ErrorKind};
 
@@ -36,8 +38,9 @@ impl Archive {
     /// # Errors
     /// When it is 4 GiB or more, which the form cannot say.
     pub fn program(&mut self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        let size = u32::try_from(contents.len())
-            .map_err(|_| Error::new(ErrorKind::FileTooLarge, "an initramfs holds files below 4 GiB only"))?;
+        let size = u32::try_from(contents.len()).map_err(|_| {
+            Error::new(ErrorKind::FileTooLarge, "an initramfs holds files below 4 GiB only")
+        })?;
         self.header(path, REGULAR | 0o755, 1, size, (0, 0));
         self.bytes.extend_from_slice(contents);
         self.pad();
@@ -55,7 +58,8 @@ impl Archive {
         let inode = if path == TRAILER { 0 } else { self.entries };
         // Paths are ours and short.
         let name_size = u32::try_from(path.len() + 1).unwrap_or(u32::MAX);
-        // In the order of the form: ino, mode, uid, gid, nlink, mtime, filesize, maj, min, rmaj, rmin, namesize, chksum.
+        // In the order of the form: ino, mode, uid, gid, nlink, mtime, filesize, maj, min, rmaj,
+        // rmin, namesize, chksum.
         let fields = [inode, mode, 0, 0, links, 0, size, 0, 0, device.0, device.1, name_size, 0];
         self.bytes.extend_from_slice(MAGIC.as_bytes());
         for field in fields {
@@ -81,7 +85,8 @@ mod tests {
         let mut archive = Archive::default();
         archive.program("init", b"abcde").unwrap();
         let bytes = archive.finish();
-        let header = b"07070100000001000081ed00000000000000000000000100000000000000050000000000000000\
+        let header =
+            b"07070100000001000081ed00000000000000000000000100000000000000050000000000000000\
             000000000000000000000005000000000";
         assert_eq!(&bytes[..107], &header[..107]);
         // 110 bytes of header and 5 of path are padded to 116, 5 of contents to 8.

@@ -1,8 +1,9 @@
 //! With which variables does make build a kernel after a profile or a layout?
 //!
-//! kbuild compiles an object again when its command changes, not when a profile changes that the command names. So
-//! profile and layout are copied into the build under names that hold a hash of their content, with the list of the
-//! objects that they are for. The variables are those of `kernel/Makefile.autofdo` and `kernel/Makefile.propeller`.
+//! kbuild compiles an object again when its command changes, not when a profile changes that the
+//! command names. So profile and layout are copied into the build under names that hold a hash of
+//! their content, with the list of the objects that they are for. The variables are those of
+//! `kernel/Makefile.autofdo` and `kernel/Makefile.propeller`.
 
 use crate::error::Error;
 use crate::objects::{Chosen, FunctionsOfObjects, choose};
@@ -23,7 +24,8 @@ const LEAST_KNOWN: f64 = 0.5;
 pub struct Request {
     /// The sample profile.
     pub profile: Option<PathBuf>,
-    /// The profile comes from a kernel that was built without one: what reads it late in code generation stays off.
+    /// The profile comes from a kernel that was built without one: what reads it late in code
+    /// generation stays off.
     pub first_round: bool,
     /// Split functions even though blocks could be mapped.
     pub split: bool,
@@ -44,12 +46,12 @@ pub struct Variables {
     pub laid_out: Option<Chosen>,
 }
 
-/// Copies what the request names into the build and says with which variables make uses it. `samples` are those of the
-/// profile by function.
+/// Copies what the request names into the build and says with which variables make uses it.
+/// `samples` are those of the profile by function.
 ///
 /// # Errors
-/// A file cannot be read or written, or most samples of the profile, or functions of the layout, belong to nothing in
-/// the build.
+/// A file cannot be read or written, or most samples of the profile, or functions of the layout,
+/// belong to nothing in the build.
 pub fn variables(
     build: &Path,
     request: &Request,
@@ -59,7 +61,8 @@ pub fn variables(
     let folder = std::path::absolute(build.join(DIRECTORY)).map_err(Error::io(build))?;
     std::fs::create_dir_all(&folder).map_err(Error::io(&folder))?;
     let mut variables = Variables::default();
-    let set = |words: &mut Vec<String>, name: &str, value: &str| words.push(format!("{name}={value}"));
+    let set =
+        |words: &mut Vec<String>, name: &str, value: &str| words.push(format!("{name}={value}"));
     if let Some(profile) = &request.profile {
         let bytes = read(profile)?;
         let hash = content_hash(&[&bytes]);
@@ -87,7 +90,8 @@ pub fn variables(
         keep(&folder, &format!("{stem}_cc_profile.txt"), &blocks_bytes)?;
         keep(&folder, &format!("{stem}_ld_profile.txt"), &order_bytes)?;
         set(&mut variables.words, "CLANG_PROPELLER_PROFILE_PREFIX", &word(&folder.join(&stem))?);
-        let chosen = choose(functions, &functions_of_layout(&String::from_utf8_lossy(&blocks_bytes)), 1.0);
+        let chosen =
+            choose(functions, &functions_of_layout(&String::from_utf8_lossy(&blocks_bytes)), 1.0);
         fits(&blocks, "functions", &chosen)?;
         if !request.whole {
             let list = list(&folder, &format!("{stem}.objects"), &chosen)?;
@@ -101,8 +105,9 @@ pub fn variables(
 /// The functions that a cc profile of either version lays out, each once with the number 1.
 fn functions_of_layout(text: &str) -> BTreeMap<String, u64> {
     let names = text.lines().filter_map(|line| {
-        let names =
-            line.strip_prefix("f ").or_else(|| line.strip_prefix('!').filter(|l| !l.starts_with('!')))?;
+        let names = line
+            .strip_prefix("f ")
+            .or_else(|| line.strip_prefix('!').filter(|l| !l.starts_with('!')))?;
         // The first of several names of one function.
         names.split_whitespace().next()?.split('/').next()
     });
@@ -124,8 +129,9 @@ fn with(prefix: &Path, end: &str) -> PathBuf {
 /// # Errors
 /// It has blanks or characters that make gives a meaning.
 pub fn word(path: &Path) -> Result<String, Error> {
-    let word =
-        path.to_str().filter(|text| !text.contains(|c: char| c.is_whitespace() || "$#'\"\\".contains(c)));
+    let word = path
+        .to_str()
+        .filter(|text| !text.contains(|c: char| c.is_whitespace() || "$#'\"\\".contains(c)));
     word.map(str::to_owned).ok_or_else(|| Error::Path { path: path.to_owned() })
 }
 
@@ -151,8 +157,8 @@ fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<String, Error> {
     word(&path)
 }
 
-/// The list that belongs to a profile is made once: the functions of the objects change with each build, and objects
-/// that come and go would be compiled again for nothing.
+/// The list that belongs to a profile is made once: the functions of the objects change with each
+/// build, and objects that come and go would be compiled again for nothing.
 fn list(folder: &Path, name: &str, chosen: &Chosen) -> Result<String, Error> {
     keep(folder, name, (chosen.objects.join("\n") + "\n").as_bytes())
 }
@@ -188,7 +194,8 @@ mod tests {
     fn a_changed_profile_under_the_same_name_has_another_name_in_the_build() {
         let dir = tempfile::tempdir().unwrap();
         let profile = dir.path().join("kernel.afdo");
-        let request = Request { profile: Some(profile.clone()), first_round: true, ..Request::default() };
+        let request =
+            Request { profile: Some(profile.clone()), first_round: true, ..Request::default() };
         let mut seen = Vec::new();
         for content in ["one", "two", "one"] {
             std::fs::write(&profile, content).unwrap();
@@ -207,7 +214,8 @@ mod tests {
     fn a_layout_is_for_the_objects_of_its_functions() {
         let dir = tempfile::tempdir().unwrap();
         let prefix = dir.path().join("lay");
-        std::fs::write(with(&prefix, "_cc_profile.txt"), "v1\nm b.c\nf beta/beta_alias\nc 0 2 1\n").unwrap();
+        std::fs::write(with(&prefix, "_cc_profile.txt"), "v1\nm b.c\nf beta/beta_alias\nc 0 2 1\n")
+            .unwrap();
         std::fs::write(with(&prefix, "_ld_profile.txt"), "beta\n").unwrap();
         let request = Request { layout: Some(prefix), ..Request::default() };
         let made = variables(dir.path(), &request, &functions(), &BTreeMap::new()).unwrap();
@@ -226,8 +234,9 @@ mod tests {
         let profile = dir.path().join("p.afdo");
         std::fs::write(&profile, "x").unwrap();
         let request = Request { profile: Some(profile), ..Request::default() };
-        let refused =
-            variables(dir.path(), &request, &functions(), &samples("main")).unwrap_err().to_string();
+        let refused = variables(dir.path(), &request, &functions(), &samples("main"))
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("p.afdo") && refused.contains("0 %"), "{refused}");
         assert!(!dir.path().join(DIRECTORY).join("p").exists());
     }

@@ -1,8 +1,8 @@
 //! Which objects of a build hold the functions that a profile or a layout speaks of?
 //!
-//! Most of a kernel is never executed by one workload: building anew only what holds samples saves most of the time.
-//! Function names come from the symbol tables of the objects, so assembly and generated code are found too; static
-//! functions of one name belong to every object that has one.
+//! Most of a kernel is never executed by one workload: building anew only what holds samples saves
+//! most of the time. Function names come from the symbol tables of the objects, so assembly and
+//! generated code are found too; static functions of one name belong to every object that has one.
 
 use crate::check::compilations;
 use crate::command::Area;
@@ -11,7 +11,8 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The functions that each object of vmlinux and of the modules defines, by the object's name as make has it.
+/// The functions that each object of vmlinux and of the modules defines, by the object's name as
+/// make has it.
 pub type FunctionsOfObjects = BTreeMap<String, Vec<String>>;
 
 /// What was chosen.
@@ -46,7 +47,8 @@ fn canonical(name: &str) -> &str {
 /// Reads the symbol tables of all C objects of vmlinux and the modules in a build.
 ///
 /// # Errors
-/// The directory holds no kernel build, or an object that a command made is missing or is no ELF file.
+/// The directory holds no kernel build, or an object that a command made is missing or is no ELF
+/// file.
 pub fn functions_of_objects(build: &Path) -> Result<FunctionsOfObjects, Error> {
     let mut found = FunctionsOfObjects::new();
     for compilation in compilations(build)? {
@@ -66,15 +68,24 @@ fn functions(path: &Path) -> Result<Vec<String>, Error> {
     let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::io(path))?;
     let object = object::File::parse(&*bytes)
         .map_err(|error| Error::Vmlinux { path: path.to_owned(), reason: error.to_string() })?;
-    let code = object.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
-    let names: BTreeSet<String> =
-        code.filter_map(|symbol| symbol.name().ok()).map(|name| canonical(name).to_owned()).collect();
+    let code = object
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
+    let names: BTreeSet<String> = code
+        .filter_map(|symbol| symbol.name().ok())
+        .map(|name| canonical(name).to_owned())
+        .collect();
     Ok(names.into_iter().collect())
 }
 
-/// The objects with the most samples that hold together at least `share` (0 to 1) of those that belong to functions of
-/// this build. `samples` has a number per function; every object with a function of a name counts it.
-pub fn choose(functions: &FunctionsOfObjects, samples: &BTreeMap<String, u64>, share: f64) -> Chosen {
+/// The objects with the most samples that hold together at least `share` (0 to 1) of those that
+/// belong to functions of this build. `samples` has a number per function; every object with a
+/// function of a name counts it.
+pub fn choose(
+    functions: &FunctionsOfObjects,
+    samples: &BTreeMap<String, u64>,
+    share: f64,
+) -> Chosen {
     let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, count) in samples {
         let sum = by_name.entry(canonical(name)).or_default();
@@ -83,7 +94,8 @@ pub fn choose(functions: &FunctionsOfObjects, samples: &BTreeMap<String, u64>, s
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut ranked: Vec<(u64, &str)> = Vec::new();
     for (object, names) in functions {
-        let here = names.iter().filter_map(|name| Some((name.as_str(), *by_name.get(name.as_str())?)));
+        let here =
+            names.iter().filter_map(|name| Some((name.as_str(), *by_name.get(name.as_str())?)));
         let mut sum: u64 = 0;
         for (name, count) in here {
             known.insert(name);
@@ -95,7 +107,9 @@ pub fn choose(functions: &FunctionsOfObjects, samples: &BTreeMap<String, u64>, s
     }
     ranked.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     let total = |names: &mut dyn Iterator<Item = &&str>| {
-        names.filter_map(|name| by_name.get(*name)).fold(0u64, |sum, count| sum.saturating_add(*count))
+        names
+            .filter_map(|name| by_name.get(*name))
+            .fold(0u64, |sum, count| sum.saturating_add(*count))
     };
     let samples_known = total(&mut known.iter());
     // What several objects define may have been executed in any of them, and counts in each.
@@ -127,7 +141,8 @@ mod tests {
     use super::*;
 
     fn build() -> FunctionsOfObjects {
-        let objects = [("a.o", vec!["hot", "same"]), ("b.o", vec!["same", "warm"]), ("c.o", vec!["cold"])];
+        let objects =
+            [("a.o", vec!["hot", "same"]), ("b.o", vec!["same", "warm"]), ("c.o", vec!["cold"])];
         let named = objects.map(|(object, names)| {
             (object.to_owned(), names.into_iter().map(str::to_owned).collect::<Vec<_>>())
         });
@@ -140,7 +155,8 @@ mod tests {
 
     #[test]
     fn the_fewest_objects_that_hold_the_share_are_chosen() {
-        let of = samples(&[("hot", 900), ("warm.llvm.12", 90), ("cold.part.0", 10), ("foreign", 500)]);
+        let of =
+            samples(&[("hot", 900), ("warm.llvm.12", 90), ("cold.part.0", 10), ("foreign", 500)]);
         let all = choose(&build(), &of, 1.0);
         assert_eq!(all.objects, ["a.o", "b.o", "c.o"]);
         assert_eq!((all.samples, all.samples_known, all.samples_held), (1500, 1000, 1000));

@@ -1,7 +1,7 @@
 //! What has to change in a tree so that it has the options, or so that it no longer has ours?
 //!
-//! Reads every file that is concerned, decides what each one's state is, and only then says what to write: one file that
-//! does not fit means that none is written.
+//! Reads every file that is concerned, decides what each one's state is, and only then says what to
+//! write: one file that does not fit means that none is written.
 
 use crate::anchor::{self, Misfit, State};
 use crate::edits::{EDITED_FILES, EditedFile, NEW_FILES};
@@ -63,7 +63,10 @@ pub fn standing(tree: &Tree) -> Result<Standing, Error> {
         (false, true) => return Err(half_a_feature(tree, PROPELLER, AUTOFDO)),
     }
     if tree.version.known().is_none() {
-        return Err(Error::UnknownVersion { tree: tree.root.clone(), version: tree.version.to_string() });
+        return Err(Error::UnknownVersion {
+            tree: tree.root.clone(),
+            version: tree.version.to_string(),
+        });
     }
     let (mut plain, mut edited) = (Vec::new(), Vec::new());
     for file in NEW_FILES {
@@ -76,7 +79,9 @@ pub fn standing(tree: &Tree) -> Result<Standing, Error> {
     Ok(match (plain.is_empty(), edited.is_empty()) {
         (_, true) => Standing::Plain { prepare: plain },
         (true, false) => Standing::Prepared { revert: edited },
-        (false, false) => Standing::Half { done: names(&edited), open: names(&plain), revert: edited },
+        (false, false) => {
+            Standing::Half { done: names(&edited), open: names(&plain), revert: edited }
+        }
     })
 }
 
@@ -97,7 +102,8 @@ fn holds(tree: &Tree, path: &str, text: &str) -> bool {
         .is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
-/// Whether any file is or holds ours; what cannot be read holds nothing here, and is an error later.
+/// Whether any file is or holds ours; what cannot be read holds nothing here, and is an error
+/// later.
 fn is_ours(tree: &Tree) -> bool {
     let new = NEW_FILES.iter().any(|file| holds(tree, file.path, file.text));
     new || EDITED_FILES.iter().any(|file| {
@@ -115,7 +121,9 @@ fn new_file(tree: &Tree, path: &'static str, ours: &str) -> Result<Found, Error>
         return Ok(Found::Plain(FileChange { path, before: None, after: Some(ours.to_owned()) }));
     }
     match tree::read(&full)? {
-        text if text == ours => Ok(Found::Edited(FileChange { path, before: Some(text), after: None })),
+        text if text == ours => {
+            Ok(Found::Edited(FileChange { path, before: Some(text), after: None }))
+        }
         _ => Err(Error::Foreign { path: full }),
     }
 }
@@ -124,8 +132,11 @@ fn edited_file(tree: &Tree, file: &EditedFile) -> Result<Found, Error> {
     let path = tree.root.join(file.path);
     let text = tree::read(&path)?;
     clean(&path, Some(&text))?;
-    let change =
-        |after: String| FileChange { path: file.path, before: Some(text.clone()), after: Some(after) };
+    let change = |after: String| FileChange {
+        path: file.path,
+        before: Some(text.clone()),
+        after: Some(after),
+    };
     let joined = |names: Vec<&str>| names.join(", ");
     match anchor::state(&text, file.edits) {
         // A file that is only looked at.

@@ -1,6 +1,8 @@
-//! What does a configuration need so that a profile can be taken and used, and what collides with it?
+//! What does a configuration need so that a profile can be taken and used, and what collides with
+//! it?
 //!
-//! A table and two uses of it: a fragment for `scripts/kconfig/merge_config.sh`, and a check of a `.config`.
+//! A table and two uses of it: a fragment for `scripts/kconfig/merge_config.sh`, and a check of a
+//! `.config`.
 
 use crate::config::Config;
 use std::fmt::Write;
@@ -97,7 +99,9 @@ impl Requirement {
             // None of them can be a module.
             Wanted::On => config.value(self.option) == Some("y"),
             Wanted::Off => !config.is_on(self.option),
-            Wanted::AtLeast(least) => config.number(self.option).is_some_and(|number| number >= least),
+            Wanted::AtLeast(least) => {
+                config.number(self.option).is_some_and(|number| number >= least)
+            }
         }
     }
 
@@ -117,8 +121,12 @@ const INSTRUMENTED: &str =
 /// All of it. Versions are as Kconfig writes them: 190000 is 19.0.0.
 const TABLE: &[Requirement] = &[
     must("X86_64", Wanted::On, "other machines are not supported yet").by_tools(),
-    must("CC_IS_CLANG", Wanted::On, "gcc has neither option; configure with make LLVM=1 or LLVM=-22")
-        .by_tools(),
+    must(
+        "CC_IS_CLANG",
+        Wanted::On,
+        "gcc has neither option; configure with make LLVM=1 or LLVM=-22",
+    )
+    .by_tools(),
     must(
         "CLANG_VERSION",
         Wanted::AtLeast(170_000),
@@ -126,9 +134,13 @@ const TABLE: &[Requirement] = &[
     )
     .by_tools()
     .only(Purpose::Autofdo),
-    must("CLANG_VERSION", Wanted::AtLeast(190_000), "older ones write block maps of another version")
-        .by_tools()
-        .only(Purpose::Propeller),
+    must(
+        "CLANG_VERSION",
+        Wanted::AtLeast(190_000),
+        "older ones write block maps of another version",
+    )
+    .by_tools()
+    .only(Purpose::Propeller),
     must(
         "LD_IS_LLD",
         Wanted::On,
@@ -156,9 +168,21 @@ const TABLE: &[Requirement] = &[
         Wanted::Off,
         "it holds back the inlining and the copies that a profile asks for",
     ),
-    should("PROVE_LOCKING", Wanted::Off, "its checks take much of the time, and the samples with it"),
-    should("LTO_CLANG_FULL", Wanted::Off, "the flags go through the linker then, which is not tried"),
-    should("LTO_CLANG_THIN", Wanted::Off, "the flags go through the linker then, which is not tried"),
+    should(
+        "PROVE_LOCKING",
+        Wanted::Off,
+        "its checks take much of the time, and the samples with it",
+    ),
+    should(
+        "LTO_CLANG_FULL",
+        Wanted::Off,
+        "the flags go through the linker then, which is not tried",
+    ),
+    should(
+        "LTO_CLANG_THIN",
+        Wanted::Off,
+        "the flags go through the linker then, which is not tried",
+    ),
 ];
 
 /// What concerns this purpose.
@@ -168,8 +192,9 @@ pub fn requirements(purpose: Purpose) -> impl Iterator<Item = &'static Requireme
 
 /// What a fragment sets for this purpose; what the tools decide is not among it.
 pub fn settings(purpose: Purpose) -> impl Iterator<Item = &'static Requirement> {
-    let settable =
-        |requirement: &&Requirement| requirement.set_by == SetBy::Fragment && !is_choice(requirement.option);
+    let settable = |requirement: &&Requirement| {
+        requirement.set_by == SetBy::Fragment && !is_choice(requirement.option)
+    };
     requirements(purpose).filter(settable)
 }
 
@@ -207,7 +232,10 @@ mod tests {
         "CONFIG_X86_64=y\nCONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=220108\nCONFIG_LD_IS_LLD=y\n";
 
     fn options(config: &str, purpose: Purpose) -> Vec<&'static str> {
-        unmet(&parse(config).unwrap(), purpose).iter().map(|requirement| requirement.option).collect()
+        unmet(&parse(config).unwrap(), purpose)
+            .iter()
+            .map(|requirement| requirement.option)
+            .collect()
     }
 
     #[test]
@@ -229,8 +257,8 @@ mod tests {
     #[test]
     fn branch_stacks_of_amd_are_asked_for_where_amd_is_supported() {
         assert!(fragment(Purpose::Both).contains("CONFIG_PERF_EVENTS_AMD_BRS=y\n"));
-        let without =
-            GOOD.to_owned() + &fragment(Purpose::Both).replace("CONFIG_PERF_EVENTS_AMD_BRS=y\n", "");
+        let without = GOOD.to_owned()
+            + &fragment(Purpose::Both).replace("CONFIG_PERF_EVENTS_AMD_BRS=y\n", "");
         assert_eq!(options(&without, Purpose::Both), Vec::<&str>::new());
         let amd = without + "CONFIG_CPU_SUP_AMD=y\n";
         assert_eq!(options(&amd, Purpose::Both), ["PERF_EVENTS_AMD_BRS"]);
@@ -238,7 +266,9 @@ mod tests {
 
     #[test]
     fn what_collides_is_named() {
-        let config = GOOD.to_owned() + &fragment(Purpose::Both) + "CONFIG_KASAN=y\nCONFIG_LTO_CLANG_THIN=y\n";
+        let config = GOOD.to_owned()
+            + &fragment(Purpose::Both)
+            + "CONFIG_KASAN=y\nCONFIG_LTO_CLANG_THIN=y\n";
         assert_eq!(options(&config, Purpose::Both), ["KASAN", "LTO_CLANG_THIN"]);
         let gcc = config.replace("CONFIG_CC_IS_CLANG=y", "CONFIG_CC_IS_GCC=y");
         assert!(options(&gcc, Purpose::Both).contains(&"CC_IS_CLANG"));

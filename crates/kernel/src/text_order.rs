@@ -1,13 +1,14 @@
 //! In which order does the linker script place text?
 //!
-//! Input: the text of `include/asm-generic/vmlinux.lds.h`. Output: the same with a second body of `TEXT_TEXT` in front, for
-//! kernels with a profile, and the tree's own body behind `#else`, untouched. The second body consists of the tree's own
-//! lines, classified by the sections they name; what is not known is kept in its order behind the main text. So what a
-//! distribution added is not lost.
+//! Input: the text of `include/asm-generic/vmlinux.lds.h`. Output: the same with a second body of
+//! `TEXT_TEXT` in front, for kernels with a profile, and the tree's own body behind `#else`,
+//! untouched. The second body consists of the tree's own lines, classified by the sections they
+//! name; what is not known is kept in its order behind the main text. So what a distribution added
+//! is not lost.
 //!
-//! The linker gives an input section to the first pattern that fits. Function sections turn `.text` into `.text.NAME`, so
-//! every narrower pattern has to stand before the one for those. A name with two dots (`.text..x`) is never matched: these
-//! are placed by hand elsewhere.
+//! The linker gives an input section to the first pattern that fits. Function sections turn `.text`
+//! into `.text.NAME`, so every narrower pattern has to stand before the one for those. A name with
+//! two dots (`.text..x`) is never matched: these are placed by hand elsewhere.
 
 /// What `TEXT_TEXT` is called in messages.
 pub const CONSTRUCT: &str = "the order of text (TEXT_TEXT)";
@@ -98,7 +99,8 @@ fn find(text: &str) -> Result<(usize, usize), Wrong> {
     let mut open = None;
     for line in text.split_inclusive('\n') {
         let end = start + line.len();
-        let defines = line.strip_prefix(DEFINE).is_some_and(|rest| rest.starts_with([' ', '\t', '\\']));
+        let defines =
+            line.strip_prefix(DEFINE).is_some_and(|rest| rest.starts_with([' ', '\t', '\\']));
         if defines {
             open = Some(start);
         }

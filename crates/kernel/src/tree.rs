@@ -10,7 +10,8 @@ pub const AUTOFDO: &str = "AUTOFDO_CLANG";
 pub const PROPELLER: &str = "PROPELLER_CLANG";
 
 /// What every tree has at its top; the edits need more, but a tree without these is something else.
-const LANDMARKS: &[&str] = &["Makefile", "Kbuild", "Kconfig", "arch/Kconfig", "scripts/Makefile.lib"];
+const LANDMARKS: &[&str] =
+    &["Makefile", "Kbuild", "Kconfig", "arch/Kconfig", "scripts/Makefile.lib"];
 
 /// A version, as the top Makefile states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,8 +68,10 @@ impl Tree {
             return Err(Error::NotATree { tree: root.to_owned(), missing });
         }
         let makefile = root.join("Makefile");
-        let version = version(&read(&makefile)?)
-            .map_err(|found| Error::NoVersion { path: makefile, found: crate::shortened(&found) })?;
+        let version = version(&read(&makefile)?).map_err(|found| Error::NoVersion {
+            path: makefile,
+            found: crate::shortened(&found),
+        })?;
         let kconfig = read(&root.join("arch/Kconfig"))?;
         Ok(Tree { root: root.to_owned(), version, kconfig })
     }
@@ -89,15 +92,20 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
 /// The version in the first lines of a top Makefile; else what stands there.
 fn version(makefile: &str) -> Result<Version, String> {
     let number = |name: &str| {
-        let line = makefile
-            .lines()
-            .take(16)
-            .find_map(|line| line.strip_prefix(name).and_then(|rest| rest.trim_start().strip_prefix('=')));
+        let line = makefile.lines().take(16).find_map(|line| {
+            line.strip_prefix(name).and_then(|rest| rest.trim_start().strip_prefix('='))
+        });
         line.and_then(|value| value.trim().parse::<u32>().ok())
     };
     match (number("VERSION"), number("PATCHLEVEL"), number("SUBLEVEL")) {
-        (Some(major), Some(minor), stable) => Ok(Version { major, minor, stable: stable.unwrap_or(0) }),
-        _ => Err(makefile.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned()),
+        (Some(major), Some(minor), stable) => {
+            Ok(Version { major, minor, stable: stable.unwrap_or(0) })
+        }
+        _ => Err(makefile
+            .lines()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("nothing")
+            .to_owned()),
     }
 }
 

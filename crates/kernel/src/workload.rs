@@ -1,7 +1,8 @@
-//! How does the workload become a guest that runs it? Its sources, the configuration of a small kernel for it, and the
-//! initramfs with the program as `/init`.
+//! How does the workload become a guest that runs it? Its sources, the configuration of a small
+//! kernel for it, and the initramfs with the program as `/init`.
 //!
-//! The program is linked statically, so the archive needs nothing else: no distribution, no block device.
+//! The program is linked statically, so the archive needs nothing else: no distribution, no block
+//! device.
 
 use crate::error::Error;
 use crate::initrd::Archive;
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// Options of a small kernel that boots and runs the workload, for `make KCONFIG_ALLCONFIG=… allnoconfig` on x86-64.
+/// Options of a small kernel that boots and runs the workload, for `make KCONFIG_ALLCONFIG=…
+/// allnoconfig` on x86-64.
 pub const SMALL_CONFIG: &str = include_str!("../../../kernel/small.config");
 
 /// Name of the archive that [`build`] writes.
@@ -43,13 +45,15 @@ pub const SOURCES: &[(&str, &str)] = &[
 const COMPILERS: &[&str] = &["clang-22", "clang", "cc"];
 
 /// Flags of the compilation; the sources follow.
-const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-static", "-pthread", "-o", "init"];
+const FLAGS: &[&str] =
+    &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-static", "-pthread", "-o", "init"];
 
-/// Compiles the workload and writes `dir/initrd.cpio`, beside and renamed; `dir` is made if it is missing. Gives its
-/// path. The same compiler and C library give the same bytes.
+/// Compiles the workload and writes `dir/initrd.cpio`, beside and renamed; `dir` is made if it is
+/// missing. Gives its path. The same compiler and C library give the same bytes.
 ///
 /// # Errors
-/// When there is no compiler, it cannot compile or link the sources statically, or the archive cannot be written.
+/// When there is no compiler, it cannot compile or link the sources statically, or the archive
+/// cannot be written.
 pub fn build(compiler: Option<&OsStr>, dir: &Path) -> Result<PathBuf, Error> {
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let path = dir.join(INITRD);
@@ -65,7 +69,8 @@ pub fn build(compiler: Option<&OsStr>, dir: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// As [`build`].
 pub fn program(compiler: Option<&OsStr>) -> Result<Vec<u8>, Error> {
-    let scratch = TempDir::with_prefix("planish-workload-").map_err(Error::io(std::env::temp_dir()))?;
+    let scratch =
+        TempDir::with_prefix("planish-workload-").map_err(Error::io(std::env::temp_dir()))?;
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
         beside::write(&path, text).map_err(Error::io(&path))?;
@@ -90,7 +95,12 @@ fn compile(compiler: &OsStr, directory: &Path) -> Result<bool, Error> {
     // Names without a directory, so that the program does not say where it was compiled.
     let sources = SOURCES.iter().map(|(name, _)| name).filter(|name| name.ends_with(".c"));
     let mut command = Command::new(compiler);
-    command.args(FLAGS).args(sources).current_dir(directory).stdin(Stdio::null()).env("LC_ALL", "C");
+    command
+        .args(FLAGS)
+        .args(sources)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .env("LC_ALL", "C");
     let output = match command.output() {
         Ok(output) => output,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -109,7 +119,8 @@ fn compile(compiler: &OsStr, directory: &Path) -> Result<bool, Error> {
     })
 }
 
-/// The initramfs: `/init`, the directories it mounts on, and the devices it needs where there is no devtmpfs.
+/// The initramfs: `/init`, the directories it mounts on, and the devices it needs where there is no
+/// devtmpfs.
 fn archive(program: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut archive = Archive::default();
     for directory in ["dev", "proc", "sys", "tmp"] {

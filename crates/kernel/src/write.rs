@@ -1,8 +1,9 @@
 //! How do several files of a tree change all at once, or not at all?
 //!
-//! Every new text is written beside its file first; only when all are there, with their old permissions, they are renamed
-//! into place. A failure before that leaves no trace. One in the middle is put back. Between two renames the tree is
-//! half edited, which the next run recognises, since each file is either old or new.
+//! Every new text is written beside its file first; only when all are there, with their old
+//! permissions, they are renamed into place. A failure before that leaves no trace. One in the
+//! middle is put back. Between two renames the tree is half edited, which the next run recognises,
+//! since each file is either old or new.
 
 use crate::error::Error;
 use crate::prepare::FileChange;

@@ -60,7 +60,8 @@ fn conditions_change_nothing_and_are_kept() {
 
 #[test]
 fn a_text_with_some_of_its_edits_is_half_edited() {
-    let edits = [BESIDE[0], Edit { construct: "r", change: Change::Replace { old: "x\n", new: "y\n" } }];
+    let edits =
+        [BESIDE[0], Edit { construct: "r", change: Change::Replace { old: "x\n", new: "y\n" } }];
     let whole = apply("b = 1\nx\n", &edits).unwrap();
     assert_eq!(whole, "b = 1\nnew\ny\n");
     let half = |text: &str| match state(text, &edits) {
@@ -81,10 +82,13 @@ fn the_order_of_text_keeps_every_line_of_the_tree() {
         let text = trees::files(minor).into_iter().find(|(path, _)| *path == file.path).unwrap().1;
         let edited = apply(&text, file.edits).unwrap();
         let (ordered, own) = edited.split_once("#else").unwrap();
-        assert!(own.contains(text.split_once("#define TEXT_TEXT").unwrap().1.split_once("\n\n").unwrap().0));
+        assert!(own.contains(
+            text.split_once("#define TEXT_TEXT").unwrap().1.split_once("\n\n").unwrap().0
+        ));
         let ordered = ordered.split_once("#define TEXT_TEXT").unwrap().1;
-        let place =
-            |pattern: &str| ordered.find(pattern).unwrap_or_else(|| panic!("no {pattern} in {ordered}"));
+        let place = |pattern: &str| {
+            ordered.find(pattern).unwrap_or_else(|| panic!("no {pattern} in {ordered}"))
+        };
         let order = [
             "ALIGN_FUNCTION",
             ".text.asan.*",
@@ -107,7 +111,10 @@ fn the_order_of_text_keeps_every_line_of_the_tree() {
         // A macro ends where a line does not go on.
         let lines: Vec<&str> = ordered.trim_end().lines().collect();
         let (last, others) = lines.split_last().unwrap();
-        assert!(!last.ends_with('\\') && others.iter().all(|line| line.ends_with('\\')), "{ordered}");
+        assert!(
+            !last.ends_with('\\') && others.iter().all(|line| line.ends_with('\\')),
+            "{ordered}"
+        );
     }
 }
 
@@ -117,10 +124,19 @@ fn an_order_of_text_with_lines_that_are_missing_or_double_does_not_fit() {
     let text = trees::files(12).into_iter().find(|(path, _)| *path == file.path).unwrap().1;
     let misfit = |text: &str| apply(text, file.edits).unwrap_err().1;
     let anchor = |expected: &str, found| Misfit::Anchor { expected: expected.to_owned(), found };
-    assert_eq!(misfit(&text.replace("#define TEXT_TEXT", "#define OTHER")), anchor("#define TEXT_TEXT", 0));
+    assert_eq!(
+        misfit(&text.replace("#define TEXT_TEXT", "#define OTHER")),
+        anchor("#define TEXT_TEXT", 0)
+    );
     assert_eq!(misfit(&text.repeat(2)), anchor("#define TEXT_TEXT", 2));
-    assert_eq!(misfit(&text.replace("*(.text.hot .text.hot.*)", "*(.text.warm)")), anchor(".text.hot", 0));
-    assert_eq!(misfit(&text.replace("*(.ref.text)", "*(.text.unlikely.x)")), anchor(".text.unlikely", 2));
+    assert_eq!(
+        misfit(&text.replace("*(.text.hot .text.hot.*)", "*(.text.warm)")),
+        anchor(".text.hot", 0)
+    );
+    assert_eq!(
+        misfit(&text.replace("*(.ref.text)", "*(.text.unlikely.x)")),
+        anchor(".text.unlikely", 2)
+    );
 }
 
 /// Lines of which some are anchors and some are what the edits write.

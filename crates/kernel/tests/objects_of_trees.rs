@@ -1,6 +1,7 @@
-//! Do the flags reach the objects that they should, in real trees? A prepared tree is configured small, three objects
-//! are compiled by the kernel's own make, without and with a profile, and their commands looked at. Needs whole trees in
-//! `PLANISH_KERNEL_TREES` (directories, separated by colons), clang-22, lld-22, make, flex, bison, bc and libelf.
+//! Do the flags reach the objects that they should, in real trees? A prepared tree is configured
+//! small, three objects are compiled by the kernel's own make, without and with a profile, and
+//! their commands looked at. Needs whole trees in `PLANISH_KERNEL_TREES` (directories, separated by
+//! colons), clang-22, lld-22, make, flex, bison, bc and libelf.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -19,7 +20,12 @@ const OBJECTS: [&str; 3] =
 
 fn lack() -> Option<&'static str> {
     let missing = |tool: &&str| {
-        Command::new(tool).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status().is_err()
+        Command::new(tool)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .is_err()
     };
     ["clang-22", "ld.lld-22", "llvm-nm-22", "make", "flex", "bison", "bc"]
         .into_iter()
@@ -31,14 +37,22 @@ fn lack() -> Option<&'static str> {
 fn make(tree: &Path, build: &Path, words: &[&str]) -> String {
     let mut make = Command::new("make");
     make.arg("-C").arg(tree).arg(format!("O={}", build.display()));
-    make.args(["LLVM=-22", "ARCH=x86_64", "-j2"]).args(words).stdin(Stdio::null()).env("LC_ALL", "C");
+    make.args(["LLVM=-22", "ARCH=x86_64", "-j2"])
+        .args(words)
+        .stdin(Stdio::null())
+        .env("LC_ALL", "C");
     let output = make.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{words:?}: {}{said}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{words:?}: {}{said}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     said
 }
 
-/// The tree again, prepared; files are shared with the first by links, which preparing replaces and does not write to.
+/// The tree again, prepared; files are shared with the first by links, which preparing replaces and
+/// does not write to.
 fn prepared(tree: &Path, copy: &Path) {
     assert!(Command::new("cp").arg("-al").arg(tree).arg(copy).status().unwrap().success());
     match standing(&Tree::open(copy).unwrap()).unwrap() {
@@ -49,7 +63,13 @@ fn prepared(tree: &Path, copy: &Path) {
 }
 
 fn flags(areas: &[AreaFound], area: Area) -> Vec<String> {
-    areas.iter().find(|found| found.area == area).unwrap_or_else(|| panic!("no {area:?}")).example.1.clone()
+    areas
+        .iter()
+        .find(|found| found.area == area)
+        .unwrap_or_else(|| panic!("no {area:?}"))
+        .example
+        .1
+        .clone()
 }
 
 fn objects_of(tree: &Path) {
@@ -59,11 +79,14 @@ fn objects_of(tree: &Path) {
     prepared(tree, &copy);
     std::fs::create_dir(&build).unwrap();
     let all = dir.path().join("all.config");
-    std::fs::write(&all, workload::SMALL_CONFIG.to_owned() + "\n" + &fragment(Purpose::Both)).unwrap();
+    std::fs::write(&all, workload::SMALL_CONFIG.to_owned() + "\n" + &fragment(Purpose::Both))
+        .unwrap();
     make(&copy, &build, &[&format!("KCONFIG_ALLCONFIG={}", all.display()), "allnoconfig"]);
     let config = kernel::config::Config::read(&build.join(".config")).unwrap();
-    let unmet: Vec<_> =
-        kernel::requirements::unmet(&config, Purpose::Both).iter().map(|needed| needed.option).collect();
+    let unmet: Vec<_> = kernel::requirements::unmet(&config, Purpose::Both)
+        .iter()
+        .map(|needed| needed.option)
+        .collect();
     assert!(unmet.is_empty(), "{}: {unmet:?}", tree.display());
 
     let said = make(&copy, &build, &OBJECTS);
@@ -88,8 +111,11 @@ fn objects_of(tree: &Path) {
         format!("CLANG_AUTOFDO_OBJECTS={}", list.display()),
         "CLANG_AUTOFDO_ROUND=1".to_owned(),
     ];
-    let words: Vec<&str> =
-        variables.iter().map(String::as_str).chain(["kernel/sched/core.o", "kernel/softirq.o"]).collect();
+    let words: Vec<&str> = variables
+        .iter()
+        .map(String::as_str)
+        .chain(["kernel/sched/core.o", "kernel/softirq.o"])
+        .collect();
     let said = make(&copy, &build, &words);
     assert!(!said.contains("warning"), "{}: {said}", tree.display());
     let command = |object: &str| std::fs::read_to_string(build.join(object)).unwrap();
@@ -107,7 +133,8 @@ fn objects_of(tree: &Path) {
 #[test]
 fn flags_reach_the_kernel_and_nothing_else() {
     let named = std::env::var("PLANISH_KERNEL_TREES").unwrap_or_default();
-    let trees: Vec<PathBuf> = named.split(':').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
+    let trees: Vec<PathBuf> =
+        named.split(':').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
     if trees.is_empty() {
         return eprintln!(
             "skipped: objects of prepared trees; name whole kernel trees in PLANISH_KERNEL_TREES"

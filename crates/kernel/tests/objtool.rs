@@ -1,6 +1,7 @@
-//! What the edits of objtool do, on real objects: it is built from a real tree as it is and prepared, and both look at the
-//! same three objects. Needs whole trees in `PLANISH_KERNEL_TREES` (directories, separated by colons), clang-22, lld, make and
-//! libelf; some minutes on a busy machine.
+//! What the edits of objtool do, on real objects: it is built from a real tree as it is and
+//! prepared, and both look at the same three objects. Needs whole trees in `PLANISH_KERNEL_TREES`
+//! (directories, separated by colons), clang-22, lld, make and libelf; some minutes on a busy
+//! machine.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -29,7 +30,8 @@ int k(int x) { int r = h(x); return r + g(x); }
 ";
 const COLD_LAYOUT: &str = "v1\nf h\nc0 1\n";
 
-/// `f` and `lone` are weak and overridden: their code stays, without a symbol, in front of the strong `f`, and alone.
+/// `f` and `lone` are weak and overridden: their code stays, without a symbol, in front of the
+/// strong `f`, and alone.
 const WEAK: &str = "int g(int);
 __attribute__((weak)) int f(int x) { if (x) g(x + 1); return g(x) + 1; }
 __attribute__((weak)) int lone(int x) { return g(x) * 3; }
@@ -60,7 +62,9 @@ fn done(output: &Output) {
 fn lack() -> Option<&'static str> {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     match () {
-        () if !has("clang-22") || !has("ld.lld-22") => Some("clang-22 and lld-22 are not installed"),
+        () if !has("clang-22") || !has("ld.lld-22") => {
+            Some("clang-22 and lld-22 are not installed")
+        }
         () if !has("make") => Some("make is not installed"),
         () if !Path::new("/usr/include/libelf.h").exists() => Some("libelf-dev is not installed"),
         () => None,
@@ -89,7 +93,16 @@ fn objtool(tree: &Path) -> PathBuf {
     let output = tree.join("built");
     std::fs::create_dir_all(output.join("tools")).unwrap();
     let to = format!("O={}", output.display());
-    let words = ["-C", "tools", &to, "subdir=tools", "LLVM=-22", "HOSTCC=clang-22", "SRCARCH=x86", "objtool"];
+    let words = [
+        "-C",
+        "tools",
+        &to,
+        "subdir=tools",
+        "LLVM=-22",
+        "HOSTCC=clang-22",
+        "SRCARCH=x86",
+        "objtool",
+    ];
     done(&run(tree, "make", &words));
     output.join("tools/objtool/objtool")
 }
@@ -98,7 +111,10 @@ fn objtool(tree: &Path) -> PathBuf {
 fn warnings(objtool: &Path, dir: &Path, object: &str, words: &[&str]) -> usize {
     std::fs::copy(dir.join(object), dir.join("looked-at.o")).unwrap();
     let said = run(dir, objtool.to_str().unwrap(), &[words, &["looked-at.o"]].concat());
-    String::from_utf8_lossy(&said.stderr).lines().filter(|line| line.contains("warning: objtool:")).count()
+    String::from_utf8_lossy(&said.stderr)
+        .lines()
+        .filter(|line| line.contains("warning: objtool:"))
+        .count()
 }
 
 #[test]

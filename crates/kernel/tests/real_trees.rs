@@ -1,6 +1,6 @@
-//! The edits on real trees, where there are some: those that `PLANISH_KERNEL_TREES` names (directories, separated by
-//! colons), else the files that are edited, out of `/usr/src/linux-source-*.tar.xz` (Debian's packages linux-source-6.1 and
-//! linux-source-6.12).
+//! The edits on real trees, where there are some: those that `PLANISH_KERNEL_TREES` names
+//! (directories, separated by colons), else the files that are edited, out of
+//! `/usr/src/linux-source-*.tar.xz` (Debian's packages linux-source-6.1 and linux-source-6.12).
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -22,14 +22,17 @@ fn wanted() -> impl Iterator<Item = &'static str> {
 fn copies() -> Vec<(String, tempfile::TempDir)> {
     let named = std::env::var("PLANISH_KERNEL_TREES").unwrap_or_default();
     let directories = named.split(':').filter(|name| !name.is_empty()).map(PathBuf::from);
-    let mut copies: Vec<_> = directories.map(|tree| (tree.display().to_string(), copied(&tree))).collect();
+    let mut copies: Vec<_> =
+        directories.map(|tree| (tree.display().to_string(), copied(&tree))).collect();
     if copies.is_empty() {
         let sources = std::fs::read_dir("/usr/src").into_iter().flatten().flatten();
         let archives = sources.map(|entry| entry.path()).filter(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             name.starts_with("linux-source-") && name.ends_with(".tar.xz")
         });
-        copies.extend(archives.filter_map(|path| Some((path.display().to_string(), unpacked(&path)?))));
+        copies.extend(
+            archives.filter_map(|path| Some((path.display().to_string(), unpacked(&path)?))),
+        );
     }
     if copies.is_empty() {
         eprintln!(
@@ -61,7 +64,12 @@ fn unpacked(archive: &Path) -> Option<tempfile::TempDir> {
     let copy = tempfile::tempdir().unwrap();
     let members = wanted().map(|path| format!("{name}/{path}"));
     let mut tar = Command::new("tar");
-    tar.args(["-xJf"]).arg(archive).arg("-C").arg(copy.path()).arg("--strip-components=1").args(members);
+    tar.args(["-xJf"])
+        .arg(archive)
+        .arg("-C")
+        .arg(copy.path())
+        .arg("--strip-components=1")
+        .args(members);
     assert!(tar.status().unwrap().success(), "{}", archive.display());
     Some(copy)
 }
@@ -90,12 +98,17 @@ fn a_real_tree_is_prepared_and_taken_back_byte_for_byte() {
 #[test]
 fn the_patch_of_a_real_tree_applies_and_makes_the_same_files() {
     for (name, copy) in copies() {
-        let Standing::Plain { prepare, .. } = look(copy.path()) else { panic!("{name} can be prepared") };
+        let Standing::Plain { prepare, .. } = look(copy.path()) else {
+            panic!("{name} can be prepared")
+        };
         let diff = copy.path().join("planish.diff");
         std::fs::write(&diff, patch::unified(&prepare)).unwrap();
         let mut git = Command::new("git");
-        let applied =
-            git.current_dir(copy.path()).args(["apply", "planish.diff"]).stdin(Stdio::null()).output();
+        let applied = git
+            .current_dir(copy.path())
+            .args(["apply", "planish.diff"])
+            .stdin(Stdio::null())
+            .output();
         let Ok(applied) = applied else { return eprintln!("skipped: git is not installed") };
         assert!(applied.status.success(), "{name}: {}", String::from_utf8_lossy(&applied.stderr));
         for change in &prepare {

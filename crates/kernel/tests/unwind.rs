@@ -1,8 +1,9 @@
 //! Can the stacks of a running kernel be unwound, through cold parts of its functions too?
 //!
-//! Asked twice: the kernel's own unwinder is asked for the stacks of a run, and a machine is stopped where cold parts
-//! begin and unwound from outside. Needs a kernel with ORC unwind data and perf events, and its `vmlinux`, named by
-//! `PLANISH_KERNEL_IMAGE` and `PLANISH_KERNEL_VMLINUX`, and qemu. A kernel without cold parts is unwound too.
+//! Asked twice: the kernel's own unwinder is asked for the stacks of a run, and a machine is
+//! stopped where cold parts begin and unwound from outside. Needs a kernel with ORC unwind data and
+//! perf events, and its `vmlinux`, named by `PLANISH_KERNEL_IMAGE` and `PLANISH_KERNEL_VMLINUX`,
+//! and qemu. A kernel without cold parts is unwound too.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -46,8 +47,12 @@ fn kernel() -> Option<(PathBuf, Kernel)> {
 /// The image is that of the `vmlinux`, and the workload came to its end.
 fn assert_same_and_complete(kernel: &Kernel, console: &str) {
     let id: String = kernel.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let notes = console.lines().find_map(|line| line.strip_prefix("planish-notes ")).expect(console);
-    assert!(!id.is_empty() && notes.contains(&id), "PLANISH_KERNEL_IMAGE is not of PLANISH_KERNEL_VMLINUX");
+    let notes =
+        console.lines().find_map(|line| line.strip_prefix("planish-notes ")).expect(console);
+    assert!(
+        !id.is_empty() && notes.contains(&id),
+        "PLANISH_KERNEL_IMAGE is not of PLANISH_KERNEL_VMLINUX"
+    );
     assert!(console.lines().any(|line| line.trim_end() == "planish: end"), "{console}");
 }
 
@@ -86,7 +91,8 @@ impl Seen {
         self.addresses.insert(registers.instruction());
         for frame in &chain.frames[1..] {
             let function = kernel.function(frame.address - 1);
-            self.through_cold.extend(function.filter(|it| it.name.ends_with(".cold")).map(|it| it.start));
+            self.through_cold
+                .extend(function.filter(|it| it.name.ends_with(".cold")).map(|it| it.start));
         }
         let last = kernel.function(chain.frames.last().unwrap().address - 1);
         let name = last.map_or("no function".to_owned(), |function| function.name.clone());
@@ -94,8 +100,8 @@ impl Seen {
         Some(chain)
     }
 
-    /// Follows the machine through the function that it stopped in: the rest of the chain stays as it is. Gives where
-    /// it returns to if it leaves by a call.
+    /// Follows the machine through the function that it stopped in: the rest of the chain stays as
+    /// it is. Gives where it returns to if it leaves by a call.
     fn follow(&mut self, kernel: &Kernel, stub: &mut Stub, running: &mut bool) -> Option<u64> {
         let first = self.unwind(kernel, stub)?;
         let start = kernel.function(first.frames[0].address)?.start;
@@ -111,8 +117,10 @@ impl Seen {
                 if now.frames[0].caller_stack != first.frames[0].caller_stack
                     || now.frames[1..] != first.frames[1..]
                 {
-                    self.failures
-                        .insert(format!("another chain within a function, at {}", kernel.shown(here)));
+                    self.failures.insert(format!(
+                        "another chain within a function, at {}",
+                        kernel.shown(here)
+                    ));
                     return None;
                 }
                 last = now;
@@ -123,32 +131,36 @@ impl Seen {
                 continue;
             }
             // A call adds a frame; all other ways lead out of the part.
-            let called = now.frames.len() == first.frames.len() + 1 && now.interrupted == first.interrupted;
+            let called =
+                now.frames.len() == first.frames.len() + 1 && now.interrupted == first.interrupted;
             let same = |called: &Chain| {
                 called.frames[1].caller_stack == last.frames[0].caller_stack
                     && called.frames[2..] == last.frames[1..]
             };
             if called && !same(&now) {
-                self.failures.insert(format!("another chain after a call, at {}", kernel.shown(here)));
+                self.failures
+                    .insert(format!("another chain after a call, at {}", kernel.shown(here)));
             }
-            return called
-                .then(|| now.frames[1].address)
-                .filter(|address| kernel.function(*address).map(|function| function.start) == Some(start));
+            return called.then(|| now.frames[1].address).filter(|address| {
+                kernel.function(*address).map(|function| function.start) == Some(start)
+            });
         }
         None
     }
 }
 
-/// Lets the machine run to where the first process begins: the kernel is in its place by then, and its text patched.
-/// Breakpoints set before would be looked for in every block of firmware too.
+/// Lets the machine run to where the first process begins: the kernel is in its place by then, and
+/// its text patched. Breakpoints set before would be looked for in every block of firmware too.
 fn run_to_init(kernel: &Kernel, stub: &mut Stub) {
-    let begin = kernel.functions.iter().find(|function| function.name == "kernel_init").unwrap().start;
+    let begin =
+        kernel.functions.iter().find(|function| function.name == "kernel_init").unwrap().start;
     stub.set_breakpoint(begin);
     assert!(stub.go_on(), "the machine ended before its kernel was there");
     stub.remove_breakpoint(begin);
 }
 
-/// Whether wrong data about where the machine stopped give a chain; the data are as before afterwards.
+/// Whether wrong data about where the machine stopped give a chain; the data are as before
+/// afterwards.
 fn believes_wrong_data(kernel: &mut Kernel, stub: &mut Stub) -> bool {
     let registers = stub.registers();
     let number = kernel.entry_number(registers.instruction()).unwrap();
@@ -172,11 +184,13 @@ fn unwind_data_lead_from_every_cold_part_that_runs_to_where_the_kernel_was_enter
     } else {
         cold.clone()
     };
-    let mut left: HashMap<u64, u32> = watched.iter().map(|address| (*address, STOPS_EACH)).collect();
+    let mut left: HashMap<u64, u32> =
+        watched.iter().map(|address| (*address, STOPS_EACH)).collect();
     for address in &watched {
         stub.set_trap(*address);
     }
-    let handler = kernel.functions.iter().find(|function| function.name == "asm_exc_int3").unwrap().start;
+    let handler =
+        kernel.functions.iter().find(|function| function.name == "asm_exc_int3").unwrap().start;
     stub.set_breakpoint(handler);
     let mut seen = Seen::default();
     let mut running = stub.go_on();
@@ -208,7 +222,8 @@ fn unwind_data_lead_from_every_cold_part_that_runs_to_where_the_kernel_was_enter
         running = running && stub.go_on();
     }
     assert_same_and_complete(&kernel, &machine.console());
-    let in_cold = |address: &&u64| kernel.function(**address).is_some_and(|it| it.name.ends_with(".cold"));
+    let in_cold =
+        |address: &&u64| kernel.function(**address).is_some_and(|it| it.name.ends_with(".cold"));
     eprintln!("cold parts: {}, run into: {}", cold.len(), seen.parts.len());
     eprintln!("stops: {}, chains: {}, frames: {}", seen.stops, seen.chains, seen.frames);
     eprintln!("deepest chain: {}, chains through interrupts: {}", seen.deepest, seen.interrupted);
@@ -220,9 +235,13 @@ fn unwind_data_lead_from_every_cold_part_that_runs_to_where_the_kernel_was_enter
         eprintln!("end {end:?} {name}: {count}");
     }
     assert!(seen.failures.is_empty(), "{} failures: {:#?}", seen.failures.len(), seen.failures);
-    // Else a chain would show little. A frame without anything but its caller's address may be passed over unseen.
+    // Else a chain would show little. A frame without anything but its caller's address may be
+    // passed over unseen.
     assert!(seen.wrong.1 * 3 <= seen.wrong.0, "{:?}", seen.wrong);
-    assert!(seen.chains > 0 && (cold.is_empty() || !seen.parts.is_empty() && !seen.through_cold.is_empty()));
+    assert!(
+        seen.chains > 0
+            && (cold.is_empty() || !seen.parts.is_empty() && !seen.through_cold.is_empty())
+    );
     let strange: Vec<_> = seen.ends.keys().filter(|(_, name)| !is_beginning(name)).collect();
     assert!(strange.is_empty(), "{strange:?}");
 }
@@ -242,7 +261,10 @@ fn told<'c>(console: &'c str, word: &str) -> Vec<Vec<&'c str>> {
 fn ends(console: &str) -> BTreeMap<&str, [u64; 4]> {
     let number = |words: &[&str], index: usize| words[index].parse::<u64>().unwrap();
     let lines = told(console, "planish-stack-end");
-    lines.iter().map(|words| (words[0], std::array::from_fn(|index| number(words, index + 1)))).collect()
+    lines
+        .iter()
+        .map(|words| (words[0], std::array::from_fn(|index| number(words, index + 1))))
+        .collect()
 }
 
 #[test]

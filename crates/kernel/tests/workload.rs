@@ -1,5 +1,5 @@
-//! Does the workload compile with the compilers there are, run, say what the console reader reads, and lie in an
-//! archive that another program reads?
+//! Does the workload compile with the compilers there are, run, say what the console reader reads,
+//! and lie in an archive that another program reads?
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -16,11 +16,13 @@ use std::process::{Command, Stdio};
 
 /// Whether the program starts.
 fn is_there(program: &str) -> bool {
-    let started = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let started =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     started.is_ok_and(|status| status.success())
 }
 
-/// The workload by this compiler; `None`, with the reason said, where a compiler or the static library is missing.
+/// The workload by this compiler; `None`, with the reason said, where a compiler or the static
+/// library is missing.
 fn program(compiler: &str) -> Option<Vec<u8>> {
     if cfg!(not(target_arch = "x86_64")) {
         eprintln!("skipped: the workload is for x86-64");
@@ -112,7 +114,10 @@ fn sections_and_loads_are_chosen_by_the_environment() {
         names(&[("PLANISH_SECTIONS", pipes), ("PLANISH_LOAD", "low")]),
         ["pipe_latency", "pipe_stream"]
     );
-    assert_eq!(names(&[("PLANISH_SECTIONS", pipes), ("PLANISH_LOAD", "high")]), ["pipe_ring", "pipe_stream"]);
+    assert_eq!(
+        names(&[("PLANISH_SECTIONS", pipes), ("PLANISH_LOAD", "high")]),
+        ["pipe_ring", "pipe_stream"]
+    );
     let (held, _, text) = run(&path, &[("PLANISH_SECTIONS", "held"), ("PLANISH_ROUNDS", "1")]);
     assert!(held.complete() && held.sections().all(|section| section.held_out), "{text}");
     assert!(held.index(false).is_none() && held.index(true).is_some());
@@ -124,7 +129,8 @@ fn a_check_that_does_not_hold_fails_its_section_only() {
     let scratch = tempfile::tempdir().unwrap();
     let path = placed(scratch.path(), &bytes);
     // Too few descriptors for the 128 of this section, and enough for the other.
-    let script = format!("ulimit -n 40; PLANISH_SECTIONS=epoll,directory exec '{}' --here", path.display());
+    let script =
+        format!("ulimit -n 40; PLANISH_SECTIONS=epoll,directory exec '{}' --here", path.display());
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     let said = Said::read(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(output.status.code(), Some(1));
@@ -167,7 +173,10 @@ fn the_table_numbers_training_and_held_out_sections_apart() {
     for (number, name) in &table {
         let (own, other) = if *number < 100 { ("train_", "held_") } else { ("held_", "train_") };
         let body = format!("bool section_{name}(struct run *run)");
-        assert!(of(own).contains(&body) && !of(other).contains(&body), "{name} stands in a file {own}*.c");
+        assert!(
+            of(own).contains(&body) && !of(other).contains(&body),
+            "{name} stands in a file {own}*.c"
+        );
     }
 }
 
@@ -176,8 +185,10 @@ fn the_document_lists_every_section_with_its_number() {
     let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel.md");
     let text = std::fs::read_to_string(document).unwrap();
     for (number, name) in table() {
-        let row = text.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
-        let numbers = row.unwrap_or_else(|| panic!("{name} is not in {document}")).split('|').nth(1).unwrap();
+        let row =
+            text.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
+        let numbers =
+            row.unwrap_or_else(|| panic!("{name} is not in {document}")).split('|').nth(1).unwrap();
         let mut ends = numbers.split([',', ' ']).filter_map(|word| word.parse::<u32>().ok());
         let first = ends.next().unwrap();
         let last = ends.next_back().unwrap_or(first);
@@ -205,8 +216,13 @@ fn the_archive_is_read_by_cpio_and_the_same_each_time() {
     let cpio = |words: &[&str]| {
         let file = std::fs::File::open(&path).unwrap();
         let mut command = Command::new("cpio");
-        let output =
-            command.args(words).current_dir(&scratch).stdin(file).env("LC_ALL", "C").output().unwrap();
+        let output = command
+            .args(words)
+            .current_dir(&scratch)
+            .stdin(file)
+            .env("LC_ALL", "C")
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
@@ -216,19 +232,29 @@ fn the_archive_is_read_by_cpio_and_the_same_each_time() {
         ["dev", "proc", "sys", "tmp", "dev/console", "dev/null", "init"]
     );
     let listing = cpio(&["-tvn", "--quiet"]);
-    let line = |name: &str| listing.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
-    assert!(line("dev/console").starts_with("crw-------") && line("dev/console").contains("5,   1"));
+    let line =
+        |name: &str| listing.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
+    assert!(
+        line("dev/console").starts_with("crw-------") && line("dev/console").contains("5,   1")
+    );
     assert!(line("dev/null").contains("1,   3"), "{listing}");
     assert!(line("init").starts_with("-rwxr-xr-x"));
     cpio(&["-i", "--quiet", "init"]);
-    assert_eq!(std::fs::read(scratch.path().join("init")).unwrap(), workload::program(compiler).unwrap());
+    assert_eq!(
+        std::fs::read(scratch.path().join("init")).unwrap(),
+        workload::program(compiler).unwrap()
+    );
 }
 
 #[test]
 fn a_missing_compiler_and_one_that_fails_are_told_with_what_to_do() {
     let scratch = tempfile::tempdir().unwrap();
-    let missing = workload::build(Some(OsStr::new("no-such-compiler")), scratch.path()).unwrap_err();
-    assert!(missing.to_string().contains("no-such-compiler not found; install clang or gcc"), "{missing}");
+    let missing =
+        workload::build(Some(OsStr::new("no-such-compiler")), scratch.path()).unwrap_err();
+    assert!(
+        missing.to_string().contains("no-such-compiler not found; install clang or gcc"),
+        "{missing}"
+    );
     let failing = workload::build(Some(OsStr::new("false")), scratch.path()).unwrap_err();
     assert!(failing.to_string().contains("libc6-dev"), "{failing}");
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
@@ -240,7 +266,9 @@ fn the_small_configuration_is_a_configuration_and_has_what_the_workload_needs() 
     let path = directory.path().join("small.config");
     std::fs::write(&path, SMALL_CONFIG).unwrap();
     let config = Config::read(&path).unwrap();
-    for option in ["INET", "UNIX", "TMPFS", "EPOLL", "FUTEX", "PERF_EVENTS", "SERIAL_8250_CONSOLE", "SMP"] {
+    for option in
+        ["INET", "UNIX", "TMPFS", "EPOLL", "FUTEX", "PERF_EVENTS", "SERIAL_8250_CONSOLE", "SMP"]
+    {
         assert!(config.is_on(option), "{option}");
     }
     assert!(!config.is_on("MODULES") && !config.is_on("BLOCK"));

@@ -1,16 +1,16 @@
 //! Makes the graph of a program and says how long each step took: `graph PROGRAM COUNTS [WORD]…`.
 //!
-//! Words: `upstream`, `samples`; `against COUNTS` says what an order made from the first counts is worth under others, best
-//! of a much longer recording, with and without flow repair; `old PROGRAM COUNTS` what the graph of an older build is
-//! worth when it is carried over.
+//! Words: `upstream`, `samples`; `against COUNTS` says what an order made from the first counts is
+//! worth under others, best of a much longer recording, with and without flow repair; `old PROGRAM
+//! COUNTS` what the graph of an older build is worth when it is carried over.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
 use layout::{
-    Block, BuildOptions, Cfg, Edge, FunctionLayout, InferOptions, Jump, JumpKind, Node, Params, Problem,
-    Rules, build, carry_over, infer, lay_out,
+    Block, BuildOptions, Cfg, Edge, FunctionLayout, InferOptions, Jump, JumpKind, Node, Params,
+    Problem, Rules, build, carry_over, infer, lay_out,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let has = |word: &str| rest.iter().any(|argument| argument == word);
     let image = image::Image::open(Path::new(program))?;
     let counts = counts::artefact::read(Path::new(counts))?;
-    let counts = counts.find(image.build_id(), program).ok_or("the counts are of another program")?;
+    let counts =
+        counts.find(image.build_id(), program).ok_or("the counts are of another program")?;
     let mut counts = counts.clone();
     if has("samples") {
         counts.branches.clear();
@@ -37,7 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("read the symbols: {:?}", start.elapsed());
     let rules = if has("upstream") { Rules::Upstream } else { Rules::Decoded };
     let start = Instant::now();
-    let (mut cfg, report) = build(&image, maps, &counts, &BuildOptions { rules, ..BuildOptions::default() })?;
+    let (mut cfg, report) =
+        build(&image, maps, &counts, &BuildOptions { rules, ..BuildOptions::default() })?;
     println!(
         "build: {:?}, from {} branches, {} ranges",
         start.elapsed(),
@@ -64,7 +66,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let old = graph(&old_image, counts)?;
         let maps = image::blocks::read(&image)?;
         let start = Instant::now();
-        let (carried, report) = carry_over(&old, &old_image, &image, maps, &BuildOptions::default())?;
+        let (carried, report) =
+            carry_over(&old, &old_image, &image, maps, &BuildOptions::default())?;
         println!(
             "carried over: {:?}, {:.1} % of the weight\n{report:#?}",
             start.elapsed(),
@@ -81,7 +84,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn graph(image: &image::Image, path: &str) -> Result<Cfg, Box<dyn std::error::Error>> {
     let counts = counts::artefact::read(Path::new(path))?;
     let program = image.path().display().to_string();
-    let counts = counts.find(image.build_id(), &program).ok_or("the counts are of another program")?;
+    let counts =
+        counts.find(image.build_id(), &program).ok_or("the counts are of another program")?;
     let (cfg, _) = build(image, image::blocks::read(image)?, counts, &BuildOptions::default())?;
     Ok(cfg)
 }
@@ -123,5 +127,8 @@ fn worth(cfg: &Cfg, reference: &Cfg) -> String {
             falls += if pairs.contains(&(edge.from.0, edge.to.0)) { edge.weight } else { 0 };
         }
     }
-    format!("score {score:.0}, {:.2} % of the edges fall through", 100.0 * falls as f64 / all.max(1) as f64)
+    format!(
+        "score {score:.0}, {:.2} % of the edges fall through",
+        100.0 * falls as f64 / all.max(1) as f64
+    )
 }

@@ -1,16 +1,17 @@
-//! How long does ordering take, what memory does it need, and what does it gain? On synthetic programs of 1,000 to
-//! 100,000 hot blocks and on single large functions.
+//! How long does ordering take, what memory does it need, and what does it gain? On synthetic
+//! programs of 1,000 to 100,000 hot blocks and on single large functions.
 //!
-//! `cargo run --release -p layout --example order_bench [BLOCKS…]`; prints a line per program and way of ordering. Programs are nested
-//! loops, conditions and switches in source order, function frequencies follow a power law; the same on every run.
+//! `cargo run --release -p layout --example order_bench [BLOCKS…]`; prints a line per program and
+//! way of ordering. Programs are nested loops, conditions and switches in source order, function
+//! frequencies follow a power law; the same on every run.
 
 use std::time::Instant;
 
 use image::ImageAddr;
 use image::blocks::{BlockFlags, BlockId};
 use layout::{
-    Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, FunctionOrder, Mode, Params,
-    Place, Scoring, lay_out,
+    Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, FunctionOrder, Mode,
+    Params, Place, Scoring, lay_out,
 };
 
 /// Knuth's linear congruence, its upper bits.
@@ -18,7 +19,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below.max(1)
     }
 }
@@ -132,7 +134,13 @@ impl Builder<'_> {
     }
 }
 
-fn function(random: &mut Random, blocks: usize, frequency: u64, address: &mut u64, name: usize) -> Function {
+fn function(
+    random: &mut Random,
+    blocks: usize,
+    frequency: u64,
+    address: &mut u64,
+    name: usize,
+) -> Function {
     let mut builder = Builder { random, blocks: Vec::new(), edges: Vec::new(), left: blocks };
     let mut at = builder.block(frequency);
     while builder.left > 0 {
@@ -171,7 +179,8 @@ fn function(random: &mut Random, blocks: usize, frequency: u64, address: &mut u6
     }
 }
 
-/// A program with about so many hot blocks, in functions of `typical` blocks and some ten times as large.
+/// A program with about so many hot blocks, in functions of `typical` blocks and some ten times as
+/// large.
 fn program(hot: usize, typical: usize, single: bool) -> Cfg {
     let mut random = Random(hot as u64);
     let mut cfg = Cfg::default();
@@ -184,9 +193,11 @@ fn program(hot: usize, typical: usize, single: bool) -> Cfg {
             (2 + random.below(2 * typical as u64) as usize) * if large { 10 } else { 1 }
         };
         rank += 1;
-        // Ranks are shuffled over the program, so that hot and cool functions lie mixed in the input.
+        // Ranks are shuffled over the program, so that hot and cool functions lie mixed in the
+        // input.
         let place = 1 + (rank * 7919) % (1 + hot as u64 / typical as u64);
-        let made = function(&mut random, blocks, 10_000_000 / place, &mut address, cfg.functions.len());
+        let made =
+            function(&mut random, blocks, 10_000_000 / place, &mut address, cfg.functions.len());
         have += made.blocks.iter().filter(|block| block.frequency > 0).count();
         cfg.functions.push(made);
         // As much code again that never runs.
@@ -200,11 +211,15 @@ fn program(hot: usize, typical: usize, single: bool) -> Cfg {
             }
             // Most calls stay near.
             let far = random.below(3) == 0;
-            let callee =
-                if far { random.below(cfg.functions.len() as u64) } else { caller as u64 + random.below(8) };
+            let callee = if far {
+                random.below(cfg.functions.len() as u64)
+            } else {
+                caller as u64 + random.below(8)
+            };
             let callee = (callee as usize) % cfg.functions.len();
-            let weight =
-                cfg.functions[caller].blocks[block].frequency.min(cfg.functions[callee].entry_frequency());
+            let weight = cfg.functions[caller].blocks[block]
+                .frequency
+                .min(cfg.functions[callee].entry_frequency());
             let last = cfg.functions[callee].blocks.len() - 1;
             if weight > 0 {
                 let place = |function: usize, block: usize| Place {
@@ -213,7 +228,12 @@ fn program(hot: usize, typical: usize, single: bool) -> Cfg {
                 };
                 let (from, to) = (place(caller, block), place(callee, 0));
                 calls.push(CallEdge { from, to, kind: CallKind::Call, weight });
-                calls.push(CallEdge { from: place(callee, last), to: from, kind: CallKind::Return, weight });
+                calls.push(CallEdge {
+                    from: place(callee, last),
+                    to: from,
+                    kind: CallKind::Return,
+                    weight,
+                });
             }
         }
     }
@@ -238,8 +258,10 @@ fn main() {
     let sizes: Vec<usize> = std::env::args().skip(1).filter_map(|size| size.parse().ok()).collect();
     let sizes = if sizes.is_empty() { vec![1_000, 10_000, 100_000] } else { sizes };
     let default = Params::default();
-    let falls =
-        |fall_through: f64| Params { scoring: Scoring { fall_through, ..default.scoring }, ..default };
+    let falls = |fall_through: f64| Params {
+        scoring: Scoring { fall_through, ..default.scoring },
+        ..default
+    };
     // `greedy` is upstream's algorithm with our constants, so that scores compare.
     let ways = [
         ("greedy", Params { scoring: default.scoring, alignment: 16, ..Params::propeller() }),

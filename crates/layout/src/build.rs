@@ -1,12 +1,13 @@
 //! Counts and blocks to a [`Cfg`].
 //!
-//! Three passes over the counts. The first gives each function of the map the weight of its branches, so that functions
-//! are chosen: named by a symbol, in a section that is laid out, not confusable with another hot one. The second turns
-//! branches into edges, calls and returns (`transfers`), the third expands ranges into edges between neighbours. What
-//! is left is the frequency of each block. Cost: linear in counts and blocks, with a binary search per address.
+//! Three passes over the counts. The first gives each function of the map the weight of its
+//! branches, so that functions are chosen: named by a symbol, in a section that is laid out, not
+//! confusable with another hot one. The second turns branches into edges, calls and returns
+//! (`transfers`), the third expands ranges into edges between neighbours. What is left is the
+//! frequency of each block. Cost: linear in counts and blocks, with a binary search per address.
 //!
-//! Sources for the rules: google/llvm-propeller, as [`Rules::Upstream`]; [`Rules::Decoded`] replaces its guesses by a
-//! look at the instruction, and says where in [`Rules`].
+//! Sources for the rules: google/llvm-propeller, as [`Rules::Upstream`]; [`Rules::Decoded`]
+//! replaces its guesses by a look at the instruction, and says where in [`Rules`].
 
 use image::blocks::FunctionBlocks;
 use image::{Image, ImageAddr};
@@ -23,13 +24,14 @@ use crate::{Cfg, Error};
 /// How branches are told from calls and returns, and frequencies from edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rules {
-    /// By decoding the instruction that a branch comes from and the one before the address that a return goes to.
-    /// The frequency of a block also knows control from and to code without blocks, and adds up what belongs to one
-    /// call. Of functions with a common name, one with nine tenths of their weight is kept.
+    /// By decoding the instruction that a branch comes from and the one before the address that a
+    /// return goes to. The frequency of a block also knows control from and to code without
+    /// blocks, and adds up what belongs to one call. Of functions with a common name, one with
+    /// nine tenths of their weight is kept.
     #[default]
     Decoded,
-    /// As llvm-propeller: by block flags and addresses alone; only edges make frequencies; all functions that share a
-    /// name are dropped.
+    /// As llvm-propeller: by block flags and addresses alone; only edges make frequencies; all
+    /// functions that share a name are dropped.
     Upstream,
 }
 
@@ -59,7 +61,8 @@ pub struct BuildOptions {
     pub rules: Rules,
     /// Which sections are laid out.
     pub sections: Sections,
-    /// Largest share of branches into the middle of a block, in percent; above it the image is held to be another one.
+    /// Largest share of branches into the middle of a block, in percent; above it the image is
+    /// held to be another one.
     pub largest_dubious_pct: f64,
 }
 
@@ -74,12 +77,13 @@ impl Default for BuildOptions {
     }
 }
 
-/// The files of the compilation units that hold functions, by the addresses of these, ascending: what a list of functions
-/// can tell two of one name apart by. See [`image::debug::DebugInfo::unit_names_at`].
+/// The files of the compilation units that hold functions, by the addresses of these, ascending:
+/// what a list of functions can tell two of one name apart by. See
+/// [`image::debug::DebugInfo::unit_names_at`].
 pub type Modules<'m> = &'m dyn Fn(&[ImageAddr]) -> Vec<Option<String>>;
 
-/// Makes the graph of an image from its blocks ([`image::blocks::read`]) and its counts. Of functions with a common name
-/// at most one is in it.
+/// Makes the graph of an image from its blocks ([`image::blocks::read`]) and its counts. Of
+/// functions with a common name at most one is in it.
 ///
 /// # Errors
 /// As [`build_in_modules`].
@@ -92,12 +96,12 @@ pub fn build(
     build_in_modules(image, blocks, counts, options, &|addresses| vec![None; addresses.len()])
 }
 
-/// Makes the graph of an image, as [`build`] does. Functions with a common name are told apart by the files of their
-/// units, which `modules` is asked for where there are such.
+/// Makes the graph of an image, as [`build`] does. Functions with a common name are told apart by
+/// the files of their units, which `modules` is asked for where there are such.
 ///
 /// # Errors
-/// When the image has no usable block address map, when nothing was counted in a function that can be laid out, or when
-/// the counts are of another build or visibly do not fit the image.
+/// When the image has no usable block address map, when nothing was counted in a function that can
+/// be laid out, or when the counts are of another build or visibly do not fit the image.
 pub fn build_in_modules(
     image: &Image,
     blocks: Vec<FunctionBlocks>,
@@ -124,18 +128,27 @@ pub fn build_in_modules(
     let mut report = BuildReport::default();
     let table = Table::new(image, blocks, &mut report);
     if table.candidates.is_empty() {
-        let reasons: Vec<String> =
-            report.unusable.iter().map(|(reason, functions)| format!("{functions} {reason}")).collect();
+        let reasons: Vec<String> = report
+            .unusable
+            .iter()
+            .map(|(reason, functions)| format!("{functions} {reason}"))
+            .collect();
         let functions = report.mapped_functions;
         return Err(Error::NoUsableMap { image: path(), functions, reasons: reasons.join(", ") });
     }
-    let selection = Selection::new(image, &table, &weights(&table, counts), options, modules, &mut report);
+    let selection =
+        Selection::new(image, &table, &weights(&table, counts), options, modules, &mut report);
     if !counts.has_branches() {
         let cfg = samples::graph(image, &table, &selection, counts, &mut report);
         return finish(image, cfg, report);
     }
-    let mut builder =
-        Builder { image, table: &table, selection: &selection, options, evidence: Evidence::default() };
+    let mut builder = Builder {
+        image,
+        table: &table,
+        selection: &selection,
+        options,
+        evidence: Evidence::default(),
+    };
     builder.branches(counts, &mut report);
     builder.ranges(counts, &mut report);
     check_fit(image, options, &report)?;
@@ -201,7 +214,12 @@ fn check_fit(image: &Image, options: &BuildOptions, report: &BuildReport) -> Res
     }
     if entered != 0 && (used as f64) * 100.0 < (entered as f64) * SMALLEST_USED_PCT {
         let limit_pct = SMALLEST_USED_PCT;
-        return Err(Error::TooFewEdges { image: image.path().to_owned(), used, entered, limit_pct });
+        return Err(Error::TooFewEdges {
+            image: image.path().to_owned(),
+            used,
+            entered,
+            limit_pct,
+        });
     }
     Ok(())
 }
@@ -217,7 +235,8 @@ struct Builder<'b> {
 
 impl Builder<'_> {
     fn branches(&mut self, counts: &counts::ImageCounts, report: &mut BuildReport) {
-        let mut classifier = Classifier::new(self.image, self.table, self.selection, self.options.rules);
+        let mut classifier =
+            Classifier::new(self.image, self.table, self.selection, self.options.rules);
         for branch in &counts.branches {
             let outcome = classifier.branch(branch, &mut self.evidence);
             report.branches.enter(outcome, branch.count);
@@ -232,19 +251,23 @@ impl Builder<'_> {
     }
 
     fn range(&mut self, range: &counts::FallThrough) -> Result<(), Unused> {
-        let first = self.selection.find(self.table, range.first, End::Target, Unused::TargetUnmapped)?;
-        let last = self.selection.find(self.table, range.last, End::Source, Unused::SourceUnmapped)?;
+        let first =
+            self.selection.find(self.table, range.first, End::Target, Unused::TargetUnmapped)?;
+        let last =
+            self.selection.find(self.table, range.last, End::Source, Unused::SourceUnmapped)?;
         if range.last < range.first {
             return Err(Unused::Backwards);
         }
         if first.candidate != last.candidate {
             return Err(Unused::CrossesFunctions);
         }
-        let blocks = self.table.candidate(first.candidate).map_or(0, |candidate| candidate.blocks.len());
+        let blocks =
+            self.table.candidate(first.candidate).map_or(0, |candidate| candidate.blocks.len());
         let mut passed = Vec::new();
         let mut here = first;
         while here != last {
-            let falls = |block: &image::blocks::Block| block.flags.can_fall_through() || block.size == 0;
+            let falls =
+                |block: &image::blocks::Block| block.flags.can_fall_through() || block.size == 0;
             if !self.table.block(here).is_some_and(falls) {
                 return Err(Unused::NoFallThrough);
             }

@@ -7,7 +7,8 @@ use image::blocks::{BlockFlags, BlockId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionIndex(pub u32);
 
-/// Position of a block in [`Function::blocks`]: its rank by address, which need not be its [`BlockId`].
+/// Position of a block in [`Function::blocks`]: its rank by address, which need not be its
+/// [`BlockId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockIndex(pub u32);
 
@@ -98,9 +99,11 @@ pub struct Function {
     pub names: Vec<String>,
     /// Name of the section it lies in (`.text`, `.text.hot.main`, `.init.text`).
     pub section: String,
-    /// Source file of its compilation unit, where it is asked for: tells functions of the same name apart.
+    /// Source file of its compilation unit, where it is asked for: tells functions of the same
+    /// name apart.
     pub module: Option<String>,
-    /// Its blocks by address, the entry block first; blocks of basic block sections (cold parts) after it.
+    /// Its blocks by address, the entry block first; blocks of basic block sections (cold parts)
+    /// after it.
     pub blocks: Vec<Block>,
     /// Its edges, sorted by (from, to), each pair once, none with weight 0.
     pub edges: Vec<Edge>,

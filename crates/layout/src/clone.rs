@@ -1,17 +1,20 @@
 //! Which blocks to clone into which predecessors, so that more of the program runs straight on.
 //!
-//! Input: a [`Cfg`], where control went from each block by where it came from ([`PathCounts`]), and how blocks are ordered.
-//! Output: [`ClonedFunction`]s for [`crate::lay_out_with`]. A block with several frequent predecessors can follow only one of
-//! them; the others jump to it. A copy of it in the place where a predecessor ends saves that jump, and costs one only if what
-//! comes after the block was a fall-through for this predecessor's share. So the best blocks to clone return, jump by a
-//! table, or go on elsewhere depending on where control came from, which only path counts can tell.
+//! Input: a [`Cfg`], where control went from each block by where it came from ([`PathCounts`]), and
+//! how blocks are ordered. Output: [`ClonedFunction`]s for [`crate::lay_out_with`]. A block with
+//! several frequent predecessors can follow only one of them; the others jump to it. A copy of it
+//! in the place where a predecessor ends saves that jump, and costs one only if what comes after
+//! the block was a fall-through for this predecessor's share. So the best blocks to clone return,
+//! jump by a table, or go on elsewhere depending on where control came from, which only path counts
+//! can tell.
 //!
-//! What a path saves is estimated from the neighbours in the current order; the most promising per byte are tried
-//! together, the function is ordered again, and they stay if its Ext-TSP score rose. In the end the paths of all functions
-//! compete for the bytes of the budget. Cost: an ordering of a function per round, a number of rounds that is bounded.
+//! What a path saves is estimated from the neighbours in the current order; the most promising per
+//! byte are tried together, the function is ordered again, and they stay if its Ext-TSP score rose.
+//! In the end the paths of all functions compete for the bytes of the budget. Cost: an ordering of
+//! a function per round, a number of rounds that is bounded.
 //!
-//! Idea: "[RFC] Path cloning" of LLVM's Propeller (`llvm/lib/CodeGen/BasicBlockPathCloning.cpp`), which applies the paths;
-//! what it accepts is told in `docs/layout-cloning.md`.
+//! Idea: "[RFC] Path cloning" of LLVM's Propeller (`llvm/lib/CodeGen/BasicBlockPathCloning.cpp`),
+//! which applies the paths; what it accepts is told in `docs/layout-cloning.md`.
 
 mod choose;
 mod flow;
@@ -31,7 +34,8 @@ pub struct CloneParams {
     pub budget_pct: f64,
     /// Taken branches that a path has to save, in parts per million of all jumps within functions.
     pub least_saved_ppm: f64,
-    /// Taken branches that each byte of a path has to save, in parts per million of all jumps within functions.
+    /// Taken branches that each byte of a path has to save, in parts per million of all jumps
+    /// within functions.
     pub least_saved_per_byte_ppm: f64,
     /// Times that a function is ordered anew to see what its clones are worth.
     pub rounds: u32,

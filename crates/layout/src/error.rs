@@ -1,10 +1,12 @@
-//! What can stop the making of a control flow graph, each with its numbers and the next thing to try.
+//! What can stop the making of a control flow graph, each with its numbers and the next thing to
+//! try.
 
 use std::path::PathBuf;
 
 use image::BuildId;
 
-/// An error of this crate. What merely could not be used is no error: it is in the [`crate::BuildReport`].
+/// An error of this crate. What merely could not be used is no error: it is in the
+/// [`crate::BuildReport`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -68,8 +68,10 @@ impl Evidence {
             else {
                 continue;
             };
-            let frequencies = sums.get(candidate).map_or(&[][..], Vec::as_slice).iter().map(Sums::frequency);
-            let block = |(block, frequency): (&image::blocks::Block, u64)| Block::of(block, frequency);
+            let frequencies =
+                sums.get(candidate).map_or(&[][..], Vec::as_slice).iter().map(Sums::frequency);
+            let block =
+                |(block, frequency): (&image::blocks::Block, u64)| Block::of(block, frequency);
             cfg.functions.push(Function {
                 names: identity.names.clone(),
                 section: identity.section.clone(),
@@ -79,10 +81,15 @@ impl Evidence {
             });
         }
         for ((from, to), weight) in self.edges.into_iter().filter(|&(_, weight)| weight != 0) {
-            let function =
-                indices.get(&from.candidate).and_then(|&index| cfg.functions.get_mut(index as usize));
+            let function = indices
+                .get(&from.candidate)
+                .and_then(|&index| cfg.functions.get_mut(index as usize));
             if let Some(function) = function {
-                function.edges.push(Edge { from: BlockIndex(from.block), to: BlockIndex(to), weight });
+                function.edges.push(Edge {
+                    from: BlockIndex(from.block),
+                    to: BlockIndex(to),
+                    weight,
+                });
             }
         }
         cfg.functions.iter_mut().for_each(|function| function.edges.sort_unstable());
@@ -109,14 +116,22 @@ impl Evidence {
         }
         for (&(from, to, kind), &weight) in &self.calls {
             blocks.with(from, weight, |sums| match kind {
-                CallKind::Call if rules == Rules::Upstream => sums.calling = sums.calling.max(weight),
+                CallKind::Call if rules == Rules::Upstream => {
+                    sums.calling = sums.calling.max(weight)
+                }
                 CallKind::Call => {}
-                CallKind::TailCall | CallKind::Return => sums.leaving = sums.leaving.saturating_add(weight),
+                CallKind::TailCall | CallKind::Return => {
+                    sums.leaving = sums.leaving.saturating_add(weight)
+                }
             });
             blocks.with(to, weight, |sums| match kind {
-                CallKind::Return if rules == Rules::Upstream => sums.returned = sums.returned.max(weight),
+                CallKind::Return if rules == Rules::Upstream => {
+                    sums.returned = sums.returned.max(weight)
+                }
                 CallKind::Return => {}
-                CallKind::Call | CallKind::TailCall => sums.arriving = sums.arriving.saturating_add(weight),
+                CallKind::Call | CallKind::TailCall => {
+                    sums.arriving = sums.arriving.saturating_add(weight)
+                }
             });
         }
         if rules == Rules::Upstream {
@@ -138,7 +153,8 @@ impl Evidence {
     }
 }
 
-/// What was seen of one block. Each number is too small where something was not recorded, so the largest counts.
+/// What was seen of one block. Each number is too small where something was not recorded, so the
+/// largest counts.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     /// Its most executed call.
@@ -165,7 +181,8 @@ impl BlockSums<'_> {
         if weight == 0 {
             return;
         }
-        let blocks = self.table.candidate(spot.candidate).map_or(0, |candidate| candidate.blocks.len());
+        let blocks =
+            self.table.candidate(spot.candidate).map_or(0, |candidate| candidate.blocks.len());
         let sums = self.sums.entry(spot.candidate).or_insert_with(|| vec![Sums::default(); blocks]);
         if let Some(sums) = sums.get_mut(spot.block as usize) {
             change(sums);

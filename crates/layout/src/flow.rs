@@ -1,16 +1,19 @@
 //! The nearest flow to observed numbers.
 //!
-//! Input: a directed graph whose arcs carry observed numbers that need not fit together, and what it costs per unit to
-//! raise or lower each. Output: numbers that fit, inflow equal to outflow at every node, none negative, at the smallest
-//! cost. Invariant: numbers that fit already stay as they are.
+//! Input: a directed graph whose arcs carry observed numbers that need not fit together, and what
+//! it costs per unit to raise or lower each. Output: numbers that fit, inflow equal to outflow at
+//! every node, none negative, at the smallest cost. Invariant: numbers that fit already stay as
+//! they are.
 //!
-//! Method: a node with more inflow than outflow has an excess, which is sent along the cheapest way to a node that
-//! lacks as much (successive shortest paths with node potentials, Edmonds and Karp 1972; the search ends at the first
-//! node found, so it stays near). Setting all numbers to 0 is always possible, so such a way always exists. Cost: near
-//! linear where counts are nearly right; `work` bounds the arcs that are looked at. What is left then is routed along two
-//! trees, one from the root and one to it, by raising alone, in linear time.
+//! Method: a node with more inflow than outflow has an excess, which is sent along the cheapest way
+//! to a node that lacks as much (successive shortest paths with node potentials, Edmonds and Karp
+//! 1972; the search ends at the first node found, so it stays near). Setting all numbers to 0 is
+//! always possible, so such a way always exists. Cost: near linear where counts are nearly right;
+//! `work` bounds the arcs that are looked at. What is left then is routed along two trees, one from
+//! the root and one to it, by raising alone, in linear time.
 //!
-//! Source of the model: He, Mestre, Pupyrev, Wang, Yu, "Profile inference revisited" (POPL 2022, arXiv 2201.11187).
+//! Source of the model: He, Mestre, Pupyrev, Wang, Yu, "Profile inference revisited" (POPL 2022,
+//! arXiv 2201.11187).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -94,7 +97,8 @@ impl Network {
         Network { arcs, flow, excess, first, incident, root }
     }
 
-    /// Makes the numbers fit. False where the bound on work was met, so that the result is not the nearest.
+    /// Makes the numbers fit. False where the bound on work was met, so that the result is not the
+    /// nearest.
     pub(crate) fn balance(&mut self, work: u64) -> bool {
         let nodes = self.excess.len();
         let mut potential = vec![0i128; nodes];
@@ -139,7 +143,8 @@ impl Network {
         self.incident.get(start..end).unwrap_or(&[])
     }
 
-    /// The step from a node along an arc: where it leads, its cost per unit and how many units that holds for.
+    /// The step from a node along an arc: where it leads, its cost per unit and how many units that
+    /// holds for.
     fn step(&self, node: u32, number: u32, forward: bool) -> Option<(u32, i128, u128)> {
         let arc = self.arcs.get(number as usize)?;
         let flow = self.flow.get(number as usize).copied()?;
@@ -190,9 +195,12 @@ impl Network {
                     let Some((next, cost, _)) = self.step(node, arc, forward) else { continue };
                     let here = get(potential, node).unwrap_or(0);
                     let reduced = cost + here - get(potential, next).unwrap_or(0);
-                    let next_distance = distance.saturating_add(u64::try_from(reduced).unwrap_or(0));
+                    let next_distance =
+                        distance.saturating_add(u64::try_from(reduced).unwrap_or(0));
                     let known = get(&search.seen, next) == Some(round);
-                    if known && get(&search.distance, next).is_some_and(|known| known <= next_distance) {
+                    if known
+                        && get(&search.distance, next).is_some_and(|known| known <= next_distance)
+                    {
                         continue;
                     }
                     set(&mut search.seen, next, round);
@@ -226,7 +234,11 @@ impl Network {
 
     fn change(&mut self, step: Step, amount: u128) {
         if let Some(flow) = self.flow.get_mut(step.arc as usize) {
-            *flow = if step.forward { flow.saturating_add(amount) } else { flow.saturating_sub(amount) };
+            *flow = if step.forward {
+                flow.saturating_add(amount)
+            } else {
+                flow.saturating_sub(amount)
+            };
         }
     }
 
@@ -258,8 +270,8 @@ impl Network {
         }
     }
 
-    /// Nodes in the order in which a search finds them from the root (`to_root`: against the arcs), each with the arc by
-    /// which it was found.
+    /// Nodes in the order in which a search finds them from the root (`to_root`: against the arcs),
+    /// each with the arc by which it was found.
     fn tree(&self, to_root: bool) -> (Vec<u32>, Vec<Option<u32>>) {
         let mut parents = vec![None; self.excess.len()];
         let mut found = vec![false; self.excess.len()];

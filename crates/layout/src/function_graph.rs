@@ -1,14 +1,18 @@
-//! A graph of functions alone, for programs without a block address map: what an order of functions is computed from.
+//! A graph of functions alone, for programs without a block address map: what an order of functions
+//! is computed from.
 //!
-//! Input: symbols and counts. Each function becomes an entry block, executed as often as it was called, and a rest of
-//! all its other bytes, executed as often as branches were taken in it (or as it was sampled, without branches); call
-//! chains are clustered by executions per byte, for which that is a measure. A branch is a call when it goes to the
-//! first instruction of another function. Cost: a search per distinct branch.
+//! Input: symbols and counts. Each function becomes an entry block, executed as often as it was
+//! called, and a rest of all its other bytes, executed as often as branches were taken in it (or as
+//! it was sampled, without branches); call chains are clustered by executions per byte, for which
+//! that is a measure. A branch is a call when it goes to the first instruction of another function.
+//! Cost: a search per distinct branch.
 
 use crate::build::Sections;
 use crate::report::{BuildReport, Observed, Unused};
 use crate::selection::{CodeSections, Identity};
-use crate::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Error, Function, FunctionIndex, Place};
+use crate::{
+    Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Error, Function, FunctionIndex, Place,
+};
 use counts::ImageCounts;
 use image::blocks::{BlockFlags, BlockId};
 use image::{Image, ImageAddr};

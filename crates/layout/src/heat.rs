@@ -1,9 +1,10 @@
 //! Which pages of the text are executed, and how often, in the recorded image and in a layout.
 //!
-//! Before: blocks at their addresses. After: the hot clusters from the begin of the text, one after another, then the
-//! cold parts, then everything else, as [`crate::lay_out`] assumes; the linker's true addresses differ by alignment. The
-//! executions of a block count for every page that it lies on. *Hot* are the fewest pages that hold 90 % of all
-//! executions, *warm* the others that were executed, *cold* the rest.
+//! Before: blocks at their addresses. After: the hot clusters from the begin of the text, one after
+//! another, then the cold parts, then everything else, as [`crate::lay_out`] assumes; the linker's
+//! true addresses differ by alignment. The executions of a block count for every page that it lies
+//! on. *Hot* are the fewest pages that hold 90 % of all executions, *warm* the others that were
+//! executed, *cold* the rest.
 
 use crate::{BlockIndex, Cfg, ClonedFunction, Layout, Params, Placed};
 use image::ImageAddr;
@@ -60,7 +61,8 @@ pub fn before(cfg: &Cfg, text: Range<ImageAddr>, page_bytes: u64) -> HeatMap {
     sums.finish(text)
 }
 
-/// The map of a layout with a text as large as `text`. `cloned` are the functions that [`crate::lay_out_with`] was given.
+/// The map of a layout with a text as large as `text`. `cloned` are the functions that
+/// [`crate::lay_out_with`] was given.
 pub fn after(
     cfg: &Cfg,
     layout: &Layout,
@@ -71,7 +73,8 @@ pub fn after(
 ) -> HeatMap {
     let mut shares: FxHashMap<(u32, Placed), u64> = FxHashMap::default();
     for function in cloned {
-        shares.extend(function.blocks.iter().map(|b| ((function.function.0, b.placed), b.frequency)));
+        shares
+            .extend(function.blocks.iter().map(|b| ((function.function.0, b.placed), b.frequency)));
     }
     let mut sums = Sums::new(page_bytes);
     let begin = text.start.0 / page_bytes.max(1) * page_bytes.max(1);
@@ -150,8 +153,10 @@ impl Sums {
             hot.insert(page);
         }
         let first = text.start.0 / self.page_bytes;
-        let bounds = first..text.end.0.div_ceil(self.page_bytes).min(first.saturating_add(MOST_PAGES));
-        // Executed blocks outside of the text (other sections) are shown behind it; the gap between is not.
+        let bounds =
+            first..text.end.0.div_ceil(self.page_bytes).min(first.saturating_add(MOST_PAGES));
+        // Executed blocks outside of the text (other sections) are shown behind it; the gap between
+        // is not.
         let outside = self.pages.keys().copied().filter(|page| !bounds.contains(page));
         let mut numbers: Vec<u64> = bounds.clone().chain(outside).collect();
         numbers.sort_unstable();
@@ -168,14 +173,17 @@ impl Sums {
     }
 }
 
-/// Pages of the text that are shown cold or not, 4 GiB in pages of 4 KiB; behind them only executed ones are.
+/// Pages of the text that are shown cold or not, 4 GiB in pages of 4 KiB; behind them only executed
+/// ones are.
 const MOST_PAGES: u64 = 1 << 20;
 
-/// The addresses of the code of an image: from the first to the end of the last of its executable sections but those
-/// that the linker makes (`.plt`, `.init`, `.fini`).
+/// The addresses of the code of an image: from the first to the end of the last of its executable
+/// sections but those that the linker makes (`.plt`, `.init`, `.fini`).
 pub fn text_of(image: &image::Image) -> Range<ImageAddr> {
     let sections = image.sections().iter().filter(|section| {
-        section.is_executable() && section.size > 0 && image.section_name(section).starts_with(".text")
+        section.is_executable()
+            && section.size > 0
+            && image.section_name(section).starts_with(".text")
     });
     let (mut start, mut end) = (u64::MAX, 0);
     for section in sections {
@@ -184,7 +192,8 @@ pub fn text_of(image: &image::Image) -> Range<ImageAddr> {
     }
     if start >= end {
         let ranges = image.code_ranges();
-        let (first, last) = ranges.fold((u64::MAX, 0), |(a, b), r| (a.min(r.start.0), b.max(r.end.0)));
+        let (first, last) =
+            ranges.fold((u64::MAX, 0), |(a, b), r| (a.min(r.start.0), b.max(r.end.0)));
         return ImageAddr(first.min(last))..ImageAddr(last);
     }
     ImageAddr(start)..ImageAddr(end)

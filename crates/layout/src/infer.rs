@@ -1,12 +1,14 @@
 //! Flow repair: counts that fit together.
 //!
-//! Input: a function with observed frequencies and edges, and the ways control can take. Output: the same with every
-//! block entered as often as it runs and left as often, and none negative. Blocks where control may come from or go to
-//! other functions may be entered or left more often than their edges say: entry blocks, landing pads, blocks that
-//! return, and blocks to or from which no way is known. Counts that fit stay as they are.
+//! Input: a function with observed frequencies and edges, and the ways control can take. Output:
+//! the same with every block entered as often as it runs and left as often, and none negative.
+//! Blocks where control may come from or go to other functions may be entered or left more often
+//! than their edges say: entry blocks, landing pads, blocks that return, and blocks to or from
+//! which no way is known. Counts that fit stay as they are.
 //!
-//! A block is two nodes with an arc between them that carries its frequency; what comes from and goes to other
-//! functions is an arc from or to one more node. The rest is the nearest flow (`flow`).
+//! A block is two nodes with an arc between them that carries its frequency; what comes from and
+//! goes to other functions is an arc from or to one more node. The rest is the nearest flow
+//! (`flow`).
 
 use image::Image;
 use rustc_hash::FxHashMap;
@@ -20,7 +22,8 @@ use crate::{Block, BlockIndex, Cfg, Edge, Function, Observed};
 pub struct InferOptions {
     /// What was observed: edges, or only how often blocks were sampled.
     pub observed: Observed,
-    /// Bound on the work, in looks at each arc of a function. Beyond it the counts still fit, but are not the nearest.
+    /// Bound on the work, in looks at each arc of a function. Beyond it the counts still fit, but
+    /// are not the nearest.
     pub work_per_arc: u64,
 }
 
@@ -68,7 +71,8 @@ impl InferReport {
     }
 }
 
-/// What it costs to change a number by one. Recordings miss rather than invent, so that lowering is dearer than raising.
+/// What it costs to change a number by one. Recordings miss rather than invent, so that lowering is
+/// dearer than raising.
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     /// Raise and lower something that was observed.
@@ -98,7 +102,8 @@ impl Costs {
                 exit: (5, 5),
                 elsewhere: 100,
             },
-            // Edges are free to take what the blocks say; every unit of a way costs a little, so that none circles.
+            // Edges are free to take what the blocks say; every unit of a way costs a little, so
+            // that none circles.
             Observed::SamplesOnly => Costs {
                 unseen_fall: 1,
                 unseen_branch: 2,
@@ -154,7 +159,8 @@ pub fn repair(function: &mut Function, ways: &[Way], options: &InferOptions) -> 
     report
 }
 
-/// The arcs of a function: first one per block, then one per edge, then those from and to other functions.
+/// The arcs of a function: first one per block, then one per edge, then those from and to other
+/// functions.
 struct Model {
     arcs: Vec<Arc>,
     /// Seen and possible edges by (from, to); weight 0 where not seen.
@@ -178,7 +184,13 @@ impl Model {
         for (block, index) in function.blocks.iter().zip(0u32..) {
             let raise = if block.frequency == 0 { costs.unseen_block } else { costs.seen.0 };
             let observed = u128::from(block.frequency);
-            arcs.push(Arc { from: index * 2, to: index * 2 + 1, observed, raise, lower: costs.seen.1 });
+            arcs.push(Arc {
+                from: index * 2,
+                to: index * 2 + 1,
+                observed,
+                raise,
+                lower: costs.seen.1,
+            });
         }
         for edge in &edges {
             let falls = falls.get(&(edge.from, edge.to)).copied().unwrap_or(false);
@@ -225,22 +237,31 @@ impl Model {
                 u128::from(block.frequency).saturating_sub(sums.get(index).copied().unwrap_or(0))
             };
             if entries.get(index) == Some(&true) {
-                let (raise, lower) = if index == 0 { costs.entry } else { (costs.elsewhere, costs.entry.1) };
+                let (raise, lower) =
+                    if index == 0 { costs.entry } else { (costs.elsewhere, costs.entry.1) };
                 let observed = missing(&arriving);
                 self.arcs.push(Arc { from: root, to: index as u32 * 2, observed, raise, lower });
             }
             if exits.get(index) == Some(&true) {
                 let returns = block.flags.has_return();
-                let (raise, lower) = if returns { costs.exit } else { (costs.elsewhere, costs.exit.1) };
+                let (raise, lower) =
+                    if returns { costs.exit } else { (costs.elsewhere, costs.exit.1) };
                 let observed = missing(&leaving);
-                self.arcs.push(Arc { from: index as u32 * 2 + 1, to: root, observed, raise, lower });
+                self.arcs.push(Arc {
+                    from: index as u32 * 2 + 1,
+                    to: root,
+                    observed,
+                    raise,
+                    lower,
+                });
             }
         }
     }
 }
 
-/// Marks the blocks where control may enter (or leave): those that `is_open` says, those without a way `into` them, and,
-/// of those that none of these reaches by `ways`, the first, until all are reached.
+/// Marks the blocks where control may enter (or leave): those that `is_open` says, those without a
+/// way `into` them, and, of those that none of these reaches by `ways`, the first, until all are
+/// reached.
 fn opened(
     function: &Function,
     is_open: impl Fn(&Block, usize) -> bool,

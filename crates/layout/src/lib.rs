@@ -1,15 +1,18 @@
-//! Counts to a layout: which basic blocks of which functions follow each other in the text of a program.
+//! Counts to a layout: which basic blocks of which functions follow each other in the text of a
+//! program.
 //!
 //! ```text
 //! counts + image with a bb-addr-map ──> Cfg ──> chains (Ext-TSP) ──> clusters ──> Layout ──> cc profile, ld profile, …
 //! ```
 //!
-//! [`Cfg`] is the weighted control flow graph, [`Layout`] the order that is computed from it. Neither has heard of a
-//! file, a clock or a thread: the same graph and the same parameters give the same layout.
+//! [`Cfg`] is the weighted control flow graph, [`Layout`] the order that is computed from it.
+//! Neither has heard of a file, a clock or a thread: the same graph and the same parameters give
+//! the same layout.
 //!
-//! Papers: Newell and Pupyrev, "Improved Basic Block Reordering" (arXiv 1809.04676), for the Ext-TSP score;
-//! Ottoni and Maher, "Optimizing Function Placement for Large-Scale Data-Center Applications" (CGO 2017), for
-//! call-chain clustering; Shen et al., "Propeller" (ASPLOS 2023), for layouts applied by a relink.
+//! Papers: Newell and Pupyrev, "Improved Basic Block Reordering" (arXiv 1809.04676), for the
+//! Ext-TSP score; Ottoni and Maher, "Optimizing Function Placement for Large-Scale Data-Center
+//! Applications" (CGO 2017), for call-chain clustering; Shen et al., "Propeller" (ASPLOS 2023), for
+//! layouts applied by a relink.
 
 mod build;
 mod cfg;
@@ -41,8 +44,8 @@ pub use function_graph::function_graph;
 pub use infer::{InferOptions, InferReport, infer, repair};
 pub use matching::MatchedBy;
 pub use order::{
-    ClonedFunction, FunctionOrder, Jump, JumpKind, LayoutReport, Mode, Node, Pages, Params, PlacedBlock,
-    PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
+    ClonedFunction, FunctionOrder, Jump, JumpKind, LayoutReport, Mode, Node, Pages, Params,
+    PlacedBlock, PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
 };
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};

@@ -1,10 +1,12 @@
 //! Which block of an older build of a function is which block of a newer one.
 //!
-//! Input: two lists of blocks in address order, each block with two hashes of its content and one of its neighbours.
-//! Output: for each old block the new one it most likely is; no new block twice. In five steps, each among what the
-//! steps before left: the entry is the entry; blocks equal in content and neighbours; in content; in operations without
-//! operands; and runs of blocks that stand between the same two matched ones, where both runs have the same length.
-//! Equal blocks of equal number are matched in their order, others to the nearest relative place. Cost: linear but for sorting.
+//! Input: two lists of blocks in address order, each block with two hashes of its content and one
+//! of its neighbours. Output: for each old block the new one it most likely is; no new block twice.
+//! In five steps, each among what the steps before left: the entry is the entry; blocks equal in
+//! content and neighbours; in content; in operations without operands; and runs of blocks that
+//! stand between the same two matched ones, where both runs have the same length. Equal blocks of
+//! equal number are matched in their order, others to the nearest relative place. Cost: linear but
+//! for sorting.
 //!
 //! Source: Ayupov, Panchenko, Pupyrev, "Stale Profile Matching" (CC 2024, arXiv 2401.17168).
 
@@ -39,7 +41,8 @@ pub enum MatchedBy {
 
 /// Per old block, the position of the new one and how it was recognised.
 pub(crate) fn match_blocks(old: &[Signature], new: &[Signature]) -> Vec<Option<(u32, MatchedBy)>> {
-    let mut matching = Matching { old, new, found: vec![None; old.len()], taken: vec![false; new.len()] };
+    let mut matching =
+        Matching { old, new, found: vec![None; old.len()], taken: vec![false; new.len()] };
     matching.take(0, 0, MatchedBy::Entry);
     matching.by_key(|s| (s.exact, s.neighbours), MatchedBy::ContentAndNeighbours);
     matching.by_key(|s| (s.exact, 0), MatchedBy::Content);
@@ -69,7 +72,8 @@ impl Matching<'_> {
         self.taken.get(new as usize).copied().unwrap_or(true)
     }
 
-    /// Matches what has the same key: in order where both sides have as many, else by relative place.
+    /// Matches what has the same key: in order where both sides have as many, else by relative
+    /// place.
     fn by_key(&mut self, key: impl Fn(&Signature) -> (u64, u64), by: MatchedBy) {
         let mut groups: FxHashMap<(u64, u64), (Vec<u32>, Vec<u32>)> = FxHashMap::default();
         for ((signature, found), index) in self.old.iter().zip(&self.found).zip(0u32..) {
@@ -91,12 +95,16 @@ impl Matching<'_> {
         }
     }
 
-    /// Walks two sorted lists side by side and matches what is nearest in relative place, without crossing.
+    /// Walks two sorted lists side by side and matches what is nearest in relative place, without
+    /// crossing.
     fn nearest(&mut self, old: &[u32], new: &[u32], by: MatchedBy) {
         let (old_len, new_len) = (self.old.len() as u64, self.new.len() as u64);
-        let distance = |old: u32, new: u32| (u64::from(old) * new_len).abs_diff(u64::from(new) * old_len);
-        let (fewer, more, swapped) = if old.len() < new.len() { (old, new, false) } else { (new, old, true) };
-        let gap = |few: u32, many: u32| if swapped { distance(many, few) } else { distance(few, many) };
+        let distance =
+            |old: u32, new: u32| (u64::from(old) * new_len).abs_diff(u64::from(new) * old_len);
+        let (fewer, more, swapped) =
+            if old.len() < new.len() { (old, new, false) } else { (new, old, true) };
+        let gap =
+            |few: u32, many: u32| if swapped { distance(many, few) } else { distance(few, many) };
         let mut position = 0;
         for (&few, left) in fewer.iter().zip((0..fewer.len()).rev()) {
             // As many must stay as there are still to be matched.
@@ -131,7 +139,8 @@ impl Matching<'_> {
                 let closed = match after {
                     Some((after, _)) => after == run.end,
                     None => {
-                        run.end as usize == self.new.len() && (index + length) as usize == self.found.len()
+                        run.end as usize == self.new.len()
+                            && (index + length) as usize == self.found.len()
                     }
                 };
                 if closed && run.clone().all(|new| !self.is_taken(new)) {
@@ -151,10 +160,13 @@ mod tests {
 
     fn signatures(list: &[(u64, u64)]) -> Vec<Signature> {
         let around = |index: usize| {
-            let at = |index: Option<usize>| index.and_then(|index| list.get(index)).map_or(0, |pair| pair.0);
+            let at = |index: Option<usize>| {
+                index.and_then(|index| list.get(index)).map_or(0, |pair| pair.0)
+            };
             at(index.checked_sub(1)) * 1000 + at(Some(index + 1))
         };
-        let signature = |(index, &(exact, loose))| Signature { exact, loose, neighbours: around(index) };
+        let signature =
+            |(index, &(exact, loose))| Signature { exact, loose, neighbours: around(index) };
         list.iter().enumerate().map(signature).collect()
     }
 

@@ -1,12 +1,14 @@
-//! Weighted graph to layout: how blocks form chains, chains clusters, and clusters the text of a program.
+//! Weighted graph to layout: how blocks form chains, chains clusters, and clusters the text of a
+//! program.
 //!
 //! ```text
 //! Cfg ──> Problem per function ──> chains (greedy) ──> search ──> clusters ──> functions (call chains) ──> Layout
 //! ```
 //!
-//! `score` says what a layout is worth, `problem` what is to be ordered, `graph` is the form that the algorithms work on,
-//! `chains` merges greedily, `search` and `exact` improve, `functions` and `cache` order clusters, `program` puts it together
-//! and `measure` says what came out. Work is bounded by counts of steps, never by time.
+//! `score` says what a layout is worth, `problem` what is to be ordered, `graph` is the form that
+//! the algorithms work on, `chains` merges greedily, `search` and `exact` improve, `functions` and
+//! `cache` order clusters, `program` puts it together and `measure` says what came out. Work is
+//! bounded by counts of steps, never by time.
 
 mod bundles;
 mod cache;

@@ -16,8 +16,9 @@ impl Placed {
     pub const ENTRY: Placed = Placed { block: BlockIndex(0), clone: 0 };
 }
 
-/// Blocks to clone along a path, so that the path has copies of its own: the first block stays, a copy of each further
-/// one is made in the order of the path. The n-th path that clones a block makes clone n of it.
+/// Blocks to clone along a path, so that the path has copies of its own: the first block stays, a
+/// copy of each further one is made in the order of the path. The n-th path that clones a block
+/// makes clone n of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClonePath(pub Vec<BlockIndex>);
 
@@ -37,8 +38,8 @@ pub struct FunctionLayout {
     pub function: FunctionIndex,
     /// Clone paths in the order in which clones are numbered.
     pub clones: Vec<ClonePath>,
-    /// Runs of blocks that lie together. The entry block begins a cluster. A block or clone is in one cluster at most;
-    /// blocks in none are cold and go to the function's cold part.
+    /// Runs of blocks that lie together. The entry block begins a cluster. A block or clone is in
+    /// one cluster at most; blocks in none are cold and go to the function's cold part.
     pub clusters: Vec<Vec<Placed>>,
     /// Edges within the function.
     pub intra: Score,
@@ -62,6 +63,7 @@ pub struct Layout {
     pub functions: Vec<FunctionLayout>,
     /// Every cluster once, in the order of the text.
     pub hot: Vec<ClusterRef>,
-    /// Functions with a cold part (blocks in no cluster), as positions in `functions`, in the order of the cold text.
+    /// Functions with a cold part (blocks in no cluster), as positions in `functions`, in the
+    /// order of the cold text.
     pub cold: Vec<u32>,
 }

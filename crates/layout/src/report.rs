@@ -5,8 +5,9 @@ use std::fmt;
 
 use crate::InferReport;
 
-/// Why a count did not become an edge. Where planish's own rules apply, counts of control that comes from or goes to
-/// code without blocks still raise the frequency of the block at the other end.
+/// Why a count did not become an edge. Where planish's own rules apply, counts of control that
+/// comes from or goes to code without blocks still raise the frequency of the block at the other
+/// end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Unused {
@@ -30,7 +31,8 @@ pub enum Unused {
     NoSymbol,
     /// In a function of a section that is not laid out.
     SectionExcluded,
-    /// In a function that shares a name with another hot one, so that a list of names cannot tell them apart.
+    /// In a function that shares a name with another hot one, so that a list of names cannot tell
+    /// them apart.
     DuplicateName,
 }
 
@@ -80,7 +82,8 @@ impl Account {
 
     /// Whether the sums agree.
     pub fn balances(&self) -> bool {
-        self.entered == self.unused.values().fold(self.used, |sum, &count| sum.saturating_add(count))
+        self.entered
+            == self.unused.values().fold(self.used, |sum, &count| sum.saturating_add(count))
     }
 
     /// The reasons with their counts, largest first, as one line for messages.
@@ -88,7 +91,8 @@ impl Account {
         let mut list: Vec<(u64, Unused)> =
             self.unused.iter().map(|(&reason, &count)| (count, reason)).collect();
         list.sort_by_key(|&(count, reason)| (std::cmp::Reverse(count), reason));
-        let words: Vec<String> = list.iter().map(|(count, reason)| format!("{count} {reason}")).collect();
+        let words: Vec<String> =
+            list.iter().map(|(count, reason)| format!("{count} {reason}")).collect();
         if words.is_empty() { "no reason counted".to_owned() } else { words.join(", ") }
     }
 }
@@ -153,13 +157,15 @@ pub struct BuildReport {
     pub mapped_blocks: u64,
     /// Functions of the map that cannot be used, by reason.
     pub unusable: BTreeMap<Unusable, u64>,
-    /// Map entries that are parts of another function (`.cold`, `.__part.N`) and were joined with it.
+    /// Map entries that are parts of another function (`.cold`, `.__part.N`) and were joined with
+    /// it.
     pub joined_parts: u64,
     /// Blocks that are shorter than the map says because the linker removed a jump at their end.
     pub relaxed_blocks: u64,
     /// Functions with counts that were left out, by reason.
     pub left_out: BTreeMap<Unused, u64>,
-    /// How much was counted in functions that could be laid out: ends of branches and of ranges, or samples.
+    /// How much was counted in functions that could be laid out: ends of branches and of ranges,
+    /// or samples.
     pub weight: u64,
     /// Of that, in functions left out because they share their names ([`Unused::DuplicateName`]).
     pub shared_name_weight: u64,
@@ -182,17 +188,22 @@ pub struct BuildReport {
 }
 
 impl BuildReport {
-    /// Share of the judged branches that go into the middle of a block, in percent: a measure of how far the image
-    /// is from the recorded one.
+    /// Share of the judged branches that go into the middle of a block, in percent: a measure of
+    /// how far the image is from the recorded one.
     pub fn dubious_pct(&self) -> f64 {
         let dubious = self.branches.unused_for(Unused::IntoBlock);
         let judged = dubious.saturating_add(self.branches.used);
         if judged == 0 { 0.0 } else { 100.0 * dubious as f64 / judged as f64 }
     }
 
-    /// Share of what was counted that lies in functions left out because they share their names, in percent.
+    /// Share of what was counted that lies in functions left out because they share their names, in
+    /// percent.
     pub fn shared_name_pct(&self) -> f64 {
-        if self.weight == 0 { 0.0 } else { 100.0 * self.shared_name_weight as f64 / self.weight as f64 }
+        if self.weight == 0 {
+            0.0
+        } else {
+            100.0 * self.shared_name_weight as f64 / self.weight as f64
+        }
     }
 }
 
@@ -201,14 +212,22 @@ impl fmt::Display for BuildReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "functions: {} in the block map, {} hot with {} blocks, {} of them executed\ncounts: {}",
+            "functions: {} in the block map, {} hot with {} blocks, {} of them executed\ncounts: \
+             {}",
             self.mapped_functions, self.hot_functions, self.blocks, self.hot_blocks, self.observed
         )?;
-        let accounts =
-            [("branches", &self.branches), ("ranges", &self.fall_throughs), ("samples", &self.samples)];
+        let accounts = [
+            ("branches", &self.branches),
+            ("ranges", &self.fall_throughs),
+            ("samples", &self.samples),
+        ];
         for (what, account) in accounts.iter().filter(|(_, account)| account.entered != 0) {
             let share_pct = 100.0 * account.used as f64 / account.entered as f64;
-            write!(f, "\n{what}: {} in, {} used ({share_pct:.1} %)", account.entered, account.used)?;
+            write!(
+                f,
+                "\n{what}: {} in, {} used ({share_pct:.1} %)",
+                account.entered, account.used
+            )?;
             if !account.unused.is_empty() {
                 write!(f, "; not used: {}", account.reasons())?;
             }
@@ -216,7 +235,8 @@ impl fmt::Display for BuildReport {
         if self.joined_parts + self.relaxed_blocks != 0 {
             write!(
                 f,
-                "\nblock map: {} entries joined with the function they are a part of, {} blocks shortened by the linker",
+                "\nblock map: {} entries joined with the function they are a part of, {} blocks \
+                 shortened by the linker",
                 self.joined_parts, self.relaxed_blocks
             )?;
         }

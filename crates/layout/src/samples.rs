@@ -1,10 +1,11 @@
 //! A graph from instruction pointer samples alone, where a recording has no branch stacks.
 //!
-//! A block's frequency is estimated as its samples divided by its instructions: time spent is executions times time
-//! each, and nothing is known of the latter. Edges come from flow repair, calls from the direct calls in a block.
-//! That is worse than observed edges: which of two successors is hot is only known where their samples differ.
-//! Source of the idea: Levin, Newman, Haber, "Complementing missing and inaccurate profiling using a minimum cost
-//! circulation algorithm" (HiPEAC 2008).
+//! A block's frequency is estimated as its samples divided by its instructions: time spent is
+//! executions times time each, and nothing is known of the latter. Edges come from flow repair,
+//! calls from the direct calls in a block. That is worse than observed edges: which of two
+//! successors is hot is only known where their samples differ. Source of the idea: Levin, Newman,
+//! Haber, "Complementing missing and inaccurate profiling using a minimum cost circulation
+//! algorithm" (HiPEAC 2008).
 
 use counts::ImageCounts;
 use image::code::{InstructionKind, instructions};
@@ -19,7 +20,8 @@ use crate::selection::Selection;
 use crate::table::{End, Spot, Table};
 use crate::{Block, BlockIndex, CallEdge, CallKind, Cfg, FunctionIndex, Place};
 
-/// Executions that one sample in a block of one instruction stands for, so that larger blocks do not round to nothing.
+/// Executions that one sample in a block of one instruction stands for, so that larger blocks do
+/// not round to nothing.
 const EXECUTIONS_PER_SAMPLE: u64 = 64;
 /// Mean size of an instruction in bytes, for processors without a decoder.
 const INSTRUCTION_BYTES: u64 = 4;
@@ -74,7 +76,8 @@ fn calls(image: &Image, cfg: &Cfg) -> Vec<CallEdge> {
         let place = Place { function: FunctionIndex(index), block: BlockIndex(0) };
         Some((function.blocks.first()?.address, place))
     };
-    let entries: FxHashMap<ImageAddr, Place> = cfg.functions.iter().zip(0u32..).filter_map(entry).collect();
+    let entries: FxHashMap<ImageAddr, Place> =
+        cfg.functions.iter().zip(0u32..).filter_map(entry).collect();
     let mut sums: FxHashMap<(Place, Place, CallKind), u64> = FxHashMap::default();
     for (function, index) in cfg.functions.iter().zip(0u32..) {
         let hot = |(block, _): &(&Block, u32)| block.frequency != 0;
@@ -88,7 +91,9 @@ fn calls(image: &Image, cfg: &Cfg) -> Vec<CallEdge> {
                     _ => continue,
                 };
                 let to = instruction.target.and_then(|target| entries.get(&target).copied());
-                let Some(to) = to.filter(|to| kind == CallKind::Call || to.function != from.function) else {
+                let Some(to) =
+                    to.filter(|to| kind == CallKind::Call || to.function != from.function)
+                else {
                     continue;
                 };
                 let sum = sums.entry((from, to, kind)).or_default();

@@ -9,7 +9,8 @@ use crate::build::{BuildOptions, Modules, Rules, Sections};
 use crate::report::{BuildReport, Unused};
 use crate::table::{End, Spot, Table};
 
-/// Of functions with a common name, the one with at least this share of their weight is kept, in percent.
+/// Of functions with a common name, the one with at least this share of their weight is kept, in
+/// percent.
 const DOMINANT_PCT: u128 = 90;
 
 /// What a function is called by the linker.
@@ -77,13 +78,14 @@ impl Selection {
         by_name
     }
 
-    /// Gives functions that share a name the files of their units, where each of them has one, and another one than the
-    /// others. Says how many functions that were.
+    /// Gives functions that share a name the files of their units, where each of them has one, and
+    /// another one than the others. Says how many functions that were.
     fn tell_apart(&mut self, table: &Table, modules: Modules<'_>) -> u64 {
         let by_name = self.by_name();
         let shared: Vec<&Vec<u32>> = by_name.values().filter(|group| group.len() > 1).collect();
         let address = |candidate: &u32| Some((table.candidate(*candidate)?.address, *candidate));
-        let asked: BTreeMap<ImageAddr, u32> = shared.iter().copied().flatten().filter_map(address).collect();
+        let asked: BTreeMap<ImageAddr, u32> =
+            shared.iter().copied().flatten().filter_map(address).collect();
         if asked.is_empty() {
             return 0;
         }
@@ -92,7 +94,8 @@ impl Selection {
         let usable = |module: Option<String>| {
             let module = module.map(|module| module.trim_start_matches("./").to_owned());
             module.filter(|module| {
-                !module.is_empty() && !module.contains(|c: char| c.is_whitespace() || c.is_control())
+                !module.is_empty()
+                    && !module.contains(|c: char| c.is_whitespace() || c.is_control())
             })
         };
         let found: FxHashMap<u32, String> = asked
@@ -107,8 +110,12 @@ impl Selection {
         };
         let (good, bad): (Vec<&Vec<u32>>, Vec<&Vec<u32>>) = shared.into_iter().partition(told);
         let confusable: FxHashSet<u32> = bad.into_iter().flatten().copied().collect();
-        let told: FxHashSet<u32> =
-            good.into_iter().flatten().copied().filter(|candidate| !confusable.contains(candidate)).collect();
+        let told: FxHashSet<u32> = good
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|candidate| !confusable.contains(candidate))
+            .collect();
         for candidate in &told {
             if let Some(Ok(identity)) = self.functions.get_mut(candidate) {
                 identity.module = found.get(candidate).cloned();
@@ -120,7 +127,8 @@ impl Selection {
     /// Functions that a list of names would take for another one.
     fn confusable(&self, weights: &FxHashMap<u32, u64>, rules: Rules) -> FxHashSet<u32> {
         let mut dropped = FxHashSet::default();
-        let told = |candidate: &u32| self.identity(*candidate).is_some_and(|own| own.module.is_some());
+        let told =
+            |candidate: &u32| self.identity(*candidate).is_some_and(|own| own.module.is_some());
         let by_name = self.by_name();
         for group in by_name.values().filter(|group| group.len() > 1 && !group.iter().all(told)) {
             let weight = |candidate: &u32| u128::from(weights.get(candidate).copied().unwrap_or(0));
@@ -154,8 +162,8 @@ impl Selection {
     }
 }
 
-/// The names at an address that mean the same function: those of the largest size. A name that a list cannot hold,
-/// because it contains blanks, is none.
+/// The names at an address that mean the same function: those of the largest size. A name that a
+/// list cannot hold, because it contains blanks, is none.
 fn names(image: &Image, address: ImageAddr) -> Vec<String> {
     let mut functions = image.functions().at(address).peekable();
     let size = functions.peek().map(|function| function.size);
@@ -172,8 +180,11 @@ pub(crate) struct CodeSections<'i> {
 
 impl<'i> CodeSections<'i> {
     pub(crate) fn new(image: &'i Image) -> Self {
-        let mut sections: Vec<&Section> =
-            image.sections().iter().filter(|section| section.is_executable() && section.size != 0).collect();
+        let mut sections: Vec<&Section> = image
+            .sections()
+            .iter()
+            .filter(|section| section.is_executable() && section.size != 0)
+            .collect();
         sections.sort_by_key(|section| section.address);
         CodeSections { image, sections }
     }
@@ -189,7 +200,11 @@ impl<'i> CodeSections<'i> {
     }
 
     /// Names and section of the function at an address, if it may be laid out.
-    pub(crate) fn identify(&self, address: ImageAddr, included: Sections) -> Result<Identity, Unused> {
+    pub(crate) fn identify(
+        &self,
+        address: ImageAddr,
+        included: Sections,
+    ) -> Result<Identity, Unused> {
         let section = self.at(address);
         if !included.include(section) {
             return Err(Unused::SectionExcluded);

@@ -1,11 +1,13 @@
 //! A graph of an older build, carried over to a newer one.
 //!
-//! Functions are matched by name, then by the name without the suffixes that change from build to build; their blocks
-//! by content (`matching`). What is matched keeps its counts where the newer function has the way; flow repair fills in
-//! the rest. Cost: linear in the blocks of hot functions, plus the symbols of the newer image.
+//! Functions are matched by name, then by the name without the suffixes that change from build to
+//! build; their blocks by content (`matching`). What is matched keeps its counts where the newer
+//! function has the way; flow repair fills in the rest. Cost: linear in the blocks of hot
+//! functions, plus the symbols of the newer image.
 //!
-//! Where both images have block hashes (clang `-mllvm -emit-bb-hash`) these are compared, else the decoded instructions.
-//! A hash holds, from its lowest 16 bits on: place, operations, instructions, neighbours (LLVM 22, `MachineBlockHashInfo`).
+//! Where both images have block hashes (clang `-mllvm -emit-bb-hash`) these are compared, else the
+//! decoded instructions. A hash holds, from its lowest 16 bits on: place, operations, instructions,
+//! neighbours (LLVM 22, `MachineBlockHashInfo`).
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -21,7 +23,9 @@ use crate::report::{BuildReport, Unusable};
 use crate::selection::{CodeSections, Identity};
 use crate::successors::{Way, ways};
 use crate::table::Table;
-use crate::{Block, BlockIndex, BuildOptions, CallEdge, Cfg, Edge, Error, Function, FunctionIndex, Place};
+use crate::{
+    Block, BlockIndex, BuildOptions, CallEdge, Cfg, Edge, Error, Function, FunctionIndex, Place,
+};
 
 /// Functions or blocks, and the executions of blocks that they stand for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,7 +60,8 @@ pub struct StaleReport {
     pub blocks: BTreeMap<MatchedBy, Share>,
     /// Blocks of functions that were found, not recognised.
     pub blocks_lost: Share,
-    /// Edges whose blocks were recognised, but which the newer function cannot take, with their weight.
+    /// Edges whose blocks were recognised, but which the newer function cannot take, with their
+    /// weight.
     pub edges_lost: Share,
     /// Calls with an end that was not recognised, with their weight.
     pub calls_lost: Share,
@@ -75,8 +80,9 @@ impl StaleReport {
     }
 }
 
-/// Carries the graph `old`, made of `old_image`, over to `image` with the blocks `blocks`. Of the options only the
-/// choice of sections counts. Frequencies of functions that were not found are gone; the report says how much.
+/// Carries the graph `old`, made of `old_image`, over to `image` with the blocks `blocks`. Of the
+/// options only the choice of sections counts. Frequencies of functions that were not found are
+/// gone; the report says how much.
 ///
 /// # Errors
 /// When the newer image has no usable block address map, or when no function was found in it.
@@ -97,7 +103,9 @@ pub fn carry_over(
     let found = names.find(old, &mut report);
     let mut carried: Vec<Carried> = Vec::new();
     for (function, index) in old.functions.iter().zip(0u32..) {
-        let Some(fresh) = found.get(&index).and_then(|&candidate| names.function(&table, candidate)) else {
+        let Some(fresh) =
+            found.get(&index).and_then(|&candidate| names.function(&table, candidate))
+        else {
             continue;
         };
         carried.push(Carried::new(index, function, old_image, fresh, image, &mut report));
@@ -155,7 +163,8 @@ impl Names {
     fn find(&self, old: &Cfg, report: &mut StaleReport) -> FxHashMap<u32, u32> {
         let mut found = FxHashMap::default();
         let mut taken = FxHashSet::default();
-        let by = |map: &FxHashMap<String, Option<u32>>, name: &str| map.get(name).copied().flatten();
+        let by =
+            |map: &FxHashMap<String, Option<u32>>, name: &str| map.get(name).copied().flatten();
         for (function, index) in old.functions.iter().zip(0u32..) {
             let candidate = function.names.iter().find_map(|name| by(&self.exact, name));
             if let Some(candidate) = candidate.filter(|&candidate| taken.insert(candidate)) {
@@ -193,7 +202,8 @@ impl Names {
     }
 }
 
-/// A name without what clang appends to make local names unique: hashes of module and of path change with the build.
+/// A name without what clang appends to make local names unique: hashes of module and of path
+/// change with the build.
 fn stem(name: &str) -> &str {
     let end = [".llvm.", ".__uniq."].iter().filter_map(|suffix| name.find(suffix)).min();
     end.and_then(|end| name.get(..end)).filter(|stem| !stem.is_empty()).unwrap_or(name)
@@ -223,7 +233,8 @@ impl Carried {
         let before = signatures(old_image, old, use_hashes);
         let after = signatures(image, &fresh, use_hashes);
         let same = |a: &Signature, b: &Signature| (a.exact, a.loose) == (b.exact, b.loose);
-        let unchanged = before.len() == after.len() && before.iter().zip(&after).all(|(a, b)| same(a, b));
+        let unchanged =
+            before.len() == after.len() && before.iter().zip(&after).all(|(a, b)| same(a, b));
         report.functions_unchanged += u64::from(unchanged);
         let found = match_blocks(&before, &after);
         for (block, found) in old.blocks.iter().zip(&found) {
@@ -250,7 +261,8 @@ impl Carried {
     }
 }
 
-/// Keeps the edges that the newer function can take. Where an indirect branch leads is not known, so its edges stay.
+/// Keeps the edges that the newer function can take. Where an indirect branch leads is not known,
+/// so its edges stay.
 fn carry_edges(
     old: &Function,
     fresh: &mut Function,
@@ -276,7 +288,11 @@ fn signatures(image: &Image, function: &Function, use_hashes: bool) -> Vec<Signa
     if use_hashes {
         let signature = |block: &Block| {
             let hash = block.hash.unwrap_or(0);
-            Signature { exact: hash >> 16 & 0xffff_ffff, loose: hash >> 16 & 0xffff, neighbours: hash >> 48 }
+            Signature {
+                exact: hash >> 16 & 0xffff_ffff,
+                loose: hash >> 16 & 0xffff,
+                neighbours: hash >> 48,
+            }
         };
         return function.blocks.iter().map(signature).collect();
     }
@@ -303,8 +319,10 @@ fn signatures(image: &Image, function: &Function, use_hashes: bool) -> Vec<Signa
 
 /// Puts the functions together, with the calls whose ends were recognised.
 fn assemble(old: &Cfg, carried: Vec<Carried>, report: &mut StaleReport) -> Cfg {
-    let carried: Vec<Carried> = carried.into_iter().filter(|carried| carried.function.is_hot()).collect();
-    let positions: FxHashMap<u32, u32> = carried.iter().map(|carried| carried.old).zip(0u32..).collect();
+    let carried: Vec<Carried> =
+        carried.into_iter().filter(|carried| carried.function.is_hot()).collect();
+    let positions: FxHashMap<u32, u32> =
+        carried.iter().map(|carried| carried.old).zip(0u32..).collect();
     let place = |old: Place| {
         let position = positions.get(&old.function.0).copied()?;
         let block = carried.get(position as usize)?.place(old.block)?;
@@ -320,7 +338,8 @@ fn assemble(old: &Cfg, carried: Vec<Carried>, report: &mut StaleReport) -> Cfg {
             _ => report.calls_lost.add(call.weight),
         }
     }
-    let calls = calls.into_iter().map(|((from, to, kind), weight)| CallEdge { from, to, kind, weight });
+    let calls =
+        calls.into_iter().map(|((from, to, kind), weight)| CallEdge { from, to, kind, weight });
     let calls = calls.collect();
     Cfg { functions: carried.into_iter().map(|carried| carried.function).collect(), calls }
 }

@@ -1,5 +1,6 @@
-//! Where control can go from a block, whether or not it was seen to: the fall-through by the block's flags, direct
-//! branches by decoding it. Indirect branches lead to unknown places. Cost: every instruction of a function once.
+//! Where control can go from a block, whether or not it was seen to: the fall-through by the
+//! block's flags, direct branches by decoding it. Indirect branches lead to unknown places. Cost:
+//! every instruction of a function once.
 
 use image::code::instructions;
 use image::{Image, ImageAddr};
@@ -20,11 +21,15 @@ pub struct Way {
     pub falls: bool,
 }
 
-/// The ways within a function, sorted by (from, to). Where both a branch and a fall-through lead from one block to
-/// another, they are one way that falls.
+/// The ways within a function, sorted by (from, to). Where both a branch and a fall-through lead
+/// from one block to another, they are one way that falls.
 pub fn ways(image: &Image, function: &Function) -> Vec<Way> {
-    let mut by_address: Vec<(ImageAddr, BlockIndex)> =
-        function.blocks.iter().zip(0u32..).map(|(block, n)| (block.address, BlockIndex(n))).collect();
+    let mut by_address: Vec<(ImageAddr, BlockIndex)> = function
+        .blocks
+        .iter()
+        .zip(0u32..)
+        .map(|(block, n)| (block.address, BlockIndex(n)))
+        .collect();
     by_address.sort_unstable();
     let starting_at = |address: ImageAddr| {
         let first = by_address.partition_point(|&(start, _)| start < address);
@@ -37,7 +42,10 @@ pub fn ways(image: &Image, function: &Function) -> Vec<Way> {
         let end = block.end();
         if let Some(&(next, next_index)) = pairs.peek()
             && (block.flags.can_fall_through() || block.size == 0)
-            && next.address.distance_from(end).is_some_and(|padding| padding <= LARGEST_PADDING_BYTES.into())
+            && next
+                .address
+                .distance_from(end)
+                .is_some_and(|padding| padding <= LARGEST_PADDING_BYTES.into())
         {
             ways.push(Way { from, to: BlockIndex(next_index), falls: true });
         }

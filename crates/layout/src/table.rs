@@ -1,8 +1,9 @@
 //! Which block is at an address.
 //!
-//! Input: the block address map and the symbols of an image. Output: candidates (functions with all their blocks), and
-//! their ranges by address, disjoint, so that a look-up is two binary searches. Entries that cannot be trusted are left
-//! out and counted. Cost: linear in the map but for the sorting of ranges.
+//! Input: the block address map and the symbols of an image. Output: candidates (functions with all
+//! their blocks), and their ranges by address, disjoint, so that a look-up is two binary searches.
+//! Entries that cannot be trusted are left out and counted. Cost: linear in the map but for the
+//! sorting of ranges.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +66,8 @@ impl Table {
         for map in maps {
             report.mapped_blocks += map.blocks().count() as u64;
             match usable(image, &map) {
-                Ok(()) => functions.push(map.ranges.into_iter().filter(|r| !r.blocks.is_empty()).collect()),
+                Ok(()) => functions
+                    .push(map.ranges.into_iter().filter(|r| !r.blocks.is_empty()).collect()),
                 Err(reason) => *report.unusable.entry(reason).or_default() += 1,
             }
         }
@@ -134,22 +136,28 @@ impl Table {
                     _ => first.checked_sub(1)?,
                 }
             }
-            End::Source => blocks.partition_point(|block| block.address <= address).checked_sub(1)?,
+            End::Source => {
+                blocks.partition_point(|block| block.address <= address).checked_sub(1)?
+            }
         };
         let block = blocks.get(position)?;
         let inside = block.address == address || address < block.end();
-        inside.then_some(Spot { candidate: span.candidate, block: span.first_block + position as u32 })
+        inside.then_some(Spot {
+            candidate: span.candidate,
+            block: span.first_block + position as u32,
+        })
     }
 
-    /// Whether two blocks of one function lie in one range of it, so that control can run from one to the other.
+    /// Whether two blocks of one function lie in one range of it, so that control can run from one
+    /// to the other.
     pub(crate) fn same_range(&self, a: Spot, b: Spot) -> bool {
         let Some(candidate) = self.candidate(a.candidate) else { return false };
         let range = |spot: Spot| candidate.breaks.partition_point(|&first| first <= spot.block);
         a.candidate == b.candidate && range(a) == range(b)
     }
 
-    /// The block of the same function that begins where this one ends, or after padding: control that falls through
-    /// arrives there. The linker may have put it there from another range.
+    /// The block of the same function that begins where this one ends, or after padding: control
+    /// that falls through arrives there. The linker may have put it there from another range.
     pub(crate) fn next(&self, spot: Spot) -> Option<Spot> {
         let next = Spot { block: spot.block.checked_add(1)?, ..spot };
         if self.block(next).is_some() && self.same_range(spot, next) {
@@ -157,8 +165,8 @@ impl Table {
         }
         let end = self.block(spot)?.end().0;
         let span = self.spans.get(self.spans.partition_point(|span| span.start < end))?;
-        let near =
-            span.candidate == spot.candidate && span.start.checked_sub(end)? <= LARGEST_PADDING_BYTES.into();
+        let near = span.candidate == spot.candidate
+            && span.start.checked_sub(end)? <= LARGEST_PADDING_BYTES.into();
         near.then_some(Spot { candidate: span.candidate, block: span.first_block })
     }
 
@@ -211,7 +219,8 @@ pub(crate) fn parent_name(name: &str) -> Option<&str> {
     (is_number && !parent.is_empty()).then_some(parent)
 }
 
-/// Moves the ranges of map entries that stand at a part of another function to that function. Returns how many.
+/// Moves the ranges of map entries that stand at a part of another function to that function.
+/// Returns how many.
 fn join_parts(image: &Image, functions: &mut Vec<Vec<BlockRange>>) -> u64 {
     let mut parents: FxHashMap<ImageAddr, &str> = FxHashMap::default();
     for function in image.functions().iter() {
@@ -231,12 +240,16 @@ fn join_parts(image: &Image, functions: &mut Vec<Vec<BlockRange>>) -> u64 {
             *known = None;
         }
     }
-    let positions: FxHashMap<ImageAddr, usize> =
-        functions.iter().zip(0..).filter_map(|(ranges, n)| Some((ranges.first()?.address, n))).collect();
+    let positions: FxHashMap<ImageAddr, usize> = functions
+        .iter()
+        .zip(0..)
+        .filter_map(|(ranges, n)| Some((ranges.first()?.address, n)))
+        .collect();
     let mut joined = 0;
     for position in 0..functions.len() {
         let Some([range]) = functions.get(position).map(Vec::as_slice) else { continue };
-        let parent = parents.get(&range.address).and_then(|name| addresses.get(name).copied().flatten());
+        let parent =
+            parents.get(&range.address).and_then(|name| addresses.get(name).copied().flatten());
         let Some(&target) = parent.and_then(|parent| positions.get(&parent)) else { continue };
         let taken: FxHashSet<BlockId> = functions
             .get(target)
@@ -258,11 +271,13 @@ fn join_parts(image: &Image, functions: &mut Vec<Vec<BlockRange>>) -> u64 {
     joined
 }
 
-/// Bytes of the jumps at the end of a block that a linker removes or shortens: a conditional and an unconditional one.
+/// Bytes of the jumps at the end of a block that a linker removes or shortens: a conditional and an
+/// unconditional one.
 const LARGEST_RELAXATION_BYTES: u64 = 16;
 
-/// Shortens blocks that reach into the next range of their function: lld's `--optimize-bb-jumps` removes a jump to the
-/// range that follows, and leaves the sizes in the map as they were. Returns how many.
+/// Shortens blocks that reach into the next range of their function: lld's `--optimize-bb-jumps`
+/// removes a jump to the range that follows, and leaves the sizes in the map as they were. Returns
+/// how many.
 fn shorten_relaxed(functions: &mut [Vec<BlockRange>]) -> u64 {
     let mut shortened = 0;
     for ranges in functions.iter_mut().filter(|ranges| ranges.len() > 1) {
@@ -273,7 +288,10 @@ fn shorten_relaxed(functions: &mut [Vec<BlockRange>]) -> u64 {
             let next = starts.get(starts.partition_point(|&other| other <= first_byte)).copied();
             let Some((next, last)) = next.zip(range.blocks.last_mut()) else { continue };
             let surplus = last.end().0.saturating_sub(next);
-            if surplus != 0 && surplus <= LARGEST_RELAXATION_BYTES && surplus <= u64::from(last.size) {
+            if surplus != 0
+                && surplus <= LARGEST_RELAXATION_BYTES
+                && surplus <= u64::from(last.size)
+            {
                 last.size -= surplus as u32;
                 shortened += 1;
             }

@@ -1,11 +1,13 @@
 //! Whether a recorded branch is an edge, a call or a return, and of which blocks.
 //!
-//! A branch stack entry has two addresses and no kind. Where the image has the instruction, its kind is known. Where it
-//! has not (another image, code that was patched at boot), flags and addresses must do, as they do for llvm-propeller:
-//! what arrives at an entry block is a call, what comes from a returning block or another function is a return.
+//! A branch stack entry has two addresses and no kind. Where the image has the instruction, its
+//! kind is known. Where it has not (another image, code that was patched at boot), flags and
+//! addresses must do, as they do for llvm-propeller: what arrives at an entry block is a call, what
+//! comes from a returning block or another function is a return.
 //!
-//! A return that arrives at the begin of a block comes after a call that ends the block before. It is a return to that
-//! block, and control then falls from it into the next: that fall-through is in no recorded range, so it is added here.
+//! A return that arrives at the begin of a block comes after a call that ends the block before. It
+//! is a return to that block, and control then falls from it into the next: that fall-through is in
+//! no recorded range, so it is added here.
 
 use counts::Branch;
 use image::code::{InstructionKind, instructions};
@@ -50,26 +52,38 @@ struct Arrival {
 }
 
 impl<'b> Classifier<'b> {
-    pub(crate) fn new(image: &'b Image, table: &'b Table, selection: &'b Selection, rules: Rules) -> Self {
+    pub(crate) fn new(
+        image: &'b Image,
+        table: &'b Table,
+        selection: &'b Selection,
+        rules: Rules,
+    ) -> Self {
         let ends_with_call = FxHashMap::default();
         Classifier { image, table, selection, rules, last_source: None, ends_with_call }
     }
 
     /// Enters a branch into the evidence; says why where it makes no edge.
-    pub(crate) fn branch(&mut self, branch: &Branch, evidence: &mut Evidence) -> Result<(), Unused> {
+    pub(crate) fn branch(
+        &mut self,
+        branch: &Branch,
+        evidence: &mut Evidence,
+    ) -> Result<(), Unused> {
         let (selection, table) = (self.selection, self.table);
         let find = |address, side, unmapped| selection.find(table, address, side, unmapped);
         let source = branch.from.ok_or(Unused::SourceOutside);
-        let source = source.and_then(|from| Ok((find(from, End::Source, Unused::SourceUnmapped)?, from)));
+        let source =
+            source.and_then(|from| Ok((find(from, End::Source, Unused::SourceUnmapped)?, from)));
         let target = branch.to.ok_or(Unused::TargetOutside);
-        let target =
-            target.and_then(|to| Ok(self.arrival(find(to, End::Target, Unused::TargetUnmapped)?, to)));
+        let target = target
+            .and_then(|to| Ok(self.arrival(find(to, End::Target, Unused::TargetUnmapped)?, to)));
         if self.rules == Rules::Upstream {
             return self.upstream(source.map(|(spot, _)| spot), target?, branch.count, evidence);
         }
         let transfer = self.transfer(branch);
         match (source, target) {
-            (Ok((from, site)), Ok(to)) => self.inside(from, site, to, transfer, branch.count, evidence),
+            (Ok((from, site)), Ok(to)) => {
+                self.inside(from, site, to, transfer, branch.count, evidence)
+            }
             (Ok((from, site)), Err(reason)) => {
                 match transfer {
                     Transfer::Call => evidence.call_site(from, site, branch.count),
@@ -157,7 +171,9 @@ impl<'b> Classifier<'b> {
                 evidence.left(from, count);
                 return Err(Unused::IntoBlock);
             }
-            _ if same && !(to.at_entry && self.is_tail_call(from)) => evidence.edge(from, to.spot, count),
+            _ if same && !(to.at_entry && self.is_tail_call(from)) => {
+                evidence.edge(from, to.spot, count)
+            }
             _ => evidence.call(from, to.spot, CallKind::TailCall, count),
         }
         Ok(())
@@ -208,7 +224,8 @@ impl<'b> Classifier<'b> {
 
     fn transfer(&mut self, branch: &Branch) -> Transfer {
         use InstructionKind::{
-            Call, ConditionalBranch, IndirectBranch, IndirectCall, Return, Syscall, UnconditionalBranch,
+            Call, ConditionalBranch, IndirectBranch, IndirectCall, Return, Syscall,
+            UnconditionalBranch,
         };
         let Some(from) = branch.from else { return Transfer::Unknown };
         let decoded = match self.last_source {
@@ -220,7 +237,8 @@ impl<'b> Classifier<'b> {
         match kind {
             Call | IndirectCall | Syscall => Transfer::Call,
             Return => Transfer::Return,
-            // Another target than the instruction states: it was patched, as kernels do with their return thunks.
+            // Another target than the instruction states: it was patched, as kernels do with their
+            // return thunks.
             UnconditionalBranch | ConditionalBranch if target.is_some() && target != branch.to => {
                 Transfer::Unknown
             }
@@ -231,7 +249,8 @@ impl<'b> Classifier<'b> {
 
     /// The block whose call a return to the begin of a block comes back from.
     fn caller(&mut self, to: Arrival) -> Option<Spot> {
-        // Only unwinding arrives at a landing pad, also where it stands behind a call that does not return.
+        // Only unwinding arrives at a landing pad, also where it stands behind a call that does not
+        // return.
         if self.table.block(to.spot).is_some_and(|block| block.flags.is_landing_pad()) {
             return None;
         }
@@ -251,7 +270,9 @@ impl<'b> Classifier<'b> {
         }
         let inside = instructions(self.image, block.address).take_while(|i| i.address < end);
         match inside.last() {
-            Some(last) => matches!(last.kind, InstructionKind::Call | InstructionKind::IndirectCall),
+            Some(last) => {
+                matches!(last.kind, InstructionKind::Call | InstructionKind::IndirectCall)
+            }
             // No decoder for this processor.
             None => !block.flags.has_return(),
         }

@@ -1,9 +1,11 @@
-//! Is a layout really in a program? Symbols, and the address map where there is one, of the program that was linked anew.
+//! Is a layout really in a program? Symbols, and the address map where there is one, of the program
+//! that was linked anew.
 //!
-//! Input: the graph and layout that were written, and the new image. Output: how many of the sections stand where they
-//! should, and the first that do not. Sections stand in order when their addresses ascend as the layout lists them; of
-//! those that do not, as few as possible are called misplaced (the complement of a longest ascending subsequence).
-//! With an address map, the numbers of the blocks in each section are compared too. Cost: n log n.
+//! Input: the graph and layout that were written, and the new image. Output: how many of the
+//! sections stand where they should, and the first that do not. Sections stand in order when their
+//! addresses ascend as the layout lists them; of those that do not, as few as possible are called
+//! misplaced (the complement of a longest ascending subsequence). With an address map, the numbers
+//! of the blocks in each section are compared too. Cost: n log n.
 
 use crate::write::order::{Part, Piece, pieces, symbol};
 use crate::write::{Error, order};
@@ -24,7 +26,8 @@ pub enum Applied {
 /// What is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deviation {
-    /// No symbol of that name: the function was not compiled again, is inlined everywhere, or was not split.
+    /// No symbol of that name: the function was not compiled again, is inlined everywhere, or was
+    /// not split.
     Missing,
     /// Several symbols of that name, and nothing tells which is meant.
     Ambiguous,
@@ -33,7 +36,8 @@ pub enum Deviation {
         /// The symbol that stands after it and should not.
         before: String,
     },
-    /// Its section holds other blocks, or in another order: the code or the flags changed since the recording.
+    /// Its section holds other blocks, or in another order: the code or the flags changed since the
+    /// recording.
     Blocks {
         /// Numbers as the layout has them.
         expected: Vec<u32>,
@@ -51,13 +55,15 @@ impl std::fmt::Display for Deviation {
             shown.join(" ") + if ids.len() > 12 { " …" } else { "" }
         };
         match self {
-            Deviation::Missing => {
-                f.write_str("no such symbol; not compiled with the cc profile, or inlined everywhere")
+            Deviation::Missing => f.write_str(
+                "no such symbol; not compiled with the cc profile, or inlined everywhere",
+            ),
+            Deviation::Ambiguous => f.write_str(
+                "several symbols of this name; build with unique names for static functions",
+            ),
+            Deviation::Misplaced { before } => {
+                write!(f, "stands before {before}, expected after it")
             }
-            Deviation::Ambiguous => {
-                f.write_str("several symbols of this name; build with unique names for static functions")
-            }
-            Deviation::Misplaced { before } => write!(f, "stands before {before}, expected after it"),
             Deviation::Blocks { expected, found } => {
                 write!(f, "expected blocks {}, found {}", list(expected), list(found))
             }
@@ -71,7 +77,8 @@ impl std::fmt::Display for Deviation {
 /// Whether a layout was applied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// Sections (or functions) that the layout asks for, but those of functions that only their files tell apart.
+    /// Sections (or functions) that the layout asks for, but those of functions that only their
+    /// files tell apart.
     pub asked: u64,
     /// Of them found by one symbol.
     pub found: u64,
@@ -81,7 +88,8 @@ pub struct Verification {
     pub compared: u64,
     /// Of them with the blocks asked for.
     pub same_blocks: u64,
-    /// Functions of the layout that were not looked for, since only their files tell them from others of their name.
+    /// Functions of the layout that were not looked for, since only their files tell them from
+    /// others of their name.
     pub not_checked: u64,
     /// Executions of their blocks.
     pub not_checked_executions: u64,
@@ -98,7 +106,8 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Whether everything that was looked for stands where it should. Where nothing could be looked for, it does not.
+    /// Whether everything that was looked for stands where it should. Where nothing could be looked
+    /// for, it does not.
     pub fn is_applied(&self) -> bool {
         self.deviation_count == 0 && (self.asked > 0 || self.not_checked == 0)
     }
@@ -143,8 +152,11 @@ pub fn verify(
     let (asked, skipped): (Vec<Asked<'_>>, Vec<Asked<'_>>) =
         asked.into_iter().partition(|asked| asked.function.module.is_none());
     let symbols = Symbols::new(image);
-    let ranges: FxHashMap<ImageAddr, &BlockRange> =
-        map.iter().flat_map(|function| &function.ranges).map(|range| (range.address, range)).collect();
+    let ranges: FxHashMap<ImageAddr, &BlockRange> = map
+        .iter()
+        .flat_map(|function| &function.ranges)
+        .map(|range| (range.address, range))
+        .collect();
     let mut result = Verification { asked: asked.len() as u64, ..Verification::default() };
     (_, result.executions) = executions(&asked);
     (result.not_checked, result.not_checked_executions) = executions(&skipped);
@@ -154,7 +166,10 @@ pub fn verify(
     for piece in &asked {
         let name = piece.function.names.first().map_or("", String::as_str);
         let shown = symbol(name, piece.part);
-        if piece.part == Part::Entry && applied == Applied::Sections && symbols.has(&format!("{name}.eh")) {
+        if piece.part == Part::Entry
+            && applied == Applied::Sections
+            && symbols.has(&format!("{name}.eh"))
+        {
             result.deviates(limit, shown.clone(), Deviation::LandingPads);
         }
         match symbols.find(&piece.function.names, piece.part) {
@@ -200,9 +215,11 @@ pub fn verify(
                 let deviation = Deviation::Misplaced { before: shown.clone() };
                 result.deviates(limit, other.clone(), deviation);
             }
-            (None, None) => {
-                result.deviates(limit, shown.clone(), Deviation::Misplaced { before: String::new() })
-            }
+            (None, None) => result.deviates(
+                limit,
+                shown.clone(),
+                Deviation::Misplaced { before: String::new() },
+            ),
         }
     }
     Ok(result)
@@ -234,8 +251,9 @@ fn asked_of<'c>(piece: &Piece<'c>) -> Asked<'c> {
         None => {
             let placed: FxHashSet<BlockIndex> =
                 clusters.iter().flatten().filter(|b| b.clone == 0).map(|b| b.block).collect();
-            let rest =
-                (0..function.blocks.len() as u32).map(BlockIndex).filter(|index| !placed.contains(index));
+            let rest = (0..function.blocks.len() as u32)
+                .map(BlockIndex)
+                .filter(|index| !placed.contains(index));
             rest.filter_map(id).collect()
         }
     };
@@ -296,7 +314,8 @@ fn longest_ascending(items: &[(ImageAddr, String)]) -> Vec<usize> {
     let mut ends: Vec<usize> = Vec::new();
     let mut previous: Vec<Option<usize>> = Vec::with_capacity(items.len());
     for (index, (address, _)) in items.iter().enumerate() {
-        let length = ends.partition_point(|&end| items.get(end).is_some_and(|(other, _)| other < address));
+        let length =
+            ends.partition_point(|&end| items.get(end).is_some_and(|(other, _)| other < address));
         previous.push(length.checked_sub(1).and_then(|before| ends.get(before)).copied());
         match ends.get_mut(length) {
             Some(end) => *end = index,
@@ -304,7 +323,8 @@ fn longest_ascending(items: &[(ImageAddr, String)]) -> Vec<usize> {
         }
     }
     let mut chain: Vec<usize> =
-        std::iter::successors(ends.last().copied(), |&at| previous.get(at).copied().flatten()).collect();
+        std::iter::successors(ends.last().copied(), |&at| previous.get(at).copied().flatten())
+            .collect();
     chain.reverse();
     chain
 }

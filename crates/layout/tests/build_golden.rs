@@ -1,4 +1,5 @@
-//! Is the graph of the sample program the one that its golden file describes, block for block and edge for edge?
+//! Is the graph of the sample program the one that its golden file describes, block for block and
+//! edge for edge?
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -22,11 +23,15 @@ fn the_sample_program_has_the_graph_of_the_golden_file_under_both_rules() {
     for rules in [Rules::Upstream, Rules::Decoded] {
         let maps = image::blocks::read(&image).unwrap();
         let (cfg, report) =
-            build(&image, maps, &counts, &BuildOptions { rules, ..BuildOptions::default() }).unwrap();
+            build(&image, maps, &counts, &BuildOptions { rules, ..BuildOptions::default() })
+                .unwrap();
         assert_eq!(cfg, expected, "{rules:?}");
         assert_eq!(report.branches.used, report.branches.entered, "{report:?}");
         assert_eq!(report.fall_throughs.used, report.fall_throughs.entered, "{report:?}");
-        assert_eq!((report.mapped_functions, report.mapped_blocks, report.hot_functions), (4, 15, 2));
+        assert_eq!(
+            (report.mapped_functions, report.mapped_blocks, report.hot_functions),
+            (4, 15, 2)
+        );
     }
 }
 
@@ -40,7 +45,8 @@ fn what_cannot_be_used_is_counted_by_its_reason() {
     let jump = Some(last_instruction(&image, &main.blocks[7]));
     let inside = Some(ImageAddr(main.blocks[3].address.0 + 3));
     let entry = Some(main.blocks[0].address);
-    let unmapped = image.functions().iter().find(|function| function.name == "_start").unwrap().address;
+    let unmapped =
+        image.functions().iter().find(|function| function.name == "_start").unwrap().address;
     let more = [
         (jump, inside, 5, Unused::IntoBlock),
         (jump, Some(unmapped), 7, Unused::TargetUnmapped),
@@ -55,7 +61,11 @@ fn what_cannot_be_used_is_counted_by_its_reason() {
     let last = main.blocks[8].address;
     counts.fall_throughs.push(FallThrough { first: main.blocks[6].address, last, count: 19 });
     let across = graph.functions[0].blocks[0].address;
-    counts.fall_throughs.push(FallThrough { first: across, last: main.blocks[0].address, count: 23 });
+    counts.fall_throughs.push(FallThrough {
+        first: across,
+        last: main.blocks[0].address,
+        count: 23,
+    });
     let maps = image::blocks::read(&image).unwrap();
     let (cfg, report) = build(&image, maps, &counts, &BuildOptions::default()).unwrap();
     for (_, _, count, reason) in more {
@@ -65,7 +75,11 @@ fn what_cannot_be_used_is_counted_by_its_reason() {
     assert_eq!(report.fall_throughs.unused_for(Unused::NoFallThrough), 19);
     assert_eq!(report.fall_throughs.unused_for(Unused::CrossesFunctions), 23);
     assert!(report.branches.balances() && report.fall_throughs.balances());
-    assert_eq!(cfg.functions[1].blocks[0].frequency, 11 + 13, "entries from outside are executions");
+    assert_eq!(
+        cfg.functions[1].blocks[0].frequency,
+        11 + 13,
+        "entries from outside are executions"
+    );
     assert_eq!(cfg.functions[1].edges, graph.functions[1].edges);
 }
 
@@ -88,7 +102,8 @@ fn counts_of_another_program_are_refused_with_numbers() {
     let error = build(&image, Vec::new(), &counts, &BuildOptions::default()).unwrap_err();
     assert!(error.to_string().contains("-fbasic-block-address-map"), "{error}");
 
-    let error = build(&image, maps(), &ImageCounts::default(), &BuildOptions::default()).unwrap_err();
+    let error =
+        build(&image, maps(), &ImageCounts::default(), &BuildOptions::default()).unwrap_err();
     assert!(matches!(error, Error::NoCounts { .. }), "{error}");
 
     let elsewhere = ImageCounts {

@@ -24,13 +24,19 @@ fn comes_back(image: &Image, sections: Sections) -> Cfg {
             assert_eq!(function.section, walked.section);
             assert_eq!(function.edges, walked.edges, "{:?} {rules:?}", function.names);
             for ((block, walked), index) in function.blocks.iter().zip(&walked.blocks).zip(0u32..) {
-                // Entries and returns are not in these counts; the last step may stand in any block.
+                // Entries and returns are not in these counts; the last step may stand in any
+                // block.
                 let returns = index == 0 || block.flags.has_return();
                 let near = block.frequency.abs_diff(walked.frequency) <= 1;
-                assert!(returns || near, "block {index} of {:?}: {block:?} {walked:?}", function.names);
+                assert!(
+                    returns || near,
+                    "block {index} of {:?}: {block:?} {walked:?}",
+                    function.names
+                );
             }
         }
-        let sizes = |cfg: &Cfg| cfg.functions.iter().map(layout::Function::size).collect::<Vec<_>>();
+        let sizes =
+            |cfg: &Cfg| cfg.functions.iter().map(layout::Function::size).collect::<Vec<_>>();
         assert_eq!(sizes(&cfg), sizes(&expected));
         assert!(report.branches.balances() && report.fall_throughs.balances());
         assert_eq!(
@@ -75,9 +81,10 @@ fn kernels_and_modules_give_back_their_graph() {
         "-Wl,-e,main",
     ];
     let module = ["-c", "-fno-pic", "-mcmodel=kernel"];
-    for (name, options, kind) in
-        [("kernel", &kernel[..], ImageKind::Kernel), ("module", &module[..], ImageKind::KernelModule)]
-    {
+    for (name, options, kind) in [
+        ("kernel", &kernel[..], ImageKind::Kernel),
+        ("module", &module[..], ImageKind::KernelModule),
+    ] {
         let Some(image) = compiled(directory.path(), name, &source, options) else { return };
         assert_eq!(image.kind(), kind);
         comes_back(&image, Sections::Text);
@@ -99,10 +106,11 @@ fn samples_without_branches_give_a_graph_that_fits_and_says_so() {
     let mut counts = counts::ImageCounts::default();
     for block in walk.functions.iter().flat_map(|function| &function.blocks) {
         let end = block.address.0 + u64::from(block.size);
-        let inside = image::code::instructions(&image, block.address).take_while(|i| i.address.0 < end);
-        counts
-            .samples
-            .extend(inside.map(|i| counts::SampleCount { address: i.address, count: block.frequency }));
+        let inside =
+            image::code::instructions(&image, block.address).take_while(|i| i.address.0 < end);
+        counts.samples.extend(
+            inside.map(|i| counts::SampleCount { address: i.address, count: block.frequency }),
+        );
     }
     counts.samples.push(counts::SampleCount { address: image::ImageAddr(1), count: 5 });
     let maps = image::blocks::read(&image).unwrap();
@@ -114,11 +122,13 @@ fn samples_without_branches_give_a_graph_that_fits_and_says_so() {
     assert_eq!(report.inferred.unwrap().bounded_functions, 0);
     // Exact frequencies leave the edges little choice.
     for walked in &walk.functions {
-        let function = cfg.functions.iter().find(|function| function.names == walked.names).unwrap();
+        let function =
+            cfg.functions.iter().find(|function| function.names == walked.names).unwrap();
         let sum = |edges: &[layout::Edge]| edges.iter().map(|edge| edge.weight).sum::<u64>();
         let mut agreed = 0;
         for edge in &walked.edges {
-            let found = function.edges.iter().find(|other| (other.from, other.to) == (edge.from, edge.to));
+            let found =
+                function.edges.iter().find(|other| (other.from, other.to) == (edge.from, edge.to));
             agreed += found.map_or(0, |found| found.weight / 64).min(edge.weight);
         }
         assert!(

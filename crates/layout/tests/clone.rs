@@ -4,8 +4,8 @@
 use image::ImageAddr;
 use image::blocks::{BlockFlags, BlockId};
 use layout::{
-    Block, BlockIndex, Cfg, CloneParams, ClonedFunction, Edge, Function, FunctionIndex, Params, PathCounts,
-    choose_clones, lay_out, lay_out_with,
+    Block, BlockIndex, Cfg, CloneParams, ClonedFunction, Edge, Function, FunctionIndex, Params,
+    PathCounts, choose_clones, lay_out, lay_out_with,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ const RETURN: u8 = 1;
 const FALLS: u8 = 8;
 const INDIRECT: u8 = 16;
 
-/// A function of blocks (size, flags) and edges (from, to, weight); frequencies follow from the edges and `entered`.
+/// A function of blocks (size, flags) and edges (from, to, weight); frequencies follow from the
+/// edges and `entered`.
 fn function(blocks: &[(u32, u8)], edges: &[(u32, u32, u64)], entered: u64) -> Function {
     let mut frequency = vec![0u64; blocks.len()];
     frequency[0] = entered;
@@ -35,8 +36,11 @@ fn function(blocks: &[(u32, u8)], edges: &[(u32, u32, u64)], entered: u64) -> Fu
         }
     };
     let blocks = blocks.iter().enumerate().map(block).collect();
-    let edge =
-        |&(from, to, weight): &(u32, u32, u64)| Edge { from: BlockIndex(from), to: BlockIndex(to), weight };
+    let edge = |&(from, to, weight): &(u32, u32, u64)| Edge {
+        from: BlockIndex(from),
+        to: BlockIndex(to),
+        weight,
+    };
     let mut edges: Vec<Edge> = edges.iter().map(edge).collect();
     edges.sort();
     Function { names: vec!["f".into()], section: ".text".into(), module: None, blocks, edges }
@@ -105,7 +109,8 @@ fn a_block_that_returns_is_cloned_into_each_frequent_predecessor() {
     let (cloned, _) = choose_clones(&cfg, &counts, &roomy(), &Params::default());
     assert_eq!(paths(&cloned).len(), 2, "{cloned:?}");
     assert!(paths(&cloned).iter().all(|path| path.len() == 2 && path[1] == 4));
-    let mut clones: Vec<u32> = cloned[0].blocks.iter().map(|b| b.placed.clone).filter(|&n| n > 0).collect();
+    let mut clones: Vec<u32> =
+        cloned[0].blocks.iter().map(|b| b.placed.clone).filter(|&n| n > 0).collect();
     clones.sort_unstable();
     assert_eq!(clones, [1, 2], "the n-th path that clones a block makes clone n");
 }
@@ -151,9 +156,15 @@ fn the_budget_and_the_size_of_blocks_are_kept() {
 fn windows_come_from_paths_by_branch_and_by_fall_through() {
     let (cfg, _) = correlated();
     let at = |block: usize| cfg.functions[0].blocks[block].address;
-    let last = |block: usize| ImageAddr(at(block).0 + u64::from(cfg.functions[0].blocks[block].size) - 1);
-    let path =
-        |from: Option<ImageAddr>, first, last, to, count| counts::Path { from, first, last, to, count };
+    let last =
+        |block: usize| ImageAddr(at(block).0 + u64::from(cfg.functions[0].blocks[block].size) - 1);
+    let path = |from: Option<ImageAddr>, first, last, to, count| counts::Path {
+        from,
+        first,
+        last,
+        to,
+        count,
+    };
     let counts = PathCounts::new(
         &cfg,
         &[
@@ -180,8 +191,8 @@ fn windows_come_from_paths_by_branch_and_by_fall_through() {
 /// Random graphs with random walks through them, so that edges, frequencies and windows agree.
 fn walks() -> impl Strategy<Value = (Cfg, PathCounts)> {
     let steps = proptest::collection::vec((any::<u8>(), any::<u8>()), 20..400);
-    (4u32..14, proptest::collection::vec((0u32..14, 0u32..14), 3..30), steps, any::<u16>()).prop_map(
-        |(count, jumps, steps, flags)| {
+    (4u32..14, proptest::collection::vec((0u32..14, 0u32..14), 3..30), steps, any::<u16>())
+        .prop_map(|(count, jumps, steps, flags)| {
             let mut next: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             for (from, to) in jumps {
                 if to % count != 0 {
@@ -207,11 +218,11 @@ fn walks() -> impl Strategy<Value = (Cfg, PathCounts)> {
                 }
             }
             let kinds = |index: u32| if (flags >> index) & 3 == 3 { INDIRECT } else { FALLS };
-            let blocks: Vec<(u32, u8)> = (0..count).map(|index| (1 + index * 7 % 60, kinds(index))).collect();
+            let blocks: Vec<(u32, u8)> =
+                (0..count).map(|index| (1 + index * 7 % 60, kinds(index))).collect();
             let edges: Vec<_> = edges.into_iter().map(|((a, b), n)| (a, b, n)).collect();
             (cfg(function(&blocks, &edges, entered)), windows(&seen))
-        },
-    )
+        })
 }
 
 proptest! {

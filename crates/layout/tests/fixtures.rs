@@ -5,7 +5,9 @@
 mod support;
 
 use layout::CallKind;
-use support::fixtures::{GOLDEN, golden_cfg, golden_functions, place, text_cfg, upstream_frequencies};
+use support::fixtures::{
+    GOLDEN, golden_cfg, golden_functions, place, text_cfg, upstream_frequencies,
+};
 
 #[test]
 fn text_graphs_have_the_functions_and_edges_of_their_files() {

@@ -1,16 +1,24 @@
-//! Does the ordering make of upstream's own counts what upstream makes of them: clusters, symbol order and scores?
+//! Does the ordering make of upstream's own counts what upstream makes of them: clusters, symbol
+//! order and scores?
 //!
-//! The counts and the expected values are those of `propeller_sample_verbose_cc_directives.golden.txt` of google/autofdo;
-//! sizes and addresses are from the address map of its `propeller_sample.bin`.
+//! The counts and the expected values are those of
+//! `propeller_sample_verbose_cc_directives.golden.txt` of google/autofdo; sizes and addresses are
+//! from the address map of its `propeller_sample.bin`.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use image::ImageAddr;
 use image::blocks::{BlockFlags, BlockId};
 use layout::{
-    Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Layout, Params, Place, lay_out,
+    Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Layout, Params,
+    Place, lay_out,
 };
 
-fn function(name: &str, address: u64, blocks: &[(u32, u64)], edges: &[(u32, u32, u64)]) -> Function {
+fn function(
+    name: &str,
+    address: u64,
+    blocks: &[(u32, u64)],
+    edges: &[(u32, u32, u64)],
+) -> Function {
     let mut end = address;
     let mut made = Vec::new();
     for (id, &(size, frequency)) in (0u32..).zip(blocks) {
@@ -24,8 +32,11 @@ fn function(name: &str, address: u64, blocks: &[(u32, u64)], edges: &[(u32, u32,
         });
         end += u64::from(size);
     }
-    let edge =
-        |&(from, to, weight): &(u32, u32, u64)| Edge { from: BlockIndex(from), to: BlockIndex(to), weight };
+    let edge = |&(from, to, weight): &(u32, u32, u64)| Edge {
+        from: BlockIndex(from),
+        to: BlockIndex(to),
+        weight,
+    };
     Function {
         names: vec![name.to_owned()],
         section: ".text".to_owned(),
@@ -69,15 +80,18 @@ fn sample() -> Cfg {
             (7, 1, 487_948),
         ],
     );
-    let place = |function, block| Place { function: FunctionIndex(function), block: BlockIndex(block) };
-    let call = CallEdge { from: place(1, 2), to: place(0, 0), kind: CallKind::Call, weight: 499_148 };
+    let place =
+        |function, block| Place { function: FunctionIndex(function), block: BlockIndex(block) };
+    let call =
+        CallEdge { from: place(1, 2), to: place(0, 0), kind: CallKind::Call, weight: 499_148 };
     Cfg { functions: vec![compute_flag, main], calls: vec![call] }
 }
 
 fn clusters(cfg: &Cfg, layout: &Layout) -> Vec<(String, Vec<Vec<u32>>)> {
     let named = |function: &layout::FunctionLayout| {
         let of = cfg.function(function.function).unwrap();
-        let ids = |cluster: &Vec<layout::Placed>| cluster.iter().map(|placed| placed.block.0).collect();
+        let ids =
+            |cluster: &Vec<layout::Placed>| cluster.iter().map(|placed| placed.block.0).collect();
         (of.names[0].clone(), function.clusters.iter().map(ids).collect())
     };
     layout.functions.iter().map(named).collect()
@@ -104,7 +118,10 @@ fn the_sample_gets_upstreams_scores_to_six_digits() {
         .iter()
         .map(|of| {
             let (intra, inter) = (of.intra, of.inter);
-            format!("{:.6} -> {:.6}, {:.6} -> {:.6}", intra.before, intra.after, inter.before, inter.after)
+            format!(
+                "{:.6} -> {:.6}, {:.6} -> {:.6}",
+                intra.before, intra.after, inter.before, inter.after
+            )
         })
         .collect();
     assert_eq!(
@@ -125,8 +142,8 @@ fn the_default_is_no_worse_than_upstream_on_its_sample() {
     assert!(ours.after.intra >= upstream.after.intra, "{ours:?}");
 }
 
-/// Upstream's test of the same name (PlacesBlocksBeforeEntryInInterFunctionOrdering): block 3 lies before the entry, and
-/// the score is 545.47.
+/// Upstream's test of the same name (PlacesBlocksBeforeEntryInInterFunctionOrdering): block 3 lies
+/// before the entry, and the score is 545.47.
 #[test]
 fn a_block_lies_before_the_entry_where_that_scores_more() {
     let mut foo = function(

@@ -5,12 +5,14 @@
 
 use layout::{Jump, JumpKind, Node, Params, Problem, order};
 
-/// A generator of our own, so that a failure can be repeated: Knuth's linear congruence, its upper bits.
+/// A generator of our own, so that a failure can be repeated: Knuth's linear congruence, its upper
+/// bits.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
@@ -37,12 +39,18 @@ fn walked(random: &mut Random) -> Problem {
             // The first successor is the likely one.
             let choice = random.below(to.len() as u64 * 3) as usize;
             let next = to.get(choice).copied().unwrap_or(to[0]);
-            jumps.push(Jump { from: at, to: next, kind: JumpKind::Branch, weight: 1 + random.below(9) });
+            jumps.push(Jump {
+                from: at,
+                to: next,
+                kind: JumpKind::Branch,
+                weight: 1 + random.below(9),
+            });
             at = next;
         }
     }
     let size = |random: &mut Random| 1 + random.below(sizes) as u32;
-    let nodes = frequencies.into_iter().map(|frequency| Node { size: size(random), frequency }).collect();
+    let nodes =
+        frequencies.into_iter().map(|frequency| Node { size: size(random), frequency }).collect();
     Problem { nodes, jumps, entry: Some(0), bundles: Vec::new() }
 }
 
@@ -69,8 +77,9 @@ fn score(problem: &Problem, params: &Params, order: &[u32]) -> f64 {
         end += i64::from(problem.nodes[node as usize].size);
     }
     let value = |jump: &Jump| {
-        let distance =
-            at[jump.to as usize] - at[jump.from as usize] - i64::from(problem.nodes[jump.from as usize].size);
+        let distance = at[jump.to as usize]
+            - at[jump.from as usize]
+            - i64::from(problem.nodes[jump.from as usize].size);
         let weight = jump.weight as f64;
         match distance {
             0 => weight * params.scoring.fall_through,
@@ -111,7 +120,11 @@ fn small_functions_get_nearly_the_best_order_and_never_less_than_merging_or_the_
             let order = order(&problem, params);
             let mut sorted = order.clone();
             sorted.sort_unstable();
-            assert_eq!((order[0], sorted), (0, (0..count).collect()), "a permutation with the entry first");
+            assert_eq!(
+                (order[0], sorted),
+                (0, (0..count).collect()),
+                "a permutation with the entry first"
+            );
             score(&problem, params, &order)
         };
         let (ours, merged, local) = (worth(&params), worth(&greedy), worth(&searched));

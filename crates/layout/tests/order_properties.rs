@@ -1,5 +1,5 @@
-//! Does every layout of every graph hold each hot block once, begin functions with their entry, lose nothing against the input,
-//! and depend on the graph alone?
+//! Does every layout of every graph hold each hot block once, begin functions with their entry,
+//! lose nothing against the input, and depend on the graph alone?
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeSet;
@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use image::ImageAddr;
 use image::blocks::{BlockFlags, BlockId};
 use layout::{
-    Block, BlockIndex, CallEdge, CallKind, Cfg, ClonePath, ClonedFunction, Edge, Function, FunctionIndex,
-    FunctionOrder, Layout, Mode, Params, Place, Placed, PlacedBlock, PlacedEdge, lay_out, lay_out_with,
+    Block, BlockIndex, CallEdge, CallKind, Cfg, ClonePath, ClonedFunction, Edge, Function,
+    FunctionIndex, FunctionOrder, Layout, Mode, Params, Place, Placed, PlacedBlock, PlacedEdge,
+    lay_out, lay_out_with,
 };
 use proptest::prelude::*;
 
@@ -55,12 +56,14 @@ fn graph(functions: &[(Vec<AnyBlock>, Vec<AnyEdge>)], calls: &[(usize, usize, us
             places.push(Place { function: FunctionIndex(index), block: BlockIndex(id) });
         }
         // Only executed blocks have edges, as in a graph from counts.
-        let hot: Vec<u32> = (0u32..).zip(blocks).filter(|(_, of)| of.2 > 0).map(|(at, _)| at).collect();
+        let hot: Vec<u32> =
+            (0u32..).zip(blocks).filter(|(_, of)| of.2 > 0).map(|(at, _)| at).collect();
         let mut joined = std::collections::BTreeMap::new();
         for &(from, to, weight) in edges.iter().filter(|_| !hot.is_empty()) {
             *joined.entry((hot[from % hot.len()], hot[to % hot.len()])).or_insert(0) += weight;
         }
-        let edge = |((from, to), weight)| Edge { from: BlockIndex(from), to: BlockIndex(to), weight };
+        let edge =
+            |((from, to), weight)| Edge { from: BlockIndex(from), to: BlockIndex(to), weight };
         cfg.functions.push(Function {
             names: vec![format!("f{index}")],
             section: ".text".into(),
@@ -117,12 +120,18 @@ fn check(cfg: &Cfg, layout: &Layout, params: &Params) {
         for (index, block) in (0u32..).zip(&of.blocks) {
             let inside = once.contains(&Placed { block: BlockIndex(index), clone: 0 });
             let with_pads = block.flags.is_landing_pad() && pads.contains(&true);
-            assert_eq!(inside, hot(block) || index == 0 || with_pads, "block {index} of {:?}", of.names);
+            assert_eq!(
+                inside,
+                hot(block) || index == 0 || with_pads,
+                "block {index} of {:?}",
+                of.names
+            );
         }
         let pad = |placed: &&Placed| {
             of.blocks[placed.block.0 as usize].flags.is_landing_pad() && placed.block.0 != 0
         };
-        let with_pads = function.clusters.iter().filter(|cluster| cluster.iter().any(|placed| pad(&placed)));
+        let with_pads =
+            function.clusters.iter().filter(|cluster| cluster.iter().any(|placed| pad(&placed)));
         assert!(with_pads.count() <= 1, "landing pads are in one section");
         assert!(pads.windows(2).all(|pair| pair[0] == pair[1]), "all landing pads or none");
     }
@@ -132,10 +141,15 @@ fn check(cfg: &Cfg, layout: &Layout, params: &Params) {
     }
     let refs: BTreeSet<_> = layout.hot.iter().copied().collect();
     let clusters: usize = layout.functions.iter().map(|function| function.clusters.len()).sum();
-    assert_eq!((refs.len(), layout.hot.len()), (clusters, clusters), "each cluster once in the text");
+    assert_eq!(
+        (refs.len(), layout.hot.len()),
+        (clusters, clusters),
+        "each cluster once in the text"
+    );
     let cold: BTreeSet<u32> = layout.cold.iter().copied().collect();
     for (at, function) in (0u32..).zip(&layout.functions) {
-        let blocks: usize = function.clusters.iter().flatten().filter(|placed| placed.clone == 0).count();
+        let blocks: usize =
+            function.clusters.iter().flatten().filter(|placed| placed.clone == 0).count();
         let all = cfg.function(function.function).unwrap().blocks.len();
         assert_eq!(cold.contains(&at), blocks < all, "a cold part where a block is in no cluster");
     }
@@ -191,8 +205,10 @@ fn a_clone_is_placed_like_a_block_and_takes_its_share_of_calls() {
     let block = |frequency| (20u32, 0u64, frequency, 0u8);
     let edges = vec![(0, 1, 60), (0, 2, 40), (1, 3, 60), (2, 3, 40)];
     let callee = (vec![block(100)], Vec::new());
-    let cfg =
-        graph(&[(vec![block(100), block(60), block(40), block(100)], edges), callee], &[(3, 4, 0, 100)]);
+    let cfg = graph(
+        &[(vec![block(100), block(60), block(40), block(100)], edges), callee],
+        &[(3, 4, 0, 100)],
+    );
     let own = |index| Placed { block: BlockIndex(index), clone: 0 };
     let clone = Placed { block: BlockIndex(3), clone: 1 };
     let placed = |placed, frequency| PlacedBlock { placed, frequency };
@@ -221,10 +237,15 @@ fn a_clone_is_placed_like_a_block_and_takes_its_share_of_calls() {
         assert_eq!(layout.functions[0].clones, cloned.paths);
         assert_eq!((report.clones, report.unknown), (1, 0));
         assert_eq!((report.before.taken, report.after.taken), (100, 40));
-        // 60 calls at 10 + 40 bytes before the end of the caller and 40 calls at 10 bytes, before alignment to 112.
+        // 60 calls at 10 + 40 bytes before the end of the caller and 40 calls at 10 bytes, before
+        // alignment to 112.
         let gap = if params.alignment == 16 { 12.0 } else { 0.0 };
         let expected = 60.0 * (1.0 - (50.0 + gap) / 1024.0) + 40.0 * (1.0 - (10.0 + gap) / 1024.0);
-        assert!((layout.functions[0].inter.after - expected).abs() < 1e-9, "{:?}", layout.functions[0].inter);
+        assert!(
+            (layout.functions[0].inter.after - expected).abs() < 1e-9,
+            "{:?}",
+            layout.functions[0].inter
+        );
     }
     let mut wrong = cloned;
     wrong.blocks.push(placed(clone, 1));

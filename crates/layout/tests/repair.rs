@@ -24,8 +24,11 @@ fn function(blocks: &[(u8, u64)], edges: &[(u32, u32, u64)]) -> Function {
         frequency,
         hash: None,
     };
-    let edge =
-        |&(from, to, weight): &(u32, u32, u64)| Edge { from: BlockIndex(from), to: BlockIndex(to), weight };
+    let edge = |&(from, to, weight): &(u32, u32, u64)| Edge {
+        from: BlockIndex(from),
+        to: BlockIndex(to),
+        weight,
+    };
     let mut function = Function {
         names: vec!["f".into()],
         section: ".text".into(),
@@ -53,9 +56,12 @@ fn sums(function: &Function) -> Vec<(u128, u128)> {
     sums
 }
 
-/// Blocks that control may enter and leave other than by the edges, because flags say so or no way is known.
+/// Blocks that control may enter and leave other than by the edges, because flags say so or no way
+/// is known.
 fn assert_conserved(function: &Function, ways: &[Way], strict: bool) {
-    for ((block, (arriving, leaving)), index) in function.blocks.iter().zip(sums(function)).zip(0u32..) {
+    for ((block, (arriving, leaving)), index) in
+        function.blocks.iter().zip(sums(function)).zip(0u32..)
+    {
         let frequency = u128::from(block.frequency);
         assert!(
             arriving <= frequency && leaving <= frequency,
@@ -75,11 +81,13 @@ fn assert_conserved(function: &Function, ways: &[Way], strict: bool) {
     assert!(function.edges.iter().all(|edge| edge.weight != 0));
 }
 
-/// Functions in which each block leads to the next one, so that all are reached and all reach the return at the end.
+/// Functions in which each block leads to the next one, so that all are reached and all reach the
+/// return at the end.
 fn chained() -> impl Strategy<Value = (Function, Vec<Way>)> {
     (2usize..40).prop_flat_map(|count| {
         let blocks = prop::collection::vec((any::<bool>(), 0u64..1000), count);
-        let edges = prop::collection::vec((0..count as u32, 0..count as u32, 0u64..1000), 0..count * 2);
+        let edges =
+            prop::collection::vec((0..count as u32, 0..count as u32, 0u64..1000), 0..count * 2);
         (blocks, edges).prop_map(move |(blocks, edges)| {
             let last = count - 1;
             let flags = |(index, (lands, frequency)): (usize, &(bool, u64))| {
@@ -87,7 +95,8 @@ fn chained() -> impl Strategy<Value = (Function, Vec<Way>)> {
                 (if index == last { RETURNS } else { FALLS } | lands, *frequency)
             };
             let blocks: Vec<(u8, u64)> = blocks.iter().enumerate().map(flags).collect();
-            let mut ways: Vec<Way> = (0..last as u32).map(|from| way(from, from + 1, true)).collect();
+            let mut ways: Vec<Way> =
+                (0..last as u32).map(|from| way(from, from + 1, true)).collect();
             ways.extend(edges.iter().map(|&(from, to, _)| way(from, to, false)));
             (function(&blocks, &edges), ways)
         })
@@ -178,10 +187,12 @@ fn work_on_a_function_of_ten_thousand_blocks_is_bounded() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) % limit
     };
-    let blocks: Vec<(u8, u64)> =
-        (0..count).map(|n| (if n + 1 == count { RETURNS } else { FALLS }, next(2) * next(100_000))).collect();
-    let edges: Vec<(u32, u32, u64)> =
-        (0..count).map(|from| (from, next(u64::from(count)) as u32, next(2) * next(100_000))).collect();
+    let blocks: Vec<(u8, u64)> = (0..count)
+        .map(|n| (if n + 1 == count { RETURNS } else { FALLS }, next(2) * next(100_000)))
+        .collect();
+    let edges: Vec<(u32, u32, u64)> = (0..count)
+        .map(|from| (from, next(u64::from(count)) as u32, next(2) * next(100_000)))
+        .collect();
     let mut ways: Vec<Way> = (0..count - 1).map(|from| way(from, from + 1, true)).collect();
     ways.extend(edges.iter().map(|&(from, to, _)| way(from, to, false)));
     let mut large = function(&blocks, &edges);

@@ -1,5 +1,5 @@
-//! Which instructions may run on the processor on behalf of the look-ahead: those that reach nothing but the operands
-//! they name, on a processor that has them.
+//! Which instructions may run on the processor on behalf of the look-ahead: those that reach
+//! nothing but the operands they name, on a processor that has them.
 
 use crate::vectors::Widest;
 use iced_x86::{Code, CpuidFeature, EncodingKind, FlowControl, Instruction, Mnemonic};
@@ -19,7 +19,8 @@ pub(crate) fn natively(instruction: &Instruction) -> bool {
         && instruction.cpuid_features().iter().all(|of| here(*of, instruction))
 }
 
-/// What has effects beyond registers and the memory operand, or a value that is never the same twice.
+/// What has effects beyond registers and the memory operand, or a value that is never the same
+/// twice.
 fn reaches_further(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     matches!(
@@ -48,7 +49,8 @@ fn reaches_further(instruction: &Instruction) -> bool {
     )
 }
 
-/// Integer instructions of the first processors that are worth a stub; all others of theirs have a model or stay out.
+/// Integer instructions of the first processors that are worth a stub; all others of theirs have a
+/// model or stay out.
 fn basic(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(

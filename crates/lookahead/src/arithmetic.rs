@@ -1,4 +1,5 @@
-//! Moves, arithmetic, logic, shifts and multiplications on general registers and memory (Intel SDM volume 2).
+//! Moves, arithmetic, logic, shifts and multiplications on general registers and memory (Intel SDM
+//! volume 2).
 
 use crate::Stop;
 use crate::cpu::{Cpu, RAX, RDX};
@@ -293,7 +294,8 @@ impl Family for Xadd {
         let Some(b) = S::read::<W, R>(cpu, op) else { return false };
         let Some(a) = T::read::<W, R>(cpu, op) else { return false };
         let sum = add(&mut cpu.flags, a, b, false);
-        // The source may be part of the target's address, or the target itself, which then gets the sum.
+        // The source may be part of the target's address, or the target itself, which then gets the
+        // sum.
         T::write::<W, R>(cpu, op, sum)
             && S::write::<W, R>(cpu, op, a)
             && (T::MEMORY || T::write::<W, R>(cpu, op, sum))
@@ -330,7 +332,8 @@ impl Family for Multiply {
             u128::from(a.wide()) * u128::from(b.wide())
         };
         let (low, high) = (W::cut(product as u64), W::cut((product >> W::BITS) as u64));
-        let lost = if signed { i128::from(low.signed()) != product as i128 } else { high.wide() != 0 };
+        let lost =
+            if signed { i128::from(low.signed()) != product as i128 } else { high.wide() != 0 };
         (cpu.flags.carry, cpu.flags.overflow) = (lost, lost);
         if W::BYTES == 1 {
             cpu.set(RAX, product as u16);

@@ -1,8 +1,10 @@
-//! Bit tests: `bt`, `bts`, `btr` and `btc` (Intel SDM volume 2A, section 3.1.1.9 for bit strings in memory).
+//! Bit tests: `bt`, `bts`, `btr` and `btc` (Intel SDM volume 2A, section 3.1.1.9 for bit strings in
+//! memory).
 //!
-//! Where the operand is memory and the bit's number stands in a register, the number is signed and counts from the operand's
-//! first bit, however far; everywhere else it is taken modulo the operand's width. Of the flags only CF is defined, and
-//! processors leave ZF as it was; the others stay here, too.
+//! Where the operand is memory and the bit's number stands in a register, the number is signed and
+//! counts from the operand's first bit, however far; everywhere else it is taken modulo the
+//! operand's width. Of the flags only CF is defined, and processors leave ZF as it was; the others
+//! stay here, too.
 
 use crate::arithmetic::Binary;
 use crate::cpu::Cpu;

@@ -63,11 +63,12 @@ impl Code {
         self.passed = 0;
     }
 
-    /// Forgets blocks that were made from code that may change; they can be reached no more, so that links to them
-    /// are checked against [`Block::start`].
+    /// Forgets blocks that were made from code that may change; they can be reached no more, so
+    /// that links to them are checked against [`Block::start`].
     pub(crate) fn begin(&mut self, native: &mut Native) {
         for start in self.passing.drain(..) {
-            if let Some(block) = self.by_start.remove(&start).and_then(|at| self.blocks.get_mut(at as usize))
+            if let Some(block) =
+                self.by_start.remove(&start).and_then(|at| self.blocks.get_mut(at as usize))
             {
                 block.start = u64::MAX;
             }
@@ -121,7 +122,8 @@ impl Code {
                 return None;
             }
             if instruction.is_invalid() && ip != start {
-                // Reached only if the code goes on there: then it is decoded again, and fails there.
+                // Reached only if the code goes on there: then it is decoded again, and fails
+                // there.
                 self.ops.push(
                     Op { run: run!(control::go_on), ..lower(&instruction, native) }
                         .placed(ip.wrapping_sub(start), 0),
@@ -135,7 +137,8 @@ impl Code {
                 break;
             }
             if self.ops.len() - first as usize >= MOST_OPS {
-                self.ops.push(Op { run: run!(control::go_on), ..op }.placed(ip.wrapping_sub(start), 0));
+                self.ops
+                    .push(Op { run: run!(control::go_on), ..op }.placed(ip.wrapping_sub(start), 0));
                 break;
             }
         }

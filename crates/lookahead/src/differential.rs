@@ -1,5 +1,5 @@
-//! Tests that hold the models of integer instructions against the processor: random encodings, registers and memory,
-//! followed by the look-ahead and run in a stub.
+//! Tests that hold the models of integer instructions against the processor: random encodings,
+//! registers and memory, followed by the look-ahead and run in a stub.
 
 use crate::Branch;
 use crate::cpu::{Cpu, State};
@@ -45,8 +45,22 @@ impl Random {
     }
     /// Values at which carries, signs and counts change are likelier than others.
     fn operand(&mut self) -> u64 {
-        let edge =
-            [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0x7fff_ffff, 0x8000_0000, u64::MAX, 1 << 63, 31, 32, 64];
+        let edge = [
+            0,
+            1,
+            0x7f,
+            0x80,
+            0xff,
+            0x7fff,
+            0x8000,
+            0x7fff_ffff,
+            0x8000_0000,
+            u64::MAX,
+            1 << 63,
+            31,
+            32,
+            64,
+        ];
         match self.next() % 3 {
             0 => edge[(self.next() % edge.len() as u64) as usize],
             1 => self.next() >> (self.next() % 64),
@@ -55,12 +69,15 @@ impl Random {
     }
 }
 
-/// Flags that the manual leaves undefined after an instruction; processors differ there, and programs do not ask.
+/// Flags that the manual leaves undefined after an instruction; processors differ there, and
+/// programs do not ask.
 fn undefined(instruction: &Instruction, count: u64) -> u64 {
     use Mnemonic as M;
     match instruction.mnemonic() {
         M::And | M::Or | M::Xor | M::Test => bit::AF,
-        M::Shl | M::Sal | M::Shr | M::Sar => bit::AF | if count == 1 { 0 } else { bit::OF | bit::CF },
+        M::Shl | M::Sal | M::Shr | M::Sar => {
+            bit::AF | if count == 1 { 0 } else { bit::OF | bit::CF }
+        }
         M::Rol | M::Ror if count != 1 => bit::OF,
         M::Imul | M::Mul => bit::SF | bit::ZF | bit::AF | bit::PF,
         M::Bt | M::Bts | M::Btr | M::Btc => bit::OF | bit::SF | bit::AF | bit::PF,
@@ -193,8 +210,9 @@ fn is_bit_of_string(instruction: &Instruction) -> bool {
         && instruction.op1_kind() == OpKind::Register
 }
 
-/// Places such an instruction's operand in the middle of the first page, and its bit somewhere on the same page, which is as
-/// far as the processor may reach in a copy. False where one register stands for both.
+/// Places such an instruction's operand in the middle of the first page, and its bit somewhere on
+/// the same page, which is as far as the processor may reach in a copy. False where one register
+/// stands for both.
 fn place_bit(random: &mut Random, instruction: &Instruction, op: &Op, gpr: &mut [u64; 16]) -> bool {
     let register = instruction.op1_register();
     let number = register.full_register().number();
@@ -276,14 +294,17 @@ fn models_do_what_the_processor_does() {
                 continue;
             }
             gpr[usize::from(base)] = place.wrapping_sub(op.displacement);
-            if is_bit_of_string(&instruction) && !place_bit(&mut random, &instruction, &op, &mut gpr) {
+            if is_bit_of_string(&instruction)
+                && !place_bit(&mut random, &instruction, &op, &mut gpr)
+            {
                 continue;
             }
         }
         let mut filler = Random(random.next());
         let page = |filler: &mut Random| {
             let mut page = [0; 4096];
-            page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&filler.operand().to_le_bytes()));
+            page.chunks_exact_mut(8)
+                .for_each(|word| word.copy_from_slice(&filler.operand().to_le_bytes()));
             page
         };
         let mut data = Data([page(&mut filler), page(&mut filler)]);
@@ -305,7 +326,11 @@ fn models_do_what_the_processor_does() {
         let count = if instruction.op1_kind() == OpKind::Register { gpr[1] } else { op.immediate };
         let count = count & most;
         let asked = !undefined(&instruction, count);
-        assert_eq!(model.flags & asked, real.flags & asked, "{what} flags, from {gpr:x?} {flags:x}");
+        assert_eq!(
+            model.flags & asked,
+            real.flags & asked,
+            "{what} flags, from {gpr:x?} {flags:x}"
+        );
         let form = if is_bit_of_string(&instruction) { " of a string" } else { "" };
         *seen.entry(format!("{:?}{form}", instruction.mnemonic())).or_default() += 1;
     }

@@ -49,7 +49,8 @@ pub struct Outcome {
     pub instructions: u64,
     /// Pages of memory that were copied.
     pub pages: usize,
-    /// Whether a clock was read, or which CPU this is: what depends on it may go another way a moment later.
+    /// Whether a clock was read, or which CPU this is: what depends on it may go another way a
+    /// moment later.
     pub clock_read: bool,
     /// Where the thread will be then.
     pub instruction_pointer: RuntimeAddr,
@@ -90,8 +91,9 @@ impl Engine {
         self.native.clear();
     }
 
-    /// Follows a thread from its registers (`xsave`: the area of `NT_X86_XSTATE` in its standard form, as ptrace gives it)
-    /// and puts the branches that it takes into `branches`, oldest first, replacing what was there.
+    /// Follows a thread from its registers (`xsave`: the area of `NT_X86_XSTATE` in its standard
+    /// form, as ptrace gives it) and puts the branches that it takes into `branches`, oldest
+    /// first, replacing what was there.
     pub fn run(
         &mut self,
         registers: &Registers,
@@ -116,8 +118,8 @@ impl Engine {
         self.run_with(registers, xsave, source, limits, branches, Some(seen))
     }
 
-    /// The general registers, flags and instruction pointer after the last look-ahead; whole instructions were followed
-    /// where it ended by [`Stop::Depth`] or [`Stop::SystemCall`].
+    /// The general registers, flags and instruction pointer after the last look-ahead; whole
+    /// instructions were followed where it ended by [`Stop::Depth`] or [`Stop::SystemCall`].
     pub fn registers(&self, outcome: &Outcome) -> Registers {
         let mut general = [0; 16];
         general.copy_from_slice(&self.state.gpr[..16]);
@@ -193,7 +195,11 @@ fn run_each(ops: &[Op], cpu: &mut Cpu<'_>, seen: &mut dyn FnMut(RuntimeAddr)) ->
 }
 
 /// Runs block after block.
-fn follow(code: &mut Code, cpu: &mut Cpu<'_>, mut seen: Option<&mut dyn FnMut(RuntimeAddr)>) -> Stop {
+fn follow(
+    code: &mut Code,
+    cpu: &mut Cpu<'_>,
+    mut seen: Option<&mut dyn FnMut(RuntimeAddr)>,
+) -> Stop {
     let mut last = NONE;
     let mut next = NONE;
     loop {

@@ -1,4 +1,5 @@
-//! The status flags, kept as the values they come from: writing them costs a few stores, reading one a comparison.
+//! The status flags, kept as the values they come from: writing them costs a few stores, reading
+//! one a comparison.
 
 /// Bits of RFLAGS.
 pub(crate) mod bit {
@@ -13,16 +14,18 @@ pub(crate) mod bit {
     pub(crate) const STATUS: u64 = CF | PF | AF | ZF | SF | OF;
 }
 
-/// Half the number of the conditions that ask for the parity, which is not among the flags of [`HOLDS`].
+/// Half the number of the conditions that ask for the parity, which is not among the flags of
+/// [`HOLDS`].
 const PARITY: u8 = 5;
 
-/// For each even condition a bit for each state of CF, ZF, SF and OF, the lowest first: whether it holds
-/// (Intel SDM volume 1, appendix B).
+/// For each even condition a bit for each state of CF, ZF, SF and OF, the lowest first: whether it
+/// holds (Intel SDM volume 1, appendix B).
 const HOLDS: [u16; 8] = {
     let mut table = [0; 8];
     let mut state = 0;
     while state < 16 {
-        let (carry, zero, sign, overflow) = (state & 1 != 0, state & 2 != 0, state & 4 != 0, state & 8 != 0);
+        let (carry, zero, sign, overflow) =
+            (state & 1 != 0, state & 2 != 0, state & 4 != 0, state & 8 != 0);
         let less = sign != overflow;
         let held = [overflow, carry, zero, carry || zero, sign, false, less, zero || less];
         let mut condition = 0;
@@ -84,8 +87,9 @@ impl Flags {
         self.parity.count_ones().is_multiple_of(2)
     }
 
-    /// A condition by its number in the encoding of `jcc`, of which the lowest four bits count: odd ones are the negation
-    /// of the even one before. Looked up, since a jump by its number could rarely be foreseen.
+    /// A condition by its number in the encoding of `jcc`, of which the lowest four bits count: odd
+    /// ones are the negation of the even one before. Looked up, since a jump by its number
+    /// could rarely be foreseen.
     #[inline(always)]
     pub(crate) fn holds(&self, condition: u8) -> bool {
         let condition = condition & 15;

@@ -1,12 +1,14 @@
 //! Interprets x86-64 code ahead of a stopped thread, to see which branches it will take.
 //!
-//! A thread is stopped for an instant, its registers are read, and [`Engine::run`] goes on from there on copies of its
-//! registers and of the memory it touches, until enough branches were taken. What the code writes goes into the copies.
-//! The thread then goes on untouched, and takes the same branches, unless another thread or the clock decides otherwise.
+//! A thread is stopped for an instant, its registers are read, and [`Engine::run`] goes on from
+//! there on copies of its registers and of the memory it touches, until enough branches were taken.
+//! What the code writes goes into the copies. The thread then goes on untouched, and takes the same
+//! branches, unless another thread or the clock decides otherwise.
 //!
-//! Integer instructions and branches have models; vector, floating-point and rare integer instructions run on the
-//! processor itself, in stubs that load and store only the registers they name (module `native`). What can do neither ends the
-//! look-ahead, and is reported by its mnemonic, so that nothing is ever guessed.
+//! Integer instructions and branches have models; vector, floating-point and rare integer
+//! instructions run on the processor itself, in stubs that load and store only the registers they
+//! name (module `native`). What can do neither ends the look-ahead, and is reported by its
+//! mnemonic, so that nothing is ever guessed.
 
 #![cfg(target_arch = "x86_64")]
 

@@ -9,8 +9,8 @@ use crate::op::{Family, Form, JUMPS, Op, Run, pick, reaching, run};
 use crate::{saved, string, vectors};
 use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
-/// Makes an instruction ready, as the first of a block. What has no model runs on the processor, and what may not do that
-/// ends the look-ahead.
+/// Makes an instruction ready, as the first of a block. What has no model runs on the processor,
+/// and what may not do that ends the look-ahead.
 pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
     let mut op = Op {
         run: run!(control::unmodelled),
@@ -59,7 +59,8 @@ fn number(register: Register) -> Option<u8> {
 
 /// Fills in the memory operand; false where its address is of an unusual kind.
 fn addresses(instruction: &Instruction, op: &mut Op) -> bool {
-    let memory = (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
+    let memory =
+        (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
     if !memory {
         return true;
     }
@@ -268,12 +269,20 @@ fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
         M::Rdgsbase => base(instruction, op, GS_BASE, false),
         M::Wrfsbase => base(instruction, op, FS_BASE, true),
         M::Wrgsbase => base(instruction, op, GS_BASE, true),
-        M::Nop | M::Endbr64 | M::Pause | M::Lfence | M::Mfence | M::Sfence | M::Clflush | M::Clflushopt => {
-            Some(run!(nothing))
-        }
-        M::Prefetcht0 | M::Prefetcht1 | M::Prefetcht2 | M::Prefetchnta | M::Prefetchw | M::Prefetch => {
-            Some(run!(nothing))
-        }
+        M::Nop
+        | M::Endbr64
+        | M::Pause
+        | M::Lfence
+        | M::Mfence
+        | M::Sfence
+        | M::Clflush
+        | M::Clflushopt => Some(run!(nothing)),
+        M::Prefetcht0
+        | M::Prefetcht1
+        | M::Prefetcht2
+        | M::Prefetchnta
+        | M::Prefetchw
+        | M::Prefetch => Some(run!(nothing)),
         M::Ud2 | M::Int3 | M::Hlt | M::Ud1 | M::Int1 | M::INVALID => Some(run!(control::fault)),
         other => native::machine(other),
     }
@@ -334,14 +343,19 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
         }
         M::Jmp if near => Some(run!(control::jump)),
         M::Call if near => Some(reaching!(control::call)),
-        M::Jmp if instruction.is_jmp_near_indirect() => {
-            Some(if register { run!(control::jump_register) } else { reaching!(control::jump_memory) })
-        }
-        M::Call if instruction.is_call_near_indirect() => {
-            Some(if register { reaching!(control::call_register) } else { reaching!(control::call_memory) })
-        }
+        M::Jmp if instruction.is_jmp_near_indirect() => Some(if register {
+            run!(control::jump_register)
+        } else {
+            reaching!(control::jump_memory)
+        }),
+        M::Call if instruction.is_call_near_indirect() => Some(if register {
+            reaching!(control::call_register)
+        } else {
+            reaching!(control::call_memory)
+        }),
         M::Ret => {
-            op.immediate = if instruction.op_count() == 1 { instruction.immediate(0) & 0xffff } else { 0 };
+            op.immediate =
+                if instruction.op_count() == 1 { instruction.immediate(0) & 0xffff } else { 0 };
             Some(reaching!(control::ret))
         }
         M::Jrcxz => Some(run!(control::count_down)),
@@ -360,5 +374,8 @@ fn branch(instruction: &Instruction, op: &mut Op) -> Option<Run> {
 }
 
 fn counts_in_ecx(instruction: &Instruction) -> bool {
-    matches!(instruction.code(), Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX)
+    matches!(
+        instruction.code(),
+        Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX
+    )
 }

@@ -1,5 +1,5 @@
-//! The memory that a look-ahead sees: pages copied from the thread when they are first touched. What the interpreted
-//! code writes goes into the copies, and into nothing else.
+//! The memory that a look-ahead sees: pages copied from the thread when they are first touched.
+//! What the interpreted code writes goes into the copies, and into nothing else.
 
 use crate::word::Word;
 use rustc_hash::FxHashMap;
@@ -21,8 +21,8 @@ pub type Page = [u8; PAGE_BYTES];
 pub enum Fetched {
     /// It was copied.
     Copied,
-    /// It was copied, but the kernel changes it all the time (the clock data behind the vdso): it has to be asked for
-    /// again at each access.
+    /// It was copied, but the kernel changes it all the time (the clock data behind the vdso): it
+    /// has to be asked for again at each access.
     Live,
     /// It cannot be read.
     Absent,
@@ -31,7 +31,8 @@ pub enum Fetched {
 /// How code at an address may be remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
-    /// Until [`crate::Engine::forget`] is called: bytes of a file, mapped executable and not writable.
+    /// Until [`crate::Engine::forget`] is called: bytes of a file, mapped executable and not
+    /// writable.
     Lasting,
     /// For this look-ahead only: code that the program makes.
     Passing,
@@ -45,7 +46,8 @@ pub trait Source {
     /// How the code at an address may be remembered.
     fn text(&mut self, address: u64) -> Text;
 
-    /// Whether the thread keeps a second stack of return addresses, which some instructions then read.
+    /// Whether the thread keeps a second stack of return addresses, which some instructions then
+    /// read.
     fn has_shadow_stack(&mut self) -> bool {
         true
     }
@@ -73,7 +75,8 @@ fn room(pages: usize) -> (Vec<u8>, usize) {
     (bytes, start)
 }
 
-/// A page at an address as round as its own, since instructions that run on the processor may insist on it.
+/// A page at an address as round as its own, since instructions that run on the processor may
+/// insist on it.
 #[repr(C, align(4096))]
 struct Live(Page);
 
@@ -232,7 +235,11 @@ impl Pages {
 
     /// The bytes from an address to the end of its page.
     #[inline(always)]
-    pub(crate) fn rest_of_page(&mut self, source: &mut dyn Source, address: u64) -> Option<&mut [u8]> {
+    pub(crate) fn rest_of_page(
+        &mut self,
+        source: &mut dyn Source,
+        address: u64,
+    ) -> Option<&mut [u8]> {
         let page = address & !PAGE_MASK;
         let at = (address & PAGE_MASK) as usize;
         let recent = self.recent[(page >> 12) as usize % RECENT];
@@ -258,7 +265,8 @@ impl Pages {
     #[inline(always)]
     pub(crate) fn at_hand<W: Word>(&mut self, address: u64) -> Option<&mut [u8]> {
         let recent = self.recent[(address >> 12) as usize % RECENT];
-        // Where the word goes on into the next page, its last byte is not on the page that the table has here.
+        // Where the word goes on into the next page, its last byte is not on the page that the
+        // table has here.
         let last = address.wrapping_add(W::BYTES as u64 - 1);
         if recent.page != last & !PAGE_MASK {
             return None;
@@ -281,7 +289,12 @@ impl Pages {
     }
 
     #[inline(always)]
-    pub(crate) fn store<W: Word>(&mut self, source: &mut dyn Source, address: u64, value: W) -> Option<()> {
+    pub(crate) fn store<W: Word>(
+        &mut self,
+        source: &mut dyn Source,
+        address: u64,
+        value: W,
+    ) -> Option<()> {
         let place = self.rest_of_page(source, address)?;
         if place.len() >= W::BYTES {
             value.write(place);
@@ -293,7 +306,12 @@ impl Pages {
     }
 
     /// Reads bytes that may lie on several pages.
-    pub(crate) fn copy_out(&mut self, source: &mut dyn Source, address: u64, into: &mut [u8]) -> Option<()> {
+    pub(crate) fn copy_out(
+        &mut self,
+        source: &mut dyn Source,
+        address: u64,
+        into: &mut [u8],
+    ) -> Option<()> {
         let mut done = 0;
         while done < into.len() {
             let from = self.rest_of_page(source, address.wrapping_add(done as u64))?;
@@ -305,7 +323,12 @@ impl Pages {
     }
 
     /// Writes bytes that may lie on several pages.
-    pub(crate) fn copy_in(&mut self, source: &mut dyn Source, address: u64, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn copy_in(
+        &mut self,
+        source: &mut dyn Source,
+        address: u64,
+        bytes: &[u8],
+    ) -> Option<()> {
         let mut done = 0;
         while done < bytes.len() {
             let place = self.rest_of_page(source, address.wrapping_add(done as u64))?;
@@ -317,7 +340,8 @@ impl Pages {
     }
 }
 
-/// Which pages are worth fetching before they are asked for: those that the last look-aheads often touched.
+/// Which pages are worth fetching before they are asked for: those that the last look-aheads often
+/// touched.
 #[derive(Default)]
 struct Habit {
     /// Running mean of how often each page is touched; [`Habit::ALWAYS`] stands for every time.
@@ -347,7 +371,10 @@ impl Habit {
     fn wanted(&self, stack: u64, wanted: &mut Vec<u64>) {
         wanted.clear();
         wanted.push(stack);
-        let often = self.weights.iter().filter(|(page, weight)| **weight >= Self::WANTED && **page != stack);
+        let often = self
+            .weights
+            .iter()
+            .filter(|(page, weight)| **weight >= Self::WANTED && **page != stack);
         wanted.extend(often.map(|(page, _)| *page).take(Self::MOST));
         wanted.sort_unstable();
     }
@@ -390,7 +417,8 @@ mod tests {
         // In the next look-ahead it is as it was; and the pages of one are limited.
         pages.begin(&mut Numbered, 0);
         assert_eq!(pages.load::<u8>(&mut Numbered, at(5)), Some(5));
-        let reached = (0..).take_while(|page| pages.load::<u8>(&mut Numbered, at(*page)).is_some()).count();
+        let reached =
+            (0..).take_while(|page| pages.load::<u8>(&mut Numbered, at(*page)).is_some()).count();
         assert_eq!((reached, pages.copied()), (MOST_PAGES, MOST_PAGES));
     }
 }

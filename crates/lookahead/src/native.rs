@@ -1,11 +1,12 @@
-//! Instructions without a model of their own run on the processor itself: a stub loads the registers that the
-//! instruction names, runs it with its memory operand replaced by a pointer to the copy, and stores what it wrote.
+//! Instructions without a model of their own run on the processor itself: a stub loads the
+//! registers that the instruction names, runs it with its memory operand replaced by a pointer to
+//! the copy, and stores what it wrote.
 //!
-//! So vector code means exactly what it means in the thread, for whatever this processor has. Only instructions that
-//! cannot reach anything but their named operands get a stub.
+//! So vector code means exactly what it means in the thread, for whatever this processor has. Only
+//! instructions that cannot reach anything but their named operands get a stub.
 //!
-//! Convention: a stub is called as `extern "sysv64" fn(state, memory)`, and `memory` has as many bytes as its
-//! instruction's operand ([`Op::extra`]).
+//! Convention: a stub is called as `extern "sysv64" fn(state, memory)`, and `memory` has as many
+//! bytes as its instruction's operand ([`Op::extra`]).
 
 use crate::Stop;
 use crate::cpu::{Cpu, State, Vector};
@@ -14,8 +15,8 @@ use crate::op::{self, Op};
 use crate::sys::{self, Arena, X87Image};
 use crate::vectors::Widest;
 use iced_x86::{
-    Code, CpuidFeature, Encoder, Instruction, InstructionInfoFactory, MemoryOperand, Mnemonic, OpAccess,
-    OpKind, Register,
+    Code, CpuidFeature, Encoder, Instruction, InstructionInfoFactory, MemoryOperand, Mnemonic,
+    OpAccess, OpKind, Register,
 };
 use rustc_hash::FxHashMap;
 use std::mem::offset_of;
@@ -97,7 +98,8 @@ impl Native {
                 at
             }
         };
-        (op.run, op.immediate, op.extra, op.source) = (op::run!(run), u64::from(at), size as u8, traits);
+        (op.run, op.immediate, op.extra, op.source) =
+            (op::run!(run), u64::from(at), size as u8, traits);
         true
     }
 
@@ -120,7 +122,10 @@ impl Native {
         let writes = |access: OpAccess| {
             matches!(
                 access,
-                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+                OpAccess::Write
+                    | OpAccess::CondWrite
+                    | OpAccess::ReadWrite
+                    | OpAccess::ReadCondWrite
             )
         };
         if info.used_memory().iter().any(|used| writes(used.access())) {
@@ -148,11 +153,17 @@ impl Native {
             traits |= trait_bit::ALIGNED;
         }
         // Low registers, since an instruction that names ah cannot name r8.
-        let mut free =
-            [Register::RSI, Register::RDI, Register::RBX, Register::RCX, Register::RDX, Register::RAX]
-                .into_iter()
-                .chain([Register::RBP])
-                .filter(|register| !used.general.iter().any(|(known, _)| known == register));
+        let mut free = [
+            Register::RSI,
+            Register::RDI,
+            Register::RBX,
+            Register::RCX,
+            Register::RDX,
+            Register::RAX,
+        ]
+        .into_iter()
+        .chain([Register::RBP])
+        .filter(|register| !used.general.iter().any(|(known, _)| known == register));
         let (pointer, state) = (free.next()?, free.next()?);
         if memory {
             inner.set_memory_base(pointer);
@@ -172,8 +183,14 @@ impl Native {
         state: Register,
         traits: u8,
     ) -> Option<Vec<u8>> {
-        const KEPT: [Register; 6] =
-            [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
+        const KEPT: [Register; 6] = [
+            Register::RBX,
+            Register::RBP,
+            Register::R12,
+            Register::R13,
+            Register::R14,
+            Register::R15,
+        ];
         let at = |offset: usize| MemoryOperand::with_base_displ(state, offset as i64);
         let mut list: Vec<Result<Instruction, iced_x86::IcedError>> = Vec::new();
         let touched = |register: &Register| {
@@ -198,7 +215,11 @@ impl Native {
         let mask = |register: Register| offset_of!(State, masks) + register.number() * 8;
         let general = |register: Register| offset_of!(State, gpr) + register.number() * 8;
         for (register, _) in &used.vectors {
-            list.push(Instruction::with2(load, self.widest.register(*register), at(vector(*register))));
+            list.push(Instruction::with2(
+                load,
+                self.widest.register(*register),
+                at(vector(*register)),
+            ));
         }
         for (register, _) in &used.masks {
             list.push(Instruction::with2(Code::VEX_Kmovq_kr_km64, *register, at(mask(*register))));
@@ -214,7 +235,11 @@ impl Native {
             list.push(Instruction::with2(Code::VEX_Kmovq_m64_kr, at(mask(*register)), *register));
         }
         for (register, _) in used.vectors.iter().filter(|(_, written)| *written) {
-            list.push(Instruction::with2(store, at(vector(*register)), self.widest.register(*register)));
+            list.push(Instruction::with2(
+                store,
+                at(vector(*register)),
+                self.widest.register(*register),
+            ));
         }
         if traits & trait_bit::WRITES_FLAGS != 0 {
             list.push(Ok(Instruction::with(Code::Pushfq)));
@@ -284,7 +309,9 @@ fn run(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     }
     let stub = op.immediate as u32;
     let address = if size == 0 { 0 } else { cpu.address(op) };
-    let Native { arena: Some(arena), bounce, .. } = &mut *cpu.native else { return cpu.end(Stop::Fault) };
+    let Native { arena: Some(arena), bounce, .. } = &mut *cpu.native else {
+        return cpu.end(Stop::Fault);
+    };
     if size == 0 {
         arena.call(stub, cpu.state, &mut []);
     } else {
@@ -298,7 +325,9 @@ fn run(cpu: &mut Cpu<'_>, op: &Op) -> bool {
                     return false;
                 }
                 arena.call(stub, cpu.state, room);
-                if has(trait_bit::WRITES_MEMORY) && cpu.pages.copy_in(cpu.source, address, room).is_none() {
+                if has(trait_bit::WRITES_MEMORY)
+                    && cpu.pages.copy_in(cpu.source, address, room).is_none()
+                {
                     cpu.unreadable(address);
                     return false;
                 }
@@ -366,8 +395,8 @@ pub(crate) fn machine(mnemonic: Mnemonic) -> Option<crate::op::Run> {
     })
 }
 
-/// Leaves of `cpuid` that hold the number of the CPU they are asked on (its APIC ID): Intel SDM volume 2A, `CPUID`; AMD
-/// APM volume 3, appendix E.
+/// Leaves of `cpuid` that hold the number of the CPU they are asked on (its APIC ID): Intel SDM
+/// volume 2A, `CPUID`; AMD APM volume 3, appendix E.
 const NAMES_THE_CPU: [u32; 4] = [1, 0xb, 0x1f, 0x8000_001e];
 
 fn cpuid(cpu: &mut Cpu<'_>, _: &Op) -> bool {

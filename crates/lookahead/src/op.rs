@@ -7,12 +7,13 @@ use crate::word::Word;
 
 /// Runs the first of these instructions and goes on with the others; false ends the look-ahead.
 ///
-/// Each instruction calls the next one itself, so that the processor foresees what follows from where it is, and no loop
-/// stands between them. The calls are the last thing that each does; where they are not made into jumps, as in debug
-/// builds, a block's length bounds their depth.
+/// Each instruction calls the next one itself, so that the processor foresees what follows from
+/// where it is, and no loop stands between them. The calls are the last thing that each does; where
+/// they are not made into jumps, as in debug builds, a block's length bounds their depth.
 pub(crate) type Run = for<'c, 'e, 'o> fn(&'c mut Cpu<'e>, &'o [Op]) -> bool;
 
-/// A [`Run`] out of a function for one instruction: `fn(&mut Cpu, &Op) -> bool`, false to end the look-ahead there.
+/// A [`Run`] out of a function for one instruction: `fn(&mut Cpu, &Op) -> bool`, false to end the
+/// look-ahead there.
 macro_rules! run {
     ($one:expr) => {{
         fn first(cpu: &mut crate::cpu::Cpu<'_>, ops: &[crate::op::Op]) -> bool {
@@ -43,8 +44,8 @@ pub(crate) fn go_on(cpu: &mut Cpu<'_>, ops: &[Op]) -> bool {
     }
 }
 
-/// As `run!`, for a function over [`Reach`] that accesses memory and returns what `run!` wants; none where memory is out of
-/// reach.
+/// As `run!`, for a function over [`Reach`] that accesses memory and returns what `run!` wants;
+/// none where memory is out of reach.
 macro_rules! reaching {
     ($one:path) => {{
         fn first(cpu: &mut crate::cpu::Cpu<'_>, ops: &[crate::op::Op]) -> bool {
@@ -74,7 +75,9 @@ fn family<F: Family, W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, ops: &[Op])
     }
     match rest.first() {
         // A comparison and the branch after it are done in one.
-        Some(next) if F::COMPARES && next.base >= JUMPS => control::conditional(cpu, next) || cpu.ended(next),
+        Some(next) if F::COMPARES && next.base >= JUMPS => {
+            control::conditional(cpu, next) || cpu.ended(next)
+        }
         _ => go_on(cpu, rest),
     }
 }
@@ -85,8 +88,9 @@ fn family_far<F: Family, W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, ops: &[
     one_and_on(cpu, ops, F::run::<W, T, S, Anywhere>)
 }
 
-/// Which memory an instruction is tried with. With [`AtHand`] first, which is short code without calls; where that
-/// finds nothing, it has changed nothing, and the instruction is done from its begin with [`Anywhere`].
+/// Which memory an instruction is tried with. With [`AtHand`] first, which is short code without
+/// calls; where that finds nothing, it has changed nothing, and the instruction is done from its
+/// begin with [`Anywhere`].
 pub(crate) trait Reach {
     /// `None` where the memory is out of reach.
     fn load<W: Word>(cpu: &mut Cpu<'_>, address: u64) -> Option<W>;
@@ -122,15 +126,15 @@ impl Reach for Anywhere {
 /// Added to the number of a condition in [`Op::base`].
 pub(crate) const JUMPS: u8 = 0x80;
 
-/// An instruction: half a cache line, since those of a look-ahead have mostly left the caches since the last. Registers
-/// are numbers for [`Cpu::get`].
+/// An instruction: half a cache line, since those of a look-ahead have mostly left the caches since
+/// the last. Registers are numbers for [`Cpu::get`].
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub run: Run,
     /// Added to base and index; holds the whole address where neither is used.
     pub displacement: u64,
-    /// Sign-extended immediate, where a direct branch goes, or the place of a stub; the number of the mnemonic in the
-    /// decoder's list where it has none of them.
+    /// Sign-extended immediate, where a direct branch goes, or the place of a stub; the number of
+    /// the mnemonic in the decoder's list where it has none of them.
     pub immediate: u64,
     /// For a conditional branch its condition, from [`JUMPS`] on.
     pub base: u8,

@@ -1,6 +1,7 @@
-//! xsave and its kin, which the dynamic linker uses around the lazy binding of a function: the registers are kept
-//! beside the area's address, and come back when the same area is restored. The area itself is not written: code that
-//! looks into it, which user-level schedulers do, would see what lay there before.
+//! xsave and its kin, which the dynamic linker uses around the lazy binding of a function: the
+//! registers are kept beside the area's address, and come back when the same area is restored. The
+//! area itself is not written: code that looks into it, which user-level schedulers do, would see
+//! what lay there before.
 
 use crate::Stop;
 use crate::cpu::{Cpu, RAX, RDX, Vector};
@@ -38,7 +39,8 @@ pub(crate) fn save(cpu: &mut Cpu<'_>, op: &Op) -> bool {
 
 pub(crate) fn restore(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     let area = cpu.address(op);
-    // The x87 registers are not put away with the others, so that once they are in use an area may mean others.
+    // The x87 registers are not put away with the others, so that once they are in use an area may
+    // mean others.
     if cpu.native.x87_loaded {
         return cpu.end(Stop::Unmodelled { mnemonic: op.mnemonic() });
     }

@@ -7,7 +7,8 @@ use crate::op::{self, Op, Run};
 use crate::word::Word;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-/// Bytes that one repeated instruction may touch: what takes longer than a stop may last ends the look-ahead.
+/// Bytes that one repeated instruction may touch: what takes longer than a stop may last ends the
+/// look-ahead.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// Which instruction.
@@ -73,7 +74,8 @@ fn step<W: Word>(cpu: &Cpu<'_>) -> u64 {
     if cpu.flags.down { (W::BYTES as u64).wrapping_neg() } else { W::BYTES as u64 }
 }
 
-/// movs: copies page by page where source and target do not overlap, else element by element, as the processor does.
+/// movs: copies page by page where source and target do not overlap, else element by element, as
+/// the processor does.
 fn move_elements<W: Word>(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     let Some(count) = count::<W>(cpu, op) else { return false };
     let (from, to) = (cpu.wide(RSI), cpu.wide(RDI));

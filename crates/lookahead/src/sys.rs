@@ -1,5 +1,5 @@
-//! What needs the processor itself: memory for stubs, calling them, and the few instructions that only say what the
-//! machine is.
+//! What needs the processor itself: memory for stubs, calling them, and the few instructions that
+//! only say what the machine is.
 
 use crate::cpu::State;
 use std::arch::asm;
@@ -27,8 +27,8 @@ unsafe impl Send for Arena {}
 impl Arena {
     /// `None` where the system does not allow memory that runs.
     pub(crate) fn new(bytes: usize) -> Option<Arena> {
-        // SAFETY: a new descriptor and two new mappings of it; the pointers are checked, and the descriptor is closed
-        // once the mappings hold the memory.
+        // SAFETY: a new descriptor and two new mappings of it; the pointers are checked, and the
+        // descriptor is closed once the mappings hold the memory.
         unsafe {
             let fd = libc::memfd_create(c"planish-stubs".as_ptr(), libc::MFD_CLOEXEC);
             if fd < 0 {
@@ -39,17 +39,20 @@ impl Arena {
             };
             let (read_write, read_run) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ | libc::PROT_EXEC);
-            let map = |access, kind, fd| found(libc::mmap(std::ptr::null_mut(), bytes, access, kind, fd, 0));
+            let map = |access, kind, fd| {
+                found(libc::mmap(std::ptr::null_mut(), bytes, access, kind, fd, 0))
+            };
             let (write, run) = if libc::ftruncate(fd, bytes as libc::off_t) == 0 {
                 (map(read_write, libc::MAP_SHARED, fd), map(read_run, libc::MAP_SHARED, fd))
             } else {
-                // A limit on file sizes (`ulimit -f`) holds for such files too. Memory without a file is mapped a second
-                // time by moving none of it.
+                // A limit on file sizes (`ulimit -f`) holds for such files too. Memory without a
+                // file is mapped a second time by moving none of it.
                 let write = map(read_write, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
                 let twin = write.and_then(|write| {
                     found(libc::mremap(write.as_ptr().cast(), 0, bytes, libc::MREMAP_MAYMOVE))
                 });
-                let run = twin.filter(|twin| libc::mprotect(twin.as_ptr().cast(), bytes, read_run) == 0);
+                let run =
+                    twin.filter(|twin| libc::mprotect(twin.as_ptr().cast(), bytes, read_run) == 0);
                 (write, run)
             };
             libc::close(fd);
@@ -70,7 +73,9 @@ impl Arena {
         let at = self.used.next_multiple_of(16);
         let end = at.checked_add(code.len()).filter(|end| *end <= self.bytes)?;
         // SAFETY: `at..end` lies within the mapping.
-        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), self.write.as_ptr().add(at), code.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(code.as_ptr(), self.write.as_ptr().add(at), code.len())
+        };
         self.used = end;
         u32::try_from(at).ok()
     }
@@ -80,12 +85,14 @@ impl Arena {
         self.used = 0;
     }
 
-    /// Runs a stub on the registers and a memory operand, which is as long as the stub's instruction wants at least.
+    /// Runs a stub on the registers and a memory operand, which is as long as the stub's
+    /// instruction wants at least.
     #[inline(always)]
     pub(crate) fn call(&self, at: u32, state: &mut State, memory: &mut [u8]) {
         debug_assert!((at as usize) < self.used);
-        // SAFETY: `at` came from `place`, whose only caller makes stubs that touch the registers they restore, `state`,
-        // and as many bytes of `memory` as it was told; that caller's op checks the length before it calls.
+        // SAFETY: `at` came from `place`, whose only caller makes stubs that touch the registers
+        // they restore, `state`, and as many bytes of `memory` as it was told; that
+        // caller's op checks the length before it calls.
         unsafe {
             let stub: extern "sysv64" fn(*mut State, *mut u8) =
                 std::mem::transmute(self.run.as_ptr().add(at as usize));
@@ -109,8 +116,8 @@ pub(crate) const MXCSR_KNOWN: u32 = 0xffff;
 /// Sets MXCSR, with all exceptions masked: rounding and denormals as the thread has them.
 pub(crate) fn set_mxcsr(value: u32) {
     let masked = value & MXCSR_KNOWN | MXCSR_MASKS;
-    // SAFETY: no reserved bit is set, all exceptions are masked, and no floating-point code of Rust's runs until it is
-    // set back.
+    // SAFETY: no reserved bit is set, all exceptions are masked, and no floating-point code of
+    // Rust's runs until it is set back.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &masked, options(nostack, readonly)) };
 }
 
@@ -126,11 +133,12 @@ pub(crate) fn mxcsr() -> u32 {
 #[repr(C, align(16))]
 pub(crate) struct X87Image(pub [u8; X87_IMAGE_BYTES]);
 
-/// Loads the x87 registers, exceptions masked, and leaves the vector registers and MXCSR as they were.
+/// Loads the x87 registers, exceptions masked, and leaves the vector registers and MXCSR as they
+/// were.
 pub(crate) fn load_x87(image: &X87Image) {
     let mut now = X87Image([0; X87_IMAGE_BYTES]);
-    // SAFETY: an aligned local area. Registers from 160 on are the vector registers of the moment, so loading the
-    // mixed image changes the x87 part alone.
+    // SAFETY: an aligned local area. Registers from 160 on are the vector registers of the moment,
+    // so loading the mixed image changes the x87 part alone.
     unsafe {
         asm!("fxsave64 [{}]", in(reg) &mut now, options(nostack));
         let control = u16::from_le_bytes([image.0[0], image.0[1]]) | X87_MASKS;
@@ -144,7 +152,8 @@ pub(crate) fn load_x87(image: &X87Image) {
     }
 }
 
-/// Sets the x87 control word, with all exceptions masked: rounding and precision as the thread wants them.
+/// Sets the x87 control word, with all exceptions masked: rounding and precision as the thread
+/// wants them.
 pub(crate) fn set_x87_control(value: u16) {
     let masked = value | X87_MASKS;
     // SAFETY: all exceptions are masked, and Rust code does not compute with x87 registers.
@@ -169,7 +178,8 @@ pub(crate) fn cpuid(leaf: u32, sub: u32) -> [u32; 4] {
 /// The time stamp counter and the number that the kernel keeps with it (`rdtscp`).
 pub(crate) fn time_stamp() -> (u64, u32) {
     let mut aux = 0;
-    // SAFETY: the instruction is on every processor with 64-bit Linux that a vdso clock works on; `aux` is local.
+    // SAFETY: the instruction is on every processor with 64-bit Linux that a vdso clock works on;
+    // `aux` is local.
     let stamp = unsafe { std::arch::x86_64::__rdtscp(&mut aux) };
     (stamp, aux)
 }
@@ -177,7 +187,10 @@ pub(crate) fn time_stamp() -> (u64, u32) {
 /// An extended control register.
 pub(crate) fn extended_control(number: u32) -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: number 0 is there where the vector state is saved with xsave, which the caller asks first.
-    unsafe { asm!("xgetbv", in("ecx") number, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    // SAFETY: number 0 is there where the vector state is saved with xsave, which the caller asks
+    // first.
+    unsafe {
+        asm!("xgetbv", in("ecx") number, out("eax") low, out("edx") high, options(nomem, nostack))
+    };
     u64::from(high) << 32 | u64::from(low)
 }

@@ -1,5 +1,5 @@
-//! The vector registers: how wide they are here, where they lie in the kernel's picture of a thread, and the
-//! instructions that clear them.
+//! The vector registers: how wide they are here, where they lie in the kernel's picture of a
+//! thread, and the instructions that clear them.
 
 use crate::cpu::{Cpu, State, Vector};
 use crate::op::Op;
@@ -33,7 +33,9 @@ impl Widest {
         match self {
             Widest::Sse => (Code::Movups_xmm_xmmm128, Code::Movups_xmmm128_xmm),
             Widest::Avx => (Code::VEX_Vmovups_ymm_ymmm256, Code::VEX_Vmovups_ymmm256_ymm),
-            Widest::Avx512 => (Code::EVEX_Vmovups_zmm_k1z_zmmm512, Code::EVEX_Vmovups_zmmm512_k1z_zmm),
+            Widest::Avx512 => {
+                (Code::EVEX_Vmovups_zmm_k1z_zmmm512, Code::EVEX_Vmovups_zmmm512_k1z_zmm)
+            }
         }
     }
 
@@ -48,7 +50,8 @@ impl Widest {
     }
 }
 
-/// Where the parts of the kernel's XSAVE area lie (Intel SDM volume 1, chapter 13; offsets from `cpuid` leaf 13).
+/// Where the parts of the kernel's XSAVE area lie (Intel SDM volume 1, chapter 13; offsets from
+/// `cpuid` leaf 13).
 const MXCSR_AT: usize = 24;
 const XMM_AT: usize = 160;
 const PRESENT_AT: usize = 512;
@@ -77,7 +80,8 @@ impl Places {
         Places { avx: offset(2), masks: offset(5), upper: offset(6), more: offset(7) }
     }
 
-    /// The compacted form, which `xsavec` writes: the parts that its second header word names, one behind another.
+    /// The compacted form, which `xsavec` writes: the parts that its second header word names, one
+    /// behind another.
     pub(crate) fn of(area: &[u8]) -> Places {
         let compacted = word(area, COMPACTED_AT);
         if compacted >> 63 == 0 {
@@ -106,7 +110,8 @@ impl Places {
 /// All parts of the state.
 pub(crate) const ALL: u64 = u64::MAX;
 
-/// The header's word that says which parts an area holds, as a mask of parts; the others have their first values.
+/// The header's word that says which parts an area holds, as a mask of parts; the others have their
+/// first values.
 pub(crate) fn present(area: &[u8]) -> u64 {
     word(area, PRESENT_AT)
 }
@@ -121,7 +126,9 @@ pub(crate) fn read_xsave(area: &[u8], places: &Places, wanted: u64, state: &mut 
     let present = present(area);
     for (number, vector) in state.vectors.iter_mut().enumerate() {
         let mut part = |bit: u64, start: usize, (from, to): (usize, usize), bytes: usize| {
-            let Some(place) = vector.0.get_mut(to..to + bytes).filter(|_| wanted & bit != 0) else { return };
+            let Some(place) = vector.0.get_mut(to..to + bytes).filter(|_| wanted & bit != 0) else {
+                return;
+            };
             let there = present & bit != 0 && start != 0;
             let found = area.get(start + from..start + from + bytes).filter(|_| there);
             match found {

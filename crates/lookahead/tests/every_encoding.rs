@@ -1,5 +1,6 @@
-//! Every opcode that an instruction without a model can have goes through a look-ahead, so that none of them may reach
-//! the processor and fault there, or come back with the processor's modes changed.
+//! Every opcode that an instruction without a model can have goes through a look-ahead, so that
+//! none of them may reach the processor and fault there, or come back with the processor's modes
+//! changed.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -42,7 +43,8 @@ impl Random {
 
 /// Follows one instruction; whether it was followed to the jump behind it.
 fn follow(engine: &mut Engine, memory: &mut Memory, bytes: &[u8], random: &mut Random) -> bool {
-    let mut registers = Registers { instruction_pointer: RuntimeAddr(CODE), ..Registers::default() };
+    let mut registers =
+        Registers { instruction_pointer: RuntimeAddr(CODE), ..Registers::default() };
     registers.general.iter_mut().for_each(|register| *register = random.next() & 0x7fff_ffff_ffff);
     registers.flags = random.next() & 0xcd5 | 0x202;
     let mut xsave = vec![0u8; 2696];
@@ -55,7 +57,8 @@ fn follow(engine: &mut Engine, memory: &mut Memory, bytes: &[u8], random: &mut R
     engine.run(&registers, &xsave, memory, &limits, &mut branches).stop == Stop::Depth
 }
 
-/// What arithmetic gives where nobody has changed how the processor rounds, and what it does with tiny numbers.
+/// What arithmetic gives where nobody has changed how the processor rounds, and what it does with
+/// tiny numbers.
 fn usual_arithmetic() -> bool {
     let [one, three, tiny] = [1.0f64, 3.0, f64::MIN_POSITIVE].map(std::hint::black_box);
     (one / three).to_bits() == 0x3fd5_5555_5555_5555 && tiny / 4.0 > 0.0
@@ -121,7 +124,10 @@ fn no_instruction_faults_on_the_processor() {
     let mut engine = Engine::new();
     let mut random = Random(0x706c_616e);
     let mut memory = Memory { code: Vec::new(), data: [0; 4096] };
-    memory.data.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
+    memory
+        .data
+        .chunks_exact_mut(8)
+        .for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
     let (mut tried, mut followed) = (0u64, 0u64);
     all(|bytes| {
         tried += 1;

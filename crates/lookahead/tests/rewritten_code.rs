@@ -1,4 +1,5 @@
-//! Code that the program writes anew during a look-ahead, and modes of the processor that no program may set.
+//! Code that the program writes anew during a look-ahead, and modes of the processor that no
+//! program may set.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -27,9 +28,18 @@ impl Source for Memory<'_> {
 }
 
 /// Follows code from an offset; how it ended, and the registers then.
-fn follow(engine: &mut Engine, code: &[u8], from: u64, rax: u64, depth: usize) -> (Outcome, Registers) {
-    let mut registers =
-        Registers { instruction_pointer: RuntimeAddr(CODE + from), flags: 0x202, ..Registers::default() };
+fn follow(
+    engine: &mut Engine,
+    code: &[u8],
+    from: u64,
+    rax: u64,
+    depth: usize,
+) -> (Outcome, Registers) {
+    let mut registers = Registers {
+        instruction_pointer: RuntimeAddr(CODE + from),
+        flags: 0x202,
+        ..Registers::default()
+    };
     registers.general[0] = rax;
     registers.general[4] = 0x7000_0800;
     let limits = Limits { depth, instructions: 1000 };
@@ -72,8 +82,10 @@ fn modes_that_no_processor_has_end_the_look_ahead() {
 #[test]
 fn control_words_are_loaded_and_stored() {
     // push rax; fldcw [rsp]; fwait; fnstcw [rsp]; pop rax; rdsspq rdx; jmp self
-    let code =
-        [0x50, 0xd9, 0x2c, 0x24, 0x9b, 0xd9, 0x3c, 0x24, 0x58, 0xf3, 0x48, 0x0f, 0x1e, 0xca, 0xeb, 0xfe];
+    let code = [
+        0x50, 0xd9, 0x2c, 0x24, 0x9b, 0xd9, 0x3c, 0x24, 0x58, 0xf3, 0x48, 0x0f, 0x1e, 0xca, 0xeb,
+        0xfe,
+    ];
     let mut engine = Engine::new();
     for control in [0x037f, 0x0c7f, 0x0f7f] {
         let (outcome, after) = follow(&mut engine, &code, 0, control, 1);

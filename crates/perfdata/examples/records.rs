@@ -1,4 +1,5 @@
-//! What a recording holds, by kind of record: `records PERF.DATA`, to hold against `perf report --stats` of any perf.
+//! What a recording holds, by kind of record: `records PERF.DATA`, to hold against `perf report
+//! --stats` of any perf.
 
 use perfdata::{Input, OrderOptions, Record, raw_records};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What an event was asked to record: `struct perf_event_attr` (include/uapi/linux/perf_event.h), read and written.
+//! What an event was asked to record: `struct perf_event_attr` (include/uapi/linux/perf_event.h),
+//! read and written.
 
 use crate::bytes::{Endian, eight, four};
 
@@ -94,12 +95,15 @@ pub mod attr_flag {
     pub const DEFER_OUTPUT: u64 = 1 << 39;
 }
 
-/// One event of the recording: its `perf_event_attr`, its ids, and its name where the file knows it.
+/// One event of the recording: its `perf_event_attr`, its ids, and its name where the file knows
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventAttr {
-    /// `PERF_TYPE_…`: hardware 0, software 1, tracepoint 2, cache 3, raw 4, breakpoint 5, or a PMU's number.
+    /// `PERF_TYPE_…`: hardware 0, software 1, tracepoint 2, cache 3, raw 4, breakpoint 5, or a
+    /// PMU's number.
     pub kind: u32,
-    /// Size of the structure in the file, in bytes. The writer always writes [`EventAttr::WRITTEN_BYTES`].
+    /// Size of the structure in the file, in bytes. The writer always writes
+    /// [`EventAttr::WRITTEN_BYTES`].
     pub size_bytes: u32,
     /// Which event of its kind.
     pub config: u64,
@@ -109,7 +113,8 @@ pub struct EventAttr {
     pub sample_type: u64,
     /// Bits of [`read_format`].
     pub read_format: u64,
-    /// The bit field, numbered as on a little-endian machine whatever the recording's byte order ([`attr_flag`]).
+    /// The bit field, numbered as on a little-endian machine whatever the recording's byte order
+    /// ([`attr_flag`]).
     pub flags: u64,
     /// Wake-up events or watermark.
     pub wakeup: u32,
@@ -161,8 +166,9 @@ impl EventAttr {
         self.sample_type & sample_type::BRANCH_STACK != 0
     }
 
-    /// Reads the attribute at the start of `bytes`, which may be shorter (older) or longer (newer) than what we know.
-    /// Fields that are not there are 0, as the kernel defines. `None` when it is shorter than the oldest one.
+    /// Reads the attribute at the start of `bytes`, which may be shorter (older) or longer (newer)
+    /// than what we know. Fields that are not there are 0, as the kernel defines. `None` when
+    /// it is shorter than the oldest one.
     pub(crate) fn read(bytes: &[u8], endian: Endian) -> Option<EventAttr> {
         let size = match endian.u32(four(bytes, 4)?) {
             0 => EventAttr::SMALLEST_BYTES,
@@ -202,15 +208,16 @@ impl EventAttr {
     }
 
     /// The attribute as `perf_event_open(2)` reads it on this machine: `struct perf_event_attr`,
-    /// [`EventAttr::WRITTEN_BYTES`] long, its size field set. Kernels that know a shorter one accept it as long as the
-    /// rest is 0.
+    /// [`EventAttr::WRITTEN_BYTES`] long, its size field set. Kernels that know a shorter one
+    /// accept it as long as the rest is 0.
     pub fn to_kernel_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(EventAttr::WRITTEN_BYTES as usize);
         self.write(&mut bytes, Endian::NATIVE);
         bytes
     }
 
-    /// Appends the attribute as [`EventAttr::WRITTEN_BYTES`] bytes; ids and name are not part of it.
+    /// Appends the attribute as [`EventAttr::WRITTEN_BYTES`] bytes; ids and name are not part of
+    /// it.
     pub(crate) fn write(&self, out: &mut Vec<u8>, endian: Endian) {
         let mut word = |value: u64| out.extend_from_slice(&endian.put_u64(value));
         let halves = |a: u32, b: u32| {
@@ -239,8 +246,9 @@ impl EventAttr {
     }
 }
 
-/// C allocates bit fields from the low bit on little-endian machines and from the high bit on big-endian ones, so the
-/// first flag is always in the first byte; only the order of bits within each byte differs.
+/// C allocates bit fields from the low bit on little-endian machines and from the high bit on
+/// big-endian ones, so the first flag is always in the first byte; only the order of bits within
+/// each byte differs.
 fn read_bit_field(bytes: [u8; 8], endian: Endian) -> u64 {
     match endian {
         Endian::Little => u64::from_le_bytes(bytes),
@@ -298,7 +306,10 @@ mod tests {
     #[test]
     fn the_first_flag_is_the_high_bit_of_the_first_byte_on_a_big_endian_machine() {
         assert_eq!(write_bit_field(attr_flag::DISABLED, Endian::Big)[0], 0x80);
-        assert_eq!(read_bit_field([0, 0, 0b0010_0000, 0, 0, 0, 0, 0], Endian::Big), attr_flag::SAMPLE_ID_ALL);
+        assert_eq!(
+            read_bit_field([0, 0, 0b0010_0000, 0, 0, 0, 0, 0], Endian::Big),
+            attr_flag::SAMPLE_ID_ALL
+        );
     }
 
     #[test]

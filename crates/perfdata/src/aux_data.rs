@@ -8,7 +8,8 @@ use crate::sys;
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Who made AUX data: the numbers of AUXTRACE_INFO (`enum auxtrace_type`, tools/perf/util/auxtrace.h).
+/// Who made AUX data: the numbers of AUXTRACE_INFO (`enum auxtrace_type`,
+/// tools/perf/util/auxtrace.h).
 pub mod tracer {
     /// Intel Processor Trace.
     pub const INTEL_PT: u32 = 1;

@@ -1,4 +1,5 @@
-//! The branch stack of a sample: the last taken branches, newest first (`struct perf_branch_entry`).
+//! The branch stack of a sample: the last taken branches, newest first (`struct
+//! perf_branch_entry`).
 
 use crate::bytes::{Endian, RuntimeAddr, Words, eight};
 use crate::sys;
@@ -22,8 +23,8 @@ pub enum Spec {
 pub struct BranchFlags(pub u64);
 
 impl BranchFlags {
-    /// The flags from the recorded word. On big-endian machines C allocates bit fields from the high bit, so each
-    /// field sits mirrored in place but with its own bits in normal order.
+    /// The flags from the recorded word. On big-endian machines C allocates bit fields from the
+    /// high bit, so each field sits mirrored in place but with its own bits in normal order.
     #[inline]
     pub fn from_recorded(word: u64, endian: Endian) -> Self {
         if endian == Endian::Little { BranchFlags(word) } else { BranchFlags(mirror_fields(word)) }
@@ -61,7 +62,8 @@ impl BranchFlags {
         (self.0 >> 4) as u16
     }
 
-    /// `PERF_BR_…`: unknown 0, cond 1, uncond 2, ind 3, call 4, ind_call 5, ret 6, … 15 means: see [`Self::new_type`].
+    /// `PERF_BR_…`: unknown 0, cond 1, uncond 2, ind 3, call 4, ind_call 5, ret 6, … 15 means: see
+    /// [`Self::new_type`].
     pub fn branch_type(self) -> u8 {
         (self.0 >> 20) as u8 & 15
     }
@@ -171,8 +173,8 @@ impl<'a> BranchStack<'a> {
         self.hw_idx.filter(|&index| index != u64::MAX)
     }
 
-    /// One word of event counts per entry (Linux 6.8 and newer), in the order of the entries; how many bits each
-    /// counter has stands in the feature PMU_CAPS.
+    /// One word of event counts per entry (Linux 6.8 and newer), in the order of the entries; how
+    /// many bits each counter has stands in the feature PMU_CAPS.
     pub fn counters(&self) -> Option<Words<'a>> {
         self.counters.map(|raw| Words::new(raw, self.endian))
     }
@@ -180,7 +182,9 @@ impl<'a> BranchStack<'a> {
     /// The entry at `index`, 0 being the newest.
     pub fn get(&self, index: usize) -> Option<BranchEntry> {
         let at = index.checked_mul(Self::ENTRY_BYTES)?;
-        self.raw.get(at..at.checked_add(Self::ENTRY_BYTES)?).map(|entry| read_entry(entry, self.endian))
+        self.raw
+            .get(at..at.checked_add(Self::ENTRY_BYTES)?)
+            .map(|entry| read_entry(entry, self.endian))
     }
 
     /// The entries, newest first.
@@ -194,8 +198,8 @@ impl<'a> BranchStack<'a> {
         self.raw
     }
 
-    /// The entries as `[from, to, flags]`, without a copy, when the recording has this machine's byte order and the
-    /// bytes lie aligned; else `None`, and [`Self::iter`] is the way.
+    /// The entries as `[from, to, flags]`, without a copy, when the recording has this machine's
+    /// byte order and the bytes lie aligned; else `None`, and [`Self::iter`] is the way.
     #[inline]
     pub fn raw_entries(&self) -> Option<&'a [[u64; 3]]> {
         if self.endian == Endian::NATIVE { sys::as_entries(self.raw) } else { None }
@@ -216,7 +220,9 @@ impl fmt::Debug for BranchStack<'_> {
 
 impl PartialEq for BranchStack<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.hw_idx == other.hw_idx && self.iter().eq(other.iter()) && self.counters() == other.counters()
+        self.hw_idx == other.hw_idx
+            && self.iter().eq(other.iter())
+            && self.counters() == other.counters()
     }
 }
 
@@ -272,7 +278,10 @@ mod tests {
     fn every_flag_of_an_entry_reads_from_its_own_bits() {
         let flags = BranchFlags(1 | 4 | 0x1234 << 4 | 15 << 20 | 1 << 24 | 6 << 26 | 2 << 30);
         assert!(flags.mispredicted() && !flags.predicted() && flags.in_tx() && !flags.abort());
-        assert_eq!((flags.cycles(), flags.branch_type(), flags.spec()), (0x1234, 15, Spec::WrongPath));
+        assert_eq!(
+            (flags.cycles(), flags.branch_type(), flags.spec()),
+            (0x1234, 15, Spec::WrongPath)
+        );
         assert_eq!((flags.new_type(), flags.privilege()), (6, 2));
     }
 

@@ -1,4 +1,5 @@
-//! How numbers are read from recorded bytes: byte order, a cursor that cannot run past the end, addresses.
+//! How numbers are read from recorded bytes: byte order, a cursor that cannot run past the end,
+//! addresses.
 
 use crate::error::RecordError;
 use std::fmt;
@@ -36,7 +37,8 @@ pub enum Endian {
 
 impl Endian {
     /// The byte order of this machine.
-    pub const NATIVE: Endian = if cfg!(target_endian = "little") { Endian::Little } else { Endian::Big };
+    pub const NATIVE: Endian =
+        if cfg!(target_endian = "little") { Endian::Little } else { Endian::Big };
 
     /// Reads 2 bytes.
     #[inline]
@@ -93,7 +95,8 @@ pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.get(..end).unwrap_or(bytes)
 }
 
-/// Reads fields one after the other; every read that would leave the bytes is an error that names the field.
+/// Reads fields one after the other; every read that would leave the bytes is an error that names
+/// the field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -109,8 +112,13 @@ impl<'a> Cursor<'a> {
         self.rest
     }
 
-    pub(crate) fn take(&mut self, bytes: u64, field: &'static str) -> Result<&'a [u8], RecordError> {
-        let short = RecordError::Short { field, need_bytes: bytes, left_bytes: self.rest.len() as u64 };
+    pub(crate) fn take(
+        &mut self,
+        bytes: u64,
+        field: &'static str,
+    ) -> Result<&'a [u8], RecordError> {
+        let short =
+            RecordError::Short { field, need_bytes: bytes, left_bytes: self.rest.len() as u64 };
         let count = usize::try_from(bytes).map_err(|_| short.clone())?;
         let (head, tail) = self.rest.split_at_checked(count).ok_or(short)?;
         self.rest = tail;
@@ -123,9 +131,11 @@ impl<'a> Cursor<'a> {
                 self.rest = tail;
                 Ok(*head)
             }
-            None => {
-                Err(RecordError::Short { field, need_bytes: N as u64, left_bytes: self.rest.len() as u64 })
-            }
+            None => Err(RecordError::Short {
+                field,
+                need_bytes: N as u64,
+                left_bytes: self.rest.len() as u64,
+            }),
         }
     }
 
@@ -153,7 +163,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// `count` numbers of 8 bytes, left where they are.
-    pub(crate) fn words(&mut self, count: u64, field: &'static str) -> Result<Words<'a>, RecordError> {
+    pub(crate) fn words(
+        &mut self,
+        count: u64,
+        field: &'static str,
+    ) -> Result<Words<'a>, RecordError> {
         let bytes = self.take(count.saturating_mul(8), field)?;
         Ok(Words::new(bytes, self.endian))
     }

@@ -1,7 +1,9 @@
-//! The pass over the data: buffers of whole, uncompressed records, in file order, stream after stream.
+//! The pass over the data: buffers of whole, uncompressed records, in file order, stream after
+//! stream.
 //!
-//! A pass reads each stream in blocks of 1 MiB, walks over the record headers to find the last whole record, and hands
-//! the block out without another copy. Only around compressed records and AUX payloads are records copied.
+//! A pass reads each stream in blocks of 1 MiB, walks over the record headers to find the last
+//! whole record, and hands the block out without another copy. Only around compressed records and
+//! AUX payloads are records copied.
 
 mod expand;
 
@@ -14,7 +16,8 @@ use crate::stats::{AuxSpan, ReadStats};
 use crate::sys;
 use crate::walk::{Stop, is_special, walk};
 
-/// Bytes read at once: large enough that system calls do not count, small enough for the second level cache.
+/// Bytes read at once: large enough that system calls do not count, small enough for the second
+/// level cache.
 const BLOCK_BYTES: usize = 1 << 20;
 /// Buffers kept for reuse.
 const MOST_FREE: usize = 64;
@@ -24,7 +27,8 @@ const MOST_FREE: usize = 64;
 pub struct Chunk {
     /// The records, one behind the other.
     pub bytes: Vec<u8>,
-    /// Where the first byte lies in the stream's file (of compressed data: where the compressed record lies).
+    /// Where the first byte lies in the stream's file (of compressed data: where the compressed
+    /// record lies).
     pub offset: u64,
     /// Which file of a directory recording; 0 is `data` (or the only file).
     pub stream: u32,
@@ -121,8 +125,8 @@ impl<'i> Chunks<'i> {
         self.free.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES + 65_536))
     }
 
-    /// Makes sure that `want` bytes from `offset` on are in the window (fewer at the end of the stream), and gives
-    /// what is there from `offset` on.
+    /// Makes sure that `want` bytes from `offset` on are in the window (fewer at the end of the
+    /// stream), and gives what is there from `offset` on.
     fn fill(&mut self, stream: &Stream, offset: u64, want: usize) -> Result<&[u8], Error> {
         let within = offset.checked_sub(self.window_start).and_then(|at| usize::try_from(at).ok());
         let have = within.and_then(|at| self.window.len().checked_sub(at)).unwrap_or(0);
@@ -150,7 +154,9 @@ impl<'i> Chunks<'i> {
     fn advance(&mut self) -> Result<Option<Chunk>, Error> {
         loop {
             let Some(stream) = self.stream() else { return Ok(None) };
-            if !self.pieces.is_empty() || self.inflater.as_ref().is_some_and(Inflater::may_hold_more) {
+            if !self.pieces.is_empty()
+                || self.inflater.as_ref().is_some_and(Inflater::may_hold_more)
+            {
                 self.inflate(stream)?;
                 if self.expanded.len() >= BLOCK_BYTES
                     && let Some(chunk) = self.take_expanded(stream)?
@@ -179,8 +185,11 @@ impl<'i> Chunks<'i> {
             if let Some(chunk) = self.take_expanded(stream)? {
                 return Ok(Some(chunk));
             }
-            let chunk =
-                if is_special(kind) { self.with_payload(stream, kind, size)? } else { self.plain(stream)? };
+            let chunk = if is_special(kind) {
+                self.with_payload(stream, kind, size)?
+            } else {
+                self.plain(stream)?
+            };
             if chunk.is_some() {
                 return Ok(chunk);
             }
@@ -197,7 +206,8 @@ impl<'i> Chunks<'i> {
     /// Plain records from here to the last whole one in the window.
     fn plain(&mut self, stream: &Stream) -> Result<Option<Chunk>, Error> {
         let at = self.at;
-        // A window that holds only the end of a block is not worth a chunk; a record is at most 64 KiB.
+        // A window that holds only the end of a block is not worth a chunk; a record is at most 64
+        // KiB.
         let endian = self.endian;
         self.fill(stream, at, 65_536)?;
         let start = usize::try_from(at - self.window_start).unwrap_or(usize::MAX);
@@ -231,7 +241,8 @@ impl<'i> Chunks<'i> {
         Ok(Some(self.chunk(bytes, at)))
     }
 
-    /// A header whose size is below 8. Where the recorder was killed, the file system may have left zeros at the end.
+    /// A header whose size is below 8. Where the recorder was killed, the file system may have left
+    /// zeros at the end.
     fn bad_size(&mut self, stream: &Stream, size: u16) -> Result<Option<Chunk>, Error> {
         let at = self.at;
         let zeros = self.fill(stream, at, 8)?.first_chunk::<8>() == Some(&[0; 8]);
@@ -249,7 +260,12 @@ impl<'i> Chunks<'i> {
     }
 
     /// A record whose payload follows it and is not part of its size.
-    fn with_payload(&mut self, stream: &Stream, kind: u32, size: u16) -> Result<Option<Chunk>, Error> {
+    fn with_payload(
+        &mut self,
+        stream: &Stream,
+        kind: u32,
+        size: u16,
+    ) -> Result<Option<Chunk>, Error> {
         let at = self.at;
         let need = usize::from(size);
         let endian = self.endian;
@@ -261,7 +277,9 @@ impl<'i> Chunks<'i> {
             self.cut(stream);
             return Ok(None);
         };
-        let Some(&[a, b, c, d, e, f, g, h]) = record.get(8..).and_then(|body| body.first_chunk::<8>()) else {
+        let Some(&[a, b, c, d, e, f, g, h]) =
+            record.get(8..).and_then(|body| body.first_chunk::<8>())
+        else {
             return self.bad_size(stream, size);
         };
         let payload = if kind == kind::AUXTRACE {
@@ -274,11 +292,16 @@ impl<'i> Chunks<'i> {
         let start = at.saturating_add(need as u64);
         let stream_number = self.stream as u32;
         if kind == kind::AUXTRACE {
-            self.stats.add_span(AuxSpan { stream: stream_number, offset: start, size_bytes: payload });
+            self.stats.add_span(AuxSpan {
+                stream: stream_number,
+                offset: start,
+                size_bytes: payload,
+            });
         }
         let end = start.saturating_add(payload);
         if end > stream.end {
-            self.stats.truncated_bytes = self.stats.truncated_bytes.saturating_add(end - stream.end);
+            self.stats.truncated_bytes =
+                self.stats.truncated_bytes.saturating_add(end - stream.end);
         }
         self.at = end.min(stream.end);
         Ok(Some(self.chunk(record, at)))

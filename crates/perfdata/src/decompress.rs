@@ -1,15 +1,17 @@
-//! Expanding COMPRESSED and COMPRESSED2 records: one zstd stream runs through all of a file's compressed records, and
-//! the records inside straddle their borders.
+//! Expanding COMPRESSED and COMPRESSED2 records: one zstd stream runs through all of a file's
+//! compressed records, and the records inside straddle their borders.
 //!
-//! A small file may not claim to hold an endless recording: what comes out is bounded by a ratio, and absolutely.
+//! A small file may not claim to hold an endless recording: what comes out is bounded by a ratio,
+//! and absolutely.
 
 use crate::bytes::Endian;
 use crate::record::kind;
 use std::collections::VecDeque;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// zstd turns 128 KiB of zeros into some 10 bytes, but records are never that regular: a recording of nothing but one
-/// sample repeated reaches 250 at level 1. Beyond this ratio (and the slack) the data is made to fill memory or time.
+/// zstd turns 128 KiB of zeros into some 10 bytes, but records are never that regular: a recording
+/// of nothing but one sample repeated reaches 250 at level 1. Beyond this ratio (and the slack) the
+/// data is made to fill memory or time.
 const MOST_RATIO: u64 = 4_000;
 /// Output that any stream may have whatever its ratio, in bytes: a full ring of repeated records.
 const SLACK_BYTES: u64 = 64 << 20;
@@ -43,8 +45,8 @@ impl Inflater {
         self.may_hold_more
     }
 
-    /// Expands from `input` behind the bytes that `out` already has, up to its capacity; gives the number of input
-    /// bytes used.
+    /// Expands from `input` behind the bytes that `out` already has, up to its capacity; gives the
+    /// number of input bytes used.
     pub(crate) fn run(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, String> {
         let (mut used, before) = (0, out.len());
         loop {
@@ -56,18 +58,21 @@ impl Inflater {
                 .map_err(|error| format!("zstd cannot expand it: {error}"))?;
             let taken = source.pos();
             used += taken;
-            if out.len() == out.capacity() || used == input.len() || (taken == 0 && out.len() == at) {
+            if out.len() == out.capacity() || used == input.len() || (taken == 0 && out.len() == at)
+            {
                 break;
             }
         }
         self.may_hold_more = out.len() == out.capacity();
         self.bytes_in += used as u64;
         self.bytes_out += (out.len() - before) as u64;
-        let most = self.bytes_in.saturating_mul(MOST_RATIO).saturating_add(SLACK_BYTES).min(MOST_BYTES);
+        let most =
+            self.bytes_in.saturating_mul(MOST_RATIO).saturating_add(SLACK_BYTES).min(MOST_BYTES);
         if self.bytes_out > most {
             let (bytes_in, bytes_out) = (self.bytes_in, self.bytes_out);
             return Err(format!(
-                "{bytes_in} bytes expand to more than {bytes_out}, beyond the ratio of {MOST_RATIO} that recordings have"
+                "{bytes_in} bytes expand to more than {bytes_out}, beyond the ratio of \
+                 {MOST_RATIO} that recordings have"
             ));
         }
         Ok(used)
@@ -95,13 +100,15 @@ pub(crate) enum Misplaced {
     Corrupt(String),
 }
 
-/// Finds the payload of the compressed record at `offset`. `read` gives the 16 bytes at a place in the file.
+/// Finds the payload of the compressed record at `offset`. `read` gives the 16 bytes at a place in
+/// the file.
 ///
-/// perf 6.16 compresses a whole push into several records one behind the other, and then stores the sum of them in the
-/// first one's `data_size` and, cut to 16 bits, in its `size`. The payload of such a first record is full, and the
-/// headers of the others lie between the payloads. perf 7.3 gives each record its own right sizes (65,512 bytes of
-/// payload in a full one); but it does not flush what zstd still holds after the last one, so that a recording may end
-/// within a record, which counts as truncated.
+/// perf 6.16 compresses a whole push into several records one behind the other, and then stores the
+/// sum of them in the first one's `data_size` and, cut to 16 bits, in its `size`. The payload of
+/// such a first record is full, and the headers of the others lie between the payloads. perf 7.3
+/// gives each record its own right sizes (65,512 bytes of payload in a full one); but it does not
+/// flush what zstd still holds after the last one, so that a recording may end within a record,
+/// which counts as truncated.
 pub(crate) fn place(
     offset: u64,
     end: u64,
@@ -125,7 +132,8 @@ pub(crate) fn place(
     }
     let data = second_word(read(offset).ok_or(Misplaced::Truncated)?, endian);
     let used = data.checked_add(HEADER2_BYTES).filter(|&used| used <= MOST_PUSH_BYTES);
-    let used = used.ok_or_else(|| Misplaced::Corrupt(format!("its data size of {data} bytes cannot be")))?;
+    let used =
+        used.ok_or_else(|| Misplaced::Corrupt(format!("its data size of {data} bytes cannot be")))?;
     let padded = used.next_multiple_of(8);
     let unpadded = offset.saturating_add(used);
     if unpadded > end {
@@ -134,10 +142,20 @@ pub(crate) fn place(
     let start = offset + HEADER2_BYTES;
     if size == padded || size == used {
         let next = offset.saturating_add(size);
-        return Ok(Place { pieces: [(start, data)].into(), next, next_unpadded: next, repaired: false });
+        return Ok(Place {
+            pieces: [(start, data)].into(),
+            next,
+            next_unpadded: next,
+            repaired: false,
+        });
     }
     let pieces = split_push(start, unpadded, endian, read)?;
-    Ok(Place { pieces, next: offset.saturating_add(padded), next_unpadded: unpadded, repaired: true })
+    Ok(Place {
+        pieces,
+        next: offset.saturating_add(padded),
+        next_unpadded: unpadded,
+        repaired: true,
+    })
 }
 
 fn split_push(
@@ -154,9 +172,11 @@ fn split_push(
         let [k0, k1, k2, k3, _, _, s0, s1, ..] = header;
         let size = u64::from(endian.u16([s0, s1]));
         let next = at.saturating_add(size);
-        if endian.u32([k0, k1, k2, k3]) != kind::COMPRESSED2 || size <= HEADER2_BYTES || next > end {
+        if endian.u32([k0, k1, k2, k3]) != kind::COMPRESSED2 || size <= HEADER2_BYTES || next > end
+        {
             return Err(Misplaced::Corrupt(format!(
-                "its size contradicts its data size, and no further COMPRESSED2 record starts at offset {at:#x}"
+                "its size contradicts its data size, and no further COMPRESSED2 record starts at \
+                 offset {at:#x}"
             )));
         }
         pieces.push_back((at + HEADER2_BYTES, size - HEADER2_BYTES));
@@ -184,13 +204,16 @@ mod tests {
 
     #[test]
     fn a_record_with_the_right_size_is_one_piece() {
-        let place = place(100, 200, Endian::Little, |_| Some(header(40, 21)), 40, kind::COMPRESSED2).unwrap();
+        let place =
+            place(100, 200, Endian::Little, |_| Some(header(40, 21)), 40, kind::COMPRESSED2)
+                .unwrap();
         assert_eq!((place.pieces, place.next, place.repaired), ([(116, 21)].into(), 140, false));
     }
 
     #[test]
     fn a_push_split_in_two_with_the_sum_in_the_first_header_is_two_pieces() {
-        // Sizes as perf 6.17 writes them: the first record's are the whole push, the second's are its own.
+        // Sizes as perf 6.17 writes them: the first record's are the whole push, the second's are
+        // its own.
         let whole = 65_519 + 16 + 1000;
         let wrapped = (whole + 16u64).next_multiple_of(8) as u16;
         let read = |at| Some(if at == 0 { header(wrapped, whole) } else { header(1016, 77) });
@@ -202,8 +225,14 @@ mod tests {
     #[test]
     fn a_size_that_fits_nothing_is_corrupt_and_one_behind_the_end_truncated() {
         let read = |_| Some(header(0, 70_000));
-        let result =
-            place(0, 1 << 20, Endian::Little, |at| if at == 0 { read(0) } else { Some([0; 16]) }, 0, 83);
+        let result = place(
+            0,
+            1 << 20,
+            Endian::Little,
+            |at| if at == 0 { read(0) } else { Some([0; 16]) },
+            0,
+            83,
+        );
         assert!(matches!(result, Err(Misplaced::Corrupt(_))));
         assert_eq!(place(0, 69_000, Endian::Little, read, 0, 83), Err(Misplaced::Truncated));
     }
@@ -211,7 +240,8 @@ mod tests {
     #[test]
     fn a_bomb_ends_in_an_error_before_it_fills_the_disk() {
         let zeros = vec![0u8; 16 << 20];
-        let bomb: Vec<u8> = (0..8).flat_map(|_| zstd::bulk::compress(&zeros, 19).unwrap()).collect();
+        let bomb: Vec<u8> =
+            (0..8).flat_map(|_| zstd::bulk::compress(&zeros, 19).unwrap()).collect();
         let mut inflater = Inflater::new().unwrap();
         let (mut at, mut error) = (0, None);
         while at < bomb.len() && error.is_none() {

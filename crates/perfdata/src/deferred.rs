@@ -1,9 +1,10 @@
 //! Call chains whose user part the kernel delivers later: found by their cookies, and put together.
 //!
-//! A kernel that defers ends a sample's chain with a mark and a cookie, and writes the user part once, in a record of its
-//! own, when the thread is about to return to its program; several samples may share it. Both are of one thread, so the
-//! cookie counts within the thread. Source: `PERF_CONTEXT_USER_DEFERRED` and `PERF_RECORD_CALLCHAIN_DEFERRED`
-//! (include/uapi/linux/perf_event.h, Linux 6.19). Memory: the distinct user parts.
+//! A kernel that defers ends a sample's chain with a mark and a cookie, and writes the user part
+//! once, in a record of its own, when the thread is about to return to its program; several samples
+//! may share it. Both are of one thread, so the cookie counts within the thread. Source:
+//! `PERF_CONTEXT_USER_DEFERRED` and `PERF_RECORD_CALLCHAIN_DEFERRED` (include/uapi/linux/
+//! perf_event.h, Linux 6.19). Memory: the distinct user parts.
 
 use crate::attr::attr_flag;
 use crate::error::Error;
@@ -42,7 +43,8 @@ impl DeferredChains {
     /// Where the recording cannot be read.
     pub fn read(input: &Input) -> Result<DeferredChains, Error> {
         let mut found = DeferredChains::default();
-        let defers = |a: &EventAttr| a.flags & (attr_flag::DEFER_CALLCHAIN | attr_flag::DEFER_OUTPUT) != 0;
+        let defers =
+            |a: &EventAttr| a.flags & (attr_flag::DEFER_CALLCHAIN | attr_flag::DEFER_OUTPUT) != 0;
         if !input.attrs().iter().any(defers) {
             return Ok(found);
         }

@@ -1,6 +1,7 @@
 //! The feature sections: what a recording says about its machine, events and files.
 //!
-//! A section that cannot be understood is kept in `unknown` and counted in `damaged`; it never stops the reading.
+//! A section that cannot be understood is kept in `unknown` and counted in `damaged`; it never
+//! stops the reading.
 
 use crate::attr::EventAttr;
 use crate::bytes::{Cursor, Endian, until_nul};
@@ -43,7 +44,8 @@ pub struct Features {
     pub sample_time: Option<SampleTime>,
     /// Resolution of the clock that the recorder chose, in ns (feature CLOCKID).
     pub clockid: Option<u64>,
-    /// The clock's id, its wall clock time and its own time at one moment, in ns (feature CLOCK_DATA).
+    /// The clock's id, its wall clock time and its own time at one moment, in ns (feature
+    /// CLOCK_DATA).
     pub clock_data: Option<(u32, u64, u64)>,
     /// Version of the directory form.
     pub dir_format: Option<u64>,
@@ -59,12 +61,20 @@ pub struct Features {
     pub damaged: u32,
 }
 
-/// No list in a feature section may claim more entries than bytes; this bounds what one section can allocate.
+/// No list in a feature section may claim more entries than bytes; this bounds what one section can
+/// allocate.
 const MOST_ENTRIES: u32 = 1 << 20;
 
 impl Features {
     /// Takes in one section; `bytes` may be only the beginning of its `size_bytes`.
-    pub(crate) fn add(&mut self, number: u32, bytes: &[u8], offset: u64, size_bytes: u64, endian: Endian) {
+    pub(crate) fn add(
+        &mut self,
+        number: u32,
+        bytes: &[u8],
+        offset: u64,
+        size_bytes: u64,
+        endian: Endian,
+    ) {
         let whole = bytes.len() as u64 == size_bytes;
         match self.interpret(number, bytes, endian) {
             Ok(true) if whole => {}
@@ -88,7 +98,12 @@ impl Features {
     }
 
     /// Whether the number was one this crate interprets.
-    fn interpret(&mut self, number: u32, bytes: &[u8], endian: Endian) -> Result<bool, RecordError> {
+    fn interpret(
+        &mut self,
+        number: u32,
+        bytes: &[u8],
+        endian: Endian,
+    ) -> Result<bool, RecordError> {
         let mut cursor = Cursor::new(bytes, endian);
         let c = &mut cursor;
         match number {
@@ -104,11 +119,15 @@ impl Features {
             feature::CMDLINE => self.cmdline = list(c, text)?,
             feature::EVENT_DESC => self.event_desc = event_desc(c, endian)?,
             feature::BRANCH_STACK => self.branch_stack = true,
-            feature::PMU_MAPPINGS => self.pmu_mappings = list(c, |c| Ok((c.u32("pmu type")?, text(c)?)))?,
+            feature::PMU_MAPPINGS => {
+                self.pmu_mappings = list(c, |c| Ok((c.u32("pmu type")?, text(c)?)))?
+            }
             feature::AUXTRACE => self.aux_index = aux_index(c)?,
             feature::SAMPLE_TIME => {
-                self.sample_time =
-                    Some(SampleTime { first_ns: c.u64("first time")?, last_ns: c.u64("last time")? });
+                self.sample_time = Some(SampleTime {
+                    first_ns: c.u64("first time")?,
+                    last_ns: c.u64("last time")?,
+                });
             }
             feature::CLOCKID => self.clockid = Some(c.u64("clock resolution")?),
             feature::CLOCK_DATA => {
@@ -222,8 +241,13 @@ fn build_ids(c: &mut Cursor<'_>, endian: Endian) -> Result<Vec<BuildIdEntry>, Re
     Ok(found)
 }
 
-/// The body of a build ID entry: pid, 20 bytes of ID, one size byte when `misc` says so, 3 of padding, path.
-pub(crate) fn read_build_id(misc: u16, body: &[u8], endian: Endian) -> Result<BuildIdEntry, RecordError> {
+/// The body of a build ID entry: pid, 20 bytes of ID, one size byte when `misc` says so, 3 of
+/// padding, path.
+pub(crate) fn read_build_id(
+    misc: u16,
+    body: &[u8],
+    endian: Endian,
+) -> Result<BuildIdEntry, RecordError> {
     let mut c = Cursor::new(body, endian);
     let pid = c.i32("pid")?;
     let room = c.take(20, "build id")?;

@@ -113,10 +113,17 @@ pub(crate) fn read_head(source: &Source<'_>) -> Result<Head, Error> {
     let endian = match start.first_chunk::<8>() {
         Some(&MAGIC) => Endian::Little,
         Some(&MAGIC_BIG) => Endian::Big,
-        None if !start.is_empty() && (MAGIC.starts_with(&start) || MAGIC_BIG.starts_with(&start)) => {
+        None if !start.is_empty()
+            && (MAGIC.starts_with(&start) || MAGIC_BIG.starts_with(&start)) =>
+        {
             return Err(cut(source, FILE_HEADER_BYTES));
         }
-        _ => return Err(Error::NotPerfData { path: source.path.to_owned(), found: describe(&start) }),
+        _ => {
+            return Err(Error::NotPerfData {
+                path: source.path.to_owned(),
+                found: describe(&start),
+            });
+        }
     };
     if source.len < PIPE_HEADER_BYTES {
         return Err(cut(source, FILE_HEADER_BYTES));
@@ -128,7 +135,10 @@ pub(crate) fn read_head(source: &Source<'_>) -> Result<Head, Error> {
             pipe: true,
             attrs: Vec::new(),
             features: Features::default(),
-            data: Section { offset: PIPE_HEADER_BYTES, size: source.len.saturating_sub(PIPE_HEADER_BYTES) },
+            data: Section {
+                offset: PIPE_HEADER_BYTES,
+                size: source.len.saturating_sub(PIPE_HEADER_BYTES),
+            },
             unfinished: false,
             wholeness: Wholeness::default(),
         });
@@ -201,7 +211,8 @@ fn read_file_head(source: &Source<'_>, sections: Sections, endian: Endian) -> Re
     };
     match table {
         Some(table) => {
-            let end = read_features(source, table, &feature_bits, endian, &mut features, &mut wholeness)?;
+            let end =
+                read_features(source, table, &feature_bits, endian, &mut features, &mut wholeness)?;
             wholeness.surplus_bytes = source.len.saturating_sub(end);
         }
         None => wholeness.missing_features = feature_bits,
@@ -210,21 +221,28 @@ fn read_file_head(source: &Source<'_>, sections: Sections, endian: Endian) -> Re
     Ok(Head { endian, pipe: false, attrs, features, data, unfinished, wholeness })
 }
 
-/// Numbers of the features that the header announces. The bit map is made of the recorder's `unsigned long`s: a 32-bit
-/// big-endian machine has the halves of each word the other way round. perf tells by HOSTNAME, which is always there.
+/// Numbers of the features that the header announces. The bit map is made of the recorder's
+/// `unsigned long`s: a 32-bit big-endian machine has the halves of each word the other way round.
+/// perf tells by HOSTNAME, which is always there.
 fn feature_bits(c: &mut Cursor<'_>, endian: Endian) -> Result<Vec<u32>, RecordError> {
     let mut words = [0u64; ID_BITS as usize / 64];
     for word in &mut words {
         *word = c.u64("feature bits")?;
     }
     const HOSTNAME: u64 = 1 << crate::feature_kinds::feature::HOSTNAME;
-    if endian == Endian::Big && words[0] & HOSTNAME == 0 && words[0].rotate_left(32) & HOSTNAME != 0 {
+    if endian == Endian::Big && words[0] & HOSTNAME == 0 && words[0].rotate_left(32) & HOSTNAME != 0
+    {
         words = words.map(|word| word.rotate_left(32));
     }
     Ok((0..ID_BITS).filter(|&bit| words[bit as usize / 64] >> (bit % 64) & 1 != 0).collect())
 }
 
-fn check_sections(source: &Source<'_>, attr_size: u64, attrs: Section, data: Section) -> Result<(), Error> {
+fn check_sections(
+    source: &Source<'_>,
+    attr_size: u64,
+    attrs: Section,
+    data: Section,
+) -> Result<(), Error> {
     let smallest = u64::from(EventAttr::SMALLEST_BYTES) + 16;
     if !(smallest..=LARGEST_ATTR_BYTES).contains(&attr_size) {
         let expected = format!("an attribute size of {smallest} to {LARGEST_ATTR_BYTES} bytes");
@@ -232,7 +250,8 @@ fn check_sections(source: &Source<'_>, attr_size: u64, attrs: Section, data: Sec
     }
     let len = source.len;
     if attrs.end().is_none_or(|end| end > len) || attrs.size < attr_size {
-        let expected = format!("attributes (at least {attr_size} bytes) within the file's {len} bytes");
+        let expected =
+            format!("attributes (at least {attr_size} bytes) within the file's {len} bytes");
         let found = format!("{} bytes at offset {:#x}", attrs.size, attrs.offset);
         return Err(source.corrupt(24, expected, found));
     }
@@ -277,8 +296,9 @@ fn read_attrs(
     Ok(attrs)
 }
 
-/// Where the feature table lies: right after the data, when that is within the file. With a data size of 0 it is there
-/// only if its first entry points right behind the table; else the recorder was killed before it wrote one.
+/// Where the feature table lies: right after the data, when that is within the file. With a data
+/// size of 0 it is there only if its first entry points right behind the table; else the recorder
+/// was killed before it wrote one.
 fn table_offset(
     source: &Source<'_>,
     data: Section,
@@ -292,8 +312,9 @@ fn table_offset(
     }
     let first = source.read(table, 16)?;
     let section = Section::read(&mut Cursor::new(&first, endian)).unwrap_or_default();
-    let fits =
-        !bits.is_empty() && section.offset == table_end && section.end().is_some_and(|e| e <= source.len);
+    let fits = !bits.is_empty()
+        && section.offset == table_end
+        && section.end().is_some_and(|e| e <= source.len);
     Ok(fits.then_some(table))
 }
 

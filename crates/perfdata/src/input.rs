@@ -26,8 +26,8 @@ pub(crate) struct Stream {
     pub(crate) missing: u64,
 }
 
-/// An opened recording. Its head is read; its records are read by [`Input::chunks`] or [`Input::ordered`], as often as
-/// wanted.
+/// An opened recording. Its head is read; its records are read by [`Input::chunks`] or
+/// [`Input::ordered`], as often as wanted.
 #[derive(Debug)]
 pub struct Input {
     pub(crate) streams: Vec<Stream>,
@@ -50,15 +50,16 @@ impl Input {
             (Err(Error::NotPerfData { .. }), Some(directory))
                 if is_part(path) && directory.join("data").is_file() =>
             {
-                let reason = format!("one part of a recording; give its directory {}", directory.display());
+                let reason =
+                    format!("one part of a recording; give its directory {}", directory.display());
                 Err(Error::Directory { path: path.to_owned(), reason })
             }
             _ => input,
         }
     }
 
-    /// Reads a recording from a pipe. A recording is read more than once, so its bytes go to a temporary file without a
-    /// name first.
+    /// Reads a recording from a pipe. A recording is read more than once, so its bytes go to a
+    /// temporary file without a name first.
     pub fn from_pipe(mut reader: impl Read) -> Result<Input, Error> {
         let path = PathBuf::from("(pipe)");
         let io = |action, source| Error::Io { path: path.clone(), action, source };
@@ -89,7 +90,8 @@ impl Input {
         let mut numbered = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(io)? {
             let name = entry.map_err(io)?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix("data.")).map(str::parse::<u32>);
+            let number =
+                name.to_str().and_then(|name| name.strip_prefix("data.")).map(str::parse::<u32>);
             if let Some(Ok(number)) = number {
                 numbered.push((number, directory.join(name)));
             }
@@ -132,7 +134,10 @@ impl Input {
             });
         }
         let Some(head) = head else {
-            return Err(Error::Directory { path: PathBuf::new(), reason: "there is no file".to_owned() });
+            return Err(Error::Directory {
+                path: PathBuf::new(),
+                reason: "there is no file".to_owned(),
+            });
         };
         let (mut attrs, mut features) = (head.attrs, head.features);
         if head.pipe {
@@ -195,8 +200,8 @@ impl Input {
         Ok(Chunks::new(self, 0..self.streams.len()))
     }
 
-    /// Begins a pass over the records of one stream (see [`Input::stream_count`]); several can run at once on different
-    /// threads.
+    /// Begins a pass over the records of one stream (see [`Input::stream_count`]); several can run
+    /// at once on different threads.
     pub fn stream_chunks(&self, stream: usize) -> Result<Chunks<'_>, Error> {
         let end = stream.saturating_add(1).min(self.streams.len());
         Ok(Chunks::new(self, stream.min(end)..end))
@@ -210,7 +215,8 @@ impl Input {
 
 /// Whether the name is that of a part of the directory form, `data.N`.
 fn is_part(path: &Path) -> bool {
-    let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("data."));
+    let number =
+        path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("data."));
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
@@ -220,7 +226,10 @@ fn open(path: &Path) -> Result<File, Error> {
     // A device gives bytes for ever, and to open one may set it off.
     let kind = std::fs::metadata(path).map_err(failed)?.file_type();
     if kind.is_char_device() || kind.is_block_device() {
-        return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")));
+        return Err(failed(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "not a regular file",
+        )));
     }
     File::open(path).map_err(failed)
 }

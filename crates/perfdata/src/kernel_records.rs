@@ -1,4 +1,5 @@
-//! The kernel's side-band records (kinds 1 to 22 but SAMPLE), read from a body whose trailer is already cut off.
+//! The kernel's side-band records (kinds 1 to 22 but SAMPLE), read from a body whose trailer is
+//! already cut off.
 
 use crate::RuntimeAddr;
 use crate::bytes::{Cursor, until_nul};
@@ -23,7 +24,8 @@ pub struct MmapEvent<'a> {
     pub executable: bool,
     /// The file's build ID, when the kernel was asked for it. 1 to 20 bytes.
     pub build_id: Option<&'a [u8]>,
-    /// The file as device major, device minor, inode, inode generation; not with a build ID, nor in MMAP.
+    /// The file as device major, device minor, inode, inode generation; not with a build ID, nor
+    /// in MMAP.
     pub inode: Option<(u32, u32, u64, u64)>,
     /// `PROT_…` (0 in MMAP records).
     pub prot: u32,
@@ -152,7 +154,8 @@ fn mmap2<'a>(raw: &RawRecord<'a>, c: &mut Cursor<'a>) -> Result<Record<'a>, Reco
         let size = usize::from(c.u8("build_id_size")?);
         c.take(3, "reserved")?;
         let room = c.take(20, "build_id")?;
-        // The kernel writes at most 20; a larger size byte cannot be believed, so the whole field is taken.
+        // The kernel writes at most 20; a larger size byte cannot be believed, so the whole field
+        // is taken.
         event.build_id = Some(room.get(..size).unwrap_or(room)).filter(|id| !id.is_empty());
     } else {
         event.inode = Some((c.u32("maj")?, c.u32("min")?, c.u64("ino")?, c.u64("ino_generation")?));

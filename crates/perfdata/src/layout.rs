@@ -1,4 +1,5 @@
-//! Where each field of a sample lies, worked out once per event; and the hot path that reads only what counts need.
+//! Where each field of a sample lies, worked out once per event; and the hot path that reads only
+//! what counts need.
 
 use crate::attr::{EventAttr, branch_sample, sample_type as st};
 use crate::branch::BranchStack;
@@ -7,7 +8,8 @@ use crate::error::RecordError;
 use crate::record::{CpuMode, RawRecord, SampleId};
 use crate::sample::{ReadFormat, read_values};
 
-/// The fields of a sample that counting branches and addresses needs; the branch stack stays in the record.
+/// The fields of a sample that counting branches and addresses needs; the branch stack stays in the
+/// record.
 #[derive(Clone, Copy, Debug)]
 pub struct FastSample<'a> {
     /// Where the thread was (0 when not recorded).
@@ -78,11 +80,13 @@ impl SampleLayout {
         let format = ReadFormat(attr.read_format);
         let read_bytes = if !has(st::READ) { Some(0) } else { format.fixed_bytes() };
         let branch_at = match read_bytes {
-            Some(bytes) if has(st::BRANCH_STACK) && !has(st::CALLCHAIN) && !has(st::RAW) => at + bytes,
+            Some(bytes) if has(st::BRANCH_STACK) && !has(st::CALLCHAIN) && !has(st::RAW) => {
+                at + bytes
+            }
             _ => ABSENT,
         };
-        let trailer_fields =
-            attr.sample_type & (st::TID | st::TIME | st::ID | st::STREAM_ID | st::CPU | st::IDENTIFIER);
+        let trailer_fields = attr.sample_type
+            & (st::TID | st::TIME | st::ID | st::STREAM_ID | st::CPU | st::IDENTIFIER);
         SampleLayout {
             endian,
             attr_index,
@@ -98,7 +102,11 @@ impl SampleLayout {
             id_at: if identifier_at == ABSENT { id_at } else { identifier_at },
             fixed_bytes: at,
             branch_at,
-            trailer_bytes: if attr.sample_id_all() { trailer_fields.count_ones() as usize * 8 } else { 0 },
+            trailer_bytes: if attr.sample_id_all() {
+                trailer_fields.count_ones() as usize * 8
+            } else {
+                0
+            },
         }
     }
 
@@ -193,15 +201,20 @@ impl SampleLayout {
         Ok(body.len() - c.rest().len())
     }
 
-    /// Reads nr, the hardware index, the entries and the counters, as far as the event records them.
+    /// Reads nr, the hardware index, the entries and the counters, as far as the event records
+    /// them.
     #[inline]
-    pub(crate) fn branch_stack<'a>(&self, c: &mut Cursor<'a>) -> Result<BranchStack<'a>, RecordError> {
+    pub(crate) fn branch_stack<'a>(
+        &self,
+        c: &mut Cursor<'a>,
+    ) -> Result<BranchStack<'a>, RecordError> {
         let nr = c.u64("branch stack nr")?;
         let hw_idx = match self.branch_sample_type & branch_sample::HW_INDEX {
             0 => None,
             _ => Some(c.u64("branch stack hw_idx")?),
         };
-        let raw = c.take(nr.saturating_mul(BranchStack::ENTRY_BYTES as u64), "branch stack entries")?;
+        let raw =
+            c.take(nr.saturating_mul(BranchStack::ENTRY_BYTES as u64), "branch stack entries")?;
         let counters = match self.branch_sample_type & branch_sample::COUNTERS {
             0 => None,
             _ => Some(c.take(nr.saturating_mul(8), "branch counters")?),
@@ -214,7 +227,8 @@ impl SampleLayout {
         eight(body, self.time_at).map(|b| self.endian.u64(b))
     }
 
-    /// The trailer of a record that is not a sample, and its size in bytes (0 without sample_id_all).
+    /// The trailer of a record that is not a sample, and its size in bytes (0 without
+    /// sample_id_all).
     pub fn trailer(&self, body: &[u8]) -> Result<(SampleId, usize), RecordError> {
         let mut id = SampleId::default();
         if self.trailer_bytes == 0 {

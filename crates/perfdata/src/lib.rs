@@ -1,12 +1,13 @@
 //! perf.data bytes to records and back: file, pipe and directory form, compressed, of any size.
 //!
-//! The cast: [`Input`] opens a recording and reads its head (attributes, features). [`Input::chunks`] walks the data
-//! at memory speed and yields buffers of whole, uncompressed records; [`raw_records`] cuts such a buffer into
-//! [`RawRecord`]s; [`SampleLayout::fast`] takes from a sample what branch counting needs, [`Record::parse`] takes
-//! everything. [`Input::ordered`] delivers the records in time order. [`write`] is the way back.
+//! The cast: [`Input`] opens a recording and reads its head (attributes, features).
+//! [`Input::chunks`] walks the data at memory speed and yields buffers of whole, uncompressed
+//! records; [`raw_records`] cuts such a buffer into [`RawRecord`]s; [`SampleLayout::fast`] takes
+//! from a sample what branch counting needs, [`Record::parse`] takes everything. [`Input::ordered`]
+//! delivers the records in time order. [`write`] is the way back.
 //!
-//! The format is described in the kernel tree, `tools/perf/Documentation/perf.data-file-format.txt` and
-//! `include/uapi/linux/perf_event.h`; record layouts cite those two by name.
+//! The format is described in the kernel tree, `tools/perf/Documentation/perf.data-file-format.txt`
+//! and `include/uapi/linux/perf_event.h`; record layouts cite those two by name.
 
 mod attr;
 mod aux_data;

@@ -1,8 +1,9 @@
 //! Records in time order, from a bounded window.
 //!
-//! perf drains its rings in rounds and writes FINISHED_ROUND after each. A ring's records are in order, and round n is
-//! complete before round n + 1 begins to be drained, so a record of round n is never older than the newest one of
-//! round n − 2. Hence the rule (tools/perf/util/ordered-events.c says the same): at the end of round n everything up to
+//! perf drains its rings in rounds and writes FINISHED_ROUND after each. A ring's records are in
+//! order, and round n is complete before round n + 1 begins to be drained, so a record of round n
+//! is never older than the newest one of round n − 2. Hence the rule
+//! (tools/perf/util/ordered-events.c says the same): at the end of round n everything up to
 //! the newest time seen by the end of round n − 1 is complete.
 //!
 //! ```text
@@ -11,9 +12,9 @@
 //!            |            | give out ≤ max1       | give out ≤ max2
 //! ```
 //!
-//! Directory recordings have no rounds: each file is sorted in a window of its own and the files are merged by time.
-//! Where a window overflows, its older half is given out; what then comes too late is counted in
-//! [`ReadStats::out_of_order`].
+//! Directory recordings have no rounds: each file is sorted in a window of its own and the files
+//! are merged by time. Where a window overflows, its older half is given out; what then comes too
+//! late is counted in [`ReadStats::out_of_order`].
 
 use crate::bytes::{Endian, eight};
 use crate::chunks::Chunks;
@@ -114,7 +115,8 @@ impl<'i> Window<'i> {
         }
     }
 
-    /// Makes sure that the next record is ready, if there is one. Errors of the pass come after all records before them.
+    /// Makes sure that the next record is ready, if there is one. Errors of the pass come after all
+    /// records before them.
     fn prepare(&mut self) -> Result<(), Error> {
         while self.ready.is_empty() && !(self.ended && self.pending.is_empty()) {
             if self.ended {
@@ -160,7 +162,8 @@ impl<'i> Window<'i> {
             self.held_bytes += cost;
             self.blocks.push_back(Block { bytes, offset, left, cost });
         }
-        // What a round has just released goes before anything else is read in, so it does not count at once.
+        // What a round has just released goes before anything else is read in, so it does not count
+        // at once.
         let most = if rounds { self.most_bytes.saturating_mul(2) } else { self.most_bytes };
         if self.held_bytes > most {
             self.overflows += 1;
@@ -203,7 +206,8 @@ impl<'i> Window<'i> {
             self.bad_records += u64::from(self.layouts.for_sample(raw.body).is_err());
         }
         // FORK and EXIT carry their time in the body too: pid, ppid, tid, ptid, time.
-        let in_body = || matches!(raw.kind, kind::FORK | kind::EXIT).then(|| eight(raw.body, 16)).flatten();
+        let in_body =
+            || matches!(raw.kind, kind::FORK | kind::EXIT).then(|| eight(raw.body, 16)).flatten();
         own.or_else(|| in_body().map(|b| self.endian.u64(b))).unwrap_or(0)
     }
 
@@ -216,10 +220,11 @@ impl<'i> Window<'i> {
         Some(entry)
     }
 
-    /// Frees the block of a record that has been given out, if it was its last. Any block, not only the oldest: one
-    /// record of a far future must not keep all later blocks in memory.
+    /// Frees the block of a record that has been given out, if it was its last. Any block, not only
+    /// the oldest: one record of a far future must not keep all later blocks in memory.
     fn free_block(&mut self, block: u64) {
-        let index = block.checked_sub(self.first_block).and_then(|index| usize::try_from(index).ok());
+        let index =
+            block.checked_sub(self.first_block).and_then(|index| usize::try_from(index).ok());
         if let Some(block) = index.and_then(|index| self.blocks.get_mut(index))
             && block.left == 0
         {
@@ -241,7 +246,8 @@ impl<'i> Window<'i> {
     }
 }
 
-/// A pass over the records in time order. Not an `Iterator`, because each record borrows the window.
+/// A pass over the records in time order. Not an `Iterator`, because each record borrows the
+/// window.
 pub struct Ordered<'i> {
     windows: Vec<Window<'i>>,
     layouts: &'i LayoutTable,
@@ -255,11 +261,20 @@ pub struct Ordered<'i> {
 impl<'i> Ordered<'i> {
     pub(crate) fn new(input: &'i Input, options: OrderOptions) -> Ordered<'i> {
         let share = options.window_bytes / input.streams.len().max(1) as u64;
-        let windows = (0..input.streams.len()).map(|stream| Window::new(input, stream, share)).collect();
-        Ordered { windows, layouts: input.layouts(), given_out: 0, out_of_order: 0, error: None, last: None }
+        let windows =
+            (0..input.streams.len()).map(|stream| Window::new(input, stream, share)).collect();
+        Ordered {
+            windows,
+            layouts: input.layouts(),
+            given_out: 0,
+            out_of_order: 0,
+            error: None,
+            last: None,
+        }
     }
 
-    /// The next record. An error ends the pass, after all records that could be read were given out.
+    /// The next record. An error ends the pass, after all records that could be read were given
+    /// out.
     #[allow(
         clippy::should_implement_trait,
         reason = "the record borrows the window, which Iterator cannot say"

@@ -1,4 +1,5 @@
-//! The head of the pipe form: it has no sections, so attributes and features come as records before the first sample.
+//! The head of the pipe form: it has no sections, so attributes and features come as records before
+//! the first sample.
 
 use crate::attr::EventAttr;
 use crate::bytes::Endian;
@@ -10,7 +11,10 @@ use crate::record::{RawRecord, Record, kind, raw_records};
 use crate::user_records::{self, UserRecord};
 
 /// Reads records up to the first sample and takes the attributes and features from them.
-pub(crate) fn read_prelude(streams: &[Stream], endian: Endian) -> Result<(Vec<EventAttr>, Features), Error> {
+pub(crate) fn read_prelude(
+    streams: &[Stream],
+    endian: Endian,
+) -> Result<(Vec<EventAttr>, Features), Error> {
     let (mut attrs, mut features) = (Vec::new(), Features::default());
     let mut chunks = Chunks::over(streams, 0..streams.len(), endian, false);
     while let Some(chunk) = chunks.next() {
@@ -43,7 +47,8 @@ fn take(raw: &RawRecord<'_>, endian: Endian, attrs: &mut Vec<EventAttr>, feature
             Err(_) => features.damaged = features.damaged.saturating_add(1),
         },
         kind::HEADER_FEATURE => {
-            if let Ok(Record::User(UserRecord::Feature { feature, bytes })) = user_records::parse(raw, endian)
+            if let Ok(Record::User(UserRecord::Feature { feature, bytes })) =
+                user_records::parse(raw, endian)
                 && let Ok(number) = u32::try_from(feature)
                 && !bytes.is_empty()
             {

@@ -1,4 +1,5 @@
-//! Records: cutting a buffer into raw records, and giving one its type (kernel kinds 1 to 22, perf's own from 64).
+//! Records: cutting a buffer into raw records, and giving one its type (kernel kinds 1 to 22,
+//! perf's own from 64).
 
 use crate::bytes::{Cursor, Endian};
 use crate::error::RecordError;
@@ -64,8 +65,8 @@ pub struct RawRecord<'a> {
     pub misc: u16,
     /// Everything after the 8 bytes of header.
     pub body: &'a [u8],
-    /// Where the record starts, in bytes from the start of the file (for messages; of compressed data it is the
-    /// place of the compressed record).
+    /// Where the record starts, in bytes from the start of the file (for messages; of compressed
+    /// data it is the place of the compressed record).
     pub offset: u64,
 }
 
@@ -75,8 +76,8 @@ pub fn raw_records(chunk_bytes: &[u8], base_offset: u64, endian: Endian) -> RawR
     RawRecords { rest: chunk_bytes, offset: base_offset, endian }
 }
 
-/// Iterates over the records of a buffer; it stops at a header that does not fit (the walk that filled the buffer has
-/// already reported such a thing).
+/// Iterates over the records of a buffer; it stops at a header that does not fit (the walk that
+/// filled the buffer has already reported such a thing).
 #[derive(Clone, Debug)]
 pub struct RawRecords<'a> {
     rest: &'a [u8],
@@ -111,8 +112,8 @@ impl<'a> Iterator for RawRecords<'a> {
     }
 }
 
-/// Who, when and where a record speaks about: from the trailer that `sample_id_all` adds, or from the sample itself.
-/// A field that was not recorded is `None`.
+/// Who, when and where a record speaks about: from the trailer that `sample_id_all` adds, or from
+/// the sample itself. A field that was not recorded is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SampleId {
     /// Process.
@@ -292,7 +293,10 @@ pub enum Record<'a> {
 
 impl<'a> Record<'a> {
     /// Gives a record its type, and says who, when and where.
-    pub fn parse(raw: &RawRecord<'a>, layouts: &LayoutTable) -> Result<(Record<'a>, SampleId), RecordError> {
+    pub fn parse(
+        raw: &RawRecord<'a>,
+        layouts: &LayoutTable,
+    ) -> Result<(Record<'a>, SampleId), RecordError> {
         let endian = layouts.endian();
         if raw.kind == kind::SAMPLE {
             let sample = layouts.for_sample(raw.body)?.parse(raw)?;
@@ -308,7 +312,8 @@ impl<'a> Record<'a> {
                 let (id, bytes) = layout.trailer(raw.body)?;
                 (id, bytes, layout.read_format())
             }
-            // Side-band records without any event (a recording of only synthesised events) have no trailer.
+            // Side-band records without any event (a recording of only synthesised events) have no
+            // trailer.
             Err(RecordError::NoAttr) => (SampleId::default(), 0, 0),
             Err(error) => return Err(error),
         };

@@ -1,4 +1,5 @@
-//! A sample with every field it can have, in the order of the kernel's `perf_output_sample` (kernel/events/core.c).
+//! A sample with every field it can have, in the order of the kernel's `perf_output_sample`
+//! (kernel/events/core.c).
 
 use crate::RuntimeAddr;
 use crate::attr::{read_format as rf, sample_type as st};
@@ -22,7 +23,8 @@ impl ReadFormat {
     }
 
     fn time_words(self) -> usize {
-        usize::from(self.has(rf::TOTAL_TIME_ENABLED)) + usize::from(self.has(rf::TOTAL_TIME_RUNNING))
+        usize::from(self.has(rf::TOTAL_TIME_ENABLED))
+            + usize::from(self.has(rf::TOTAL_TIME_RUNNING))
     }
 
     /// Size in bytes, when every value of this format has the same one.
@@ -68,19 +70,24 @@ impl ReadValues<'_> {
             let at = first + index * step;
             let extra = |nth: usize| self.words.get(at + gap + nth);
             let id = format.has(rf::ID).then(|| extra(1)).flatten();
-            let lost = format.has(rf::LOST).then(|| extra(1 + usize::from(format.has(rf::ID)))).flatten();
+            let lost =
+                format.has(rf::LOST).then(|| extra(1 + usize::from(format.has(rf::ID)))).flatten();
             (self.words.get(at).unwrap_or(0), id, lost)
         })
     }
 }
 
 /// Reads a counter value or a group of them.
-pub(crate) fn read_values<'a>(c: &mut Cursor<'a>, format: ReadFormat) -> Result<ReadValues<'a>, RecordError> {
+pub(crate) fn read_values<'a>(
+    c: &mut Cursor<'a>,
+    format: ReadFormat,
+) -> Result<ReadValues<'a>, RecordError> {
     let words = match format.fixed_bytes() {
         Some(bytes) => bytes as u64 / 8,
         None => {
             let nr = c.clone().u64("read nr")?;
-            nr.saturating_mul(format.words_per_value() as u64).saturating_add(1 + format.time_words() as u64)
+            nr.saturating_mul(format.words_per_value() as u64)
+                .saturating_add(1 + format.time_words() as u64)
         }
     };
     Ok(ReadValues { words: c.words(words, "read values")?, format })
@@ -207,11 +214,20 @@ impl SampleLayout {
         self.sample_type & bit != 0
     }
 
-    fn word(&self, c: &mut Cursor<'_>, bit: u64, field: &'static str) -> Result<Option<u64>, RecordError> {
+    fn word(
+        &self,
+        c: &mut Cursor<'_>,
+        bit: u64,
+        field: &'static str,
+    ) -> Result<Option<u64>, RecordError> {
         if self.has(bit) { c.u64(field).map(Some) } else { Ok(None) }
     }
 
-    fn fixed_fields<'a>(&self, c: &mut Cursor<'a>, sample: &mut Sample<'a>) -> Result<(), RecordError> {
+    fn fixed_fields<'a>(
+        &self,
+        c: &mut Cursor<'a>,
+        sample: &mut Sample<'a>,
+    ) -> Result<(), RecordError> {
         let identifier = self.word(c, st::IDENTIFIER, "identifier")?;
         sample.ip = self.word(c, st::IP, "ip")?.map(RuntimeAddr);
         if self.has(st::TID) {
@@ -230,7 +246,11 @@ impl SampleLayout {
         Ok(())
     }
 
-    fn variable_fields<'a>(&self, c: &mut Cursor<'a>, sample: &mut Sample<'a>) -> Result<(), RecordError> {
+    fn variable_fields<'a>(
+        &self,
+        c: &mut Cursor<'a>,
+        sample: &mut Sample<'a>,
+    ) -> Result<(), RecordError> {
         if self.has(st::READ) {
             sample.read = Some(read_values(c, self.read_format)?);
         }
@@ -254,7 +274,11 @@ impl SampleLayout {
         Ok(())
     }
 
-    fn late_fields<'a>(&self, c: &mut Cursor<'a>, sample: &mut Sample<'a>) -> Result<(), RecordError> {
+    fn late_fields<'a>(
+        &self,
+        c: &mut Cursor<'a>,
+        sample: &mut Sample<'a>,
+    ) -> Result<(), RecordError> {
         sample.weight = self.word(c, st::WEIGHT | st::WEIGHT_STRUCT, "weight")?;
         sample.data_src = self.word(c, st::DATA_SRC, "data_src")?;
         sample.transaction = self.word(c, st::TRANSACTION, "transaction")?;

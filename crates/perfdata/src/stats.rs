@@ -1,4 +1,5 @@
-//! What the reading of the data met beside records: counts of kinds, cut bytes, AUX spans, broken promises of order.
+//! What the reading of the data met beside records: counts of kinds, cut bytes, AUX spans, broken
+//! promises of order.
 
 use std::collections::BTreeMap;
 
@@ -24,20 +25,23 @@ pub struct ReadStats {
     pub compressed_records: u64,
     /// Their payload, in bytes.
     pub compressed_bytes: u64,
-    /// COMPRESSED2 records whose 16-bit size was wrong (perf 6.16; right again by 7.3) and was taken from the data size.
+    /// COMPRESSED2 records whose 16-bit size was wrong (perf 6.16; right again by 7.3) and was
+    /// taken from the data size.
     pub repaired_sizes: u64,
     /// Bytes at the end that are missing (the header promises them) or form no whole record.
     pub truncated_bytes: u64,
-    /// The header states a data size of 0: the recorder did not end properly, and the data was read to the end of the
-    /// file.
+    /// The header states a data size of 0: the recorder did not end properly, and the data was
+    /// read to the end of the file.
     pub unfinished: bool,
     /// AUX data.
     pub aux_spans: Vec<AuxSpan>,
     /// AUX spans beyond the first million, counted only.
     pub aux_spans_dropped: u64,
-    /// Records of kinds this crate does not know: kind → number (up to 1,000 kinds; then under `u32::MAX`).
+    /// Records of kinds this crate does not know: kind → number (up to 1,000 kinds; then under
+    /// `u32::MAX`).
     pub unknown_kinds: BTreeMap<u32, u64>,
-    /// Ordered reading: records that came later than their round allows, so that their order is not guaranteed.
+    /// Ordered reading: records that came later than their round allows, so that their order is
+    /// not guaranteed.
     pub out_of_order: u64,
     /// Ordered reading: times the window was full before a round was finished.
     pub window_overflows: u64,

@@ -1,12 +1,19 @@
-//! The only unsafe code of this crate: reading a file into memory not yet written, and seeing bytes as words.
+//! The only unsafe code of this crate: reading a file into memory not yet written, and seeing bytes
+//! as words.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Reads up to `want` bytes at `offset` and appends them to `out`, without zeroing the memory first (that would cost
-/// as much as the read itself at memory speed). Fewer bytes only at the end of the file.
-pub(crate) fn read_at(file: &File, offset: u64, want: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+/// Reads up to `want` bytes at `offset` and appends them to `out`, without zeroing the memory first
+/// (that would cost as much as the read itself at memory speed). Fewer bytes only at the end of the
+/// file.
+pub(crate) fn read_at(
+    file: &File,
+    offset: u64,
+    want: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<usize> {
     out.reserve(want);
     let mut done = 0;
     while done < want {
@@ -14,8 +21,8 @@ pub(crate) fn read_at(file: &File, offset: u64, want: usize, out: &mut Vec<u8>) 
         let Some(at) = at else { return Ok(done) };
         let spare = out.spare_capacity_mut();
         let room = spare.len().min(want - done);
-        // SAFETY: `spare` points to at least `room` writable bytes owned by `out`, which is not touched meanwhile, and
-        // pread writes at most `room` bytes there.
+        // SAFETY: `spare` points to at least `room` writable bytes owned by `out`, which is not
+        // touched meanwhile, and pread writes at most `room` bytes there.
         let got = unsafe { libc::pread64(file.as_raw_fd(), spare.as_mut_ptr().cast(), room, at) };
         if got < 0 {
             let error = io::Error::last_os_error();
@@ -28,7 +35,8 @@ pub(crate) fn read_at(file: &File, offset: u64, want: usize, out: &mut Vec<u8>) 
             break;
         }
         let got = (got as usize).min(room);
-        // SAFETY: the `got` bytes after the old length were just written by pread and lie within the capacity.
+        // SAFETY: the `got` bytes after the old length were just written by pread and lie within
+        // the capacity.
         unsafe { out.set_len(out.len() + got) };
         done += got;
     }
@@ -42,8 +50,8 @@ pub(crate) fn as_entries(bytes: &[u8]) -> Option<&[[u64; 3]]> {
         return None;
     }
     let entries = bytes.len() / size_of::<[u64; 3]>();
-    // SAFETY: the pointer is aligned for u64 (checked above), `entries` whole entries fit into `bytes`, any bit pattern
-    // is a valid u64, and the result borrows `bytes`.
+    // SAFETY: the pointer is aligned for u64 (checked above), `entries` whole entries fit into
+    // `bytes`, any bit pattern is a valid u64, and the result borrows `bytes`.
     Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<[u64; 3]>(), entries) })
 }
 

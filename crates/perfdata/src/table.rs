@@ -1,4 +1,5 @@
-//! Which layout a record has: one event needs no lookup, several are told apart by the counter id in the record.
+//! Which layout a record has: one event needs no lookup, several are told apart by the counter id
+//! in the record.
 
 use crate::attr::EventAttr;
 use crate::bytes::{Endian, eight};
@@ -19,11 +20,15 @@ pub struct LayoutTable {
 }
 
 impl LayoutTable {
-    /// The table for these events. perf makes sure that the id stands at the same place in all of them; where it does
-    /// not (or is not recorded), the first event's layout serves for all, as in perf.
+    /// The table for these events. perf makes sure that the id stands at the same place in all of
+    /// them; where it does not (or is not recorded), the first event's layout serves for all,
+    /// as in perf.
     pub fn new(attrs: &[EventAttr], endian: Endian) -> LayoutTable {
-        let layouts: Vec<SampleLayout> =
-            attrs.iter().zip(0u32..).map(|(attr, index)| SampleLayout::new(attr, index, endian)).collect();
+        let layouts: Vec<SampleLayout> = attrs
+            .iter()
+            .zip(0u32..)
+            .map(|(attr, index)| SampleLayout::new(attr, index, endian))
+            .collect();
         let mut by_id = FxHashMap::default();
         for (attr, index) in attrs.iter().zip(0u32..) {
             for &id in &attr.ids {
@@ -72,9 +77,14 @@ impl LayoutTable {
         self.of_id(self.endian.u64(id), first)
     }
 
-    /// perf itself writes the id 0 into records that it synthesises; they have the first event's layout.
+    /// perf itself writes the id 0 into records that it synthesises; they have the first event's
+    /// layout.
     #[inline]
-    fn of_id<'t>(&'t self, id: u64, first: &'t SampleLayout) -> Result<&'t SampleLayout, RecordError> {
+    fn of_id<'t>(
+        &'t self,
+        id: u64,
+        first: &'t SampleLayout,
+    ) -> Result<&'t SampleLayout, RecordError> {
         match self.by_id.get(&id) {
             Some(&index) => self.layouts.get(index as usize).ok_or(RecordError::NoAttr),
             None if id == 0 => Ok(first),
@@ -100,8 +110,10 @@ mod tests {
 
     #[test]
     fn two_events_are_told_apart_by_the_id_at_the_common_place() {
-        let attrs =
-            [attr(st::IDENTIFIER | st::IP, &[7, 8]), attr(st::IDENTIFIER | st::IP | st::BRANCH_STACK, &[9])];
+        let attrs = [
+            attr(st::IDENTIFIER | st::IP, &[7, 8]),
+            attr(st::IDENTIFIER | st::IP | st::BRANCH_STACK, &[9]),
+        ];
         let table = LayoutTable::new(&attrs, Endian::Little);
         let index = |id: u64| table.for_sample(&id.to_le_bytes()).map(|l| l.attr_index());
         assert_eq!((index(8), index(9), index(0)), (Ok(0), Ok(1), Ok(0)));

@@ -31,7 +31,8 @@ pub enum UserRecord<'a> {
     FinishedRound,
     /// The synthesised records end here.
     FinishedInit,
-    /// Which counter id counts which event on which processor and thread: words id, index, cpu, tid.
+    /// Which counter id counts which event on which processor and thread: words id, index, cpu,
+    /// tid.
     IdIndex {
         /// Number of entries.
         entries: u64,
@@ -45,7 +46,8 @@ pub enum UserRecord<'a> {
         /// Private data.
         private: &'a [u8],
     },
-    /// AUX data; the payload follows the record and is kept as a span ([`crate::ReadStats::aux_spans`]).
+    /// AUX data; the payload follows the record and is kept as a span
+    /// ([`crate::ReadStats::aux_spans`]).
     Auxtrace {
         /// Size of the payload, in bytes.
         size_bytes: u64,
@@ -94,8 +96,9 @@ pub enum UserRecord<'a> {
         mult: u64,
         /// Offset.
         zero: u64,
-        /// Where the counter has fewer than 64 bits (Linux 5.8): a value that it had, and the mask of its bits; of times
-        /// that lie less than a turn of the counter from there only these bits count.
+        /// Where the counter has fewer than 64 bits (Linux 5.8): a value that it had, and the mask
+        /// of its bits; of times that lie less than a turn of the counter from there only
+        /// these bits count.
         short: Option<(u64, u64)>,
     },
     /// A feature section (pipe form).
@@ -146,7 +149,10 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>, endian: Endian) -> Result<Record<'a
         kind::AUXTRACE_ERROR => UserRecord::AuxtraceError { body: raw.body },
         kind::THREAD_MAP => {
             let threads = c.u64("nr")?;
-            UserRecord::ThreadMap { threads, entries: c.take(threads.saturating_mul(24), "entries")? }
+            UserRecord::ThreadMap {
+                threads,
+                entries: c.take(threads.saturating_mul(24), "entries")?,
+            }
         }
         kind::CPU_MAP => UserRecord::CpuMap { body: raw.body },
         kind::EVENT_UPDATE => {

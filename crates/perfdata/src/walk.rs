@@ -1,5 +1,5 @@
-//! The walk over record headers that finds where a buffer's last whole record ends. It touches one header per record
-//! and nothing else, so that it runs at memory speed.
+//! The walk over record headers that finds where a buffer's last whole record ends. It touches one
+//! header per record and nothing else, so that it runs at memory speed.
 
 use crate::bytes::Endian;
 use crate::record::kind;
@@ -24,7 +24,10 @@ pub(crate) enum Stop {
 /// Whether a walk must stop before records of this kind.
 #[inline]
 pub(crate) fn is_special(kind: u32) -> bool {
-    matches!(kind, kind::COMPRESSED | kind::COMPRESSED2 | kind::AUXTRACE | kind::HEADER_TRACING_DATA)
+    matches!(
+        kind,
+        kind::COMPRESSED | kind::COMPRESSED2 | kind::AUXTRACE | kind::HEADER_TRACING_DATA
+    )
 }
 
 /// Whether this crate has heard of the kind.
@@ -33,8 +36,8 @@ pub(crate) fn is_known(kind: u32) -> bool {
     kind.wrapping_sub(1) < kind::CALLCHAIN_DEFERRED || kind.wrapping_sub(kind::USER) <= 22
 }
 
-/// Walks over whole records from the start of `bytes`; gives the number of bytes they take and why it stopped.
-/// `unknown` is called with each kind this crate does not know.
+/// Walks over whole records from the start of `bytes`; gives the number of bytes they take and why
+/// it stopped. `unknown` is called with each kind this crate does not know.
 pub(crate) fn walk(bytes: &[u8], endian: Endian, unknown: impl FnMut(u32)) -> (usize, Stop) {
     match endian {
         Endian::Little => walk_as::<true>(bytes, unknown),

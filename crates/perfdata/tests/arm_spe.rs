@@ -1,10 +1,12 @@
-//! The decoder of Arm SPE data takes any bytes, ends, and gives the same records however the bytes are cut into blocks.
+//! The decoder of Arm SPE data takes any bytes, ends, and gives the same records however the bytes
+//! are cut into blocks.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use perfdata::spe::{Decoded, Decoder, SpeAddress, SpeRecord};
 use proptest::prelude::*;
 
-/// Decodes `bytes` in blocks of these sizes, over and over; what is left of a block stands before the next one.
+/// Decodes `bytes` in blocks of these sizes, over and over; what is left of a block stands before
+/// the next one.
 fn decode(bytes: &[u8], blocks: &[usize]) -> (Vec<SpeRecord>, Decoded) {
     let mut decoder = Decoder::new(0);
     let (mut records, mut held) = (Vec::new(), Vec::new());
@@ -34,8 +36,8 @@ fn branch(address: u64) -> Vec<u8> {
 /// Headers that mean something, more often than chance would give them.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let header = prop::sample::select(vec![
-        0, 1, 0x71, 0x42, 0x52, 0x62, 0x72, 0x43, 0x64, 0x65, 0x48, 0x49, 0x4a, 0xb0, 0xb1, 0xb4, 0x98, 0x20,
-        0x23,
+        0, 1, 0x71, 0x42, 0x52, 0x62, 0x72, 0x43, 0x64, 0x65, 0x48, 0x49, 0x4a, 0xb0, 0xb1, 0xb4,
+        0x98, 0x20, 0x23,
     ]);
     let piece = prop_oneof![
         3 => prop::collection::vec(header, 1..3),
@@ -96,7 +98,8 @@ fn a_record_that_is_broken_off_does_not_lend_its_packets_to_the_next() {
 
 #[test]
 fn alignment_counts_from_the_begin_of_the_stream() {
-    // At offset 3 of the stream, alignment to 16: 13 bytes with its header, whatever stands in them.
+    // At offset 3 of the stream, alignment to 16: 13 bytes with its header, whatever stands in
+    // them.
     let mut bytes = vec![0x23, 0];
     bytes.extend([0xff; 11]);
     bytes.extend(branch(0x4000));

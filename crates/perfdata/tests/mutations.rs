@@ -1,10 +1,11 @@
-//! Every truncation and every single-byte change of small recordings ends in a result or an error, soon and within
-//! bounded memory.
+//! Every truncation and every single-byte change of small recordings ends in a result or an error,
+//! soon and within bounded memory.
 //!
-//! The ordinary run tries two values of every byte, so that over the bytes all 255 differences occur. All 255 values of
-//! every byte, 13.8 million inputs, take 10 minutes of CPU time and less than 20 MiB:
-//! `PLANISH_DAMAGE=all cargo test --release -p perfdata --test mutations -- --nocapture`
-//! (with `TMPDIR` on a memory file system; under `ulimit -v 2000000` allocations that are never touched count, too).
+//! The ordinary run tries two values of every byte, so that over the bytes all 255 differences
+//! occur. All 255 values of every byte, 13.8 million inputs, take 10 minutes of CPU time and less
+//! than 20 MiB: `PLANISH_DAMAGE=all cargo test --release -p perfdata --test mutations --
+//! --nocapture` (with `TMPDIR` on a memory file system; under `ulimit -v 2000000` allocations that
+//! are never touched count, too).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use perfdata::{Input, OrderOptions, ReadStats, Record, raw_records};
@@ -153,11 +154,17 @@ fn every_truncation_gives_the_records_before_it_and_says_what_is_missing() {
             }
             match copy.read() {
                 Ok((records, stats)) => {
-                    assert!(records >= most && records <= whole, "{name} cut to {len}: {records} records");
-                    // In pipe form, and in the files behind a directory's first one, nothing tells that whole records
-                    // are missing at the end.
                     assert!(
-                        records == whole || stats.truncated() || name == "pipe.data" || file.contains('.'),
+                        records >= most && records <= whole,
+                        "{name} cut to {len}: {records} records"
+                    );
+                    // In pipe form, and in the files behind a directory's first one, nothing tells
+                    // that whole records are missing at the end.
+                    assert!(
+                        records == whole
+                            || stats.truncated()
+                            || name == "pipe.data"
+                            || file.contains('.'),
                         "{name} {file} cut to {len}"
                     );
                     most = records;
@@ -211,12 +218,21 @@ fn error_of(change: impl FnOnce(&mut Vec<u8>)) -> String {
 #[test]
 fn damaged_headers_are_named_with_offset_expectation_finding_and_next_step() {
     let zeroed = error_of(|bytes| bytes[..104].fill(0));
-    assert!(zeroed.contains("offset 0: expected the magic PERFILE2, found 8 zero bytes"), "{zeroed}");
+    assert!(
+        zeroed.contains("offset 0: expected the magic PERFILE2, found 8 zero bytes"),
+        "{zeroed}"
+    );
     let text = error_of(|bytes| bytes[..8].copy_from_slice(b"# perf s"));
-    assert!(text.contains("# perf s") && text.contains("is this the output of `perf record`?"), "{text}");
+    assert!(
+        text.contains("# perf s") && text.contains("is this the output of `perf record`?"),
+        "{text}"
+    );
     for size in [0u64, 1 << 40] {
         let attr = error_of(|bytes| bytes[16..24].copy_from_slice(&size.to_le_bytes()));
-        assert!(attr.contains("offset 0x10: expected an attribute size of 80 to 4096 bytes"), "{attr}");
+        assert!(
+            attr.contains("offset 0x10: expected an attribute size of 80 to 4096 bytes"),
+            "{attr}"
+        );
         assert!(attr.contains(&format!("found {size}")) && attr.contains("record again"), "{attr}");
     }
     let past = error_of(|bytes| bytes[40..48].copy_from_slice(&u64::MAX.to_le_bytes()));
@@ -225,7 +241,10 @@ fn damaged_headers_are_named_with_offset_expectation_finding_and_next_step() {
         let data = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
         bytes[data + 6..data + 8].copy_from_slice(&7u16.to_le_bytes());
     });
-    assert!(small.contains("expected a record of at least 8 bytes, found a record size of 7"), "{small}");
+    assert!(
+        small.contains("expected a record of at least 8 bytes, found a record size of 7"),
+        "{small}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A record written is the record read, for every combination of sample fields and both byte orders.
+//! A record written is the record read, for every combination of sample fields and both byte
+//! orders.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use perfdata::sample_type as st;

@@ -108,18 +108,23 @@ const SUMS: [(&str, (u64, u64, u64)); 2] = [
     ("perfdata/zstd2-threads.data", (68, 0x1c_5afa_96a8_b78f, 34_017_000)),
 ];
 
-/// The installed perf may be too old to read COMPRESSED2, so the answers are those of the perf that recorded.
+/// The installed perf may be too old to read COMPRESSED2, so the answers are those of the perf that
+/// recorded.
 #[test]
 fn recordings_with_compressed2_hold_what_the_perf_that_wrote_them_prints() {
     let counted = |recording: &str| counts(&Input::open(&fixture(recording)).unwrap());
     let expected = |counts: &[(u32, u64)]| counts.iter().copied().collect::<BTreeMap<u32, u64>>();
     let (maps, cpus) = (kind::THREAD_MAP, kind::CPU_MAP);
-    let common = [(kind::COMM, 3), (kind::EXIT, 2), (kind::FORK, 1), (kind::MMAP2, 9), (maps, 1), (cpus, 1)];
+    let common =
+        [(kind::COMM, 3), (kind::EXIT, 2), (kind::FORK, 1), (kind::MMAP2, 9), (maps, 1), (cpus, 1)];
     let common = [&common[..], &[(kind::FINISHED_INIT, 1), (kind::ID_INDEX, 1)]].concat();
     let of_file = [(kind::SAMPLE, 112), (kind::EVENT_UPDATE, 4), (kind::FINISHED_ROUND, 1)];
     assert_eq!(counted("perfdata/zstd2.data"), expected(&[&common[..], &of_file].concat()));
     let of_directory = [(kind::SAMPLE, 68), (kind::EVENT_UPDATE, 3)];
-    assert_eq!(counted("perfdata/zstd2-threads.data"), expected(&[&common[..], &of_directory].concat()));
+    assert_eq!(
+        counted("perfdata/zstd2-threads.data"),
+        expected(&[&common[..], &of_directory].concat())
+    );
     for (recording, sums) in SUMS {
         let input = Input::open(&fixture(recording)).unwrap();
         assert_eq!(sample_sums(&input), sums, "{recording}");
@@ -137,7 +142,8 @@ type Fields = (i32, i32, u64, u64);
 
 fn perf_samples(dump: &str) -> Vec<Fields> {
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
-    let samples = dump.lines().filter_map(|line| line.split_once("PERF_RECORD_SAMPLE(")?.1.split_once("): "));
+    let samples =
+        dump.lines().filter_map(|line| line.split_once("PERF_RECORD_SAMPLE(")?.1.split_once("): "));
     samples
         .map(|(_, fields)| {
             let words: Vec<&str> = fields.split_whitespace().collect();
@@ -167,16 +173,28 @@ fn sample_fields_equal_those_of_perf() {
                     (sample.ip.unwrap(), ours.last().unwrap().0, record.time)
                 );
                 assert_eq!(fast.branches, sample.branches.unwrap_or_default());
-                assert!(sample.rest.is_empty(), "{recording}: every byte of the sample is understood");
+                assert!(
+                    sample.rest.is_empty(),
+                    "{recording}: every byte of the sample is understood"
+                );
             }
         }
         assert!(times.is_sorted(), "{recording}: records come in time order");
-        assert_eq!((ordered.stats().out_of_order, ordered.stats().bad_records), (0, 0), "{recording}");
+        assert_eq!(
+            (ordered.stats().out_of_order, ordered.stats().bad_records),
+            (0, 0),
+            "{recording}"
+        );
         let Some(dump) = dump(&path) else { return };
         let mut theirs = perf_samples(&dump);
         theirs.sort_unstable();
         ours.sort_unstable();
-        assert!(!ours.is_empty() && ours == theirs, "{recording}: {} and {}", ours.len(), theirs.len());
+        assert!(
+            !ours.is_empty() && ours == theirs,
+            "{recording}: {} and {}",
+            ours.len(),
+            theirs.len()
+        );
     }
 }
 
@@ -213,7 +231,10 @@ fn features_and_event_names_are_those_of_the_recorder() {
     let names: Vec<_> = events.attrs().iter().map(|attr| attr.name.as_deref()).collect();
     assert_eq!(names, [Some("cpu-clock"), Some("page-faults")]);
     let zstd = Input::open(&fixture("perfdata/zstd.data")).unwrap();
-    assert_eq!(zstd.features().compressed.map(|c| (c.version, c.algorithm, c.level)), Some((0, 1, 1)));
+    assert_eq!(
+        zstd.features().compressed.map(|c| (c.version, c.algorithm, c.level)),
+        Some((0, 1, 1))
+    );
 }
 
 #[test]
@@ -260,7 +281,11 @@ fn streams_of_a_directory_can_be_read_one_by_one() {
     assert_eq!(input.stream_count(), 3);
     let mut bytes = 0;
     for stream in 0..input.stream_count() {
-        bytes += input.stream_chunks(stream).unwrap().map(|chunk| chunk.unwrap().bytes.len()).sum::<usize>();
+        bytes += input
+            .stream_chunks(stream)
+            .unwrap()
+            .map(|chunk| chunk.unwrap().bytes.len())
+            .sum::<usize>();
     }
     let all: usize = input.chunks().unwrap().map(|chunk| chunk.unwrap().bytes.len()).sum();
     assert!(bytes > 0 && bytes == all && all as u64 == input.data_bytes());
@@ -278,7 +303,8 @@ fn user_records_have_types() {
                 Record::parse(&raw, input.layouts()).unwrap().0
             {
                 assert_eq!(words.len() as u64, 4 * entries);
-                ids += words.iter().step_by(4).filter(|id| input.attrs()[0].ids.contains(id)).count();
+                ids +=
+                    words.iter().step_by(4).filter(|id| input.attrs()[0].ids.contains(id)).count();
             }
         }
     }

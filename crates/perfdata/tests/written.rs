@@ -6,8 +6,8 @@ use perfdata::write::{
 };
 use perfdata::{
     BranchEntry, BranchFlags, BuildIdEntry, CpuMode, Endian, EventAttr, Features, Input, MmapEvent,
-    OrderOptions, Record, RuntimeAddr, SampleId, SampleTime, TaskEvent, UserRecord, attr_flag, branch_sample,
-    kind, raw_records, sample_type,
+    OrderOptions, Record, RuntimeAddr, SampleId, SampleTime, TaskEvent, UserRecord, attr_flag,
+    branch_sample, kind, raw_records, sample_type,
 };
 use std::io::Cursor;
 use std::process::Command;
@@ -66,7 +66,11 @@ const BRANCHES: [BranchEntry; 2] = [
         to: RuntimeAddr(0x401000),
         flags: BranchFlags(1 | 5 << 4 | 1 << 20),
     },
-    BranchEntry { from: RuntimeAddr(0x401020), to: RuntimeAddr(0x401008), flags: BranchFlags(2 | 3 << 24) },
+    BranchEntry {
+        from: RuntimeAddr(0x401020),
+        to: RuntimeAddr(0x401008),
+        flags: BranchFlags(2 | 3 << 24),
+    },
 ];
 
 /// Side-band records and `samples` samples with two branches each.
@@ -110,7 +114,8 @@ fn records(encoder: &Encoder, samples: u64) -> Vec<u8> {
 fn perf(arguments: &[&str], bytes: &[u8]) -> Option<String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
-    let Ok(output) = Command::new("perf").args(arguments).arg("-f").arg("-i").arg(file.path()).output()
+    let Ok(output) =
+        Command::new("perf").args(arguments).arg("-f").arg("-i").arg(file.path()).output()
     else {
         eprintln!("skipped: perf is not installed");
         return None;
@@ -123,11 +128,17 @@ fn perf(arguments: &[&str], bytes: &[u8]) -> Option<String> {
 fn check_with_perf(bytes: &[u8], samples: usize) {
     let fields = ["script", "-F", "comm,pid,tid,time,ip,period,brstack"];
     let Some(script) = perf(&fields, bytes) else { return };
-    assert_eq!(script.lines().filter(|line| line.contains("example")).count(), samples, "{script:.900}");
+    assert_eq!(
+        script.lines().filter(|line| line.contains("example")).count(),
+        samples,
+        "{script:.900}"
+    );
     let first = script.lines().next().unwrap();
     assert!(first.contains("40/41") && first.contains("0x401010/0x401000/M"), "{first}");
     let header = perf(&["report", "--header-only"], bytes).unwrap();
-    for expected in ["hostname : fixture", "os release : 6.18.0", "arch : x86_64", "name = cpu-clock"] {
+    for expected in
+        ["hostname : fixture", "os release : 6.18.0", "arch : x86_64", "name = cpu-clock"]
+    {
         assert!(header.contains(expected), "{expected}: {header}");
     }
 }
@@ -182,7 +193,8 @@ fn every_form_gives_the_same_records_again() {
         files.push(writer.finish().unwrap());
         for kind in [CompressedKind::Unaligned, CompressedKind::Aligned] {
             let mut compressor = Compressor::with_endian(kind, 3, endian).unwrap();
-            let mut writer = FileWriter::with_endian(Cursor::new(Vec::new()), attrs, endian).unwrap();
+            let mut writer =
+                FileWriter::with_endian(Cursor::new(Vec::new()), attrs, endian).unwrap();
             for piece in plain.chunks(777_777) {
                 let mut out = Vec::new();
                 compressor.compress(piece, &mut out).unwrap();
@@ -211,7 +223,12 @@ fn every_form_gives_the_same_records_again() {
                 }
                 chunks.recycle(chunk.bytes);
             }
-            assert!(read == plain, "{endian:?}, form {form}: {} of {} bytes", read.len(), plain.len());
+            assert!(
+                read == plain,
+                "{endian:?}, form {form}: {} of {} bytes",
+                read.len(),
+                plain.len()
+            );
             assert_eq!(input.attrs()[0], attr);
             let got = input.features();
             assert_eq!((got.damaged, got.unknown.len()), (0, 0));
@@ -223,7 +240,8 @@ fn every_form_gives_the_same_records_again() {
     }
 }
 
-/// A COMPRESSED2 push as perf 6.16 and newer writes it: several records, the first with the sizes of all together.
+/// A COMPRESSED2 push as perf 6.16 and newer writes it: several records, the first with the sizes
+/// of all together.
 #[test]
 fn a_push_with_a_wrong_size_is_read_by_its_data_size() {
     let attr = attr(PLAIN | sample_type::BRANCH_STACK);
@@ -239,7 +257,11 @@ fn a_push_with_a_wrong_size_is_read_by_its_data_size() {
         }
         while stream.flush(&mut out).unwrap() > 0 {}
     }
-    assert!(whole.len() > 2 * 65_519, "the push must need three records, it has {} bytes", whole.len());
+    assert!(
+        whole.len() > 2 * 65_519,
+        "the push must need three records, it has {} bytes",
+        whole.len()
+    );
     let mut push = Vec::new();
     for payload in whole.chunks(65_519) {
         push.extend(kind::COMPRESSED2.to_le_bytes());
@@ -253,9 +275,12 @@ fn a_push_with_a_wrong_size_is_read_by_its_data_size() {
     push[6..8].copy_from_slice(&size.to_le_bytes());
     push[8..16].copy_from_slice(&data_size.to_le_bytes());
     for padded in [true, false] {
-        let mut writer =
-            FileWriter::with_endian(Cursor::new(Vec::new()), std::slice::from_ref(&attr), Endian::Little)
-                .unwrap();
+        let mut writer = FileWriter::with_endian(
+            Cursor::new(Vec::new()),
+            std::slice::from_ref(&attr),
+            Endian::Little,
+        )
+        .unwrap();
         let mut bytes = push.clone();
         bytes.resize(if padded { bytes.len().next_multiple_of(8) } else { bytes.len() }, 0);
         Encoder::with_endian(&attr, Endian::Little).finished_round(&mut bytes).unwrap();
@@ -278,7 +303,8 @@ fn noisy_records(attr: &EventAttr, samples: u64) -> Vec<u8> {
     let encoder = Encoder::with_endian(attr, Endian::Little);
     let (mut out, mut state) = (Vec::new(), 1u64);
     for _ in 0..samples {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mixed = state ^ state >> 29;
         let entry = BranchEntry {
             from: RuntimeAddr(mixed),
@@ -286,8 +312,12 @@ fn noisy_records(attr: &EventAttr, samples: u64) -> Vec<u8> {
             flags: BranchFlags(mixed.rotate_left(41)),
         };
         let stacks = StackValues { branches: &[entry, entry], ..StackValues::default() };
-        let values =
-            SampleValues { id: id(mixed), ip: mixed.swap_bytes(), stacks, ..SampleValues::default() };
+        let values = SampleValues {
+            id: id(mixed),
+            ip: mixed.swap_bytes(),
+            stacks,
+            ..SampleValues::default()
+        };
         encoder.sample(&mut out, &values).unwrap();
     }
     out
@@ -304,7 +334,8 @@ fn rounds_bound_the_order_and_late_records_are_counted() {
         encoder.finished_round(out).unwrap();
     };
     let order = |bytes: &[u8]| {
-        let mut writer = FileWriter::new(Cursor::new(Vec::new()), std::slice::from_ref(&attr)).unwrap();
+        let mut writer =
+            FileWriter::new(Cursor::new(Vec::new()), std::slice::from_ref(&attr)).unwrap();
         writer.append(bytes).unwrap();
         let file = writer.finish(&features()).unwrap().into_inner();
         let input = Input::from_pipe(file.as_slice()).unwrap();
@@ -315,7 +346,8 @@ fn rounds_bound_the_order_and_late_records_are_counted() {
         }
         (times, ordered.stats().out_of_order)
     };
-    // Two rings drained in turn; round 2 reaches behind the newest of round 1, never behind that of round 0.
+    // Two rings drained in turn; round 2 reaches behind the newest of round 1, never behind that of
+    // round 0.
     let mut bytes = Vec::new();
     round(&mut bytes, &[1, 4, 2, 3]);
     round(&mut bytes, &[5, 9, 3, 6]);
@@ -337,7 +369,9 @@ fn a_full_window_gives_out_its_older_half_and_says_so() {
     let mut bytes = Vec::new();
     // No rounds at all, three MiB, and the oldest record at the very end.
     for time in 1..60_000u64 {
-        encoder.sample(&mut bytes, &SampleValues { id: id(time + 10), ..SampleValues::default() }).unwrap();
+        encoder
+            .sample(&mut bytes, &SampleValues { id: id(time + 10), ..SampleValues::default() })
+            .unwrap();
     }
     encoder.sample(&mut bytes, &SampleValues { id: id(5), ..SampleValues::default() }).unwrap();
     let mut writer = FileWriter::new(Cursor::new(Vec::new()), std::slice::from_ref(&attr)).unwrap();
@@ -389,5 +423,8 @@ fn aux_payloads_are_kept_as_spans_and_the_records_behind_them_are_read() {
         }
     }
     assert_eq!(kinds, [kind::SAMPLE, kind::AUXTRACE, kind::SAMPLE]);
-    assert_eq!(chunks.stats().aux_spans.iter().map(|span| span.size_bytes).collect::<Vec<_>>(), [size]);
+    assert_eq!(
+        chunks.stats().aux_spans.iter().map(|span| span.size_bytes).collect::<Vec<_>>(),
+        [size]
+    );
 }

@@ -34,7 +34,8 @@ The same by hand:
 Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input,
 4 undecided, 130 interrupted.";
 
-/// Makes programs faster by laying out their code after how they really run, and proves what it gained.
+/// Makes programs faster by laying out their code after how they really run, and proves what it
+/// gained.
 #[derive(Debug, Parser)]
 #[command(name = "planish", version, about, after_help = AFTER_HELP, max_term_width = 110)]
 pub struct Cli {
@@ -47,7 +48,8 @@ pub struct Cli {
 /// Reads the command line. `-z5` is perf's spelling of `-z=5`, which clap has no word for.
 ///
 /// # Errors
-/// The exit code, after what there is to say was said: what is wrong, or the help that was asked for.
+/// The exit code, after what there is to say was said: what is wrong, or the help that was asked
+/// for.
 pub fn parse() -> Result<Cli, u8> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let first = Cli::try_parse_from(&words);
@@ -64,13 +66,18 @@ pub fn parse() -> Result<Cli, u8> {
 }
 
 fn told(error: clap::Error, words: &[OsString]) -> u8 {
-    // The message repeats words, of which clap itself drops parts: it is made once more of words that can be shown.
-    let shown: Vec<OsString> =
-        words.iter().map(|word| report::visible(&word.to_string_lossy()).into_owned().into()).collect();
-    let error = if shown == words { error } else { Cli::try_parse_from(&shown).err().unwrap_or(error) };
+    // The message repeats words, of which clap itself drops parts: it is made once more of words
+    // that can be shown.
+    let shown: Vec<OsString> = words
+        .iter()
+        .map(|word| report::visible(&word.to_string_lossy()).into_owned().into())
+        .collect();
+    let error =
+        if shown == words { error } else { Cli::try_parse_from(&shown).err().unwrap_or(error) };
     let stream = if error.use_stderr() { Stream::Error } else { Stream::Output };
     let rendered = error.render();
-    let text = if stream.style().colour { rendered.ansi().to_string() } else { rendered.to_string() };
+    let text =
+        if stream.style().colour { rendered.ansi().to_string() } else { rendered.to_string() };
     // A stream that takes no more is told of when the program ends.
     let _ = stream.text(&text);
     u8::try_from(error.exit_code()).unwrap_or(BAD_INPUT)
@@ -79,18 +86,23 @@ fn told(error: clap::Error, words: &[OsString]) -> u8 {
 /// Tries again with `=` in the `-zN` of `record`, where its first digit is what was not understood.
 fn respelled(words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::Error> {
     let unknown = |error: &clap::Error| match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => Some(word.clone()),
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => {
+            Some(word.clone())
+        }
         _ => None,
     };
     let digit = unknown(&error).filter(|word| word.starts_with('-') && word.len() == 2);
     let digit = digit.and_then(|word| word.chars().nth(1)).filter(char::is_ascii_digit);
-    let Some((at, level)) = digit.and_then(|digit| level_at_once(&words, digit)) else { return Err(error) };
-    let with = |spelling: String| {
-        let spelled = words.iter().enumerate();
-        Cli::try_parse_from(
-            spelled.map(|(index, word)| if index == at { spelling.clone().into() } else { word.clone() }),
-        )
+    let Some((at, level)) = digit.and_then(|digit| level_at_once(&words, digit)) else {
+        return Err(error);
     };
+    let with =
+        |spelling: String| {
+            let spelled = words.iter().enumerate();
+            Cli::try_parse_from(spelled.map(|(index, word)| {
+                if index == at { spelling.clone().into() } else { word.clone() }
+            }))
+        };
     // Another word may have the same digit and be what is wrong.
     if with("-z".to_owned()).is_err_and(|other| unknown(&other) == unknown(&error)) {
         return Err(error);
@@ -98,12 +110,13 @@ fn respelled(words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::Erro
     if level.bytes().all(|byte| byte.is_ascii_digit()) {
         return with(format!("-z={level}"));
     }
-    let said = format!("-z{level}: expected -z, or -z=LEVEL or -zLEVEL with a level from 1 to 22\n");
+    let said =
+        format!("-z{level}: expected -z, or -z=LEVEL or -zLEVEL with a level from 1 to 22\n");
     Err(clap::Error::raw(ErrorKind::InvalidValue, said))
 }
 
-/// The words with `=` in the `-IREGISTERS` of `record`, where there is one among the first `own`. Without it clap takes the
-/// registers for short options, of which it may know all.
+/// The words with `=` in the `-IREGISTERS` of `record`, where there is one among the first `own`.
+/// Without it clap takes the registers for short options, of which it may know all.
 fn registers_apart(words: &[OsString], own: usize) -> Option<Vec<OsString>> {
     let apart = |word: &OsString| {
         let registers = word.to_str()?.strip_prefix("-I").filter(|rest| !rest.is_empty())?;
@@ -115,15 +128,23 @@ fn registers_apart(words: &[OsString], own: usize) -> Option<Vec<OsString>> {
         return None;
     }
     let changed = changed.into_iter().chain(std::iter::repeat(None));
-    Some(words.iter().zip(changed).map(|(word, apart)| apart.unwrap_or_else(|| word.clone())).collect())
+    Some(
+        words
+            .iter()
+            .zip(changed)
+            .map(|(word, apart)| apart.unwrap_or_else(|| word.clone()))
+            .collect(),
+    )
 }
 
-/// The first word of `record`, before a `--`, that is `-z` and something that begins with this digit: where it stands,
-/// and what follows the `-z`.
+/// The first word of `record`, before a `--`, that is `-z` and something that begins with this
+/// digit: where it stands, and what follows the `-z`.
 fn level_at_once(words: &[OsString], digit: char) -> Option<(usize, String)> {
     let verbs = Cli::command();
     let mut after = words.iter().enumerate().skip(1).take_while(|(_, word)| *word != "--");
-    after.find(|(_, word)| verbs.find_subcommand(word).is_some()).filter(|(_, word)| *word == "record")?;
+    after
+        .find(|(_, word)| verbs.find_subcommand(word).is_some())
+        .filter(|(_, word)| *word == "record")?;
     after.find_map(|(index, word)| {
         let level = word.to_str()?.strip_prefix("-z")?;
         level.starts_with(digit).then(|| (index, level.to_owned()))
@@ -144,7 +165,8 @@ pub struct Global {
     threads: Option<Threads>,
 }
 
-/// What `--threads` says: how many, or, to `record`, what each is for. One option has to have one type for both.
+/// What `--threads` says: how many, or, to `record`, what each is for. One option has to have one
+/// type for both.
 #[derive(Clone, Debug)]
 pub enum Threads {
     /// So many.
@@ -161,7 +183,9 @@ impl Threads {
 
     /// For `record`.
     pub fn spread(text: &str) -> Result<Threads, String> {
-        text.parse().map(Threads::Spread).map_err(|wrong: record::settings::Wrong| wrong.to_string())
+        text.parse()
+            .map(Threads::Spread)
+            .map_err(|wrong: record::settings::Wrong| wrong.to_string())
     }
 }
 
@@ -202,7 +226,8 @@ enum Verb {
     Merge(command::merge::Args),
     /// Make a sample profile for clang, gcc or rustc; show, merge, diff and trim profiles
     Profile(command::profile::Args),
-    /// Lay the code out by a recording: files for clang, linkers and BOLT; verify, show and check them
+    /// Lay the code out by a recording: files for clang, linkers and BOLT; verify, show and check
+    /// them
     Layout(command::layout::Args),
     /// Write a commented planish.toml
     Init(command::init::Args),
@@ -269,7 +294,8 @@ impl Cli {
                 Ok(FINE)
             }
             Verb::Man { directory } => {
-                let named = || format!("{}: no man pages can be written there", directory.display());
+                let named =
+                    || format!("{}: no man pages can be written there", directory.display());
                 std::fs::create_dir_all(&directory).with_context(named)?;
                 clap_mangen::generate_to(Cli::command(), &directory).with_context(named)?;
                 Ok(FINE)
@@ -319,7 +345,12 @@ mod tests {
     }
 
     /// The commands that have an option.
-    fn with_option(command: &clap::Command, words: &str, option: &str, found: &mut BTreeSet<String>) {
+    fn with_option(
+        command: &clap::Command,
+        words: &str,
+        option: &str,
+        found: &mut BTreeSet<String>,
+    ) {
         if command.get_arguments().any(|argument| argument.get_id() == option) {
             found.insert(words.to_owned());
         }
@@ -331,7 +362,9 @@ mod tests {
     /// The arguments that name a file, as far as their type says so: command and argument.
     fn named_files(command: &clap::Command, words: &str, found: &mut BTreeSet<(String, String)>) {
         let path = clap::value_parser!(std::path::PathBuf).type_id();
-        let paths = command.get_arguments().filter(|argument| argument.get_value_parser().type_id() == path);
+        let paths = command
+            .get_arguments()
+            .filter(|argument| argument.get_value_parser().type_id() == path);
         found.extend(paths.map(|argument| (words.to_owned(), argument.get_id().to_string())));
         for sub in command.get_subcommands() {
             named_files(sub, format!("{words} {}", sub.get_name()).trim(), found);
@@ -352,6 +385,9 @@ mod tests {
         named_files(&Cli::command(), "", &mut there);
         assert!(there.len() > 50, "{there:?}");
         let missing: Vec<_> = there.difference(&listed).collect();
-        assert!(missing.is_empty(), "tests/bombs/arguments.txt must say what becomes of {missing:?}");
+        assert!(
+            missing.is_empty(),
+            "tests/bombs/arguments.txt must say what becomes of {missing:?}"
+        );
     }
 }

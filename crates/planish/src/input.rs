@@ -1,6 +1,6 @@
-//! How is a file that the user names opened? One way for all commands: regular files, and pipes up to a limit; a device
-//! gives bytes for ever. Files that are no input of their own but are found through one are opened by [`beside::given`],
-//! which takes no pipes.
+//! How is a file that the user names opened? One way for all commands: regular files, and pipes up
+//! to a limit; a device gives bytes for ever. Files that are no input of their own but are found
+//! through one are opened by [`beside::given`], which takes no pipes.
 
 use anyhow::{Context, bail};
 use beside::given;
@@ -58,7 +58,8 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     read_up_to(path, FILE_BYTES)
 }
 
-/// The text of a regular file or a pipe up to [`TEXT_BYTES`]: settings, and results that people also read.
+/// The text of a regular file or a pipe up to [`TEXT_BYTES`]: settings, and results that people
+/// also read.
 ///
 /// # Errors
 /// With the path; also where it is no UTF-8.
@@ -130,10 +131,14 @@ mod tests {
 
     #[test]
     fn devices_and_directories_are_no_input() {
-        for (path, what) in [("/dev/zero", "a device"), ("/dev/urandom", "a device"), ("/", "a directory")] {
+        for (path, what) in
+            [("/dev/zero", "a device"), ("/dev/urandom", "a device"), ("/", "a directory")]
+        {
             let said = read(Path::new(path)).unwrap_err().to_string();
             assert!(
-                said.starts_with(path) && said.contains("not a regular file") && said.contains(what),
+                said.starts_with(path)
+                    && said.contains("not a regular file")
+                    && said.contains(what),
                 "{said}"
             );
         }

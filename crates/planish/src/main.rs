@@ -1,4 +1,5 @@
-//! The `planish` command: reads arguments, hands over to one command, and turns what it says into an exit code.
+//! The `planish` command: reads arguments, hands over to one command, and turns what it says into
+//! an exit code.
 
 #[macro_use]
 mod output;
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
     ExitCode::from(output::finish(&said).unwrap_or(code))
 }
 
-/// One line, but for what another program said or a file's lines that are shown: those stand below, set in.
+/// One line, but for what another program said or a file's lines that are shown: those stand below,
+/// set in.
 fn tell(error: &anyhow::Error, said: &str) {
     if !error.chain().any(output::has_lines) {
         return eprintln!("planish: {said}");

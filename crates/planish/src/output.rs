@@ -1,5 +1,5 @@
-//! Files that are either whole or not there: written beside their place, then renamed; removed on Ctrl-C. And what goes
-//! to the standard streams.
+//! Files that are either whole or not there: written beside their place, then renamed; removed on
+//! Ctrl-C. And what goes to the standard streams.
 
 #[macro_use]
 mod streams;
@@ -29,8 +29,8 @@ pub fn write_file(
     renamed(write_beside(path, fill)?, path)
 }
 
-/// Writes text files that belong together: all beside their places first, then all renamed. Where one cannot be renamed,
-/// those before it are put back as they were.
+/// Writes text files that belong together: all beside their places first, then all renamed. Where
+/// one cannot be renamed, those before it are put back as they were.
 ///
 /// # Errors
 /// At the first file that cannot be written; the message says what became of the others.
@@ -51,7 +51,11 @@ pub fn write_together(files: &[(PathBuf, &str)]) -> anyhow::Result<()> {
             Err(error) => {
                 let others: Vec<String> =
                     replaced.into_iter().rev().map(|before| before.put_back()).collect();
-                let told = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
+                let told = if others.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {}", others.join("; "))
+                };
                 bail!("{error:#}{told}");
             }
         }
@@ -87,8 +91,9 @@ impl<'p> Replaced<'p> {
             .make_in(beside::directory_of(path), |name| std::fs::hard_link(path, name))
             .or_else(|_| {
                 // A file system without hard links.
-                let copy =
-                    tempfile::Builder::new().prefix(".planish-").tempfile_in(beside::directory_of(path))?;
+                let copy = tempfile::Builder::new()
+                    .prefix(".planish-")
+                    .tempfile_in(beside::directory_of(path))?;
                 std::fs::copy(path, copy.path())?;
                 let (_, name) = copy.into_parts();
                 Ok::<_, std::io::Error>(tempfile::NamedTempFile::from_parts((), name))
@@ -109,7 +114,9 @@ impl<'p> Replaced<'p> {
         };
         match done {
             Ok(()) => format!("{path} {was}, since it belongs with the former"),
-            Err(error) => format!("{path} is of this run and does not belong with the former: {error}"),
+            Err(error) => {
+                format!("{path} is of this run and does not belong with the former: {error}")
+            }
         }
     }
 }
@@ -123,7 +130,11 @@ fn write_beside(
     let directory = beside::directory_of(path);
     let beside = beside::Unfinished::at(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
-            anyhow!("{}: there is no directory {}; create it first", path.display(), directory.display())
+            anyhow!(
+                "{}: there is no directory {}; create it first",
+                path.display(),
+                directory.display()
+            )
         }
         kind => anyhow!("{}: cannot be written in {}: {kind}", path.display(), directory.display()),
     })?;
@@ -158,8 +169,8 @@ pub fn refuse_inputs<'p>(
     Ok(())
 }
 
-/// Programs and recordings are what planish reads, never what is written here: one that has the output's name was named
-/// by mistake.
+/// Programs and recordings are what planish reads, never what is written here: one that has the
+/// output's name was named by mistake.
 fn refuse_input(path: &Path) -> anyhow::Result<()> {
     let mut start = [0; 8];
     let known = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
@@ -202,7 +213,9 @@ pub struct Lines(pub String);
 /// Whether an error shows lines of a file or of another program, which stand below it.
 pub fn has_lines(error: &(dyn std::error::Error + 'static)) -> bool {
     use build::Error::{Config, Step};
-    error.downcast_ref::<build::Error>().is_some_and(|error| matches!(error, Config { .. } | Step { .. }))
+    error
+        .downcast_ref::<build::Error>()
+        .is_some_and(|error| matches!(error, Config { .. } | Step { .. }))
         || error
             .downcast_ref::<relink::Error>()
             .is_some_and(|error| matches!(error, relink::Error::Link { .. }))
@@ -218,7 +231,9 @@ pub fn error_style() -> report::Style {
 /// Removes half-written files when the user presses Ctrl-C, then ends as the signal would have.
 pub fn remove_temporaries_on_interrupt() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else {
+        return;
+    };
     std::thread::spawn(move || {
         for signal in signals.forever() {
             if crate::command::handles_interrupts() {
@@ -234,7 +249,8 @@ pub fn remove_temporaries_on_interrupt() {
 
 /// `planish … | head` ends quietly, as other tools do.
 pub fn restore_broken_pipe() {
-    // signal-hook offers the default action only after a handler; SIGPIPE's default is to end the process.
+    // signal-hook offers the default action only after a handler; SIGPIPE's default is to end the
+    // process.
     let _ = signal_hook::flag::register_conditional_default(
         signal_hook::consts::SIGPIPE,
         std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)),
@@ -273,11 +289,15 @@ mod tests {
         std::fs::write(at("other"), "text").unwrap();
         std::fs::hard_link(at("in"), at("hard")).unwrap();
         std::os::unix::fs::symlink("in", at("soft")).unwrap();
-        let check =
-            |output: &str| refuse_inputs([at(output).as_path()], [at("other").as_path(), at("in").as_path()]);
+        let check = |output: &str| {
+            refuse_inputs([at(output).as_path()], [at("other").as_path(), at("in").as_path()])
+        };
         for output in ["in", "hard", "soft"] {
             let refused = check(output).unwrap_err().to_string();
-            assert!(refused.contains("is the input") && refused.contains("another output"), "{refused}");
+            assert!(
+                refused.contains("is the input") && refused.contains("another output"),
+                "{refused}"
+            );
         }
         check("new").unwrap();
         let nothing = Path::new("-");
@@ -289,22 +309,32 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let names = || {
-            let mut names: Vec<_> =
-                std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            let mut names: Vec<_> = std::fs::read_dir(folder.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
             names.sort();
             names
         };
         write_together(&[(at("a"), "1"), (at("b"), "2")]).unwrap();
         assert_eq!(std::fs::read(at("b")).unwrap(), b"2");
         write_together(&[(at("a"), "3"), (at("b"), "4")]).unwrap();
-        assert_eq!((std::fs::read(at("a")).unwrap(), names().len()), (b"3".to_vec(), 2), "{:?}", names());
+        assert_eq!(
+            (std::fs::read(at("a")).unwrap(), names().len()),
+            (b"3".to_vec(), 2),
+            "{:?}",
+            names()
+        );
 
         // A directory with a file in it cannot be replaced.
         std::fs::create_dir_all(at("full/inside")).unwrap();
-        let refused = write_together(&[(at("a"), "5"), (at("new"), "6"), (at("full"), "7")]).unwrap_err();
+        let refused =
+            write_together(&[(at("a"), "5"), (at("new"), "6"), (at("full"), "7")]).unwrap_err();
         let refused = format!("{refused:#}");
         assert!(
-            refused.contains("full") && refused.contains("put back") && refused.contains("removed again"),
+            refused.contains("full")
+                && refused.contains("put back")
+                && refused.contains("removed again"),
             "{refused}"
         );
         assert_eq!(std::fs::read(at("a")).unwrap(), b"3");

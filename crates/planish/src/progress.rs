@@ -1,4 +1,5 @@
-//! Progress on standard error: only on a terminal, only when something takes longer than two seconds.
+//! Progress on standard error: only on a terminal, only when something takes longer than two
+//! seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;

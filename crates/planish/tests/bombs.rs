@@ -1,5 +1,5 @@
-//! Small files that would become large ones, and devices that never end: does every command refuse them at once, within
-//! bounded memory?
+//! Small files that would become large ones, and devices that never end: does every command refuse
+//! them at once, within bounded memory?
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -71,7 +71,8 @@ fn compressed_profiles_cannot_fill_the_memory() {
     for (name, bytes) in bombs {
         assert!(bytes.len() < 8 << 20, "{name} is small");
         std::fs::write(directory.path().join(name), bytes).expect("written");
-        for line in [format!("profile show {name}"), format!("profile merge {name} {name} -o out")] {
+        for line in [format!("profile show {name}"), format!("profile merge {name} {name} -o out")]
+        {
             let found = run(directory.path(), 1 << 20, &line);
             assert_eq!(found.status.code(), Some(2), "{line}: {}", said(&found));
             assert!(
@@ -112,7 +113,11 @@ fn devices_are_refused_at_once() {
             // Two gigabytes, and a time that a read without end would not keep.
             let found = run(directory.path(), 2 << 20, &line);
             let told = said(&found);
-            assert!(matches!(found.status.code(), Some(1 | 2)), "{line}: {:?} {told}", found.status);
+            assert!(
+                matches!(found.status.code(), Some(1 | 2)),
+                "{line}: {:?} {told}",
+                found.status
+            );
             let told = told + &String::from_utf8_lossy(&found.stdout);
             assert!(told.contains("regular file") || told.contains("directory"), "{line}: {told}");
         }
@@ -134,7 +139,8 @@ fn pipes_are_read() {
     }
 }
 
-/// What stands in the place of BAD; the files lie in a directory of their own, so that no build has them as its sources.
+/// What stands in the place of BAD; the files lie in a directory of their own, so that no build has
+/// them as its sources.
 const KINDS: [&str; 7] = [
     "/dev/zero",
     "../bad/folder",
@@ -212,7 +218,8 @@ fn sweep(bad: &str) {
             assert!(matches!(class, "writes" | "other" | "opens"), "{line}: words to try");
             continue;
         }
-        let (link, words) = match words.strip_prefix("LINK ").and_then(|rest| rest.split_once(' ')) {
+        let (link, words) = match words.strip_prefix("LINK ").and_then(|rest| rest.split_once(' '))
+        {
             Some((name, words)) => (Some(work.join(name)), words),
             None => (None, words),
         };
@@ -248,7 +255,11 @@ fn sweep(bad: &str) {
         let named = class == "ends" || told.contains(bad.trim_start_matches("../"));
         let short = !told.contains("panicked") && told.len() < 8000;
         if !(fine && named && short && took < MOST) {
-            wrong.push(format!("{words}: {:?}, {} bytes, {took:?}: {start}", found.status, told.len()));
+            wrong.push(format!(
+                "{words}: {:?}, {} bytes, {took:?}: {start}",
+                found.status,
+                told.len()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{bad}: {}", wrong.join("\n\n"));
@@ -300,13 +311,19 @@ fn every_argument_refuses_a_line_of_many_megabytes() {
 fn counts_artefacts_cannot_fill_the_memory() {
     let directory = tempfile::tempdir().expect("temporary directory");
     let here = directory.path();
-    let made = run(here, 4 << 20, "aggregate @autofdo/test.lbr --binary @autofdo/test.binary -o good.counts");
+    let made = run(
+        here,
+        4 << 20,
+        "aggregate @autofdo/test.lbr --binary @autofdo/test.binary -o good.counts",
+    );
     assert!(made.status.success(), "{}", said(&made));
     let good = std::fs::read(here.join("good.counts")).expect("counts");
-    // In the place of the first page's header, that of a dictionary: fields 1 to 3 (type, bytes unpacked, bytes packed) and
-    // 7 (values, encoding), of which one states 2^31 - 1.
-    let page: &[u8] = &[0x15, 4, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 2, 0x4c, 0x15, 2, 0x15, 0, 0, 0];
-    let values: &[u8] = &[0x15, 4, 0x15, 4, 0x15, 2, 0x4c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 0, 0, 0];
+    // In the place of the first page's header, that of a dictionary: fields 1 to 3 (type, bytes
+    // unpacked, bytes packed) and 7 (values, encoding), of which one states 2^31 - 1.
+    let page: &[u8] =
+        &[0x15, 4, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 2, 0x4c, 0x15, 2, 0x15, 0, 0, 0];
+    let values: &[u8] =
+        &[0x15, 4, 0x15, 4, 0x15, 2, 0x4c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 0, 0, 0];
     for (name, header, why) in
         [("page", page, "a decompression bomb"), ("values", values, "2147483647 values")]
     {
@@ -377,5 +394,9 @@ fn a_text_without_line_ends_is_read_to_a_limit() {
     command.args(["-c", &script, env!("CARGO_BIN_EXE_planish")]).current_dir(directory.path());
     let found = command.output().expect("sh runs");
     assert_eq!(found.status.code(), Some(2), "{}", said(&found));
-    assert!(said(&found).contains("line 2: expected a line of less than 16 MiB"), "{}", said(&found));
+    assert!(
+        said(&found).contains("line 2: expected a line of less than 16 MiB"),
+        "{}",
+        said(&found)
+    );
 }

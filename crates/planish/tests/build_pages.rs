@@ -1,5 +1,5 @@
-//! `pages` in planish.toml as a user sees it: `planish build` makes programs whose text can lie on superpages and does, with
-//! clang and with gcc, without larger files unless they are wanted.
+//! `pages` in planish.toml as a user sees it: `planish build` makes programs whose text can lie on
+//! superpages and does, with clang and with gcc, without larger files unless they are wanted.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -88,7 +88,8 @@ fn what_gnu_ld_makes_is_rewritten_where_it_has_a_superpage() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let [off, auto] = ["pages = 'off'", "pages = 'auto'"].map(|pages| made(folder.path(), "gcc", pages));
+    let [off, auto] =
+        ["pages = 'off'", "pages = 'auto'"].map(|pages| made(folder.path(), "gcc", pages));
     assert_eq!((off.pct, off.bytes), (0.0, off.linked));
     assert!(
         auto.pct >= 38.0 && auto.bytes <= off.bytes + (16 << 10),
@@ -96,12 +97,21 @@ fn what_gnu_ld_makes_is_rewritten_where_it_has_a_superpage() {
         auto.pct,
         auto.bytes
     );
-    assert!(auto.log.contains("of its text can lie on superpages (as linked: 0.0 %)"), "{}", auto.log);
+    assert!(
+        auto.log.contains("of its text can lie on superpages (as linked: 0.0 %)"),
+        "{}",
+        auto.log
+    );
     // Written 2 MiB at a time it lies so at once, where the file system can.
-    let (probe, _) = planish(folder.path(), &["pages", "probe", "--superpages", "1", "--format", "json"]);
-    let (warmed, said) = planish(folder.path(), &["pages", "warm", "--alone", "--format", "json", "app"]);
-    let large =
-        probe["tried"].as_array().unwrap().iter().find(|one| one["mechanism"] == "written in 2 MiB writes");
+    let (probe, _) =
+        planish(folder.path(), &["pages", "probe", "--superpages", "1", "--format", "json"]);
+    let (warmed, said) =
+        planish(folder.path(), &["pages", "warm", "--alone", "--format", "json", "app"]);
+    let large = probe["tried"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["mechanism"] == "written in 2 MiB writes");
     if large.unwrap()["works"] == false || warmed["whole"] == false {
         return eprintln!("skipped: no file-backed superpages from large writes here: {said}");
     }

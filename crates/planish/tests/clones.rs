@@ -52,8 +52,12 @@ fn a_closure_names_reasons_and_evidence_in_every_format() {
         return;
     }
     let told = json(dir, &["build", "--function", "tiny"]);
-    let names: Vec<&str> =
-        told["members"].as_array().unwrap().iter().map(|member| member["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = told["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|member| member["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names[0], "tiny");
     for name in ["left", "right", "middle"] {
         assert!(names.contains(&name), "{names:?}");
@@ -63,7 +67,8 @@ fn a_closure_names_reasons_and_evidence_in_every_format() {
     assert_eq!(told["members"][0]["place"], "inline.c:3");
     let done = planish(dir, &["build", "--function", "one"]);
     assert!(
-        text(&done.stdout).contains("folded (ICF): two (folded.c:4) [folded.o]  <icf dump, symbols>"),
+        text(&done.stdout)
+            .contains("folded (ICF): two (folded.c:4) [folded.o]  <icf dump, symbols>"),
         "{}",
         text(&done.stdout)
     );
@@ -73,7 +78,11 @@ fn a_closure_names_reasons_and_evidence_in_every_format() {
     assert!(dot.starts_with("digraph") && dot.contains("label=\"inlined into\""), "{dot}");
     let possible = json(dir, &["build", "--function", "apart", "--possible"]);
     let caller = &possible["possible"][0];
-    assert_eq!((&caller["name"], &caller["relation"]), (&"main".into(), &"caller".into()), "{possible}");
+    assert_eq!(
+        (&caller["name"], &caller["relation"]),
+        (&"main".into(), &"caller".into()),
+        "{possible}"
+    );
     assert!(caller["may_rely_on"].to_string().contains("-fno-ipa-ra"));
 }
 
@@ -95,7 +104,11 @@ fn a_patch_stands_for_the_functions_it_touches() {
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(told["members"][0]["name"], "tiny", "{told}");
     assert_eq!(told["patch_outside_functions"][0]["line"], 1);
-    assert!(text(&done.stderr).contains("inline.c:1 lies in no function"), "{}", text(&done.stderr));
+    assert!(
+        text(&done.stderr).contains("inline.c:1 lies in no function"),
+        "{}",
+        text(&done.stderr)
+    );
     std::fs::write(dir.join("fix.diff"), diff.replace("static int", "static long")).unwrap();
     let done = planish(dir, &[".", "--patch", "fix.diff"]);
     assert_eq!(done.status.code(), Some(2));
@@ -103,7 +116,11 @@ fn a_patch_stands_for_the_functions_it_touches() {
     std::fs::write(dir.join("fix.diff"), "no diff").unwrap();
     let done = planish(dir, &["build", "--patch", "fix.diff"]);
     assert_eq!(done.status.code(), Some(2));
-    assert!(text(&done.stderr).contains("fix.diff: expected a unified diff"), "{}", text(&done.stderr));
+    assert!(
+        text(&done.stderr).contains("fix.diff: expected a unified diff"),
+        "{}",
+        text(&done.stderr)
+    );
 }
 
 #[test]
@@ -131,7 +148,9 @@ fn unclear_names_are_refused_with_what_to_choose() {
 #[test]
 fn other_flags_make_other_closures() {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    if !compile(old.path(), &["folded.c"], &[]) || !compile(new.path(), &["folded.c"], &["-fno-ipa-icf"]) {
+    if !compile(old.path(), &["folded.c"], &[])
+        || !compile(new.path(), &["folded.c"], &["-fno-ipa-icf"])
+    {
         return;
     }
     let paths = [old.path().join("build"), new.path().join("build")];
@@ -153,15 +172,18 @@ fn a_callee_may_rely_on_how_seldom_it_is_called() {
     // The caller alone differs, and -fipa-profile makes another callee of it.
     let code = |attribute: &str, flags: &[&str]| {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("seldom.c"), source.replace("ATTRIBUTE", attribute)).unwrap();
+        std::fs::write(dir.path().join("seldom.c"), source.replace("ATTRIBUTE", attribute))
+            .unwrap();
         let mut gcc = Command::new("gcc");
         gcc.current_dir(dir.path()).args(GCC).args(flags).args(["-c", "seldom.c"]);
         if !gcc.status().is_ok_and(|status| status.success()) {
             return None;
         }
         let told = json(dir.path(), &[".", "--function", "caller", "--possible"]);
-        let named = Command::new("nm").args(["-S", "seldom.o"]).current_dir(dir.path()).output().ok()?;
-        let size = text(&named.stdout).lines().find(|line| line.ends_with(" callee")).map(str::to_owned);
+        let named =
+            Command::new("nm").args(["-S", "seldom.o"]).current_dir(dir.path()).output().ok()?;
+        let size =
+            text(&named.stdout).lines().find(|line| line.ends_with(" callee")).map(str::to_owned);
         Some((size?.split(' ').nth(1)?.to_owned(), told))
     };
     let (Some((plain, told)), Some((cold, _)), Some((off, _))) = (
@@ -193,7 +215,10 @@ fn the_compiler_is_asked_for_its_switches() {
     let table = text(&planish(dir.path(), &["flags", "--matrix"]).stdout);
     let table: toml::Table = table.parse().unwrap();
     let flags = table["matrix"]["flags"].as_array().unwrap();
-    assert!(flags.iter().any(|flag| flag.as_str() == Some("-flive-patching=inline-clone")), "{flags:?}");
+    assert!(
+        flags.iter().any(|flag| flag.as_str() == Some("-flive-patching=inline-clone")),
+        "{flags:?}"
+    );
     let done = planish(dir.path(), &["flags", "--compiler", "no-such-compiler"]);
     assert_eq!(done.status.code(), Some(2));
 }
@@ -206,7 +231,8 @@ const CALC: &str = "int helper(int x);\nint other(int x);\n\
 const HELPER: &str = "int other(int x) { return x + 2; }\nint helper(int x) { return other(x) * 7; }\n\
     int unused_one(int x) { return helper(x); }\nint unused_two(int x) { return other(x); }\n";
 
-/// A program of gcc's link-time optimisation that has the name of one of its objects; false where there is no gcc.
+/// A program of gcc's link-time optimisation that has the name of one of its objects; false where
+/// there is no gcc.
 fn link_time(dir: &Path, program: &str, link: &[&str]) -> bool {
     std::fs::write(dir.join("calc.c"), CALC).unwrap();
     std::fs::write(dir.join("helper.c"), HELPER).unwrap();
@@ -257,7 +283,10 @@ fn a_build_whose_closures_are_implausibly_empty_is_refused() {
         let done = planish(dir.path(), words);
         let said = text(&done.stderr);
         assert_eq!(done.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains("link-time optimisation") && said.contains("-fdump-ipa-clones"), "{said}");
+        assert!(
+            said.contains("link-time optimisation") && said.contains("-fdump-ipa-clones"),
+            "{said}"
+        );
         assert_eq!(text(&done.stdout), "");
     }
 }
@@ -273,8 +302,9 @@ fn flat_and_dot_list_the_possible_ones_too() {
     let possible = told["possible"].as_array().unwrap().len();
     assert!(possible > 0, "{told:#}");
     let flat = text(&planish(dir.path(), &[&asked[..], &["flat"]].concat()).stdout);
-    let rows =
-        flat.lines().filter(|line| line.split('\t').nth(3).is_some_and(|it| it.starts_with("possible ")));
+    let rows = flat
+        .lines()
+        .filter(|line| line.split('\t').nth(3).is_some_and(|it| it.starts_with("possible ")));
     assert_eq!(rows.count(), possible, "{flat}");
     assert_eq!(flat.lines().count(), told["members"].as_array().unwrap().len() + possible);
     let dot = text(&planish(dir.path(), &[&asked[..], &["dot"]].concat()).stdout);

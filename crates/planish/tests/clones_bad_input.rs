@@ -1,4 +1,5 @@
-//! `planish clones` on builds that are damaged: one error that names the file, or a sentence on what was left out.
+//! `planish clones` on builds that are damaged: one error that names the file, or a sentence on
+//! what was left out.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -23,8 +24,11 @@ fn refused(dir: &Path, words: &[&str]) -> String {
 
 /// A build of one object and a dump; false, with a sentence, where there is no gcc.
 fn build(dir: &Path) -> bool {
-    std::fs::write(dir.join("a.c"), "int big(int a) { return a * 3; }\nint other(int a) { return a ^ 5; }\n")
-        .unwrap();
+    std::fs::write(
+        dir.join("a.c"),
+        "int big(int a) { return a * 3; }\nint other(int a) { return a ^ 5; }\n",
+    )
+    .unwrap();
     let Ok(done) = Command::new("gcc").current_dir(dir).args(["-O2", "-c", "a.c"]).output() else {
         eprintln!("skipped: gcc is not installed");
         return false;
@@ -73,12 +77,17 @@ fn a_file_of_holes_fills_no_memory() {
         file.set_len(1 << 30).unwrap();
         let mut limited = Command::new("sh");
         // 512 MiB of address space, half of the file.
-        let line =
-            format!("ulimit -v 524288; exec {} clones . -f big --threads 1", env!("CARGO_BIN_EXE_planish"));
+        let line = format!(
+            "ulimit -v 524288; exec {} clones . -f big --threads 1",
+            env!("CARGO_BIN_EXE_planish")
+        );
         let done = limited.current_dir(dir).args(["-c", &line]).output().unwrap();
         let told = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(2), "{told}");
-        assert!(told.contains(name) && told.contains("line 1: expected text without NUL bytes"), "{told}");
+        assert!(
+            told.contains(name) && told.contains("line 1: expected text without NUL bytes"),
+            "{told}"
+        );
         drop(file);
         std::fs::remove_file(dir.join(name)).unwrap();
     }
@@ -108,7 +117,10 @@ fn names_and_directories_that_are_not_there_are_told() {
     let done = planish(dir, &["linked", "-f", "big"]);
     let told = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(0), "{told}");
-    assert!(told.contains("far.o left out: a link to a file outside") && !told.contains("same.o"), "{told}");
+    assert!(
+        told.contains("far.o left out: a link to a file outside") && !told.contains("same.o"),
+        "{told}"
+    );
     std::fs::remove_dir_all(dir.join("linked")).unwrap();
     // A dump whose object is gone is told and not used.
     std::fs::write(dir.join("gone.c.000i.ipa-clones"), DUMP.replace("tiny", "stale")).unwrap();

@@ -1,5 +1,5 @@
-//! Inlining that follows a profile drifts with it: two builds of one source, each with the profile of another workload,
-//! need different patches.
+//! Inlining that follows a profile drifts with it: two builds of one source, each with the profile
+//! of another workload, need different patches.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -13,7 +13,8 @@ fn run(dir: &Path, words: &[&str]) {
     assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Builds the program with the profile of one workload; what was used to record the profile is removed.
+/// Builds the program with the profile of one workload; what was used to record the profile is
+/// removed.
 fn build(dir: &Path, workload: &str) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clones/tests/corpus");
     std::fs::create_dir(dir).unwrap();

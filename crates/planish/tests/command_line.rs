@@ -1,4 +1,5 @@
-//! The command as a user meets it: results, exit codes, errors that say what to do, files that are whole or absent.
+//! The command as a user meets it: results, exit codes, errors that say what to do, files that are
+//! whole or absent.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -66,7 +67,8 @@ fn a_recording_becomes_the_profile_that_llvm_profgen_makes_of_it() {
         ],
     );
     succeeds(&made);
-    let peer = std::fs::read_to_string(fixture("peers/test.profgen.textprof")).expect("peer's profile");
+    let peer =
+        std::fs::read_to_string(fixture("peers/test.profgen.textprof")).expect("peer's profile");
     // All but the comments that say which program was counted.
     let written = text(&made.stdout);
     let lines: Vec<&str> = written.lines().filter(|line| !line.starts_with("# ")).collect();
@@ -106,7 +108,9 @@ fn a_pipe_on_standard_input_is_read_like_a_file() {
     let expected = run(dir.path(), &from_file);
     succeeds(&expected);
     let mut command = planish();
-    command.args(["aggregate", "-", "--format=text", "-q", "--binary"]).arg(fixture("autofdo/test.binary"));
+    command
+        .args(["aggregate", "-", "--format=text", "-q", "--binary"])
+        .arg(fixture("autofdo/test.binary"));
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -135,7 +139,11 @@ fn text_of_aggregate_has_three_blocks_an_image() {
     assert!(lines.next().expect("header").starts_with("# image "), "{listing}");
     for block in 0..3 {
         let count: usize = lines.next().expect("a count").parse().expect("a decimal count");
-        assert_eq!(lines.by_ref().take(count).filter(|l| l.contains(':')).count(), count, "block {block}");
+        assert_eq!(
+            lines.by_ref().take(count).filter(|l| l.contains(':')).count(),
+            count,
+            "block {block}"
+        );
     }
     assert_eq!(lines.next(), None);
 }
@@ -145,7 +153,14 @@ fn json_of_aggregate_balances() {
     let dir = directory();
     let made = run(
         dir.path(),
-        &["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--format=json", "-q"],
+        &[
+            "aggregate",
+            "@autofdo/test.lbr",
+            "--binary",
+            "@autofdo/test.binary",
+            "--format=json",
+            "-q",
+        ],
     );
     succeeds(&made);
     assert!(made.stderr.is_empty(), "quiet prints nothing: {}", text(&made.stderr));
@@ -183,7 +198,8 @@ fn merging_counts_is_independent_of_their_order() {
 #[test]
 fn bad_inputs_get_one_error_that_names_the_file() {
     let dir = directory();
-    let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).expect("written");
+    let write =
+        |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).expect("written");
     write("empty", b"");
     write("zeros", &[0; 4096]);
     write("text", b"hello world\nthis is not a recording\n");
@@ -198,15 +214,24 @@ fn bad_inputs_get_one_error_that_names_the_file() {
         let words = ["profile", "@autofdo/test.lbr", "--binary", name, "-o", "x.afdo"];
         refuses(&run(dir.path(), &words), &[name]);
     }
-    let left: Vec<_> =
-        std::fs::read_dir(dir.path()).expect("listed").map(|e| e.expect("entry").file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(dir.path())
+        .expect("listed")
+        .map(|e| e.expect("entry").file_name())
+        .collect();
     assert_eq!(left.len(), 4, "no half-written file stays: {left:?}");
 }
 
 #[test]
 fn the_wrong_image_is_refused_with_where_the_samples_lie() {
     let dir = directory();
-    let words = ["profile", "@autofdo/test.lbr", "--binary", "@autofdo/propeller_sample.bin", "-o", "x.afdo"];
+    let words = [
+        "profile",
+        "@autofdo/test.lbr",
+        "--binary",
+        "@autofdo/propeller_sample.bin",
+        "-o",
+        "x.afdo",
+    ];
     refuses(&run(dir.path(), &words), &["samples", "--binary"]);
 }
 
@@ -215,8 +240,10 @@ fn a_truncated_recording_is_used_and_its_missing_bytes_are_told() {
     let dir = directory();
     let lbr = std::fs::read(fixture("autofdo/test.lbr")).expect("fixture");
     std::fs::write(dir.path().join("cut.data"), &lbr[..lbr.len() / 2 + 3]).expect("written");
-    let made =
-        run(dir.path(), &["aggregate", "cut.data", "--binary", "@autofdo/test.binary", "-o", "cut.counts"]);
+    let made = run(
+        dir.path(),
+        &["aggregate", "cut.data", "--binary", "@autofdo/test.binary", "-o", "cut.counts"],
+    );
     succeeds(&made);
     assert!(text(&made.stderr).contains("truncated"), "{}", text(&made.stderr));
 }

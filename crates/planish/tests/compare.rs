@@ -47,8 +47,8 @@ impl Project {
     /// Runs with `--format json`; exit code and result.
     fn json(&self, arguments: &[&str]) -> (i32, Value) {
         // Before the command, which stands behind --.
-        let (before, after) =
-            arguments.split_at(arguments.iter().position(|a| *a == "--").unwrap_or(arguments.len()));
+        let (before, after) = arguments
+            .split_at(arguments.iter().position(|a| *a == "--").unwrap_or(arguments.len()));
         let ran = self.planish(&[before, &["--format", "json"], after].concat());
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
         let value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
@@ -67,7 +67,8 @@ impl Project {
         std::fs::write(self.at(".gitignore"), ".planish\ndata\n").unwrap();
         self.git(&["init", "-q"]);
         for number in 0..count {
-            std::fs::write(self.at("app.c"), source(number) + &format!("/* {number} */\n")).unwrap();
+            std::fs::write(self.at("app.c"), source(number) + &format!("/* {number} */\n"))
+                .unwrap();
             self.git(&["add", "-A"]);
             self.git(&["commit", "-q", "-m", &format!("Change {number}")]);
             self.git(&["tag", &format!("t{number}")]);
@@ -76,7 +77,8 @@ impl Project {
 
     fn git(&self, arguments: &[&str]) {
         let who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
-        let ran = Command::new("git").args(who).args(arguments).current_dir(self.folder.path()).output();
+        let ran =
+            Command::new("git").args(who).args(arguments).current_dir(self.folder.path()).output();
         let ran = ran.unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     }
@@ -140,16 +142,21 @@ fn one_variant_that_differs_leaves_the_others_matched() {
     if !has_clang() {
         return;
     }
-    let tables = TWO.replace("[[benchmark]]", "[[variant]]\nname = 'O0'\noptimize = '-O0'\n[[benchmark]]");
+    let tables =
+        TWO.replace("[[benchmark]]", "[[variant]]\nname = 'O0'\noptimize = '-O0'\n[[benchmark]]");
     let project = Project::new(&tables);
     let ran = project.planish(&["compare", "--layouts", "6", "--rounds", "2", "--format", "json"]);
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     let told: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
-    let of =
-        |at: usize| (&told["comparisons"][at]["variant"], &told["comparisons"][at]["layouts"]["matched"]);
+    let of = |at: usize| {
+        (&told["comparisons"][at]["variant"], &told["comparisons"][at]["layouts"]["matched"])
+    };
     assert_eq!(of(0), (&Value::from("more"), &Value::from(true)), "{said}");
     assert_eq!(of(1), (&Value::from("O0"), &Value::from(false)), "{said}");
-    assert!(said.contains("O0: its layouts are its own, those of the others are matched"), "{said}");
+    assert!(
+        said.contains("O0: its layouts are its own, those of the others are matched"),
+        "{said}"
+    );
     assert!(told["variants"][1]["matched_share"].as_f64().unwrap() >= 0.95, "{}", told["variants"]);
     assert!(told["variants"][2]["matched_share"].is_null(), "{}", told["variants"]);
 }
@@ -165,7 +172,10 @@ fn the_alignment_probe_tells_what_remains_of_a_difference() {
     assert_eq!(probes.len(), 2);
     assert_eq!((&probes[0]["align"], &probes[1]["align"]), (&Value::from(32), &Value::from(64)));
     for probe in probes {
-        assert!(probe["sentence"].as_str().unwrap().contains("stays when functions are aligned"), "{probe}");
+        assert!(
+            probe["sentence"].as_str().unwrap().contains("stays when functions are aligned"),
+            "{probe}"
+        );
         assert!(probe["effect"]["ratio"].as_f64().unwrap() > 1.3, "{probe}");
     }
 }
@@ -175,13 +185,17 @@ fn a_matrix_is_the_base_one_variant_per_flag_and_all() {
     if !has_clang() {
         return;
     }
-    let tables =
-        "[[benchmark]]\nname = 'sum'\ncommand = '{bin} 50'\n[matrix]\nflags = ['-fno-builtin', '-DX=1']\n";
+    let tables = "[[benchmark]]\nname = 'sum'\ncommand = '{bin} 50'\n[matrix]\nflags = ['-fno-builtin', '-DX=1']\n";
     let project = Project::new(tables);
-    let (code, told) = project.json(&["compare", "--matrix", "--rounds", "6", "--fail-if", "text > 1000%"]);
+    let (code, told) =
+        project.json(&["compare", "--matrix", "--rounds", "6", "--fail-if", "text > 1000%"]);
     assert_eq!(code, 0);
-    let names: Vec<&str> =
-        told["comparisons"].as_array().unwrap().iter().map(|c| c["variant"].as_str().unwrap()).collect();
+    let names: Vec<&str> = told["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["variant"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["-fno-builtin", "-DX=1", "all"]);
     assert_eq!(told["variants"][3]["description"], "-fno-builtin -DX=1");
 }
@@ -195,8 +209,15 @@ fn gcc_variants_are_linked_in_layouts_too() {
     let tables = "compiler = 'gcc'\n[[variant]]\nname = 'base'\n[[variant]]\nname = 'O3'\noptimize = '-O3'\n\
         [[benchmark]]\nname = 'sum'\ncommand = '{bin} 50'\n";
     let project = Project::new(tables);
-    let (_, told) =
-        project.json(&["compare", "--layouts", "6", "--rounds", "2", "--layout-mode", "independent"]);
+    let (_, told) = project.json(&[
+        "compare",
+        "--layouts",
+        "6",
+        "--rounds",
+        "2",
+        "--layout-mode",
+        "independent",
+    ]);
     assert_eq!(told["comparisons"][0]["layouts"]["count"], 6, "{told}");
 }
 
@@ -208,7 +229,8 @@ fn files_of_two_machines_make_one_report_and_a_measurement_goes_on_where_it_ende
     let project = Project::new(TWO);
     for machine in ["one", "two"] {
         let raw = format!("{machine}.jsonl");
-        let (_, told) = project.json(&["compare", "--rounds", "7", "--machine", machine, "--raw", &raw]);
+        let (_, told) =
+            project.json(&["compare", "--rounds", "7", "--machine", machine, "--raw", &raw]);
         assert_eq!(told["machines"][0]["name"], machine);
     }
     let (code, both) = project.json(&["compare", "--from", "one.jsonl", "two.jsonl"]);
@@ -216,10 +238,22 @@ fn files_of_two_machines_make_one_report_and_a_measurement_goes_on_where_it_ende
     assert_eq!(both["indices"].as_array().unwrap().len(), 1, "{}", both["indices"]);
     let more = ["compare", "--rounds", "9", "--machine", "one", "--raw", "one.jsonl", "--resume"];
     assert_eq!(project.json(&more).1["comparisons"][0]["n"], 9);
-    let other =
-        ["compare", "--rounds", "9", "--machine", "one", "--raw", "one.jsonl", "--resume", "--seed", "9"];
+    let other = [
+        "compare",
+        "--rounds",
+        "9",
+        "--machine",
+        "one",
+        "--raw",
+        "one.jsonl",
+        "--resume",
+        "--seed",
+        "9",
+    ];
     assert!(project.refused(&other).contains("holds another measurement"));
-    assert!(project.refused(&["compare", "--from", "one.jsonl", "one.jsonl"]).contains("--machine"));
+    assert!(
+        project.refused(&["compare", "--from", "one.jsonl", "one.jsonl"]).contains("--machine")
+    );
 }
 
 #[test]
@@ -261,8 +295,12 @@ fn bisect_finds_the_commit_that_lowered_a_rate() {
     let (code, found) = project.json(&["compare", "bisect", "t0", "t4", "--rounds", "8"]);
     assert_eq!((code, &found["culprit"]["subject"]), (1, &Value::from("Change 3")), "{found}");
     assert!(found["slowdown"]["effect"].as_f64().unwrap() < 0.6, "{found}");
-    let sides: Vec<&Value> = found["steps"].as_array().unwrap().iter().map(|step| &step["side"]).collect();
-    assert!(sides.contains(&&Value::from("good")) && !sides.contains(&&Value::from("unknown")), "{found}");
+    let sides: Vec<&Value> =
+        found["steps"].as_array().unwrap().iter().map(|step| &step["side"]).collect();
+    assert!(
+        sides.contains(&&Value::from("good")) && !sides.contains(&&Value::from("unknown")),
+        "{found}"
+    );
     let (code, none) = project.json(&["compare", "bisect", "t0", "t2", "--rounds", "8"]);
     assert_eq!((code, &none["culprit"]), (0, &Value::Null), "{none}");
 }
@@ -273,8 +311,7 @@ fn an_interruption_leaves_out_the_probes_and_says_so() {
         return;
     }
     // The run of the number in the file `stop` interrupts planish.
-    let script =
-        "echo >> count\n[ $(wc -l < count) = \"$(cat stop)\" ] && kill -INT $PPID && sleep 5\n\"$@\"\n";
+    let script = "echo >> count\n[ $(wc -l < count) = \"$(cat stop)\" ] && kill -INT $PPID && sleep 5\n\"$@\"\n";
     let project = Project::new(&TWO.replace("'{bin} {n}'", "'sh counted.sh {bin} {n}'"));
     std::fs::write(project.at("counted.sh"), script).unwrap();
     let interrupted = |stop: u32, more: &[&str]| {
@@ -319,7 +356,8 @@ fn a_calibration_is_stored_and_quoted_by_later_reports() {
         project.json(&["compare", program, "--calibrate", "--rounds", "6", "--", "{bin}", "100"]);
     let rate = told["false_positive_rate"].as_f64().unwrap();
     assert!(code == 0 && rate < 0.3, "{told}");
-    let (_, later) = project.json(&["compare", program, program, "--rounds", "6", "--", "{bin}", "30"]);
+    let (_, later) =
+        project.json(&["compare", program, program, "--rounds", "6", "--", "{bin}", "30"]);
     assert_eq!(later["machines"][0]["calibration"]["false_positive_rate"].as_f64(), Some(rate));
 }
 
@@ -354,7 +392,8 @@ fn objects_of_another_build_are_refused() {
     let swapped = [&quick[..], &["--objects", "b.repro.tar", "a.repro.tar"], &run].concat();
     assert!(project.refused(&swapped).contains("does not link to the code of"));
 
-    // A measurement is not gone on with when a program was built anew, and nothing but runs is written over.
+    // A measurement is not gone on with when a program was built anew, and nothing but runs is
+    // written over.
     let raw = ["compare", "a", "b", "--rounds", "6", "--raw", "r.jsonl"];
     project.json(&[&raw[..], &run].concat());
     build("b", "300");
@@ -380,7 +419,8 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
     let script = |name: &str, body: &str| {
         let path = project.at(name);
         std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
     };
     script("a", "echo 1");
     script("b", "echo 1");
@@ -401,13 +441,19 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
     refused(&["--config", "none.toml"], "none.toml");
     std::fs::write(project.at("planish.toml"), "[[variant]]\nname = 'x'\nbinary = 'a'\n").unwrap();
     refused(&[], "at least two tables [[variant]]");
-    std::fs::write(project.at("planish.toml"), format!("{BUILD}{TWO}[compare]\nlayout_mode = 'odd'\n"))
-        .unwrap();
+    std::fs::write(
+        project.at("planish.toml"),
+        format!("{BUILD}{TWO}[compare]\nlayout_mode = 'odd'\n"),
+    )
+    .unwrap();
     refused(&[], "layout_mode");
     script("c", "echo 2");
     let (code, rest) = project.json(&["compare", "a", "b", "c", "--rounds", "6", "--", "{bin}"]);
     assert_eq!((code, rest["comparisons"].as_array().unwrap().len()), (2, 1), "{rest}");
-    assert!(rest["stopped"][0]["reason"].as_str().unwrap().contains("printed something else"), "{rest}");
+    assert!(
+        rest["stopped"][0]["reason"].as_str().unwrap().contains("printed something else"),
+        "{rest}"
+    );
     let few = project.json(&["compare", "a", "b", "--rounds", "3", "--", "{bin}"]).1;
     let warnings = few["comparisons"][0]["warnings"].to_string();
     assert!(warnings.contains("six are the least"), "{warnings}");

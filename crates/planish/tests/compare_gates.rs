@@ -1,4 +1,5 @@
-//! What decides the exit code of `planish compare`: gates over many rows, looks in between, a second block of rounds.
+//! What decides the exit code of `planish compare`: gates over many rows, looks in between, a
+//! second block of rounds.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use serde_json::{Value, json};
@@ -37,13 +38,15 @@ impl Folder {
     fn script(&self, name: &str, body: &str) {
         let path = self.at(name);
         std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
     }
 
-    /// Kept runs of `rows` benchmarks over `layouts` matched layouts; in the last one the variant takes `factor` times as
-    /// much.
+    /// Kept runs of `rows` benchmarks over `layouts` matched layouts; in the last one the variant
+    /// takes `factor` times as much.
     fn kept(&self, name: &str, rows: usize, layouts: usize, rounds: u32, factor: f64) {
-        let binaries = |name: &str| (0..=layouts).map(|l| format!("/{name}.{l}")).collect::<Vec<_>>();
+        let binaries =
+            |name: &str| (0..=layouts).map(|l| format!("/{name}.{l}")).collect::<Vec<_>>();
         let benchmark =
             |row| json!({ "name": format!("row{row}"), "command": ["{bin}"], "metrics": ["cpu"] });
         let design = json!({
@@ -55,7 +58,9 @@ impl Folder {
         let mut state = 7u64;
         for (row, round) in (0..rows).flat_map(|row| (0..=rounds).map(move |round| (row, round))) {
             for (variant, layout, copy) in slots(layouts) {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let noise = 1.0 + 0.003 * ((state >> 40) as f64 / (1u64 << 24) as f64);
                 let luck = 1.0 + 0.01 * ((layout * 5 % 8) as f64 / 8.0);
                 let slower = if variant == 1 && row + 1 == rows { factor } else { 1.0 };
@@ -90,7 +95,8 @@ fn a_quarter_slower_fails_over_eight_layouts_and_eight_rows() {
         assert_eq!(code, 1, "{told}{said}");
         assert!(told.contains("new: 1 of 8 slower"), "{told}");
     }
-    let (code, _, said) = folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "slower > 30%"]);
+    let (code, _, said) =
+        folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "slower > 30%"]);
     assert_eq!((code, said.as_str()), (0, ""));
 }
 
@@ -99,15 +105,23 @@ fn what_a_gate_cannot_judge_is_said_and_what_lies_beyond_the_margin_is_named() {
     let folder = Folder::new();
     // Without layouts eight rounds are too few for any claim among eight rows, however large.
     folder.kept("runs.jsonl", 8, 0, 8, 1.254);
-    let (code, told, said) = folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "slower > 5%"]);
+    let (code, told, said) =
+        folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "slower > 5%"]);
     assert_eq!(code, 4, "{told}");
-    assert!(said.contains("not ruled out either: 1 row is undecided, the first new on row7 (1.25"), "{said}");
-    assert!(said.contains("the exit code is 4; with the gate \"undecided > 5%\" it is 1"), "{said}");
+    assert!(
+        said.contains("not ruled out either: 1 row is undecided, the first new on row7 (1.25"),
+        "{said}"
+    );
+    assert!(
+        said.contains("the exit code is 4; with the gate \"undecided > 5%\" it is 1"),
+        "{said}"
+    );
     assert!(told.contains("beyond ±1.0 % (new on row7 1.25"), "{told}");
     let strict = ["compare", "--from", "runs.jsonl", "--fail-if", "slower > 5%, undecided > 5%"];
     let (code, _, said) = folder.ran(&strict);
     assert!(code == 1 && said.contains("row7"), "{said}");
-    let (code, ..) = folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "undecided > 40%"]);
+    let (code, ..) =
+        folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "undecided > 40%"]);
     assert_eq!(code, 0);
 }
 
@@ -120,7 +134,8 @@ fn an_undecided_row_says_so_once_and_names_the_variant() {
     assert!(told.contains("new: the runs show no difference and none is ruled out"), "{told}");
 }
 
-/// Prints a number that varies a little, and from the run of the number in the second argument on another one.
+/// Prints a number that varies a little, and from the run of the number in the second argument on
+/// another one.
 fn counted(name: &str, number: u32, from: u32, then: u32) -> String {
     format!(
         "echo >> {name}.count; n=$(wc -l < {name}.count); v={number}; [ $n -gt {from} ] && v={then}\n\
@@ -139,14 +154,18 @@ fn slower_counts_only_when_a_second_block_of_rounds_says_so_too() {
     folder.script("c", &counted("c", 10_500, 0, 10_500));
     let of = |programs: [&str; 2], more: &[&str]| {
         let words =
-            [&["compare"], &programs[..], &["--rounds", "6"], more, &PRINTED, &["--", "{bin}"]].concat();
+            [&["compare"], &programs[..], &["--rounds", "6"], more, &PRINTED, &["--", "{bin}"]]
+                .concat();
         let (code, told, said) = folder.ran(&words);
         let told: Value = serde_json::from_str(&told).unwrap_or_else(|e| panic!("{e}: {said}"));
         (code, told["comparisons"][0].clone(), said)
     };
     let (code, once, said) = of(["a", "b"], &["--confirm", "--raw", "r.jsonl"]);
     assert_eq!((code, &once["verdict"]), (0, &json!("undecided")), "{once}");
-    assert!(once["confirmation"]["confirmed"] == false && once["confirmation"]["rounds"] == 6, "{once}");
+    assert!(
+        once["confirmation"]["confirmed"] == false && once["confirmation"]["rounds"] == 6,
+        "{once}"
+    );
     assert!(said.contains("6 rounds more shall confirm it"), "{said}");
     let (_, again, _) = folder.ran(&["compare", "--from", "r.jsonl", "--format", "json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
@@ -187,8 +206,23 @@ fn a_gate_that_could_never_be_hit_is_refused_before_anything_runs() {
     let words = ["compare", "a", "b", "--rounds", "5", "--fail-if", "slower > 5%", "--", "{bin}"];
     let (code, _, said) = folder.ran(&words);
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains("5 rounds cannot show anything at 5 %; 6 are the least; so --fail-if"), "{said}");
-    let many = ["compare", "a", "b", "--rounds", "8", "--among", "8", "--fail-if", "slower", "--", "{bin}"];
+    assert!(
+        said.contains("5 rounds cannot show anything at 5 %; 6 are the least; so --fail-if"),
+        "{said}"
+    );
+    let many = [
+        "compare",
+        "a",
+        "b",
+        "--rounds",
+        "8",
+        "--among",
+        "8",
+        "--fail-if",
+        "slower",
+        "--",
+        "{bin}",
+    ];
     let (code, _, said) = folder.ran(&many);
     assert!(code == 2 && said.contains("among 8 rows; 9 are the least"), "{said}");
     assert!(!folder.at("ran").exists());
@@ -209,12 +243,22 @@ fn a_calibration_beside_other_work_is_marked() {
                 }
             });
         }
-        let ran =
-            folder.ran(&["compare", "a", "--calibrate", "--rounds", "6", "--metric", "wall", "--", "{bin}"]);
+        let ran = folder.ran(&[
+            "compare",
+            "a",
+            "--calibrate",
+            "--rounds",
+            "6",
+            "--metric",
+            "wall",
+            "--",
+            "{bin}",
+        ]);
         stop.store(true, Ordering::Relaxed);
         ran
     });
     assert!(told.0 == 0 && told.1.contains("The machine was busy: others used"), "{told:?}");
-    let later = folder.ran(&["compare", "a", "a", "--rounds", "6", "--metric", "wall", "--", "{bin}"]);
+    let later =
+        folder.ran(&["compare", "a", "a", "--rounds", "6", "--metric", "wall", "--", "{bin}"]);
     assert!(later.1.contains("taken on a busy machine"), "{later:?}");
 }

@@ -1,4 +1,5 @@
-//! Profiles by calling context: emulated recordings with call chains give what llvm-profgen makes of them, and clang uses it.
+//! Profiles by calling context: emulated recordings with call chains give what llvm-profgen makes
+//! of them, and clang uses it.
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
 
@@ -9,8 +10,13 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/callers.c");
-const FLAGS: [&str; 5] =
-    ["-O2", "-g1", "-fno-omit-frame-pointer", "-fdebug-info-for-profiling", "-fpseudo-probe-for-profiling"];
+const FLAGS: [&str; 5] = [
+    "-O2",
+    "-g1",
+    "-fno-omit-frame-pointer",
+    "-fdebug-info-for-profiling",
+    "-fpseudo-probe-for-profiling",
+];
 
 fn planish(directory: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
@@ -72,8 +78,8 @@ fn record(directory: &Path) -> bool {
     true
 }
 
-/// What `perf script --show-mmap-events -F ip,brstack` prints, with frames as they were recorded: newer perf prints them as
-/// offsets in their files, in which llvm-profgen finds no callers.
+/// What `perf script --show-mmap-events -F ip,brstack` prints, with frames as they were recorded:
+/// newer perf prints them as offsets in their files, in which llvm-profgen finds no callers.
 fn script(recording: &Path) -> String {
     let mut text = String::new();
     let input = Input::open(recording).unwrap();
@@ -173,20 +179,31 @@ fn contexts_are_those_of_llvm_profgen() {
 
     assert!(profgen("merged.theirs", &["--gen-cs-nested-profile=0"]));
     let said = make(here, "script.txt", "merged.ours", &["--contexts", "full"]);
-    assert!(said.contains("merged into their functions") && said.contains("of them in a context"), "{said}");
+    assert!(
+        said.contains("merged into their functions") && said.contains("of them in a context"),
+        "{said}"
+    );
     assert!(read(here, "merged.ours") != all);
-    same(&without_attributes(&read(here, "merged.ours")), &without_attributes(&read(here, "merged.theirs")));
+    same(
+        &without_attributes(&read(here, "merged.ours")),
+        &without_attributes(&read(here, "merged.theirs")),
+    );
 
     assert!(profgen("nested.theirs", &[]));
     make(here, "script.txt", "nested.ours", &["--contexts", "nested"]);
-    // Which attributes a sum of contexts has depends on the order in which llvm-profgen comes by them.
-    same(&without_attributes(&read(here, "nested.ours")), &without_attributes(&read(here, "nested.theirs")));
+    // Which attributes a sum of contexts has depends on the order in which llvm-profgen comes by
+    // them.
+    same(
+        &without_attributes(&read(here, "nested.ours")),
+        &without_attributes(&read(here, "nested.theirs")),
+    );
 }
 
 /// The numbers before two of the words of the ledger: samples in, and samples unwound.
 fn unwound(said: &str) -> (u64, u64) {
     let before = |words: &str| -> u64 {
-        let (before, _) = said.split_once(words).unwrap_or_else(|| panic!("no `{words}` in: {said}"));
+        let (before, _) =
+            said.split_once(words).unwrap_or_else(|| panic!("no `{words}` in: {said}"));
         before.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
     };
     (before(" in, "), before(" unwound"))
@@ -203,11 +220,15 @@ fn an_emulated_recording_keeps_its_samples_at_the_begin_and_end_of_functions() {
     if tool(here, &clang).is_none() || !record(here) {
         return;
     }
-    let said = make(here, "perf.data", "exact.text", &["--contexts", "full", "--cold-context", "0"]);
+    let said =
+        make(here, "perf.data", "exact.text", &["--contexts", "full", "--cold-context", "0"]);
     let (samples, kept) = unwound(&said);
     assert!(samples > 100 && kept * 100 >= samples * 95, "{said}");
     assert!(read(here, "exact.text").contains("[main:"), "{said}");
-    assert!(said.contains("evidence: ") && said.contains("the halves of the samples overlap by"), "{said}");
+    assert!(
+        said.contains("evidence: ") && said.contains("the halves of the samples overlap by"),
+        "{said}"
+    );
     let more = ["--contexts", "full", "--cold-context", "0", "--summary", "json", "-q"];
     let summary: serde_json::Value =
         serde_json::from_str(&make(here, "perf.data", "exact.text", &more)).unwrap();
@@ -215,7 +236,8 @@ fn an_emulated_recording_keeps_its_samples_at_the_begin_and_end_of_functions() {
     assert!(summary["evidence"]["samples"].as_u64().unwrap() > 100, "{summary}");
     // Text does not say who followed the calls, so llvm-profgen's rule holds.
     std::fs::write(here.join("script.txt"), script(&here.join("perf.data"))).unwrap();
-    let said = make(here, "script.txt", "text.text", &["--contexts", "full", "--cold-context", "0"]);
+    let said =
+        make(here, "script.txt", "text.text", &["--contexts", "full", "--cold-context", "0"]);
     let (all, kept_of_text) = unwound(&said);
     eprintln!("kept of {samples} samples: {kept}; as text {kept_of_text} of {all}");
     assert!(kept_of_text < kept && said.contains("frame pointers miss a caller"), "{said}");
@@ -267,13 +289,19 @@ fn clang_uses_contexts_in_every_form_and_llvm_profdata_reads_them() {
         let remarks = ["-Rpass-analysis=sample-profile", "-mllvm", "-report-profile-staleness"];
         let words = ["clang-22", SOURCE, "-o", "again", "-Werror", "-fprofile-sample-use=p.afdo"];
         let said = tool(here, &[&words[..], &FLAGS, &remarks].concat()).unwrap();
-        assert!(said.contains("Applied"), "{contexts} {form}: clang must say what it applied: {said}");
+        assert!(
+            said.contains("Applied"),
+            "{contexts} {form}: clang must say what it applied: {said}"
+        );
         assert!(said.contains("(0/"), "{contexts} {form}: nothing may be stale: {said}");
 
         // What is written is read back the same, by us and by llvm-profdata.
         says(here, &["profile", "merge", "p.afdo", "-o", "ours.text", "--format", "text"], 0);
-        if tool(here, &["llvm-profdata-22", "merge", "--sample", "--text", "p.afdo", "-o", "theirs.text"])
-            .is_some()
+        if tool(
+            here,
+            &["llvm-profdata-22", "merge", "--sample", "--text", "p.afdo", "-o", "theirs.text"],
+        )
+        .is_some()
         {
             same(&read(here, "ours.text"), &read(here, "theirs.text"));
             let shown = tool(here, &["llvm-profdata-22", "show", "--sample", "p.afdo"]).unwrap();
@@ -293,9 +321,13 @@ fn profiles_with_and_without_contexts_are_not_added_up() {
     }
     make(here, "perf.data", "full.text", &["--contexts", "full"]);
     make(here, "perf.data", "nested.text", &["--contexts", "nested"]);
-    let merge = |inputs: [&'static str; 2]| [&["profile", "merge", "-o", "sum.text"], &inputs[..]].concat();
+    let merge =
+        |inputs: [&'static str; 2]| [&["profile", "merge", "-o", "sum.text"], &inputs[..]].concat();
     let said = says(here, &merge(["full.text", "nested.text"]), 2);
-    assert!(said.contains("full.text keeps calling contexts") && said.contains("same --contexts"), "{said}");
+    assert!(
+        said.contains("full.text keeps calling contexts") && said.contains("same --contexts"),
+        "{said}"
+    );
     says(here, &["profile", "diff", "nested.text", "full.text"], 2);
     says(here, &merge(["full.text", "full.text"]), 0);
     says(here, &merge(["nested.text", "nested.text"]), 0);
@@ -310,7 +342,10 @@ fn a_program_whose_calls_have_no_probes_is_warned_of() {
     }
     let said = make(here, "perf.data", "full.text", &["--contexts", "full"]);
     assert!(said.contains("none of calls") && said.contains("-g1"), "{said}");
-    assert!(!read(here, "full.text").contains(" @ "), "contexts after all, so the warning is wrong");
+    assert!(
+        !read(here, "full.text").contains(" @ "),
+        "contexts after all, so the warning is wrong"
+    );
 }
 
 #[test]
@@ -322,7 +357,9 @@ fn what_has_no_contexts_is_an_error_with_the_next_step() {
     }
     let plain = ["record", "--branches=emulated", "-o", "plain.data", "--", "./app"];
     says(here, &plain, 0);
-    let words = |input: &'static str| ["profile", input, "--binary", "app", "-o", "x", "--contexts", "full"];
+    let words = |input: &'static str| {
+        ["profile", input, "--binary", "app", "-o", "x", "--contexts", "full"]
+    };
     let said = says(here, &words("plain.data"), 2);
     assert!(said.contains("no call chain") && said.contains("--call-graph fp"), "{said}");
     says(here, &["aggregate", "perf.data", "--binary", "app", "-o", "run.counts"], 0);
@@ -330,19 +367,29 @@ fn what_has_no_contexts_is_an_error_with_the_next_step() {
     assert!(said.contains("give --contexts the recording itself"), "{said}");
     let said = says(here, &[&words("perf.data")[..], &["--format", "gcov"]].concat(), 2);
     assert!(said.contains("extbinary and text"), "{said}");
-    let said = says(here, &["profile", "perf.data", "--binary", "app", "-o", "x", "--cold-context", "7"], 2);
+    let said = says(
+        here,
+        &["profile", "perf.data", "--binary", "app", "-o", "x", "--cold-context", "7"],
+        2,
+    );
     assert!(said.contains("--contexts"), "{said}");
     // Frames that lie nowhere, as newer perf prints them.
-    let shifted: String =
-        script(&here.join("perf.data"))
-            .lines()
-            .map(|line| {
-                if line.starts_with('\t') { "\t             11a0\n".to_owned() } else { format!("{line}\n") }
-            })
-            .collect();
+    let shifted: String = script(&here.join("perf.data"))
+        .lines()
+        .map(|line| {
+            if line.starts_with('\t') {
+                "\t             11a0\n".to_owned()
+            } else {
+                format!("{line}\n")
+            }
+        })
+        .collect();
     std::fs::write(here.join("offsets.txt"), shifted).unwrap();
     let said = says(here, &words("offsets.txt"), 2);
-    assert!(said.contains("offsets in their files") && said.contains("give the perf.data"), "{said}");
+    assert!(
+        said.contains("offsets in their files") && said.contains("give the perf.data"),
+        "{said}"
+    );
     // Cut and garbled recordings are no reason to panic.
     let bytes = std::fs::read(here.join("perf.data")).unwrap();
     for at in [200, bytes.len() / 3, bytes.len() - 100] {

@@ -1,4 +1,5 @@
-//! Inputs of counts on the command line: too few are refused unless asked for, and peers' spellings are understood.
+//! Inputs of counts on the command line: too few are refused unless asked for, and peers' spellings
+//! are understood.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -45,7 +46,8 @@ fn two_branches_of_thousands_make_no_counts_unless_asked_for() {
 fn the_spellings_of_create_llvm_prof_and_llvm_profgen_make_the_same_profile() {
     let dir = tempfile::tempdir().unwrap();
     let (binary, recording) = (fixture("test.binary"), fixture("test.lbr"));
-    let (binary, recording) = (format!("--binary={}", binary.display()), recording.display().to_string());
+    let (binary, recording) =
+        (format!("--binary={}", binary.display()), recording.display().to_string());
     let made = |words: &[&str], name: &str| {
         let done = planish(dir.path(), words);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -1,7 +1,8 @@
-//! Do the dependencies keep our promises: no licence outside `deny.toml`, no newer Rust than `Cargo.toml` states,
-//! nothing from outside the registry?
+//! Do the dependencies keep our promises: no licence outside `deny.toml`, no newer Rust than
+//! `Cargo.toml` states, nothing from outside the registry?
 //!
-//! Reads `cargo metadata` of the packages already fetched, so it needs neither the network nor another tool.
+//! Reads `cargo metadata` of the packages already fetched, so it needs neither the network nor
+//! another tool.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,17 +16,28 @@ fn packages() -> Vec<Value> {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let verbose = Command::new(rustc).arg("-vV").output().expect("rustc runs, it built this test");
     let verbose = String::from_utf8_lossy(&verbose.stdout).into_owned();
-    let host =
-        verbose.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc -vV names the host");
+    let host = verbose
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .expect("rustc -vV names the host");
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", host])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--offline",
+            "--filter-platform",
+            host,
+        ])
         .current_dir(ROOT)
         // cargo asks `rustc -`, which reads what it is given.
         .stdin(std::process::Stdio::null())
         .output()
         .expect("cargo runs, it started this test");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
     let packages = metadata["packages"].as_array().expect("metadata lists packages").clone();
     assert!(packages.len() > 10, "metadata lists only {} packages", packages.len());
     packages
@@ -37,13 +49,13 @@ fn text<'a>(package: &'a Value, key: &str) -> &'a str {
 
 fn toml_of(file: &str) -> toml::Table {
     let path = Path::new(ROOT).join(file);
-    let content =
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let content = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     content.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// True when an SPDX expression can be satisfied with allowed licences alone. `AND` binds tighter than `OR`, `WITH`
-/// belongs to the licence before it, and the old `A/B` means `A OR B`.
+/// True when an SPDX expression can be satisfied with allowed licences alone. `AND` binds tighter
+/// than `OR`, `WITH` belongs to the licence before it, and the old `A/B` means `A OR B`.
 fn satisfiable(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut tokens: Vec<String> = Vec::new();
@@ -100,7 +112,12 @@ fn every_licence_is_on_the_allow_list() {
         .iter()
         .filter(|package| !satisfiable(text(package, "license"), &allowed))
         .map(|package| {
-            format!("{} {}: {:?}", text(package, "name"), text(package, "version"), package["license"])
+            format!(
+                "{} {}: {:?}",
+                text(package, "name"),
+                text(package, "version"),
+                package["license"]
+            )
         })
         .collect();
     assert!(refused.is_empty(), "licences outside deny.toml's list:\n{}", refused.join("\n"));
@@ -121,9 +138,13 @@ fn licence_expressions_are_read_as_spdx_says() {
 
 #[test]
 fn no_dependency_asks_for_a_newer_rust_version_than_ours() {
-    let number = |text: &str| -> Vec<u32> { text.split('.').filter_map(|part| part.parse().ok()).collect() };
+    let number =
+        |text: &str| -> Vec<u32> { text.split('.').filter_map(|part| part.parse().ok()).collect() };
     let root = toml_of("Cargo.toml");
-    let ours = root["workspace"]["package"]["rust-version"].as_str().expect("the MSRV is stated").to_owned();
+    let ours = root["workspace"]["package"]["rust-version"]
+        .as_str()
+        .expect("the MSRV is stated")
+        .to_owned();
     let fuzz = toml_of("fuzz/Cargo.toml");
     assert_eq!(
         fuzz["package"]["rust-version"].as_str(),
@@ -139,7 +160,9 @@ fn no_dependency_asks_for_a_newer_rust_version_than_ours() {
     let newer: Vec<String> = packages()
         .iter()
         .filter(|package| normal(text(package, "rust_version")) > normal(&ours))
-        .map(|package| format!("{} needs Rust {}", text(package, "name"), text(package, "rust_version")))
+        .map(|package| {
+            format!("{} needs Rust {}", text(package, "name"), text(package, "rust_version"))
+        })
         .collect();
     assert!(newer.is_empty(), "the stated MSRV is {ours}, but:\n{}", newer.join("\n"));
 }
@@ -148,7 +171,9 @@ fn no_dependency_asks_for_a_newer_rust_version_than_ours() {
 fn every_dependency_comes_from_the_registry_or_this_repository() {
     let foreign: Vec<String> = packages()
         .iter()
-        .filter(|package| !package["source"].is_null() && !text(package, "source").starts_with("registry+"))
+        .filter(|package| {
+            !package["source"].is_null() && !text(package, "source").starts_with("registry+")
+        })
         .map(|package| format!("{} from {}", text(package, "name"), text(package, "source")))
         .collect();
     assert!(foreign.is_empty(), "dependencies from elsewhere:\n{}", foreign.join("\n"));

@@ -1,8 +1,9 @@
 //! Does looking at somebody's directory run anything of it or write anything there?
 //!
-//! The directory holds what tools obey: toolchain files, settings of cargo and git, hooks, makefiles, programs under the
-//! names of all tools with PATH leading to them, links that lead out and around, pipes, odd names. Each command that only
-//! reads is used in it. `hostile/commands.txt` says which those are, and `cli.rs` that it names every command.
+//! The directory holds what tools obey: toolchain files, settings of cargo and git, hooks,
+//! makefiles, programs under the names of all tools with PATH leading to them, links that lead out
+//! and around, pipes, odd names. Each command that only reads is used in it. `hostile/commands.txt`
+//! says which those are, and `cli.rs` that it names every command.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -108,7 +109,8 @@ impl Hostile {
 
     /// A program that says that it ran.
     fn program(&self, name: &str) {
-        let shell = format!("#!/bin/sh\necho \"$0 $*\" >> {}/marker\nexit 0\n", self.at("ran").display());
+        let shell =
+            format!("#!/bin/sh\necho \"$0 $*\" >> {}/marker\nexit 0\n", self.at("ran").display());
         let path = self.write(name, shell);
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -119,8 +121,13 @@ impl Hostile {
             self.program(&format!("bin/{tool}"));
             self.program(&format!("toolchain/bin/{tool}"));
         }
-        for hook in ["post-checkout", "post-index-change", "reference-transaction", "pre-commit", "fsmonitor"]
-        {
+        for hook in [
+            "post-checkout",
+            "post-index-change",
+            "reference-transaction",
+            "pre-commit",
+            "fsmonitor",
+        ] {
             self.program(&format!(".git/hooks/{hook}"));
         }
         self.program("linux/scripts/config");
@@ -139,11 +146,18 @@ impl Hostile {
                  [target.x86_64-unknown-linux-gnu]\nlinker = {evil:?}\nrunner = {evil:?}\n"
             ),
         );
-        self.write("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nbuild = \"build.rs\"\n");
+        self.write(
+            "Cargo.toml",
+            "[package]\nname = \"x\"\nversion = \"0.1.0\"\nbuild = \"build.rs\"\n",
+        );
         let marker = self.at("ran").join("build.rs").display().to_string();
-        self.write("build.rs", format!("fn main() {{ std::fs::write({marker:?}, \"ran\").unwrap(); }}\n"));
+        self.write(
+            "build.rs",
+            format!("fn main() {{ std::fs::write({marker:?}, \"ran\").unwrap(); }}\n"),
+        );
         self.write("src/main.rs", "fn main() {}\n");
-        let make = format!("$(shell touch {0}/make)\nall:\n\ttouch {0}/make\n", self.at("ran").display());
+        let make =
+            format!("$(shell touch {0}/make)\nall:\n\ttouch {0}/make\n", self.at("ran").display());
         for name in ["Makefile", "GNUmakefile", "linux/Makefile"] {
             self.write(name, format!("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n{make}"));
         }
@@ -154,7 +168,10 @@ impl Hostile {
         self.write("linux/.config", "CONFIG_CC_VERSION_TEXT=\"./bin/clang-40\"\n");
         self.write(".config", "CONFIG_CC_VERSION_TEXT=\"./bin/clang-40\"\n");
         self.write(".gdbinit", format!("shell touch {}/gdb\n", self.at("ran").display()));
-        self.write(".lldbinit", format!("platform shell touch {}/lldb\n", self.at("ran").display()));
+        self.write(
+            ".lldbinit",
+            format!("platform shell touch {}/lldb\n", self.at("ran").display()),
+        );
         self.write(".envrc", format!("touch {}/envrc\n", self.at("ran").display()));
         self.write("clang.cfg", "-load=./evil.so\n");
         self.write("specs", "*cc1:\n./bin/cc\n");
@@ -179,7 +196,10 @@ impl Hostile {
             )
         };
         self.write("planish.toml", config("compiler = \"clang\""));
-        self.write("evil.toml", config("compiler = \"clang\"\ncc = \"./bin/clang\"\ncxx = \"./bin/clang\""));
+        self.write(
+            "evil.toml",
+            config("compiler = \"clang\"\ncc = \"./bin/clang\"\ncxx = \"./bin/clang\""),
+        );
         self.write(".planish/state.json", "{}");
         self.write(".planish/report.json", "{\"schema\": \"planish-optimize\"}");
     }
@@ -195,7 +215,8 @@ impl Hostile {
         self.write("evil.so", &app);
         self.write("objects/main.o", &app);
         self.write("linux/vmlinux", &app);
-        // A dynamic linker of its own, named as long as the system's; where the binary has another it is left.
+        // A dynamic linker of its own, named as long as the system's; where the binary has another
+        // it is left.
         let mut evil = app;
         let (old, new) = (b"/lib64/ld-linux-x86-64.so.2\0", b"./ld.so\0");
         if let Some(at) = evil.windows(old.len()).position(|part| part == old) {
@@ -221,7 +242,8 @@ impl Hostile {
         }
         for name in ODD {
             fs::write(self.project().join(OsStr::from_bytes(name)), "odd\n").unwrap();
-            fs::write(self.project().join("objects").join(OsStr::from_bytes(name)), "odd\n").unwrap();
+            fs::write(self.project().join("objects").join(OsStr::from_bytes(name)), "odd\n")
+                .unwrap();
         }
     }
 
@@ -229,7 +251,8 @@ impl Hostile {
         let mut command = Command::new(program);
         let own = [PathBuf::new(), ".".into(), "bin".into(), self.project().join("bin")];
         let given = std::env::var_os("PATH").unwrap();
-        let path = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&given))).unwrap();
+        let path =
+            std::env::join_paths(own.into_iter().chain(std::env::split_paths(&given))).unwrap();
         // cargo names the toolchain for the tests; a user's shell does not.
         command.env("PATH", path).env_remove("RUSTUP_TOOLCHAIN").env("RUSTUP_AUTO_INSTALL", "0");
         command
@@ -245,7 +268,8 @@ impl Hostile {
         let mut child = self.command(env!("CARGO_BIN_EXE_planish")).args(words).spawn().unwrap();
         let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let read = std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
-        let said = std::thread::spawn(move || std::io::read_to_string(&mut err).unwrap_or_default());
+        let said =
+            std::thread::spawn(move || std::io::read_to_string(&mut err).unwrap_or_default());
         let begin = Instant::now();
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
@@ -264,7 +288,10 @@ impl Hostile {
         let now = digest(&self.project());
         let differing = |(path, what): &(&PathBuf, &String)| self.digest.get(*path) != Some(*what);
         let changed: Vec<_> = now.iter().filter(differing).collect();
-        assert!(changed.is_empty() && now.len() == self.digest.len(), "planish {words:?} wrote {changed:?}");
+        assert!(
+            changed.is_empty() && now.len() == self.digest.len(),
+            "planish {words:?} wrote {changed:?}"
+        );
         if status.code() != Some(0) {
             eprintln!("{words:?}: {status}: {}", said.lines().last().unwrap_or_default());
         }
@@ -317,11 +344,19 @@ fn digest(directory: &Path) -> BTreeMap<PathBuf, String> {
         } else {
             format!(
                 "{:?}",
-                fs::read(&path).unwrap().iter().fold(0_u64, |sum, &b| sum.wrapping_mul(31) + u64::from(b))
+                fs::read(&path)
+                    .unwrap()
+                    .iter()
+                    .fold(0_u64, |sum, &b| sum.wrapping_mul(31) + u64::from(b))
             )
         };
-        let what =
-            format!("{holds} {:o} {}.{} {}", about.mode(), about.mtime(), about.mtime_nsec(), about.ino());
+        let what = format!(
+            "{holds} {:o} {}.{} {}",
+            about.mode(),
+            about.mtime(),
+            about.mtime_nsec(),
+            about.ino()
+        );
         found.insert(path, what);
     }
     found
@@ -336,7 +371,8 @@ fn commands() -> impl Iterator<Item = (&'static str, &'static str, &'static str)
     })
 }
 
-/// The planted directory does run things when it is used without care, so that the other tests see something.
+/// The planted directory does run things when it is used without care, so that the other tests see
+/// something.
 fn is_hostile(hostile: &Hostile) {
     let path = std::env::var_os("PATH").unwrap();
     let rustc = std::env::split_paths(&path).map(|at| at.join("rustc")).find(|file| file.is_file());
@@ -363,8 +399,11 @@ fn nothing_of_a_hostile_directory_runs_and_nothing_is_written_there() {
         }
         let out = hostile.at("out").display().to_string();
         let arguments = arguments.replace("{out}", &out);
-        let words: Vec<OsString> =
-            command.split_whitespace().chain(arguments.split_whitespace()).map(OsString::from).collect();
+        let words: Vec<OsString> = command
+            .split_whitespace()
+            .chain(arguments.split_whitespace())
+            .map(OsString::from)
+            .collect();
         let status = hostile.look(&words);
         assert!(class != "works" || matches!(status.code(), Some(0 | 1)), "{words:?}: {status}");
     }

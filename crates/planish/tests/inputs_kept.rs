@@ -1,4 +1,5 @@
-//! No command writes over a file that it reads, whatever name the output has; and both files of a layout are written or none.
+//! No command writes over a file that it reads, whatever name the output has; and both files of a
+//! layout are written or none.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -33,7 +34,10 @@ fn refused(here: &Path, words: &[&str]) {
     let done = planish(here, words);
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(2), "{words:?}: {said}");
-    assert!(said.contains("is the input") && said.contains("name another output"), "{words:?}: {said}");
+    assert!(
+        said.contains("is the input") && said.contains("name another output"),
+        "{words:?}: {said}"
+    );
     assert!(before == files(), "{words:?} changed a file");
 }
 
@@ -63,9 +67,11 @@ fn a_report_does_not_write_over_the_file_it_tells() {
     let scratch = tempfile::tempdir().unwrap();
     let here = scratch.path();
     std::fs::create_dir(here.join(".planish")).unwrap();
-    std::fs::write(here.join(".planish/report.json"), "{\"schema\": \"planish-optimize\"}").unwrap();
+    std::fs::write(here.join(".planish/report.json"), "{\"schema\": \"planish-optimize\"}")
+        .unwrap();
     for path in [".planish/report.json", "."] {
-        let done = planish(here, &["report", path, "--format", "markdown", "-o", ".planish/report.json"]);
+        let done =
+            planish(here, &["report", path, "--format", "markdown", "-o", ".planish/report.json"]);
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.code() == Some(2) && said.contains("is the input"), "{path}: {said}");
     }
@@ -78,7 +84,12 @@ fn counts_and_layouts_do_not_replace_inputs_and_come_whole_or_not_at_all() {
     let here = scratch.path();
     std::fs::write(here.join("app.c"), SOURCE).unwrap();
     let flags = ["-O2", "-g1", "-fbasic-block-address-map", "-Wl,--build-id", "app.c", "-o", "app"];
-    if !Command::new("clang-22").args(flags).current_dir(here).status().is_ok_and(|status| status.success()) {
+    if !Command::new("clang-22")
+        .args(flags)
+        .current_dir(here)
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         eprintln!("skipped: clang-22 is not installed");
         return;
     }
@@ -98,7 +109,10 @@ fn counts_and_layouts_do_not_replace_inputs_and_come_whole_or_not_at_all() {
     refused(here, &["merge", "x_ld_profile.txt", "-o", "x_ld_profile.txt"]);
     refused(here, &["aggregate", "x_ld_profile.txt", "--binary", "app", "-o", "x_ld_profile.txt"]);
     refused(here, &["layout", "x_ld_profile.txt", "--binary", "app", "-o", "x"]);
-    refused(here, &["layout", "show", "x_ld_profile.txt", "--binary", "app", "--svg", "x_ld_profile.txt"]);
+    refused(
+        here,
+        &["layout", "show", "x_ld_profile.txt", "--binary", "app", "--svg", "x_ld_profile.txt"],
+    );
 
     // The second file cannot get its name: the first one is what it was.
     fine(&["layout", "perf.data", "--binary", "app", "-o", "out"]);
@@ -115,7 +129,8 @@ fn counts_and_layouts_do_not_replace_inputs_and_come_whole_or_not_at_all() {
         assert_eq!(std::fs::read(here.join("out_cc_profile.txt")).ok().as_ref(), before);
         let _ = std::fs::remove_file(here.join("out_cc_profile.txt"));
     }
-    let left: Vec<_> = std::fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".planish-")), "{left:?}");
 }
 
@@ -129,13 +144,22 @@ fn what_the_shell_joined_is_written_to_and_never_replaced() {
     assert!(link());
     let out = std::fs::File::create(here.join("out")).unwrap();
     let mut merge = Command::new(env!("CARGO_BIN_EXE_planish"));
-    merge.current_dir(here).args(["profile", "merge", "a.text", "-o", "/dev/stdout", "--format", "text"]);
+    merge.current_dir(here).args([
+        "profile",
+        "merge",
+        "a.text",
+        "-o",
+        "/dev/stdout",
+        "--format",
+        "text",
+    ]);
     let done = merge.stdin(Stdio::null()).stdout(out).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(std::fs::read_to_string(here.join("out")).unwrap().contains("work:1000:10"));
     assert!(link(), "/dev/stdout was replaced");
     for place in ["/dev/stdout", "/dev/full", "/dev/null"] {
-        let words = ["compare", "--raw", place, "--rounds", "6", "/bin/true", "/bin/true", "--", "{bin}"];
+        let words =
+            ["compare", "--raw", place, "--rounds", "6", "/bin/true", "/bin/true", "--", "{bin}"];
         let done = planish(here, &words);
         let said = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(2), "{said}");

@@ -1,4 +1,5 @@
-//! `planish kernel` as a user meets it, on made-up trees: what it does to them, says about them, and refuses.
+//! `planish kernel` as a user meets it, on made-up trees: what it does to them, says about them,
+//! and refuses.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -78,7 +79,9 @@ fn a_dry_run_prints_a_patch_that_does_the_same_and_writes_nothing() {
     let patch = planish(dir.path(), &["prepare", "linux", "--dry-run"]);
     let diff = fine(&patch);
     assert!(contents(&root) == before);
-    for part in ["--- /dev/null\n+++ b/scripts/Makefile.autofdo\n", "+++ b/tools/objtool/elf.c\n", "\n@@ "] {
+    for part in
+        ["--- /dev/null\n+++ b/scripts/Makefile.autofdo\n", "+++ b/tools/objtool/elf.c\n", "\n@@ "]
+    {
         assert!(diff.contains(part), "no {part:?} in {diff}");
     }
     std::fs::write(root.join("x.diff"), &patch.stdout).unwrap();
@@ -107,8 +110,18 @@ fn one_construct_that_is_missing_or_double_leaves_the_tree_alone() {
             "*(.text.unheard)",
             &["TEXT_TEXT", ".text.unknown"],
         ),
-        ("arch/x86/lib/retpoline.S", ".text..__x86", ".text.__x86", &["the sections of thunks", "swallow"]),
-        ("scripts/mod/modpost.c", "\".text.*\"", "\".text.unlikely\"", &["the names of text sections"]),
+        (
+            "arch/x86/lib/retpoline.S",
+            ".text..__x86",
+            ".text.__x86",
+            &["the sections of thunks", "swallow"],
+        ),
+        (
+            "scripts/mod/modpost.c",
+            "\".text.*\"",
+            "\".text.unlikely\"",
+            &["the names of text sections"],
+        ),
     ];
     for (file, old, new, parts) in cases {
         let dir = tree(12);
@@ -130,12 +143,17 @@ fn half_edited_and_dirty_trees_are_refused_with_what_to_do() {
     fine(&planish(dir.path(), &["prepare", "linux"]));
     std::fs::write(root.join("Makefile"), &original).unwrap();
     let refused = planish(dir.path(), &["prepare", "linux"]);
-    refuses(&refused, &["half prepared", "tools/objtool/elf.c", "Makefile do not", "--revert linux"]);
+    refuses(
+        &refused,
+        &["half prepared", "tools/objtool/elf.c", "Makefile do not", "--revert linux"],
+    );
     fine(&planish(dir.path(), &["prepare", "linux", "--revert"]));
     assert!(contents(&root) == plain, "what was there is taken back");
 
     fine(&planish(dir.path(), &["prepare", "linux"]));
-    edit(&root, "tools/objtool/elf.c", |text| text.replace("size_t length = strlen", "size_t size = strlen"));
+    edit(&root, "tools/objtool/elf.c", |text| {
+        text.replace("size_t length = strlen", "size_t size = strlen")
+    });
     for words in [&["prepare", "linux"][..], &["prepare", "linux", "--revert"]] {
         let parts = [
             "tools/objtool/elf.c",
@@ -156,7 +174,10 @@ fn half_edited_and_dirty_trees_are_refused_with_what_to_do() {
 
     let dir = tree(12);
     std::fs::write(dir.path().join("linux/scripts/Makefile.autofdo"), "mine\n").unwrap();
-    refuses(&planish(dir.path(), &["prepare", "linux"]), &["scripts/Makefile.autofdo", "Move it away"]);
+    refuses(
+        &planish(dir.path(), &["prepare", "linux"]),
+        &["scripts/Makefile.autofdo", "Move it away"],
+    );
 }
 
 #[test]
@@ -165,13 +186,20 @@ fn what_is_no_tree_or_one_of_another_version_is_refused() {
     refuses(&planish(dir.path(), &["prepare", "."]), &["not a kernel tree", "Makefile is missing"]);
     refuses(&planish(dir.path(), &["prepare", "nowhere"]), &["nowhere", "not a kernel tree"]);
     let dir = tree(9);
-    refuses(&planish(dir.path(), &["prepare", "linux"]), &["Linux 6.9.9 is not known", "6.1, 6.6 and 6.12"]);
+    refuses(
+        &planish(dir.path(), &["prepare", "linux"]),
+        &["Linux 6.9.9 is not known", "6.1, 6.6 and 6.12"],
+    );
     edit(&dir.path().join("linux"), "Makefile", |text| text.replace("VERSION = 6", "RELEASE = 6"));
     refuses(&planish(dir.path(), &["prepare", "linux"]), &["expected `VERSION = …`", "# made up"]);
     let untried = tree(6);
     let said = planish(untried.path(), &["prepare", "linux"]);
     fine(&said);
-    assert!(text(&said.stderr).contains("were not tried on any tree of 6.6"), "{}", text(&said.stderr));
+    assert!(
+        text(&said.stderr).contains("were not tried on any tree of 6.6"),
+        "{}",
+        text(&said.stderr)
+    );
 }
 
 #[test]
@@ -179,7 +207,10 @@ fn a_tree_that_has_the_options_by_itself_is_left_alone() {
     let dir = tree(14);
     let root = dir.path().join("linux");
     edit(&root, "arch/Kconfig", |text| text + "config AUTOFDO_CLANG\n\tbool \"x\"\n");
-    refuses(&planish(dir.path(), &["prepare", "linux"]), &["AUTOFDO_CLANG but not PROPELLER_CLANG"]);
+    refuses(
+        &planish(dir.path(), &["prepare", "linux"]),
+        &["AUTOFDO_CLANG but not PROPELLER_CLANG"],
+    );
     edit(&root, "arch/Kconfig", |text| text + "config PROPELLER_CLANG\n\tbool \"x\"\n");
     let before = contents(&root);
     assert!(fine(&planish(dir.path(), &["prepare", "linux"])).contains("by itself; nothing to do"));
@@ -206,8 +237,9 @@ fn a_tree_that_cannot_be_written_is_not_changed() {
 #[test]
 fn results_are_told_as_json_too() {
     let dir = tree(1);
-    let json =
-        |words: &[&str]| -> Value { serde_json::from_str(&fine(&planish(dir.path(), words))).unwrap() };
+    let json = |words: &[&str]| -> Value {
+        serde_json::from_str(&fine(&planish(dir.path(), words))).unwrap()
+    };
     let prepared = json(&["prepare", "linux", "--format", "json"]);
     assert_eq!(prepared["result"], "prepared");
     assert_eq!(prepared["linux"], "6.1.9");
@@ -229,12 +261,18 @@ fn a_configuration_is_held_against_what_profiles_need() {
         &planish(dir.path(), &["config", "linux", "--check"]),
         &["linux/.config", "make LLVM=-22 defconfig"],
     );
-    refuses(&planish(dir.path(), &["config", "linux", "--arch", "arm64"]), &["arm64 is not supported yet"]);
-    let tools = "CONFIG_X86_64=y\nCONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=220108\nCONFIG_LD_IS_LLD=y\n";
+    refuses(
+        &planish(dir.path(), &["config", "linux", "--arch", "arm64"]),
+        &["arm64 is not supported yet"],
+    );
+    let tools =
+        "CONFIG_X86_64=y\nCONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=220108\nCONFIG_LD_IS_LLD=y\n";
     let config = dir.path().join("linux/.config");
-    std::fs::write(&config, tools.to_owned() + &fine(&planish(dir.path(), &["config", "linux"]))).unwrap();
+    std::fs::write(&config, tools.to_owned() + &fine(&planish(dir.path(), &["config", "linux"])))
+        .unwrap();
     assert!(
-        fine(&planish(dir.path(), &["config", "linux", "--check"])).contains("has all that profiles need")
+        fine(&planish(dir.path(), &["config", "linux", "--check"]))
+            .contains("has all that profiles need")
     );
 
     let gcc = "CONFIG_X86_64=y\nCONFIG_CC_IS_GCC=y\nCONFIG_KASAN=y\nCONFIG_PERF_EVENTS=y\n";
@@ -271,8 +309,9 @@ fn compiled(build: &Path, object: &str, flags: &str) {
     let (directory, name) = object.rsplit_once('/').unwrap();
     std::fs::create_dir_all(build.join(directory)).unwrap();
     let source = object.replace(".o", ".c");
-    let command =
-        format!("savedcmd_{object} := clang-22 -D__KERNEL__ {flags} -O2 -c -o {object} ../{source}\n");
+    let command = format!(
+        "savedcmd_{object} := clang-22 -D__KERNEL__ {flags} -O2 -c -o {object} ../{source}\n"
+    );
     std::fs::write(build.join(directory).join(format!(".{name}.cmd")), command).unwrap();
 }
 
@@ -289,7 +328,9 @@ fn a_build_shows_where_the_flags_went() {
     compiled(&build, "arch/x86/entry/vdso/vclock_gettime.o", "-DBUILD_VDSO");
     let said = fine(&planish(dir.path(), &["check", "build"]));
     assert!(
-        said.contains("kernel/sched/core.o: -fdebug-info-for-profiling -enable-fs-discriminator=true"),
+        said.contains(
+            "kernel/sched/core.o: -fdebug-info-for-profiling -enable-fs-discriminator=true"
+        ),
         "{said}"
     );
     assert!(said.contains("(opted out?): arch/x86/kernel/head64.o"), "{said}");
@@ -303,7 +344,8 @@ fn a_build_shows_where_the_flags_went() {
     assert_eq!(found["areas"][1]["with_autofdo"], 1, "{found}");
 
     std::fs::remove_file(build.join("arch/x86/entry/vdso/.vgetcpu.o.cmd")).unwrap();
-    std::fs::write(build.join(".config"), "CONFIG_AUTOFDO_CLANG=y\nCONFIG_PROPELLER_CLANG=y\n").unwrap();
+    std::fs::write(build.join(".config"), "CONFIG_AUTOFDO_CLANG=y\nCONFIG_PROPELLER_CLANG=y\n")
+        .unwrap();
     let lacking = planish(dir.path(), &["check", "build"]);
     assert_eq!(lacking.status.code(), Some(1));
     assert!(

@@ -1,5 +1,6 @@
-//! `planish kernel record --counts`: the counts of an emulated kernel are those of a recording of it, and what measuring
-//! it counts. The kernel of a few instructions that the recorder is tested with boots in place of Linux.
+//! `planish kernel record --counts`: the counts of an emulated kernel are those of a recording of
+//! it, and what measuring it counts. The kernel of a few instructions that the recorder is tested
+//! with boots in place of Linux.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -27,7 +28,8 @@ fn link(dir: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/programs/machine.S");
     let output = dir.join(name);
     let all = ["-nostdlib", "-static", "-fuse-ld=lld", "-Wl,--image-base=0x200000,-Ttext=0x201000"];
-    let done = Command::new("clang-22").args(all).args(flags).arg("-o").arg(&output).arg(source).output();
+    let done =
+        Command::new("clang-22").args(all).args(flags).arg("-o").arg(&output).arg(source).output();
     match done {
         Ok(done) if done.status.success() => Some(output),
         Ok(done) => panic!("{}", String::from_utf8_lossy(&done.stderr)),
@@ -65,18 +67,24 @@ fn options() -> Options {
 
 /// Counts the machine as the command does.
 fn exact(guest: &Guest, dir: &Path, image: &Arc<Image>) -> Result<Counts, counts::Error> {
-    let counted = count(&guest.argv(), &dir.join("kernel.counts"), &options(), &mut |_, _| {}).unwrap();
+    let counted =
+        count(&guest.argv(), &dir.join("kernel.counts"), &options(), &mut |_, _| {}).unwrap();
     let (start, end) = counted.text;
     let text = KernelText { start, end, name: MAP_NAME.to_owned(), build_id: counted.build_id };
     let traces = counted.traces.iter().map(|found| TraceCount {
-        trace: Trace { from: found.from, to: found.to, next_from: found.next_from.unwrap_or(Trace::NONE) },
+        trace: Trace {
+            from: found.from,
+            to: found.to,
+            next_from: found.next_from.unwrap_or(Trace::NONE),
+        },
         count: found.count,
         mispredicted: 0,
     });
     Ok(counts::kernel::aggregate(&dir.join("kernel.counts"), &text, traces, image)?.counts)
 }
 
-/// Records each single branch of the machine with the 31 before it, and counts that as `planish aggregate` does.
+/// Records each single branch of the machine with the 31 before it, and counts that as `planish
+/// aggregate` does.
 fn sampled(guest: &Guest, dir: &Path, image: &Arc<Image>) -> Counts {
     let path = dir.join("perf.data");
     record(&guest.argv(), &path, &options(), &mut |_, _| {}).unwrap();
@@ -88,7 +96,11 @@ fn sampled(guest: &Guest, dir: &Path, image: &Arc<Image>) -> Counts {
 
 fn branches(counts: &ImageCounts) -> Vec<(Option<u64>, Option<u64>, u64)> {
     let numbers = |address: Option<ImageAddr>| address.map(|address| address.0);
-    counts.branches.iter().map(|branch| (numbers(branch.from), numbers(branch.to), branch.count)).collect()
+    counts
+        .branches
+        .iter()
+        .map(|branch| (numbers(branch.from), numbers(branch.to), branch.count))
+        .collect()
 }
 
 fn ranges(counts: &ImageCounts) -> Vec<(u64, u64, u64)> {
@@ -109,7 +121,10 @@ fn exact_counts_lie_at_the_addresses_of_the_image_and_agree_with_samples() {
         (Some(WORK + 13), Some(WORK + 5), 200),
     ];
     assert_eq!(branches(own), expected);
-    assert_eq!(ranges(own), [(WORK, WORK, 200), (WORK + 5, WORK + 8, 198), (WORK + 13, WORK + 13, 200)]);
+    assert_eq!(
+        ranges(own),
+        [(WORK, WORK, 200), (WORK + 5, WORK + 8, 198), (WORK + 13, WORK + 13, 200)]
+    );
     assert!(own.samples.is_empty() && found.ledger.samples.is_empty(), "nothing was sampled");
     let (branch_book, range_book) = (&found.ledger.branches, &found.ledger.fall_throughs);
     assert_eq!((branch_book.used, branch_book.entered), (600, 600));
@@ -123,7 +138,8 @@ fn exact_counts_lie_at_the_addresses_of_the_image_and_agree_with_samples() {
     assert_eq!(exact_branches.len(), sampled_branches.len());
     for (exact, sampled) in exact_branches.iter().zip(&sampled_branches) {
         assert_eq!((exact.0, exact.1), (sampled.0, sampled.1));
-        // Every branch is in its own stack and in the next 31, if so many come before the call's end.
+        // Every branch is in its own stack and in the next 31, if so many come before the call's
+        // end.
         let most = 32 * exact.2;
         assert!(sampled.2 <= most && sampled.2 * 10 >= most * 9, "{exact:x?} {sampled:x?}");
     }
@@ -148,27 +164,41 @@ fn exact_counts_lie_at_the_addresses_of_the_image_and_agree_with_samples() {
 fn counts_of_another_build_are_refused_by_both_build_ids() {
     let dir = tempfile::tempdir().unwrap();
     let Some((guest, _)) = machine(dir.path()) else { return };
-    let other = link(dir.path(), "other", &["-m64", "-DIMAGE", "-Wl,--build-id=0x05060708"]).unwrap();
-    let error = exact(&guest, dir.path(), &Arc::new(Image::open(&other).unwrap())).unwrap_err().to_string();
-    for part in ["600 branches were counted, none of them in", "01020304, the file 05060708", "--binary"] {
+    let other =
+        link(dir.path(), "other", &["-m64", "-DIMAGE", "-Wl,--build-id=0x05060708"]).unwrap();
+    let error =
+        exact(&guest, dir.path(), &Arc::new(Image::open(&other).unwrap())).unwrap_err().to_string();
+    for part in
+        ["600 branches were counted, none of them in", "01020304, the file 05060708", "--binary"]
+    {
         assert!(error.contains(part), "no `{part}` in: {error}");
     }
 }
 
-/// A kernel of the developer's own, with its vmlinux: `planish kernel measure` counts the same branches in the same run.
+/// A kernel of the developer's own, with its vmlinux: `planish kernel measure` counts the same
+/// branches in the same run.
 #[test]
 fn a_real_kernels_counts_add_up_to_what_measuring_it_counts() {
     let [Some(kernel), Some(vmlinux)] =
         ["PLANISH_KERNEL_IMAGE", "PLANISH_KERNEL_VMLINUX"].map(std::env::var_os)
     else {
-        return eprintln!("skipped: PLANISH_KERNEL_IMAGE and PLANISH_KERNEL_VMLINUX name no kernel to boot");
+        return eprintln!(
+            "skipped: PLANISH_KERNEL_IMAGE and PLANISH_KERNEL_VMLINUX name no kernel to boot"
+        );
     };
     let dir = tempfile::tempdir().unwrap();
     let json = |words: &[&str]| -> Value {
         let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-        planish.current_dir(dir.path()).arg("kernel").args(words).arg(&kernel).args(["--format", "json"]);
         planish
-            .args(["--append", "PLANISH_SECTIONS=pipe_latency,exec,tcp_rr,shell_pipeline PLANISH_ROUNDS=2"]);
+            .current_dir(dir.path())
+            .arg("kernel")
+            .args(words)
+            .arg(&kernel)
+            .args(["--format", "json"]);
+        planish.args([
+            "--append",
+            "PLANISH_SECTIONS=pipe_latency,exec,tcp_rr,shell_pipeline PLANISH_ROUNDS=2",
+        ]);
         if words.first() == Some(&"record") {
             planish.arg("--binary").arg(&vmlinux);
         }
@@ -177,8 +207,15 @@ fn a_real_kernels_counts_add_up_to_what_measuring_it_counts() {
         serde_json::from_slice(&output.stdout).unwrap()
     };
     // The same words for the kernel, lest the machines differ.
-    let recorded =
-        json(&["record", "--counts", "--deterministic", "--sections", "all", "-o", "kernel.counts"]);
+    let recorded = json(&[
+        "record",
+        "--counts",
+        "--deterministic",
+        "--sections",
+        "all",
+        "-o",
+        "kernel.counts",
+    ]);
     let measured = json(&["measure"]);
     let sections = measured["kernels"][0]["sections"].as_array().unwrap();
     let taken = |section: &Value| section["taken_branches"].as_u64().unwrap();

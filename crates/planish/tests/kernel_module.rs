@@ -1,5 +1,6 @@
-//! Samples of a kernel module: a recording with branches where the kernel put its code gives the functions and blocks that
-//! ran, in the profile and in the layout, under both names that recorders give a module's mapping.
+//! Samples of a kernel module: a recording with branches where the kernel put its code gives the
+//! functions and blocks that ran, in the profile and in the layout, under both names that recorders
+//! give a module's mapping.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -8,8 +9,8 @@ use image::code::{InstructionKind, instructions};
 use image::{Image, ImageAddr, ImageKind};
 use perfdata::write::{Encoder, FileWriter, SampleValues, StackValues};
 use perfdata::{
-    BranchEntry, BranchFlags, CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr, SampleId, attr_flag,
-    branch_sample, sample_type,
+    BranchEntry, BranchFlags, CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr, SampleId,
+    attr_flag, branch_sample, sample_type,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
@@ -81,7 +82,8 @@ fn build(here: &Path) -> bool {
     true
 }
 
-/// The executable sections one after the other, each at its alignment: what the loader does, worked out from the headers.
+/// The executable sections one after the other, each at its alignment: what the loader does, worked
+/// out from the headers.
 fn loaded_at(image: &Image, address: ImageAddr) -> u64 {
     let mut end = BASE;
     for section in image.sections().iter().filter(|section| section.is_executable()) {
@@ -102,7 +104,8 @@ struct Walk {
     ran: BTreeSet<ImageAddr>,
 }
 
-/// Walks from function to function; conditional branches go one way or the other by a fixed sequence.
+/// Walks from function to function; conditional branches go one way or the other by a fixed
+/// sequence.
 fn walk(image: &Image, starts: &[ImageAddr], branches: usize) -> Walk {
     let mut walk = Walk { taken: Vec::new(), ran: BTreeSet::new() };
     let mut random = 0x1234_5678_9abc_def1_u64;
@@ -120,9 +123,14 @@ fn walk(image: &Image, starts: &[ImageAddr], branches: usize) -> Walk {
                 callers.push(next);
                 instruction.target
             }
-            // The caller of the outermost function calls the next one at once, as far as the module can tell.
-            InstructionKind::Return => Some(callers.pop().unwrap_or_else(|| *starts.next().unwrap())),
-            InstructionKind::ConditionalBranch | InstructionKind::UnconditionalBranch => instruction.target,
+            // The caller of the outermost function calls the next one at once, as far as the module
+            // can tell.
+            InstructionKind::Return => {
+                Some(callers.pop().unwrap_or_else(|| *starts.next().unwrap()))
+            }
+            InstructionKind::ConditionalBranch | InstructionKind::UnconditionalBranch => {
+                instruction.target
+            }
             _ => None,
         };
         if let Some(to) = to {
@@ -174,7 +182,11 @@ fn record(image: &Image, walk: &Walk, name: &str, path: &Path) {
         let branches: Vec<BranchEntry> = stack
             .iter()
             .rev()
-            .map(|(from, to)| BranchEntry { from: place(*from), to: place(*to), flags: BranchFlags(0) })
+            .map(|(from, to)| BranchEntry {
+                from: place(*from),
+                to: place(*to),
+                flags: BranchFlags(0),
+            })
             .collect();
         let values = SampleValues {
             cpumode: CpuMode::Kernel,
@@ -228,7 +240,10 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
             }
         }
     }
-    assert_eq!(ran.keys().map(String::as_str).collect::<Vec<_>>(), ["late", "other", "step", "work"]);
+    assert_eq!(
+        ran.keys().map(String::as_str).collect::<Vec<_>>(),
+        ["late", "other", "step", "work"]
+    );
     let calls = walk.taken.iter().filter(|(_, to)| *to == entry("step")).count();
 
     for name in ["[x_mod]", "/lib/modules/6.12.9/kernel/drivers/misc/x-mod.ko"] {
@@ -249,7 +264,16 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
         let ld = std::fs::read_to_string(here.join("out_ld_profile.txt")).unwrap();
         assert!(ran.keys().all(|function| ld.lines().any(|line| line == function)), "{ld}");
 
-        planish(&["profile", "perf.data", "--binary", "x-mod.ko", "--format", "text", "-o", "p.text"]);
+        planish(&[
+            "profile",
+            "perf.data",
+            "--binary",
+            "x-mod.ko",
+            "--format",
+            "text",
+            "-o",
+            "p.text",
+        ]);
         let profile = std::fs::read_to_string(here.join("p.text")).unwrap();
         let heads: BTreeMap<&str, u64> = profile
             .lines()
@@ -260,9 +284,14 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
                 (parts.nth(1).unwrap(), head)
             })
             .collect();
-        assert_eq!(heads.keys().copied().collect::<Vec<_>>(), ["late", "other", "step", "work"], "{profile}");
+        assert_eq!(
+            heads.keys().copied().collect::<Vec<_>>(),
+            ["late", "other", "step", "work"],
+            "{profile}"
+        );
         assert_eq!(heads["step"], calls as u64, "{name}: {profile}");
-        // `work` calls `step` from the line of the condition, two lines below the function's first one.
+        // `work` calls `step` from the line of the condition, two lines below the function's first
+        // one.
         assert!(profile.contains(&format!("step:{calls}")), "{name}: {profile}");
     }
 }

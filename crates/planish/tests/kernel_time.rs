@@ -1,5 +1,6 @@
-//! `planish kernel measure --time` on kernels of a few instructions, which state made-up times: in what order they boot, what is
-//! compared, kept and refused. qemu is the real one; with `PLANISH_KERNEL_IMAGE` a real kernel runs the workload too.
+//! `planish kernel measure --time` on kernels of a few instructions, which state made-up times: in
+//! what order they boot, what is compared, kept and refused. qemu is the real one; with
+//! `PLANISH_KERNEL_IMAGE` a real kernel runs the workload too.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -20,11 +21,17 @@ fn skipped<T>(why: &str) -> Option<T> {
 
 /// Whether the program starts.
 fn has(program: &str) -> Option<()> {
-    let started = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if started.is_ok_and(|status| status.success()) { Some(()) } else { skipped(&format!("no {program}")) }
+    let started =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if started.is_ok_and(|status| status.success()) {
+        Some(())
+    } else {
+        skipped(&format!("no {program}"))
+    }
 }
 
-/// A directory with the boot image `base`, an initrd, and qemu to boot them; `None`, with a note, without the tools.
+/// A directory with the boot image `base`, an initrd, and qemu to boot them; `None`, with a note,
+/// without the tools.
 struct Desk(tempfile::TempDir);
 
 impl Desk {
@@ -44,13 +51,19 @@ impl Desk {
         let has = |define: &str| defines.iter().any(|given| given.starts_with(define));
         let link = "-Wl,--image-base=0,-Ttext=0,--oformat=binary,--build-id=none";
         let mut clang = Command::new("clang-22");
-        clang.args(["-m16", "-nostdlib", "-static", "-fuse-ld=lld", link, "-o"]).arg(self.path(name));
-        for (define, value) in [("-DOPERATIONS", "200"), ("-DTRAIN", "500000"), ("-DHELD", "700000")] {
+        clang
+            .args(["-m16", "-nostdlib", "-static", "-fuse-ld=lld", link, "-o"])
+            .arg(self.path(name));
+        for (define, value) in
+            [("-DOPERATIONS", "200"), ("-DTRAIN", "500000"), ("-DHELD", "700000")]
+        {
             if !has(define) {
                 clang.arg(format!("{define}=\"{value}\""));
             }
         }
-        clang.args(defines).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel_time/boot.S"));
+        clang
+            .args(defines)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel_time/boot.S"));
         match clang.output() {
             Ok(done) if done.status.success() => true,
             Ok(done) => panic!("{}", text(&done.stderr)),
@@ -60,7 +73,9 @@ impl Desk {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-        planish.current_dir(self.0.path()).args(["kernel", "measure", "--time", "--initrd", "initrd"]);
+        planish
+            .current_dir(self.0.path())
+            .args(["kernel", "measure", "--time", "--initrd", "initrd"]);
         // Far longer than it takes, lest a machine that hangs keeps the tests waiting for ever.
         if !words.iter().any(|word| word.starts_with("--timeout")) {
             planish.arg("--timeout=300");
@@ -79,13 +94,21 @@ impl Desk {
         let file = std::fs::read_to_string(self.path(name)).unwrap();
         let runs = file.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
         let first = runs.filter(|run| run["benchmark"] == 0);
-        first.map(|run| (run["round"].as_u64().unwrap(), run["variant"].as_u64().unwrap())).collect()
+        first
+            .map(|run| (run["round"].as_u64().unwrap(), run["variant"].as_u64().unwrap()))
+            .collect()
     }
 }
 
 #[track_caller]
 fn ends(output: &Output, code: i32) -> String {
-    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
@@ -94,7 +117,10 @@ fn refuses(output: &Output, parts: &[&str]) {
     ends(output, 2);
     let message = text(&output.stderr);
     for part in parts {
-        assert!(message.contains(part) && !message.contains("panicked"), "no `{part}` in: {message}");
+        assert!(
+            message.contains(part) && !message.contains("panicked"),
+            "no `{part}` in: {message}"
+        );
     }
 }
 
@@ -109,16 +135,20 @@ fn sections_and_sums_get_verdicts_and_a_slower_kernel_is_told_by_the_exit_code()
     let Some(desk) = Desk::new() else { return };
     // 20 % more in training, 10 % less in what is held out.
     desk.kernel("mixed", &["-DTRAIN=\"600000\"", "-DHELD=\"630000\""]);
-    let words = ["base=base", "mixed=mixed", "--rounds", "20", "--raw", "runs.jsonl", "--format", "json"];
+    let words =
+        ["base=base", "mixed=mixed", "--rounds", "20", "--raw", "runs.jsonl", "--format", "json"];
     let found: Value = serde_json::from_str(&ends(&desk.measure(&words), 1)).unwrap();
     assert_eq!((&found["schema"], &found["version"]), (&"planish-kernel-time".into(), &1.into()));
     assert_eq!((&found["emulated_time"], &found["rounds"]), (&true.into(), &20.into()));
     assert!(found["emulator"].as_str().unwrap().contains("QEMU"), "{found}");
     let document =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kernel.md")).unwrap();
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kernel.md"))
+            .unwrap();
     let form = document.lines().find(|line| line.starts_with("| `planish-kernel-time` |")).unwrap();
-    let keys =
-        [&found, &found["sections"][0]].map(|value| value.as_object().unwrap().keys()).into_iter().flatten();
+    let keys = [&found, &found["sections"][0]]
+        .map(|value| value.as_object().unwrap().keys())
+        .into_iter()
+        .flatten();
     for key in keys.filter(|key| !["schema", "version"].contains(&key.as_str())) {
         assert!(
             form.contains(&format!("`{key}`")) || form.contains(&format!("`{key}[]`")),
@@ -137,7 +167,11 @@ fn sections_and_sums_get_verdicts_and_a_slower_kernel_is_told_by_the_exit_code()
         ("held-out sections", "faster", 0.9),
     ] {
         let row = row(&found, benchmark);
-        assert_eq!((&row["verdict"], &row["metric"]), (&verdict.into(), &"emulated-time".into()), "{row}");
+        assert_eq!(
+            (&row["verdict"], &row["metric"]),
+            (&verdict.into(), &"emulated-time".into()),
+            "{row}"
+        );
         assert!(close(&row["effect"], effect) && row["n"] == 20, "{row}");
     }
     assert!(!found.to_string().contains("--layouts"), "advice for programs only: {found}");
@@ -149,9 +183,14 @@ fn sections_and_sums_get_verdicts_and_a_slower_kernel_is_told_by_the_exit_code()
     let names: Vec<_> = rows.iter().map(|row| row["benchmark"].as_str().unwrap()).collect();
     assert_eq!((names, &rows[0]["metric"]), (vec!["calls", "loops"], &"emulated-time".into()));
     let told = ends(&desk.measure(&["a=base", "b=mixed", "--rounds=1", "--quiet"]), 0);
-    for part in
-        ["EMULATED TIME", "says nothing about", "b against a", "training sections", "2.500 µs", "+20 %"]
-    {
+    for part in [
+        "EMULATED TIME",
+        "says nothing about",
+        "b against a",
+        "training sections",
+        "2.500 µs",
+        "+20 %",
+    ] {
         assert!(told.contains(part), "no `{part}` in: {told}");
     }
 }
@@ -159,10 +198,14 @@ fn sections_and_sums_get_verdicts_and_a_slower_kernel_is_told_by_the_exit_code()
 #[test]
 fn kernels_boot_in_the_order_in_which_compare_runs_programs() {
     let Some(desk) = Desk::new() else { return };
-    let words = ["a=base", "b=base", "c=base", "--rounds", "4", "--seed", "7", "--raw", "kernels.jsonl"];
+    let words =
+        ["a=base", "b=base", "c=base", "--rounds", "4", "--seed", "7", "--raw", "kernels.jsonl"];
     let said = desk.measure(&words);
     ends(&said, 0);
-    assert!(text(&said.stderr).contains("4 rounds cannot show a difference in any of 8 rows"), "{said:?}");
+    assert!(
+        text(&said.stderr).contains("4 rounds cannot show a difference in any of 8 rows"),
+        "{said:?}"
+    );
     let program = desk.path("program");
     std::fs::write(&program, "#!/bin/sh\necho same\n").unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
@@ -180,7 +223,8 @@ fn kernels_boot_in_the_order_in_which_compare_runs_programs() {
     let boots = desk.boots("kernels.jsonl");
     assert_eq!(boots, desk.boots("programs.jsonl"));
     assert!(boots.iter().take(3).all(|boot| boot.0 == 0), "one round warms up: {boots:?}");
-    let sorted: Vec<_> = (0..=4).flat_map(|round| (0..3).map(move |kernel| (round, kernel))).collect();
+    let sorted: Vec<_> =
+        (0..=4).flat_map(|round| (0..3).map(move |kernel| (round, kernel))).collect();
     assert!(boots.len() == 15 && boots != sorted, "{boots:?}");
 }
 
@@ -194,17 +238,27 @@ fn a_kernel_that_hangs_fails_or_does_other_work_ends_it_and_the_boots_before_are
     assert_eq!(desk.boots("runs.jsonl"), [(0, 0)]);
     // Mended, it is another kernel.
     desk.kernel("hangs", &[]);
-    refuses(&desk.measure(&[&hangs[..], &["--resume"]].concat()), &["runs.jsonl", "another measurement"]);
+    refuses(
+        &desk.measure(&[&hangs[..], &["--resume"]].concat()),
+        &["runs.jsonl", "another measurement"],
+    );
 
     desk.kernel("fails", &["-DFAILS"]);
     refuses(&desk.measure(&["a=base", "b=fails"]), &["b, round 0", "section 1: no such thing"]);
     desk.kernel("fewer", &["-DOPERATIONS=\"100\""]);
     let said = desk.measure(&["a=base", "b=fewer"]);
-    refuses(&said, &["b, round 0", "section 1 (calls) did 100 operations", "200", "not the same work"]);
+    refuses(
+        &said,
+        &["b, round 0", "section 1 (calls) did 100 operations", "200", "not the same work"],
+    );
     desk.kernel("silent", &["-DSILENT"]);
     let said = desk.measure(&["a=silent", "b=silent", "--rounds=1"]);
     ends(&said, 0);
-    assert!(text(&said.stderr).contains("section 102 (silence) states no time"), "{}", text(&said.stderr));
+    assert!(
+        text(&said.stderr).contains("section 102 (silence) states no time"),
+        "{}",
+        text(&said.stderr)
+    );
 }
 
 #[test]
@@ -231,13 +285,20 @@ fn a_measurement_goes_on_where_it_ended() {
 #[test]
 fn a_signal_ends_the_machine_and_what_was_measured_is_told() {
     let Some(desk) = Desk::new() else { return };
-    let words =
-        ["a=base", "b=base", "--rounds=100000", "--raw=runs.jsonl", "--format=json", "--emulated-time"];
+    let words = [
+        "a=base",
+        "b=base",
+        "--rounds=100000",
+        "--raw=runs.jsonl",
+        "--format=json",
+        "--emulated-time",
+    ];
     let mut planish = desk.command(&words);
     let child = planish.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Until the first rounds are there.
-    let whole =
-        || std::fs::read_to_string(desk.path("runs.jsonl")).is_ok_and(|file| file.lines().count() > 20);
+    let whole = || {
+        std::fs::read_to_string(desk.path("runs.jsonl")).is_ok_and(|file| file.lines().count() > 20)
+    };
     for _ in 0..3000 {
         if whole() {
             break;
@@ -246,7 +307,8 @@ fn a_signal_ends_the_machine_and_what_was_measured_is_told() {
     }
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    let found: Value = serde_json::from_str(&ends(&child.wait_with_output().unwrap(), 130)).unwrap();
+    let found: Value =
+        serde_json::from_str(&ends(&child.wait_with_output().unwrap(), 130)).unwrap();
     assert_eq!(found["comparison"]["interrupted"], true);
     assert!(row(&found, "calls")["n"].as_u64().unwrap() >= 2, "{found}");
 }
@@ -267,7 +329,9 @@ fn what_time_needs_is_said_before_anything_boots() {
     refuses(&desk.measure(&["a=image", "b=image", "--cpu-model=host"]), &["--emulated-time"]);
     refuses(&desk.measure(&["a=image", "b=image", "--cpus=9"]), &["1..=8"]);
     let mut counts = Command::new(env!("CARGO_BIN_EXE_planish"));
-    counts.current_dir(desk.0.path()).args(["kernel", "measure", "a=image", "b=image", "--rounds", "3"]);
+    counts
+        .current_dir(desk.0.path())
+        .args(["kernel", "measure", "a=image", "b=image", "--rounds", "3"]);
     refuses(&counts.output().unwrap(), &["--time"]);
     if std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok() {
         return eprintln!("skipped: time without KVM is refused, as KVM is here");
@@ -292,7 +356,10 @@ fn a_real_kernel_states_the_time_of_every_section() {
     let said = planish.output().unwrap();
     let found: Value = serde_json::from_str(&ends(&said, 0)).unwrap();
     let sections = found["sections"].as_array().unwrap();
-    assert!(sections.len() > 40 && sections.iter().any(|section| section["held_out"] == true), "{found}");
+    assert!(
+        sections.len() > 40 && sections.iter().any(|section| section["held_out"] == true),
+        "{found}"
+    );
     let rows = found["comparison"]["comparisons"].as_array().unwrap();
     assert_eq!(rows.len(), sections.len() + 2);
     assert!(rows.iter().all(|row| row["base_median"].as_f64().unwrap() > 0.0), "{found}");

@@ -1,5 +1,5 @@
-//! `planish layout` on a real program: recorded under emulation, laid out, rebuilt, and found in the new program; BOLT
-//! takes our files and gets the same counts from them as from the recording.
+//! `planish layout` on a real program: recorded under emulation, laid out, rebuilt, and found in
+//! the new program; BOLT takes our files and gets the same counts from them as from the recording.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -75,7 +75,8 @@ impl Recorded {
         let recorded = Recorded { dir: tempfile::tempdir().unwrap() };
         std::fs::write(recorded.path("app.c"), SOURCE).unwrap();
         recorded.compile("app", flags);
-        let done = recorded.planish(&["record", "--branches=emulated", "-o", "perf.data", "--", "./app"]);
+        let done =
+            recorded.planish(&["record", "--branches=emulated", "-o", "perf.data", "--", "./app"]);
         if !done.status.success() {
             eprintln!("skipped: no emulated recording: {}", text(&done.stderr));
             return None;
@@ -142,25 +143,51 @@ fn a_program_is_laid_out_rebuilt_and_found_to_be_so() {
         ]);
         assert_eq!(summary["schema"], "planish-layout");
         assert!(number(&summary["functions"]) >= 4, "{summary}");
-        assert!(number(&summary["after"]["taken"]) < number(&summary["before"]["taken"]), "{summary}");
-        for (_, book) in summary["books"].as_array().unwrap().iter().map(|pair| (&pair[0], &pair[1])) {
-            let unused: u64 = book["unused"].as_array().unwrap().iter().map(|pair| number(&pair[1])).sum();
+        assert!(
+            number(&summary["after"]["taken"]) < number(&summary["before"]["taken"]),
+            "{summary}"
+        );
+        for (_, book) in
+            summary["books"].as_array().unwrap().iter().map(|pair| (&pair[0], &pair[1]))
+        {
+            let unused: u64 =
+                book["unused"].as_array().unwrap().iter().map(|pair| number(&pair[1])).sum();
             assert_eq!(number(&book["entered"]), number(&book["used"]) + unused, "{book}");
         }
         let (cc, ld) = (app.read("out_cc_profile.txt"), app.read("out_ld_profile.txt"));
         assert_eq!(cc.starts_with("v1\n"), version == "1", "{cc}");
         assert!(cc.contains("#ext-tsp score: [intra: "), "{cc}");
         assert!(ld.lines().any(|line| line == "work"), "{ld}");
-        assert_eq!(app.fine(&["layout", "check", "out_cc_profile.txt"]), "out_cc_profile.txt: fine\n");
+        assert_eq!(
+            app.fine(&["layout", "check", "out_cc_profile.txt"]),
+            "out_cc_profile.txt: fine\n"
+        );
 
         let list = "-fbasic-block-sections=list=out_cc_profile.txt";
-        app.compile("new", &[FLAGS, &[list, "-Wl,--symbol-ordering-file=out_ld_profile.txt"]].concat());
+        app.compile(
+            "new",
+            &[FLAGS, &[list, "-Wl,--symbol-ordering-file=out_ld_profile.txt"]].concat(),
+        );
         assert_eq!(app.run("./new", &[]).stdout, app.run("./app", &[]).stdout);
-        let verify =
-            ["layout", "verify", "perf.data", "--binary", "app", "--mode", mode, "--format", "json", "--new"];
+        let verify = [
+            "layout",
+            "verify",
+            "perf.data",
+            "--binary",
+            "app",
+            "--mode",
+            mode,
+            "--format",
+            "json",
+            "--new",
+        ];
         let found = app.json(&[&verify[..], &["new"]].concat());
         assert_eq!(found["applied"], true, "{mode}: {found}");
-        assert_eq!((&found["found"], &found["in_order"]), (&found["asked"], &found["asked"]), "{found}");
+        assert_eq!(
+            (&found["found"], &found["in_order"]),
+            (&found["asked"], &found["asked"]),
+            "{found}"
+        );
         let old = app.planish(&[&verify[..], &["app"]].concat());
         assert_eq!(old.status.code(), Some(1), "the recorded program does not have the layout");
     }
@@ -169,24 +196,47 @@ fn a_program_is_laid_out_rebuilt_and_found_to_be_so() {
 #[test]
 fn a_recording_of_an_older_build_lays_a_newer_one_out() {
     let Some(recorded) = Recorded::new(FLAGS) else { return };
-    let newer =
-        SOURCE.replace("if (s == 123456789)", "if (s == 987654321) sink += 7;\n    if (s == 123456789)");
+    let newer = SOURCE
+        .replace("if (s == 123456789)", "if (s == 987654321) sink += 7;\n    if (s == 123456789)");
     std::fs::write(recorded.path("app.c"), newer).unwrap();
     recorded.compile("newer", FLAGS);
     let refused = recorded.planish(&["layout", "perf.data", "--binary", "newer", "-o", "new"]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stdout));
-    let words =
-        ["layout", "perf.data", "--recorded", "app", "--binary", "newer", "-o", "new", "--format", "json"];
+    let words = [
+        "layout",
+        "perf.data",
+        "--recorded",
+        "app",
+        "--binary",
+        "newer",
+        "-o",
+        "new",
+        "--format",
+        "json",
+    ];
     let told = recorded.json(&words);
     let warning = told["warnings"].to_string();
-    assert!(warning.contains("of another build") && warning.contains("% of its executions"), "{warning}");
+    assert!(
+        warning.contains("of another build") && warning.contains("% of its executions"),
+        "{warning}"
+    );
     let list = "-fbasic-block-sections=list=new_cc_profile.txt";
     let order = "-Wl,--symbol-ordering-file=new_ld_profile.txt";
     recorded.compile("laid", &[FLAGS, &[list, order, "-Wl,--no-warn-symbol-ordering"]].concat());
-    let [old, new] = ["newer", "laid"].map(|program| recorded.run(&format!("./{program}"), &[]).stdout);
+    let [old, new] =
+        ["newer", "laid"].map(|program| recorded.run(&format!("./{program}"), &[]).stdout);
     assert_eq!(old, new);
-    let verified =
-        ["layout", "verify", "perf.data", "--recorded", "app", "--binary", "newer", "--new", "laid"];
+    let verified = [
+        "layout",
+        "verify",
+        "perf.data",
+        "--recorded",
+        "app",
+        "--binary",
+        "newer",
+        "--new",
+        "laid",
+    ];
     recorded.fine(&verified);
 }
 
@@ -218,8 +268,9 @@ fn lines(fdata: &str) -> BTreeMap<String, u64> {
 /// How many functions BOLT gave a profile, in its own words.
 fn profiled(bolt: &Output) -> String {
     let said = text(&bolt.stdout) + &text(&bolt.stderr);
-    let line =
-        said.lines().find(|line| line.contains("functions in the binary") && line.contains("have non-empty"));
+    let line = said
+        .lines()
+        .find(|line| line.contains("functions in the binary") && line.contains("have non-empty"));
     line.unwrap_or_else(|| panic!("no functions in: {said}")).to_owned()
 }
 
@@ -229,13 +280,23 @@ fn bolt_gets_the_same_counts_from_our_files_as_from_the_recording() {
     if !["perf2bolt-22", "llvm-bolt-22", "perf"].iter().all(|program| installed(program)) {
         return;
     }
-    app.fine(&["layout", "perf.data", "--binary", "app", "-o", "ours", "--emit", "fdata,preaggregated"]);
+    app.fine(&[
+        "layout",
+        "perf.data",
+        "--binary",
+        "app",
+        "-o",
+        "ours",
+        "--emit",
+        "fdata,preaggregated",
+    ]);
     let theirs = app.run("perf2bolt-22", &["-p", "perf.data", "-o", "theirs.fdata", "app"]);
     if !theirs.status.success() {
         eprintln!("skipped: perf2bolt-22 cannot read the recording: {}", text(&theirs.stderr));
         return;
     }
-    let pre = app.run("perf2bolt-22", &["-pa", "-p", "ours_preaggregated.txt", "-o", "pre.fdata", "app"]);
+    let pre =
+        app.run("perf2bolt-22", &["-pa", "-p", "ours_preaggregated.txt", "-o", "pre.fdata", "app"]);
     assert!(pre.status.success(), "{}", text(&pre.stderr));
     assert_eq!(profiled(&pre), profiled(&theirs));
 
@@ -262,11 +323,14 @@ fn bolt_gets_the_same_counts_from_our_files_as_from_the_recording() {
     }
 
     let bolt = |data: &str| {
-        let done =
-            app.run("llvm-bolt-22", &["app", "-o", "bolted", "-data", data, "-reorder-blocks=ext-tsp"]);
+        let done = app.run(
+            "llvm-bolt-22",
+            &["app", "-o", "bolted", "-data", data, "-reorder-blocks=ext-tsp"],
+        );
         assert!(done.status.success(), "{data}: {}", text(&done.stderr));
         let said = text(&done.stdout) + &text(&done.stderr);
-        let stale = said.lines().find(|line| line.contains("stale") || line.contains("invalid profile"));
+        let stale =
+            said.lines().find(|line| line.contains("stale") || line.contains("invalid profile"));
         assert!(stale.is_none_or(|line| line.contains("0 ")), "{stale:?}");
         assert_eq!(app.run("./bolted", &[]).stdout, app.run("./app", &[]).stdout);
         profiled(&done)
@@ -288,7 +352,12 @@ fn a_program_without_block_maps_gets_an_order_of_functions_and_its_own_error_for
     assert!(app.read("out_order.ld").contains("*(.text.hot.work .text.work .text.startup.work)"));
     app.compile(
         "new",
-        &["-O2", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--symbol-ordering-file=out_symbol_order.txt"],
+        &[
+            "-O2",
+            "-fuse-ld=lld",
+            "-ffunction-sections",
+            "-Wl,--symbol-ordering-file=out_symbol_order.txt",
+        ],
     );
     let verify = [
         "layout",
@@ -304,8 +373,14 @@ fn a_program_without_block_maps_gets_an_order_of_functions_and_its_own_error_for
     ];
     let done = app.planish(&verify);
     let found: Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!(done.status.code(), Some(i32::from(found["applied"] != true)), "{}", text(&done.stderr));
-    // The functions of the C library's start files share sections, whose inner order nobody can change.
+    assert_eq!(
+        done.status.code(),
+        Some(i32::from(found["applied"] != true)),
+        "{}",
+        text(&done.stderr)
+    );
+    // The functions of the C library's start files share sections, whose inner order nobody can
+    // change.
     assert!(number(&found["in_order"]) + 4 >= number(&found["found"]), "{found}");
     assert!(number(&found["in_order"]) >= 4, "{found}");
 }
@@ -315,7 +390,8 @@ fn the_text_is_shown_page_by_page_and_a_function_block_by_block() {
     let Some(app) = Recorded::new(FLAGS) else { return };
     let show = ["layout", "show", "perf.data", "--binary", "app"];
     let view = app.json(&[&show[..], &["--format", "json"]].concat());
-    let summary = app.json(&["layout", "perf.data", "--binary", "app", "-o", "out", "--format", "json"]);
+    let summary =
+        app.json(&["layout", "perf.data", "--binary", "app", "-o", "out", "--format", "json"]);
     for (map, which) in view["heat"].as_array().unwrap().iter().zip(["before", "after"]) {
         let pages = map["pages"].as_array().unwrap();
         let of = |heat: &str| pages.iter().filter(|page| page["heat"] == heat).count() as u64;
@@ -336,7 +412,10 @@ fn the_text_is_shown_page_by_page_and_a_function_block_by_block() {
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("class=\"hot\""));
 
     let shown = app.fine(&[&show[..], &["--function", "work"]].concat());
-    assert!(shown.contains("[entry]") && shown.contains("section ") && shown.contains(" -> "), "{shown}");
+    assert!(
+        shown.contains("[entry]") && shown.contains("section ") && shown.contains(" -> "),
+        "{shown}"
+    );
     let shown = app.fine(&[&show[..], &["--function", "never"]].concat());
     assert!(shown.contains("not laid out: nothing was counted in it"), "{shown}");
     let done = app.planish(&[&show[..], &["--function", "wor"]].concat());

@@ -1,4 +1,5 @@
-//! `planish layout --clone` on a real program: recorded under emulation, cloned by clang, and fewer branches taken.
+//! `planish layout --clone` on a real program: recorded under emulation, cloned by clang, and fewer
+//! branches taken.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -6,8 +7,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// In `chooses` two branches decide alike, with a block between them to which both sides of the first lead; in `runs` all
-/// cases of an interpreter jump back to one dispatch.
+/// In `chooses` two branches decide alike, with a block between them to which both sides of the
+/// first lead; in `runs` all cases of an interpreter jump back to one dispatch.
 const SOURCE: &str = r#"
 #include <stdio.h>
 static volatile int sink;
@@ -80,7 +81,12 @@ impl Program {
     }
 
     fn run(&self, program: &str, words: &[&str]) -> Output {
-        Command::new(program).current_dir(self.dir.path()).args(words).stdin(Stdio::null()).output().unwrap()
+        Command::new(program)
+            .current_dir(self.dir.path())
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
     }
 
     /// What clang said; it must not have failed.
@@ -113,12 +119,14 @@ impl Program {
         Some(after.split(' ').next().unwrap().parse().unwrap())
     }
 
-    /// Lays the program out, and compiles it with the layout. Gives what planish said and what clang said.
+    /// Lays the program out, and compiles it with the layout. Gives what planish said and what
+    /// clang said.
     fn laid_out(&self, name: &str, more: &[&str]) -> (String, String) {
         let words = [&["layout", "--binary", "app", "-o", name], more].concat();
         let said = self.planish(&words);
         let list = format!("-fbasic-block-sections=list={name}_cc_profile.txt");
-        let order = format!("-Wl,--symbol-ordering-file={name}_ld_profile.txt,--no-warn-symbol-ordering");
+        let order =
+            format!("-Wl,--symbol-ordering-file={name}_ld_profile.txt,--no-warn-symbol-ordering");
         (said, self.compile(&format!("app.{name}"), &["-fbasic-block-address-map", &list, &order]))
     }
 

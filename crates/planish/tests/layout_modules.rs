@@ -76,7 +76,8 @@ fn record(dir: &Path, app: &str) -> bool {
 fn a_prefix_that_is_a_directory_is_refused_before_anything_is_read() {
     let scratch = tempfile::tempdir().unwrap();
     for prefix in ["files/", "files/.", ".", ".."] {
-        let done = planish(scratch.path(), &["layout", "perf.data", "--binary", "app", "-o", prefix]);
+        let done =
+            planish(scratch.path(), &["layout", "perf.data", "--binary", "app", "-o", prefix]);
         assert_eq!(done.status.code(), Some(2));
         assert!(text(&done.stderr).contains("a prefix is needed"), "{}", text(&done.stderr));
     }
@@ -96,19 +97,27 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
     let summary = layout(dir, "app", "out");
     let cc = std::fs::read_to_string(dir.join("out_cc_profile.txt")).unwrap();
     for (module, others) in [("src/one.c", "two.c"), ("two.c", "src/one.c")] {
-        let (_, after) = cc.split_once(&format!("m {module}\n")).unwrap_or_else(|| panic!("{module}: {cc}"));
+        let (_, after) =
+            cc.split_once(&format!("m {module}\n")).unwrap_or_else(|| panic!("{module}: {cc}"));
         assert!(after.starts_with("f step\nc0"), "{cc}");
         assert!(cc.contains(&format!("m {others}\n")));
     }
     assert_eq!(cc.matches("\nm ").count(), 2, "only these need a file: {cc}");
     let ld = std::fs::read_to_string(dir.join("out_ld_profile.txt")).unwrap();
-    assert_eq!(ld.lines().filter(|line| *line == "step").count(), 1, "lld wants each symbol once: {ld}");
+    assert_eq!(
+        ld.lines().filter(|line| *line == "step").count(),
+        1,
+        "lld wants each symbol once: {ld}"
+    );
     let told = summary["warnings"].as_array().unwrap().iter();
-    let told: Vec<_> =
-        told.filter_map(Value::as_str).filter(|line| line.starts_with("2 functions share")).collect();
+    let told: Vec<_> = told
+        .filter_map(Value::as_str)
+        .filter(|line| line.starts_with("2 functions share"))
+        .collect();
     assert_eq!(told.len(), 1, "{summary:#}");
 
-    // Both are laid out in the relinked program: clang gives each the sections that the list asks for.
+    // Both are laid out in the relinked program: clang gives each the sections that the list asks
+    // for.
     let list = "-fbasic-block-sections=list=out_cc_profile.txt";
     compile(
         dir,
@@ -123,9 +132,17 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
     let symbols = text(&run(dir, "llvm-nm-22", &["new"]).unwrap().stdout);
     let cold = symbols.lines().filter(|line| line.ends_with(" step.cold")).count();
     assert_eq!(cold, 2, "{cc}\n{symbols}");
-    // Symbols cannot tell whose section is whose, so these are not looked for, and the others are where they should be.
-    let verified = planish(dir, &["layout", "verify", "perf.data", "--binary", "app", "--new", "new"]);
-    assert_eq!(verified.status.code(), Some(0), "{}{}", text(&verified.stdout), text(&verified.stderr));
+    // Symbols cannot tell whose section is whose, so these are not looked for, and the others are
+    // where they should be.
+    let verified =
+        planish(dir, &["layout", "verify", "perf.data", "--binary", "app", "--new", "new"]);
+    assert_eq!(
+        verified.status.code(),
+        Some(0),
+        "{}{}",
+        text(&verified.stdout),
+        text(&verified.stderr)
+    );
     let said = text(&verified.stdout);
     assert!(said.contains("applied, as far as it was checked"), "{said}");
     let line = said
@@ -133,13 +150,16 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
         .find(|line| line.contains("not checked: 2 functions, "))
         .unwrap_or_else(|| panic!("{said}"));
     assert!(line.ends_with(" % of executions: their names are shared"), "{line}");
-    let words = ["layout", "verify", "perf.data", "--binary", "app", "--new", "new", "--format", "json"];
+    let words =
+        ["layout", "verify", "perf.data", "--binary", "app", "--new", "new", "--format", "json"];
     let verified: Value = serde_json::from_slice(&planish(dir, &words).stdout).unwrap();
-    let [functions, executions, of] = [0, 1, 2].map(|at| verified["not_checked"][at].as_u64().unwrap());
+    let [functions, executions, of] =
+        [0, 1, 2].map(|at| verified["not_checked"][at].as_u64().unwrap());
     assert!(functions == 2 && 0 < executions && executions < of, "{verified:#}");
 
     // Both are shown, each with its file.
-    let shown = planish(dir, &["layout", "show", "perf.data", "--binary", "app", "--function", "step"]);
+    let shown =
+        planish(dir, &["layout", "show", "perf.data", "--binary", "app", "--function", "step"]);
     let shown = text(&shown.stdout);
     let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("step  at 0x")).collect();
     assert_eq!(heads.len(), 2, "{shown}");
@@ -170,15 +190,29 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
     assert_eq!(twice["files"].as_array().unwrap().len(), 1, "{twice:#}");
     let left_out = format!("{}", summary["left_out"]);
     assert!(left_out.contains("name shared"), "{summary:#}");
-    let shown = planish(dir, &["layout", "show", "perf.data", "--binary", "bare", "--function", "step"]);
+    let shown =
+        planish(dir, &["layout", "show", "perf.data", "--binary", "bare", "--function", "step"]);
     let shown = text(&shown.stdout);
     assert_eq!(shown.matches("not laid out: 2 functions have this name").count(), 2, "{shown}");
 
     // In another build they are not recognised, and count so.
-    let words =
-        ["layout", "perf.data", "--recorded", "bare", "--binary", "app", "-o", "other", "--format", "json"];
+    let words = [
+        "layout",
+        "perf.data",
+        "--recorded",
+        "bare",
+        "--binary",
+        "app",
+        "-o",
+        "other",
+        "--format",
+        "json",
+    ];
     let done = planish(dir, &words);
     assert!(done.status.success(), "{}", text(&done.stderr));
     let told = text(&done.stdout);
-    assert!(told.contains("2 functions were not (") && !told.contains("100.0 % of its executions"), "{told}");
+    assert!(
+        told.contains("2 functions were not (") && !told.contains("100.0 % of its executions"),
+        "{told}"
+    );
 }

@@ -1,4 +1,5 @@
-//! `planish init`, `build`, `compare`, `optimize` and `report` as a user runs them, on a program of thirty lines.
+//! `planish init`, `build`, `compare`, `optimize` and `report` as a user runs them, on a program of
+//! thirty lines.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -56,7 +57,12 @@ impl Project {
 
     fn planish(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
-        command.args(arguments).current_dir(self.folder.path()).env("NO_COLOR", "1").output().unwrap()
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap()
     }
 }
 
@@ -79,7 +85,8 @@ fn has_clang() -> bool {
 
 /// The plugin lies beside the tests' executable once `cargo build -p qemu-branches` has run.
 fn has_emulation() -> bool {
-    let beside = Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let beside =
+        Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
     let found = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
     if !found {
         eprintln!("skipped: the emulation plugin is not built");
@@ -96,7 +103,11 @@ fn init_writes_a_file_once_and_the_next_command_reads_it() {
     };
     let missing = run(&["optimize"]);
     assert_eq!(missing.status.code(), Some(2));
-    assert!(text(&missing.stderr).contains("`planish init` writes one"), "{}", text(&missing.stderr));
+    assert!(
+        text(&missing.stderr).contains("`planish init` writes one"),
+        "{}",
+        text(&missing.stderr)
+    );
     assert!(run(&["init"]).status.success());
     let again = run(&["init"]);
     assert_eq!(again.status.code(), Some(2));
@@ -114,15 +125,22 @@ fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
     }
     let project = Project::new(CONFIG);
     let dry = project.planish(&["optimize", "--dry-run"]);
-    assert!(dry.status.success() && !project.at(".planish").exists(), "a dry run leaves nothing behind");
+    assert!(
+        dry.status.success() && !project.at(".planish").exists(),
+        "a dry run leaves nothing behind"
+    );
     let done = project.planish(&["optimize"]);
     // Six rounds of 20 ms decide nothing for certain; slower (1) is no failure of the machinery.
     assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
     let report = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
     let title = report.lines().next().unwrap();
-    assert!(title.starts_with("# app, rebuilt with its profile: ") && title.contains("CPU time"), "{report}");
+    assert!(
+        title.starts_with("# app, rebuilt with its profile: ") && title.contains("CPU time"),
+        "{report}"
+    );
     let json: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(project.at(".planish/report.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(project.at(".planish/report.json")).unwrap())
+            .unwrap();
     assert_eq!(json["matched"]["samples"], json["matched"]["samples_matched"], "{json:#}");
     let branches = &json["branches"][0];
     assert!(branches["opt"].as_u64().unwrap() < branches["base"].as_u64().unwrap(), "{branches}");
@@ -139,13 +157,22 @@ fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
     let dry = text(&project.planish(&["optimize", "--dry-run"]).stdout);
     assert!(dry.contains(": build (up to date)") && dry.contains(": record-1\n"), "{dry}");
 
-    // The trap: the rebuild names its source file by another path, so the names of static functions differ.
-    let other = CONFIG
-        .replace("$PLANISH_CC $PLANISH_CFLAGS -c app.c", "$PLANISH_CC $PLANISH_CFLAGS -c \"$PWD/app.c\"");
+    // The trap: the rebuild names its source file by another path, so the names of static functions
+    // differ.
+    let other = CONFIG.replace(
+        "$PLANISH_CC $PLANISH_CFLAGS -c app.c",
+        "$PLANISH_CC $PLANISH_CFLAGS -c \"$PWD/app.c\"",
+    );
     std::fs::write(project.at("other.toml"), other).unwrap();
     let profile = project.at(".planish/app.afdo");
-    let built =
-        project.planish(&["build", "other.toml", "--profile", profile.to_str().unwrap(), "-o", "absolute"]);
+    let built = project.planish(&[
+        "build",
+        "other.toml",
+        "--profile",
+        profile.to_str().unwrap(),
+        "-o",
+        "absolute",
+    ]);
     assert!(built.status.success(), "{}", text(&built.stderr));
     let verify = |binary: &str| {
         let files = ["--baseline", ".planish/app.base", "--profile", ".planish/app.afdo"];
@@ -160,7 +187,11 @@ fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
     );
     // And a rebuild that ignored the flags has the baseline's code.
     let refused = verify(".planish/app.base");
-    assert!(text(&refused.stderr).contains("the profile was not used"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("the profile was not used"),
+        "{}",
+        text(&refused.stderr)
+    );
 }
 
 #[test]
@@ -168,11 +199,15 @@ fn a_failing_build_shows_what_it_said() {
     if !has_clang() {
         return;
     }
-    let project = Project::new(&CONFIG.replace("cp app.c", "echo no such luck >&2; exit 7; cp app.c"));
+    let project =
+        Project::new(&CONFIG.replace("cp app.c", "echo no such luck >&2; exit 7; cp app.c"));
     let failed = project.planish(&["optimize"]);
     let said = text(&failed.stderr);
     assert_eq!(failed.status.code(), Some(2));
-    assert!(said.contains("step build failed: exit status: 7") && said.contains("| no such luck"), "{said}");
+    assert!(
+        said.contains("step build failed: exit status: 7") && said.contains("| no such luck"),
+        "{said}"
+    );
     assert!(!project.at(".planish/app.base").exists());
 }
 
@@ -181,16 +216,25 @@ fn compare_gives_json_raw_runs_and_the_same_verdict_from_them() {
     let project = Project::new(CONFIG);
     let script = |name: &str, body: &str| {
         std::fs::write(project.at(name), format!("#!/bin/sh\n{body}\n")).unwrap();
-        Command::new("chmod").args(["+x", name]).current_dir(project.folder.path()).status().unwrap();
+        Command::new("chmod")
+            .args(["+x", name])
+            .current_dir(project.folder.path())
+            .status()
+            .unwrap();
     };
     script("a", "echo x");
     script("b", "sleep 0.05; echo x");
     script("c", "echo y");
     let measured = project.planish(&[
-        "compare", "--rounds", "8", "--metric", "wall", "--raw", "r.jsonl", "--format", "json", "a", "b",
-        "--", "{bin}",
+        "compare", "--rounds", "8", "--metric", "wall", "--raw", "r.jsonl", "--format", "json",
+        "a", "b", "--", "{bin}",
     ]);
-    assert_eq!(measured.status.code(), Some(1), "slower is a negative finding: {}", text(&measured.stderr));
+    assert_eq!(
+        measured.status.code(),
+        Some(1),
+        "slower is a negative finding: {}",
+        text(&measured.stderr)
+    );
     let json: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
     assert_eq!(json["comparisons"][0]["verdict"], "slower");
     assert_eq!(json["comparisons"][0]["n"], 8);
@@ -199,14 +243,19 @@ fn compare_gives_json_raw_runs_and_the_same_verdict_from_them() {
     assert_eq!(from["comparisons"], json["comparisons"]);
 
     assert_eq!(json["benchmarks"], from["benchmarks"]);
-    let other = project.planish(&["compare", "--from", "r.jsonl", "--format", "json", "--metric", "maxrss"]);
+    let other = project
+        .planish(&["compare", "--from", "r.jsonl", "--format", "json", "--metric", "maxrss"]);
     let from: serde_json::Value = serde_json::from_slice(&other.stdout).unwrap();
     assert_eq!(from["benchmarks"][0]["metrics"][0]["unit"], "bytes", "{}", text(&other.stderr));
     let unknown = project.planish(&["compare", "--from", "r.jsonl", "--metric", "output:t=(.*)"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("measure again"), "{}", text(&unknown.stderr));
     let no_report = project.planish(&["report", "r.jsonl"]);
-    assert!(text(&no_report.stderr).contains("is no report of planish"), "{}", text(&no_report.stderr));
+    assert!(
+        text(&no_report.stderr).contains("is no report of planish"),
+        "{}",
+        text(&no_report.stderr)
+    );
 
     let differs = project.planish(&["compare", "--rounds", "6", "a", "c", "--", "{bin}"]);
     assert_eq!(differs.status.code(), Some(2));
@@ -219,7 +268,10 @@ fn compare_gives_json_raw_runs_and_the_same_verdict_from_them() {
 fn functions_inlined_everywhere_count_as_present_without_linkage_names() {
     let flags: [(&str, &[&str]); 2] = [
         ("gcc-12", &["-O2", "-g"]),
-        ("clang-22", &["-O2", "-gmlt", "-fdebug-info-for-profiling", "-fno-unique-internal-linkage-names"]),
+        (
+            "clang-22",
+            &["-O2", "-gmlt", "-fdebug-info-for-profiling", "-fno-unique-internal-linkage-names"],
+        ),
     ];
     for (compiler, flags) in flags.into_iter().filter(|(compiler, _)| has(compiler)) {
         let project = Project::new(CONFIG);
@@ -234,15 +286,16 @@ fn functions_inlined_everywhere_count_as_present_without_linkage_names() {
             "gcc-12" => ("app.gcov", "-fauto-profile=app.gcov"),
             _ => ("app.prof", "-DGIVEN"),
         };
-        let converted =
-            project.planish(&["profile", "merge", "app.prof", "--format", "gcov", "-o", "app.gcov"]);
+        let converted = project
+            .planish(&["profile", "merge", "app.prof", "--format", "gcov", "-o", "app.gcov"]);
         assert!(converted.status.success(), "{}", text(&converted.stderr));
         for (name, more) in [("base", ["-DSHIFT=13", "-DGIVEN"]), ("opt", ["-DSHIFT=11", given])] {
             let mut build = Command::new(compiler);
             build.args(flags).args(more).args(["-Wl,--build-id", "main.c", "-o", name]);
             assert!(build.current_dir(project.folder.path()).status().unwrap().success());
         }
-        let verify = ["build", "--verify", "--binary", "opt", "--baseline", "base", "--profile", profile];
+        let verify =
+            ["build", "--verify", "--binary", "opt", "--baseline", "base", "--profile", profile];
         let verified = project.planish(&verify);
         let said = text(&verified.stdout);
         assert!(said.contains("3 of 3 functions"), "{compiler}: {said}{}", text(&verified.stderr));
@@ -282,7 +335,8 @@ fn a_build_is_repeated_for_its_sources_and_settings_alone() {
         !text(&built.stderr).contains("up to date")
     };
     assert!(repeated() && !repeated());
-    std::fs::write(project.at("planish.toml"), format!("# A remark.\n{SMALL}rounds = 10\n")).unwrap();
+    std::fs::write(project.at("planish.toml"), format!("# A remark.\n{SMALL}rounds = 10\n"))
+        .unwrap();
     std::fs::write(project.at("out.json"), "{\n  \"schema\": \"planish-compare\"}").unwrap();
     assert!(!repeated(), "neither measuring differently nor a report changes a build");
     // Named from elsewhere it is the same project.
@@ -293,8 +347,11 @@ fn a_build_is_repeated_for_its_sources_and_settings_alone() {
     assert!(said.contains("up to date"), "{said}");
     std::fs::write(project.at("app.c"), "int x;").unwrap();
     assert!(repeated());
-    std::fs::write(project.at("planish.toml"), SMALL.replace("[workload]", "flags = '-g3'\n[workload]"))
-        .unwrap();
+    std::fs::write(
+        project.at("planish.toml"),
+        SMALL.replace("[workload]", "flags = '-g3'\n[workload]"),
+    )
+    .unwrap();
     assert!(repeated());
 }
 
@@ -315,12 +372,14 @@ fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half
     let expected = format!("another planish optimize (pid {}) runs in", first.id());
     assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
     // The shell's own kill: a bare Debian has no program of that name.
-    let asked = Command::new("sh").args(["-c", &format!("kill -INT {}", first.id())]).status().unwrap();
+    let asked =
+        Command::new("sh").args(["-c", &format!("kill -INT {}", first.id())]).status().unwrap();
     assert!(asked.success());
     let ended = first.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
     assert!(text(&ended.stderr).contains("interrupted in step build"), "{}", text(&ended.stderr));
     let left = std::fs::read_dir(project.at(".planish")).unwrap();
-    let left: Vec<String> = left.map(|f| f.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let left: Vec<String> =
+        left.map(|f| f.unwrap().file_name().to_string_lossy().into_owned()).collect();
     assert!(!left.iter().any(|name| name.ends_with(".partial")), "{left:?}");
 }

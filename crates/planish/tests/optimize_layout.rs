@@ -1,4 +1,5 @@
-//! `planish optimize` with a layout at its end, beside instrumented PGO and BOLT, on a program of three files.
+//! `planish optimize` with a layout at its end, beside instrumented PGO and BOLT, on a program of
+//! three files.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -65,7 +66,9 @@ struct Project {
 impl Project {
     fn new(config: &str) -> Project {
         let folder = tempfile::tempdir().unwrap();
-        for (name, text) in [("main.c", MAIN), ("walk.c", WALK), ("help.c", HELP), ("planish.toml", config)] {
+        for (name, text) in
+            [("main.c", MAIN), ("walk.c", WALK), ("help.c", HELP), ("planish.toml", config)]
+        {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         Project { folder }
@@ -77,10 +80,16 @@ impl Project {
 
     fn planish(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
-        command.args(arguments).current_dir(self.folder.path()).env("NO_COLOR", "1").output().unwrap()
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap()
     }
 
-    /// Whether clang can build a program that counts: the library of counters is a package of its own.
+    /// Whether clang can build a program that counts: the library of counters is a package of its
+    /// own.
     fn instrumented(&self) -> bool {
         // Not in the project's own folder, whose files are its sources.
         let folder = tempfile::tempdir().unwrap();
@@ -92,7 +101,8 @@ impl Project {
     /// Runs `planish optimize` and gives its report.
     fn optimized(&self) -> Value {
         let done = self.planish(&["optimize"]);
-        // Six rounds of a few milliseconds decide nothing for certain; slower (1) is no failure of the machinery.
+        // Six rounds of a few milliseconds decide nothing for certain; slower (1) is no failure of
+        // the machinery.
         assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
         serde_json::from_slice(&std::fs::read(self.at(".planish/report.json")).unwrap()).unwrap()
     }
@@ -114,7 +124,8 @@ fn can_run() -> bool {
             return false;
         }
     }
-    let beside = Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let beside =
+        Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
     let found = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
     if !found {
         eprintln!("skipped: the emulation plugin is not built");
@@ -147,7 +158,11 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     check_layout(&report);
     // main.c and walk.c ran when they were recorded, help.c did not.
     let objects = &report["layout"]["objects"];
-    assert_eq!([&objects["reused"], &objects["laid_out"], &objects["compiled"]], [1, 2, 0], "{objects}");
+    assert_eq!(
+        [&objects["reused"], &objects["laid_out"], &objects["compiled"]],
+        [1, 2, 0],
+        "{objects}"
+    );
     let taken = |name: &str| {
         let others = report["branches"][0]["others"].as_array().unwrap();
         others.iter().find(|other| other[0] == name).map(|other| other[1].as_u64().unwrap())
@@ -178,17 +193,21 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     let code = |name: &str| std::fs::read(project.at(name)).unwrap();
     assert!(code("by-hand") == code(".planish/app.layout"), "two relinks of one layout differ");
 
-    // A layout that says less about walk.c, without its static function (`_ZL4stepj.__uniq.N`): that object is compiled
-    // anew, main.c's is taken from the last relink.
+    // A layout that says less about walk.c, without its static function (`_ZL4stepj.__uniq.N`):
+    // that object is compiled anew, main.c's is taken from the last relink.
     let list = std::fs::read_to_string(project.at(".planish/app_cc_profile.txt")).unwrap();
     let kept = list.lines().take_while(|line| !(line.starts_with("f ") && line.contains("step")));
     let less: String = kept.map(|line| format!("{line}\n")).collect();
     assert!(less.len() < list.len() && less.lines().any(|line| line.starts_with("f ")), "{list}");
     std::fs::write(project.at("less_cc_profile.txt"), less).unwrap();
-    std::fs::copy(project.at(".planish/app_ld_profile.txt"), project.at("less_ld_profile.txt")).unwrap();
+    std::fs::copy(project.at(".planish/app_ld_profile.txt"), project.at("less_ld_profile.txt"))
+        .unwrap();
     let built = project.planish(&["build", "--layout", "less", "-o", "less"]);
     assert!(built.status.success(), "{}", text(&built.stderr));
-    assert!(code("less") != code(".planish/app.layout"), "another cc profile made the same program");
+    assert!(
+        code("less") != code(".planish/app.layout"),
+        "another cc profile made the same program"
+    );
 
     // Tests that fail stop before anything is measured.
     std::fs::write(
@@ -209,7 +228,8 @@ fn with_thinlto_the_linker_applies_the_layout() {
     }
     let config = CONFIG.replace("THINLTO", "thinlto = true");
     let project = Project::new(
-        &config.replace("branches = \"emulated\"", "branches = \"emulated\"\ncount_branches = false"),
+        &config
+            .replace("branches = \"emulated\"", "branches = \"emulated\"\ncount_branches = false"),
     );
     let report = project.optimized();
     check_layout(&report);
@@ -226,7 +246,11 @@ fn a_layout_needs_its_files_and_clang() {
     let project = Project::new(&CONFIG.replace("THINLTO", "").replace("\"clang\"", "\"gcc\""));
     let refused = project.planish(&["optimize", "--dry-run"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("only compiler = \"clang\""), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("only compiler = \"clang\""),
+        "{}",
+        text(&refused.stderr)
+    );
     if has("clang-22") {
         let project = Project::new(&CONFIG.replace("THINLTO", ""));
         let missing = project.planish(&["build", "--layout", "none"]);

@@ -1,5 +1,5 @@
-//! How `planish optimize` trains where the CPU records no branches, what it does with what programs print, and whether it
-//! says that samples are too few.
+//! How `planish optimize` trains where the CPU records no branches, what it does with what programs
+//! print, and whether it says that samples are too few.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -51,7 +51,12 @@ impl Project {
 
     fn planish(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
-        command.args(arguments).current_dir(self.folder.path()).env("NO_COLOR", "1").output().unwrap()
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap()
     }
 
     fn json(&self, name: &str) -> Value {
@@ -74,10 +79,12 @@ fn can_build() -> bool {
 }
 
 fn can_emulate() -> bool {
-    let beside = Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let beside =
+        Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
     let plugin = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
     let path = std::env::var("PATH").unwrap_or_default();
-    let fine = plugin && path.split(':').any(|folder| Path::new(folder).join("qemu-x86_64").is_file());
+    let fine =
+        plugin && path.split(':').any(|folder| Path::new(folder).join("qemu-x86_64").is_file());
     if !fine {
         eprintln!("skipped: qemu-x86_64 or the emulation plugin is not there");
     }
@@ -86,7 +93,8 @@ fn can_emulate() -> bool {
 
 /// Whether this machine lets threads be stopped; where the CPU records branches nothing is stopped.
 fn can_stop(project: &Project) -> bool {
-    let tried = project.planish(&["record", "--branches=software", "-o", "tried.data", "--", "true"]);
+    let tried =
+        project.planish(&["record", "--branches=software", "-o", "tried.data", "--", "true"]);
     let said = text(&tried.stderr);
     let refused = ["perf_event_paranoid", "cannot be had", "x86-64 alone", "not permitted"];
     let fine = !refused.iter().any(|reason| said.contains(reason));
@@ -98,9 +106,9 @@ fn can_stop(project: &Project) -> bool {
 
 /// Below each of these lie the words for what a CPU's own branch stacks can do.
 fn cpu_records_branches() -> bool {
-    ["cpu", "cpu_core", "armv8_pmuv3_0"]
-        .iter()
-        .any(|pmu| Path::new("/sys/bus/event_source/devices").join(pmu).join("caps/branches").is_file())
+    ["cpu", "cpu_core", "armv8_pmuv3_0"].iter().any(|pmu| {
+        Path::new("/sys/bus/event_source/devices").join(pmu).join("caps/branches").is_file()
+    })
 }
 
 #[test]
@@ -112,7 +120,10 @@ fn short_training_is_emulated_and_what_it_prints_floods_neither_terminal_nor_dis
         "[workload]\ntrain = '{bin} train 20000 100000 0'\n[evaluate]\ncommand = '{bin} eval 20000 5 0'\nrounds = 6\n",
     );
     let dry = text(&project.planish(&["optimize", "--dry-run"]).stdout);
-    assert!(dry.contains("planish train time --branches auto --seconds 60 --emulate-below 5"), "{dry}");
+    assert!(
+        dry.contains("planish train time --branches auto --seconds 60 --emulate-below 5"),
+        "{dry}"
+    );
     assert!(dry.contains("planish train record --by .planish/training.json"), "{dry}");
     let done = project.planish(&["optimize"]);
     let said = text(&done.stderr);
@@ -123,8 +134,8 @@ fn short_training_is_emulated_and_what_it_prints_floods_neither_terminal_nor_dis
         let log = std::fs::read(project.at(".planish/log").join(name)).unwrap();
         assert!((1 << 20..(1 << 20) + 200).contains(&log.len()), "{name}: {}", log.len());
         let log = text(&log);
-        let kept =
-            log.contains("noise 0 on standard output") && log.contains("noise 99999 on standard error");
+        let kept = log.contains("noise 0 on standard output")
+            && log.contains("noise 99999 on standard error");
         assert!(kept && log.contains("bytes of output are left out here"), "{name}");
     }
     // What became of the samples is told by the step that counted them, and by it alone.
@@ -135,7 +146,11 @@ fn short_training_is_emulated_and_what_it_prints_floods_neither_terminal_nor_dis
     for entry in std::fs::read_dir(project.at(".planish")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|end| end == "json" || end == "jsonl" || end == "md") {
-            assert!(!std::fs::read_to_string(&path).unwrap().contains(".partial"), "{}", path.display());
+            assert!(
+                !std::fs::read_to_string(&path).unwrap().contains(".partial"),
+                "{}",
+                path.display()
+            );
         }
     }
     let again = text(&project.planish(&["optimize"]).stderr);
@@ -157,7 +172,10 @@ fn long_training_is_stopped_and_repeated_to_the_time_asked_for() {
     let training = project.json(".planish/training.json");
     assert_eq!(training["branches"], "software");
     let runs = training["runs"].as_u64().unwrap();
-    assert!(runs >= 1 && (runs == 1 || said.contains(&format!("{runs} times over for 2 s"))), "{said}");
+    assert!(
+        runs >= 1 && (runs == 1 || said.contains(&format!("{runs} times over for 2 s"))),
+        "{said}"
+    );
     assert_eq!(training["commands"].as_array().unwrap().len(), 2);
     assert!(said.contains("gave all 1024 branches"), "{said}");
     // The program ran as often as was said, each run printing one line.

@@ -1,5 +1,5 @@
-//! `planish pages` on real programs and libraries: the machine's large libraries are rewritten, programs run from them,
-//! what is missing is named, exit codes say what was found.
+//! `planish pages` on real programs and libraries: the machine's large libraries are rewritten,
+//! programs run from them, what is missing is named, exit codes say what was found.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -55,8 +55,9 @@ fn sysroot() -> Option<PathBuf> {
 
 fn which(program: &str) -> Option<String> {
     let folders = std::env::var_os("PATH")?;
-    let found =
-        std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
+    let found = std::env::split_paths(&folders)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file());
     found.map(|path| path.to_string_lossy().into_owned())
 }
 
@@ -72,11 +73,18 @@ fn succeeds(program: &str, arguments: &[&str], folders: &[&Path]) -> Option<Stri
     Some(said)
 }
 
-/// Aligns a large library of the machine into a folder and holds the result against what was promised.
+/// Aligns a large library of the machine into a folder and holds the result against what was
+/// promised.
 fn aligned(input: &Path, folder: &Path) -> PathBuf {
     let output = folder.join(input.file_name().unwrap());
-    let done =
-        planish(&["align", "--format", "json", input.to_str().unwrap(), "-o", output.to_str().unwrap()]);
+    let done = planish(&[
+        "align",
+        "--format",
+        "json",
+        input.to_str().unwrap(),
+        "-o",
+        output.to_str().unwrap(),
+    ]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let report = json(&done);
     let name = input.display();
@@ -84,9 +92,12 @@ fn aligned(input: &Path, folder: &Path) -> PathBuf {
     assert!(report["growth_bytes"].as_i64().unwrap() <= 16 << 10, "{name}: {report}");
     let checked = json(&planish(&["check", "--format", "json", output.to_str().unwrap()]));
     assert_eq!(checked["eligible_bytes"], report["eligible_bytes"], "{name}");
-    if let Some(said) = succeeds("readelf", &["-hlSnW", output.to_str().unwrap()], &[Path::new("/")]) {
+    if let Some(said) =
+        succeeds("readelf", &["-hlSnW", output.to_str().unwrap()], &[Path::new("/")])
+    {
         assert!(!said.contains("Warning") && !said.contains("Error"), "{name}: {said}");
-        let notes = |path: &Path| succeeds("readelf", &["-nW", path.to_str().unwrap()], &[Path::new("/")]);
+        let notes =
+            |path: &Path| succeeds("readelf", &["-nW", path.to_str().unwrap()], &[Path::new("/")]);
         let id = |said: Option<String>| {
             said.and_then(|said| Some(said.split("Build ID: ").nth(1)?.lines().next()?.to_owned()))
         };
@@ -97,11 +108,14 @@ fn aligned(input: &Path, folder: &Path) -> PathBuf {
 
 #[test]
 fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
-    let Some(list) = which("clang-22").and_then(|path| succeeds("ldd", &[&path], &[Path::new("")])) else {
+    let Some(list) = which("clang-22").and_then(|path| succeeds("ldd", &[&path], &[Path::new("")]))
+    else {
         return eprintln!("skipped: clang-22 is not installed");
     };
     let place = |name: &str| {
-        Some(PathBuf::from(list.lines().find(|line| line.contains(name))?.split_whitespace().nth(2)?))
+        Some(PathBuf::from(
+            list.lines().find(|line| line.contains(name))?.split_whitespace().nth(2)?,
+        ))
     };
     let (Some(llvm), Some(clang)) = (place("libLLVM.so"), place("libclang-cpp.so")) else {
         return eprintln!("skipped: clang-22 has no libLLVM and libclang-cpp");
@@ -109,7 +123,8 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
     let folder = tempfile::tempdir().unwrap();
     let outputs = [&llvm, &clang].map(|input| aligned(input, folder.path()));
     let source = folder.path().join("a.c");
-    fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 0; }\n").unwrap();
+    fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 0; }\n")
+        .unwrap();
     let program = folder.path().join("a");
     let arguments = ["-O1", "-o", program.to_str().unwrap(), source.to_str().unwrap()];
     succeeds("clang-22", &arguments, &[folder.path()]).unwrap();
@@ -143,7 +158,8 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
             return eprintln!("skipped: memory gave no superpages: {report}");
         }
         for file in report["files"].as_array().unwrap() {
-            let (after, all) = (file["after_bytes"].as_f64().unwrap(), file["text_bytes"].as_f64().unwrap());
+            let (after, all) =
+                (file["after_bytes"].as_f64().unwrap(), file["text_bytes"].as_f64().unwrap());
             assert!(after >= 0.95 * all, "{file}");
         }
     }
@@ -151,8 +167,11 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
     fs::create_dir(&stripped).unwrap();
     for output in &outputs {
         let copy = stripped.join(output.file_name().unwrap());
-        let said =
-            succeeds("strip", &["-o", copy.to_str().unwrap(), output.to_str().unwrap()], &[Path::new("/")]);
+        let said = succeeds(
+            "strip",
+            &["-o", copy.to_str().unwrap(), output.to_str().unwrap()],
+            &[Path::new("/")],
+        );
         if said.is_none() {
             return eprintln!("skipped: strip is not installed");
         }
@@ -163,20 +182,25 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
         };
         assert_eq!(pct(&copy), pct(output), "{}", copy.display());
     }
-    assert!(succeeds("clang-22", &["--version"], &[&stripped]).unwrap().contains("clang version 22"));
+    assert!(
+        succeeds("clang-22", &["--version"], &[&stripped]).unwrap().contains("clang version 22")
+    );
 }
 
 #[test]
 fn the_compiler_library_of_rustc_is_aligned_and_rustc_runs_from_it() {
-    let found = sysroot().and_then(|root| Some((library(&root.join("lib"), "librustc_driver")?, root)));
+    let found =
+        sysroot().and_then(|root| Some((library(&root.join("lib"), "librustc_driver")?, root)));
     let Some((input, root)) = found else {
         return eprintln!("skipped: rustc is not installed with its library");
     };
     let folder = tempfile::tempdir().unwrap();
     aligned(&input, folder.path());
-    // rustc finds its library by RUNPATH, which LD_LIBRARY_PATH precedes; that one needs others beside it.
+    // rustc finds its library by RUNPATH, which LD_LIBRARY_PATH precedes; that one needs others
+    // beside it.
     let rustc = root.join("bin/rustc");
-    let said = succeeds(rustc.to_str().unwrap(), &["-vV"], &[folder.path(), &root.join("lib")]).unwrap();
+    let said =
+        succeeds(rustc.to_str().unwrap(), &["-vV"], &[folder.path(), &root.join("lib")]).unwrap();
     assert!(said.contains("LLVM version"), "{said}");
 }
 
@@ -186,10 +210,14 @@ fn planish_aligns_the_file_it_runs_from_and_the_new_one_runs() {
     let own = folder.path().join("planish");
     fs::copy(env!("CARGO_BIN_EXE_planish"), &own).unwrap();
     let path = own.to_str().unwrap();
-    let done =
-        Command::new(&own).args(["pages", "align", path, "-o", path]).stdin(Stdio::null()).output().unwrap();
+    let done = Command::new(&own)
+        .args(["pages", "align", path, "-o", path])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    let done = Command::new(&own).args(["pages", "check", "--format", "json", path]).output().unwrap();
+    let done =
+        Command::new(&own).args(["pages", "check", "--format", "json", path]).output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     assert!(json(&done)["eligible_bytes"].as_u64().unwrap() > 0);
     if possible(folder.path()) {
@@ -224,7 +252,8 @@ fn a_share_that_is_not_reached_is_exit_code_1_and_a_missing_process_2() {
 
 #[test]
 fn small_programs_have_nothing_to_warm_and_that_is_exit_code_1() {
-    let Some(sleep) = ["/usr/bin/sleep", "/bin/sleep"].into_iter().find(|path| Path::new(path).exists())
+    let Some(sleep) =
+        ["/usr/bin/sleep", "/bin/sleep"].into_iter().find(|path| Path::new(path).exists())
     else {
         return;
     };
@@ -249,7 +278,10 @@ fn a_unit_names_absolute_files_and_the_limit_it_needs() {
     let done = planish(&["keep", "--unit", "--alone", "/bin/sh"]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let unit = text(&done.stdout);
-    assert!(unit.contains("LimitMEMLOCK=infinity") && unit.contains(" pages keep --alone /"), "{unit}");
+    assert!(
+        unit.contains("LimitMEMLOCK=infinity") && unit.contains(" pages keep --alone /"),
+        "{unit}"
+    );
     assert_eq!(planish(&["keep", "--unit", "/no/such/file"]).status.code(), Some(2));
     // What is no program would be tried for ever.
     assert_eq!(planish(&["keep", "--unit", "/etc/passwd"]).status.code(), Some(2));
@@ -262,7 +294,8 @@ fn a_unit_names_absolute_files_and_the_limit_it_needs() {
     match Command::new("systemd-analyze").arg("verify").arg(&unit).output() {
         Ok(found) => {
             let said = text(&found.stdout) + &text(&found.stderr);
-            let own: Vec<&str> = said.lines().filter(|line| line.contains("held.service")).collect();
+            let own: Vec<&str> =
+                said.lines().filter(|line| line.contains("held.service")).collect();
             assert!(own.is_empty(), "{said}{}", text(&done.stdout));
         }
         Err(_) => eprintln!("skipped: systemd-analyze is not installed"),
@@ -293,8 +326,12 @@ fn an_experiment_compares_three_ways_of_one_program() {
         return eprintln!("skipped: memory gave no superpages: {}", text(&done.stderr));
     }
     let report = json(&done);
-    let names: Vec<&str> =
-        report["variants"].as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = report["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["as-built", "aligned", "aligned-and-warm"]);
     assert_eq!(report["comparisons"].as_array().unwrap().len(), 2, "{report}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "the copies are removed");
@@ -327,9 +364,13 @@ fn an_interrupted_rewrite_leaves_nothing_behind() {
             .spawn()
             .unwrap();
         std::thread::sleep(std::time::Duration::from_millis(wait * 3));
-        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status();
+        let _ = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .stderr(Stdio::null())
+            .status();
         interrupted += usize::from(!child.wait().unwrap().success());
-        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(left.iter().all(|path| *path == output), "{left:?}");
     }
     assert!(interrupted > 0, "no signal came in time");

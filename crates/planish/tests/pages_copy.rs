@@ -1,5 +1,6 @@
-//! `planish pages run --copy` on a real program: its text lies on anonymous superpages, it prints what it prints without,
-//! perf knows its functions, and what cannot be copied is said with exit code 1.
+//! `planish pages run --copy` on a real program: its text lies on anonymous superpages, it prints
+//! what it prints without, perf knows its functions, and what cannot be copied is said with exit
+//! code 1.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -9,8 +10,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// Text of 5.25 MiB, most of it filler, and a function `busy` in its middle, which a whole superpage covers wherever the
-/// text begins. With an argument it runs until there is something to read.
+/// Text of 5.25 MiB, most of it filler, and a function `busy` in its middle, which a whole
+/// superpage covers wherever the text begins. With an argument it runs until there is something to
+/// read.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +41,8 @@ struct Place {
 }
 
 impl Place {
-    /// The program built with these flags; `None`, which is said, where it cannot be built or copied here.
+    /// The program built with these flags; `None`, which is said, where it cannot be built or
+    /// copied here.
     fn new(flags: &[&str]) -> Option<Place> {
         if library().is_none() {
             eprintln!("skipped: libplanish_hugetext.so is not built (cargo build -p hugetext)");
@@ -71,12 +74,17 @@ impl Place {
         finished(all)
     }
 
-    /// Starts the program so that it runs until it is given input or dropped, and waits until it has printed.
+    /// Starts the program so that it runs until it is given input or dropped, and waits until it
+    /// has printed.
     fn started(&self, words: &[&str]) -> Running {
         let mut command = planish();
         command.arg("run").args(words).arg("--").arg(self.app()).arg("on");
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, EXPECTED);
@@ -148,7 +156,9 @@ fn the_text_lies_on_anonymous_superpages_and_perf_knows_its_functions() {
         text(&done.stderr)
     );
     let said = text(&done.stderr);
-    for warning in ["uprobes", "PR_SET_MDWE", "perf attached", "MiB of text copied to anonymous superpages"] {
+    for warning in
+        ["uprobes", "PR_SET_MDWE", "perf attached", "MiB of text copied to anonymous superpages"]
+    {
         assert!(said.contains(warning), "{warning}: {said}");
     }
 
@@ -176,7 +186,8 @@ fn the_text_lies_on_anonymous_superpages_and_perf_knows_its_functions() {
     let own = [" f1", " f2", " f3", " f4"];
     assert!(names.lines().any(|line| own.iter().any(|name| line.ends_with(name))), "{names}");
     let data = place.folder.path().join("perf.data");
-    let words = ["record", "-q", "-e", "cpu-clock:u", "-p", &pid.to_string(), "-o", data.to_str().unwrap()];
+    let words =
+        ["record", "-q", "-e", "cpu-clock:u", "-p", &pid.to_string(), "-o", data.to_str().unwrap()];
     let recorded = Command::new("perf").args(words).args(["--", "sleep", "1"]).output();
     match recorded {
         Ok(done) if done.status.success() => {
@@ -223,7 +234,11 @@ fn the_environment_of_what_the_program_starts_is_as_it_was() {
     let mut command = planish();
     // Something that is preloaded by the user stays so.
     let own = library().unwrap();
-    command.args(["run", "--copy", "-q", "--"]).arg(place.app()).arg("child").env("LD_PRELOAD", &own);
+    command
+        .args(["run", "--copy", "-q", "--"])
+        .arg(place.app())
+        .arg("child")
+        .env("LD_PRELOAD", &own);
     let done = finished(command);
     if copied(&done) {
         assert_eq!(
@@ -271,7 +286,9 @@ fn without_transparent_superpages_and_under_mdwe_nothing_is_run() {
     let Some(place) = Place::new(&[]) else { return };
     let app = place.app();
     // What a service manager sets before it starts a program: PR_SET_THP_DISABLE, PR_SET_MDWE.
-    for (call, says) in [("41, 1", "transparent superpages are off"), ("65, 1", "PR_SET_MDWE is set")] {
+    for (call, says) in
+        [("41, 1", "transparent superpages are off"), ("65, 1", "PR_SET_MDWE is set")]
+    {
         let code = format!(
             "import ctypes, os, sys\nif ctypes.CDLL(None).prctl({call}, 0, 0, 0): sys.exit(77)\n\
              os.execv(sys.argv[1], sys.argv[1:])"

@@ -1,5 +1,5 @@
-//! What is printed: does every command end with 2 where a standard stream takes no more, and does nothing that it prints
-//! move the cursor, colour the rest or forge a line?
+//! What is printed: does every command end with 2 where a standard stream takes no more, and does
+//! nothing that it prints move the cursor, colour the rest or forge a line?
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 
-/// A name that clears the screen, sets a title, rings, turns the line around and looks like a message of its own.
+/// A name that clears the screen, sets a title, rings, turns the line around and looks like a
+/// message of its own.
 const HOSTILE: &str = "evil\x1b[2J\x1b]0;t\x07\u{9b}31m\u{202e}\nplanish: forged\n";
 
 fn planish(directory: &Path, words: &[String]) -> Command {
@@ -47,8 +48,9 @@ fn commands() -> Vec<Vec<String>> {
         .collect();
     assert!(names.len() > 30, "{names:?}");
     let parent = |name: &str| {
-        let before =
-            |other: &&String| name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('-'));
+        let before = |other: &&String| {
+            name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('-'))
+        };
         names.iter().filter(before).max_by_key(|other| other.len()).cloned()
     };
     let path = |name: &String| {
@@ -62,7 +64,8 @@ fn commands() -> Vec<Vec<String>> {
     names.iter().map(path).collect()
 }
 
-/// Runs it with each stream full, then closed, and wants 2 wherever that stream would have got something.
+/// Runs it with each stream full, then closed, and wants 2 wherever that stream would have got
+/// something.
 fn check(directory: &Path, line: &[String], normal: &Output) {
     let said = line.join(" ");
     let run = |set: &dyn Fn(&mut Command)| {
@@ -73,7 +76,11 @@ fn check(directory: &Path, line: &[String], normal: &Output) {
     };
     let closed = |which: &str| {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("exec \"$0\" \"$@\" {which}>&-"), env!("CARGO_BIN_EXE_planish")]);
+        command.args([
+            "-c",
+            &format!("exec \"$0\" \"$@\" {which}>&-"),
+            env!("CARGO_BIN_EXE_planish"),
+        ]);
         command.args(line).current_dir(directory).stdin(Stdio::null()).output().expect("sh runs")
     };
     if !normal.stdout.is_empty() {
@@ -176,9 +183,13 @@ fn every_result_that_cannot_be_printed_is_an_error() {
 #[test]
 fn a_reader_that_went_away_ends_it_quietly() {
     let directory = tempfile::tempdir().expect("temporary directory");
-    let script = format!("{} completions bash 2>said | true; cat said", env!("CARGO_BIN_EXE_planish"));
-    let run =
-        Command::new("sh").args(["-c", &script]).current_dir(directory.path()).output().expect("sh runs");
+    let script =
+        format!("{} completions bash 2>said | true; cat said", env!("CARGO_BIN_EXE_planish"));
+    let run = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(directory.path())
+        .output()
+        .expect("sh runs");
     assert_eq!(text(&run.stdout), "");
 }
 
@@ -189,18 +200,25 @@ fn is_clean(what: &str, bytes: &[u8]) {
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     assert!(!said.contains(hidden), "{what}: {said:?}");
-    assert!(!said.lines().any(|line| line.trim_start().starts_with("planish: forged")), "{what}: {said:?}");
+    assert!(
+        !said.lines().any(|line| line.trim_start().starts_with("planish: forged")),
+        "{what}: {said:?}"
+    );
 }
 
 #[test]
 fn an_argument_forges_no_line_of_a_message() {
     let directory = tempfile::tempdir().expect("temporary directory");
     for command in commands() {
-        let lines =
-            [vec![HOSTILE.to_owned()], vec![format!("--{HOSTILE}")], vec![format!("--top={HOSTILE}")]];
+        let lines = [
+            vec![HOSTILE.to_owned()],
+            vec![format!("--{HOSTILE}")],
+            vec![format!("--top={HOSTILE}")],
+        ];
         for more in lines {
             let line: Vec<String> = command.iter().cloned().chain(more).collect();
-            // These would run a command of that name, which is not there, or keep to themselves until the end.
+            // These would run a command of that name, which is not there, or keep to themselves
+            // until the end.
             let found = planish(directory.path(), &line).output().expect("planish runs");
             is_clean(&format!("{line:?}"), &found.stderr);
             is_clean(&format!("{line:?}"), &found.stdout);
@@ -221,7 +239,8 @@ fn names_in_files_are_shown_and_obeyed_by_no_terminal() {
     let here = directory.path();
     let binary = std::fs::read(format!("{FIXTURES}/autofdo/test.binary")).expect("fixture");
     let named = hostile_file(here, &binary).to_string_lossy().into_owned();
-    // Names of the profile's functions and of the compiler; the text format takes all but line ends and colons.
+    // Names of the profile's functions and of the compiler; the text format takes all but line ends
+    // and colons.
     let profile = "evil\x1b[2J\x07\u{202e}:100:10\n 1: 100 other\x1b[1m\u{9b}:50\n";
     std::fs::write(here.join("evil.txt"), profile).expect("written");
     let mut lines: Vec<Vec<String>> = [

@@ -1,4 +1,5 @@
-//! Profiles of a program with pseudo probes: chosen by themselves, said, read back, and not mixed with those of lines.
+//! Profiles of a program with pseudo probes: chosen by themselves, said, read back, and not mixed
+//! with those of lines.
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
 
@@ -24,11 +25,17 @@ fn says(directory: &Path, words: &[&str], code: i32, parts: &[&str]) {
     }
 }
 
-/// Builds `other.so` with probes, and `run.txt`: every straight line of every function ran 5 times. False without clang.
+/// Builds `other.so` with probes, and `run.txt`: every straight line of every function ran 5 times.
+/// False without clang.
 fn prepare(directory: &Path) -> bool {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/programs/other.cc");
-    let flags =
-        ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-fpseudo-probe-for-profiling", "-Wl,--build-id"];
+    let flags = [
+        "-O2",
+        "-gmlt",
+        "-fdebug-info-for-profiling",
+        "-fpseudo-probe-for-profiling",
+        "-Wl,--build-id",
+    ];
     let built = Command::new("clang++-22")
         .args(flags)
         .args(["-shared", "-fPIC", "-nostdlib", source, "-o", "other.so"])
@@ -81,7 +88,12 @@ fn probes_are_chosen_where_the_binary_has_them_and_the_format_a_place() {
     says(here, &["profile", "show", "p.afdo"], 0, &["counted by           pseudo probes"]);
     says(here, &["profile", "show", "p.afdo", "--format", "json"], 0, &["\"pseudo_probes\": true"]);
 
-    says(here, &make(&["-o", "l.text", "--format", "text", "--probes", "ignore"]), 0, &["by lines"]);
+    says(
+        here,
+        &make(&["-o", "l.text", "--format", "text", "--probes", "ignore"]),
+        0,
+        &["by lines"],
+    );
     assert!(!std::fs::read_to_string(here.join("l.text")).unwrap().contains("!CFGChecksum"));
     says(
         here,
@@ -91,7 +103,12 @@ fn probes_are_chosen_where_the_binary_has_them_and_the_format_a_place() {
     );
     let refused = make(&["-o", "x", "--format", "gcov", "--probes", "use"]);
     says(here, &refused, 2, &["extbinary and text"]);
-    says(here, &["profile", "merge", "p.afdo", "-o", "x", "--format", "binary"], 2, &["taken for lines"]);
+    says(
+        here,
+        &["profile", "merge", "p.afdo", "-o", "x", "--format", "binary"],
+        2,
+        &["taken for lines"],
+    );
     for tool in [&["merge", "p.afdo", "l.text", "-o", "x"][..], &["diff", "l.text", "p.afdo"]] {
         let words = [&["profile"][..], tool].concat();
         says(here, &words, 2, &["p.afdo counts pseudo probes and l.text lines"]);

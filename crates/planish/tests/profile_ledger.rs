@@ -21,19 +21,23 @@ fn assembly() -> String {
     for number in 1..=BY_HAND {
         let name = format!("by_hand_{number}");
         // As the kernel's assembly has them: global and typed, or global alone.
-        let kind = if number % 2 == 0 { format!("\t.type {name}, @function\n") } else { String::new() };
-        write!(text, "\t.globl {name}\n{kind}{name}:\n\tnop\n\tret\n\t.size {name}, . - {name}\n").unwrap();
+        let kind =
+            if number % 2 == 0 { format!("\t.type {name}, @function\n") } else { String::new() };
+        write!(text, "\t.globl {name}\n{kind}{name}:\n\tnop\n\tret\n\t.size {name}, . - {name}\n")
+            .unwrap();
     }
     text + "\tnop\n\tret\n\t.section .note.GNU-stack, \"\", @progbits\n"
 }
 
 /// The straight line from an address to the next jump, call or return.
 fn line(image: &Image, first: ImageAddr, count: u64) -> String {
-    let last = instructions(image, first).find(|instruction| instruction.kind.is_transfer()).unwrap();
+    let last =
+        instructions(image, first).find(|instruction| instruction.kind.is_transfer()).unwrap();
     format!("F {:x} {:x} {count}\n", first.0, last.address.0)
 }
 
-/// Builds `mixed.so` of a file in C and one in assembly, and `run.txt`, which says how often its functions ran.
+/// Builds `mixed.so` of a file in C and one in assembly, and `run.txt`, which says how often its
+/// functions ran.
 fn prepare(directory: &Path) {
     std::fs::write(directory.join("c.c"), "int described(int n)\n{\n\treturn n + 1;\n}\n").unwrap();
     std::fs::write(directory.join("by_hand.s"), assembly()).unwrap();

@@ -1,4 +1,5 @@
-//! Profiles say of which program they are and which compilers made it, and keep that through the tools.
+//! Profiles say of which program they are and which compilers made it, and keep that through the
+//! tools.
 
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
@@ -11,7 +12,8 @@ use image::code::instructions;
 use serde_json::Value;
 
 fn run(directory: &Path, program: &str, words: &[&str]) -> Option<Output> {
-    let output = Command::new(program).args(words).current_dir(directory).stdin(Stdio::null()).output();
+    let output =
+        Command::new(program).args(words).current_dir(directory).stdin(Stdio::null()).output();
     output.map_err(|error| eprintln!("skipped: {program}: {error}")).ok()
 }
 
@@ -23,7 +25,8 @@ fn planish(directory: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Builds `NAME` with the compiler and writes `NAME.txt`, a run of its only function; false where it is not installed.
+/// Builds `NAME` with the compiler and writes `NAME.txt`, a run of its only function; false where
+/// it is not installed.
 fn prepare(directory: &Path, compiler: &str, name: &str) -> bool {
     build(directory, compiler, name, "", &[])
 }
@@ -41,7 +44,8 @@ fn build(directory: &Path, compiler: &str, name: &str, source: &str, flags: &[&s
     let image = Image::open(&directory.join(name)).unwrap();
     let first = image.functions().iter().find(|function| function.name == "work").unwrap().address;
     // From its jump on to its return: nothing is laid out where only one block ran.
-    let mut transfers = instructions(&image, first).filter(|instruction| instruction.kind.is_transfer());
+    let mut transfers =
+        instructions(&image, first).filter(|instruction| instruction.kind.is_transfer());
     let last = transfers.nth(1).unwrap();
     let line = format!("F {:x} {:x} 500\n", first.0, last.address.0);
     std::fs::write(directory.join(format!("{name}.txt")), line).unwrap();
@@ -56,7 +60,8 @@ fn profile(directory: &Path, name: &str, output: &str, more: &[&str]) -> String 
 /// What `show` says: the compilers and the build IDs.
 fn shown(directory: &Path, file: &str) -> (Vec<String>, Vec<String>) {
     let found: Value =
-        serde_json::from_str(&planish(directory, &["profile", "show", file, "--format", "json"])).unwrap();
+        serde_json::from_str(&planish(directory, &["profile", "show", file, "--format", "json"]))
+            .unwrap();
     let list = |key: &str| {
         found[key]
             .as_array()
@@ -98,7 +103,10 @@ fn a_profile_names_the_compiler_and_the_build_of_its_program_in_every_form_that_
         ] {
             profile(dir, compiler, "p", options);
             let (compilers, ids) = shown(dir, "p");
-            assert!(compilers.len() == 1 && compilers[0].contains(states), "{options:?}: {compilers:?}");
+            assert!(
+                compilers.len() == 1 && compilers[0].contains(states),
+                "{options:?}: {compilers:?}"
+            );
             assert_eq!(ids, [id.as_str()], "{options:?}");
             let before = std::fs::read(dir.join("p")).unwrap();
             profile(dir, compiler, "again", options);
@@ -123,9 +131,16 @@ fn a_profile_names_the_compiler_and_the_build_of_its_program_in_every_form_that_
     all.0.sort_unstable();
     all.1.sort_unstable();
     for more in [&[][..], &["--format", "text"]] {
-        planish(dir, &[&["profile", "merge", "gcc.afdo", "clang-22.afdo", "-o", "both"][..], more].concat());
+        planish(
+            dir,
+            &[&["profile", "merge", "gcc.afdo", "clang-22.afdo", "-o", "both"][..], more].concat(),
+        );
         planish(dir, &["profile", "trim", "both", "--keep", "work", "-o", "kept"]);
-        assert_eq!((shown(dir, "both"), shown(dir, "kept")), (all.clone(), all.clone()), "{more:?}");
+        assert_eq!(
+            (shown(dir, "both"), shown(dir, "kept")),
+            (all.clone(), all.clone()),
+            "{more:?}"
+        );
     }
 }
 

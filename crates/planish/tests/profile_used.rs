@@ -1,5 +1,5 @@
-//! Is a profile called used only where the compiler used it? Programs of clang, gcc and rustc, and builds that lose the
-//! profile on the way.
+//! Is a profile called used only where the compiler used it? Programs of clang, gcc and rustc, and
+//! builds that lose the profile on the way.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -63,8 +63,7 @@ fn main() {
 "#;
 
 const CC: &str = "$PLANISH_CC $PLANISH_CFLAGS -c app.c -o \"$PLANISH_OUT/app.o\" && $PLANISH_CC $PLANISH_LDFLAGS \"$PLANISH_OUT/app.o\" -o \"$PLANISH_OUT/app\"";
-const RUSTC: &str =
-    "rustc $PLANISH_RUSTFLAGS --emit=link=\"$PLANISH_OUT/app\",llvm-ir=\"$PLANISH_OUT/app.ll\" app.rs";
+const RUSTC: &str = "rustc $PLANISH_RUSTFLAGS --emit=link=\"$PLANISH_OUT/app\",llvm-ir=\"$PLANISH_OUT/app.ll\" app.rs";
 
 struct Project {
     folder: tempfile::TempDir,
@@ -95,7 +94,11 @@ impl Project {
 
     fn command(&self, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new(program);
-        command.args(words).current_dir(self.folder.path()).env("NO_COLOR", "1").env("RUSTC_BOOTSTRAP", "1");
+        command
+            .args(words)
+            .current_dir(self.folder.path())
+            .env("NO_COLOR", "1")
+            .env("RUSTC_BOOTSTRAP", "1");
         command
     }
 
@@ -136,7 +139,16 @@ impl Project {
     }
 
     fn verify(&self, profile: &str) -> Output {
-        self.planish(&["build", "--verify", "--binary", "opt", "--baseline", "base", "--profile", profile])
+        self.planish(&[
+            "build",
+            "--verify",
+            "--binary",
+            "opt",
+            "--baseline",
+            "base",
+            "--profile",
+            profile,
+        ])
     }
 
     fn read(&self, name: &str) -> String {
@@ -166,7 +178,8 @@ fn has(tool: &str) -> bool {
 }
 
 fn can(compiler: &[&str]) -> bool {
-    let beside = Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let beside =
+        Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
     if !beside.is_file() && std::env::var_os("PLANISH_QEMU_PLUGIN").is_none() {
         eprintln!("skipped: the emulation plugin is not built");
         return false;
@@ -188,7 +201,10 @@ fn rustc_finds_the_functions_of_a_profile_by_their_linkage_names() {
     }
     let project = Project::new("clang", RUSTC, "");
     let said = project.profile("text");
-    assert!(said.contains("next: rustc -Zdebug-info-for-profiling -Zprofile-sample-use=app.prof"), "{said}");
+    assert!(
+        said.contains("next: rustc -Zdebug-info-for-profiling -Zprofile-sample-use=app.prof"),
+        "{said}"
+    );
     assert!(!said.contains("warning"), "{said}");
     let profile = project.read("app.prof");
     let own: Vec<&str> =
@@ -196,8 +212,9 @@ fn rustc_finds_the_functions_of_a_profile_by_their_linkage_names() {
     assert!(own.iter().any(|line| !line.starts_with(' ')), "{profile}");
     let mangled = |line: &str| line.contains("_RN") || line.contains("_ZN") || line.contains("_RI");
     assert!(own.iter().all(|line| mangled(line)), "{own:?}");
-    let entries =
-        |project: &Project| project.read(".planish/build/app.ll").matches("function_entry_count").count();
+    let entries = |project: &Project| {
+        project.read(".planish/build/app.ll").matches("function_entry_count").count()
+    };
     assert_eq!(entries(&project), 0);
     let verified = project.rebuild();
     let said = text(&verified.stdout);
@@ -206,14 +223,18 @@ fn rustc_finds_the_functions_of_a_profile_by_their_linkage_names() {
         "{said}{}",
         text(&verified.stderr)
     );
-    assert!(said.contains("hot functions changed, rustc gave counts to the branches of "), "{said}");
+    assert!(
+        said.contains("hot functions changed, rustc gave counts to the branches of "),
+        "{said}"
+    );
     assert!(entries(&project) > 0, "the profile is in the compiler's intermediate code");
     let code = project.read(".planish/build/app.ll");
     let weights = code.lines().filter(|line| line.contains("\"branch_weights\"")).count();
     assert!(weights > 0, "{weights}");
 }
 
-/// Everything of the profile fits, hot functions have other code, and yet rustc never saw the profile.
+/// Everything of the profile fits, hot functions have other code, and yet rustc never saw the
+/// profile.
 #[test]
 fn a_rust_build_that_changed_for_another_reason_used_no_profile() {
     if !can_rust() {
@@ -222,9 +243,10 @@ fn a_rust_build_that_changed_for_another_reason_used_no_profile() {
     let project = Project::new("clang", RUSTC, "");
     project.profile("text");
     let without = "$(echo $PLANISH_RUSTFLAGS | sed 's/-Zprofile-sample-use=[^ ]*/-Ctarget-cpu=x86-64-v2 -Cllvm-args=-align-all-blocks=4/')";
-    for (flags, told) in
-        [(without, "name no function that got counts"), ("-Copt-level=2 -Cdebuginfo=1", "left no remarks")]
-    {
+    for (flags, told) in [
+        (without, "name no function that got counts"),
+        ("-Copt-level=2 -Cdebuginfo=1", "left no remarks"),
+    ] {
         project.build_by("clang", &RUSTC.replace("$PLANISH_RUSTFLAGS", flags), "");
         let said = refused(&project.rebuild());
         assert!(said.contains(told) && said.contains("PLANISH_RUSTFLAGS"), "{said}");
@@ -257,8 +279,12 @@ fn a_stable_rustc_is_refused_before_anything_is_built() {
         return eprintln!("skipped: this rustc takes -Z flags");
     }
     let project = Project::new("clang", RUSTC, "");
-    for words in [&["optimize"][..], &["optimize", "--dry-run"], &["build"], &["build", "--profile", "app.c"]]
-    {
+    for words in [
+        &["optimize"][..],
+        &["optimize", "--dry-run"],
+        &["build"],
+        &["build", "--profile", "app.c"],
+    ] {
         let mut command = project.command(env!("CARGO_BIN_EXE_planish"), words);
         let said = refused(&command.env_remove("RUSTC_BOOTSTRAP").output().unwrap());
         assert!(said.contains("takes no -Z flags") && said.contains("RUSTC_BOOTSTRAP=1"), "{said}");
@@ -272,7 +298,8 @@ fn hints_name_the_flags_of_the_compiler_that_made_the_program() {
         return;
     }
     let project = Project::new("clang", RUSTC, "");
-    let built = project.command("rustc", &["-Copt-level=1", "-Cstrip=debuginfo", "-o", "base", "app.rs"]);
+    let built =
+        project.command("rustc", &["-Copt-level=1", "-Cstrip=debuginfo", "-o", "base", "app.rs"]);
     let mut built = built;
     assert!(built.status().unwrap().success());
     project.fine(&[
@@ -287,7 +314,8 @@ fn hints_name_the_flags_of_the_compiler_that_made_the_program() {
         "./base",
         "900",
     ]);
-    let said = refused(&project.planish(&["profile", "p.data", "--binary", "base", "-o", "app.prof"]));
+    let said =
+        refused(&project.planish(&["profile", "p.data", "--binary", "base", "-o", "app.prof"]));
     assert!(said.contains("-Cdebuginfo=1 -Cstrip=none") && !said.contains("-g1"), "{said}");
     let doctor = project.planish(&["doctor", "base"]);
     let said = text(&doctor.stdout);
@@ -304,19 +332,28 @@ fn clang_builds_that_lose_the_profile_are_found_out() {
     let verified = project.rebuild();
     let said = text(&verified.stdout);
     assert!(verified.status.success(), "{}", text(&verified.stderr));
-    assert!(said.contains("100.0 % of their samples in files whose flags name the profile"), "{said}");
+    assert!(
+        said.contains("100.0 % of their samples in files whose flags name the profile"),
+        "{said}"
+    );
 
-    // All flags but the profile's own: code changes by Ext-TSP, and the compiler says what it was given.
-    let without =
-        CC.replace("$PLANISH_CFLAGS", "$(echo $PLANISH_CFLAGS | sed 's/-fprofile-sample-use=[^ ]*//')");
+    // All flags but the profile's own: code changes by Ext-TSP, and the compiler says what it was
+    // given.
+    let without = CC.replace(
+        "$PLANISH_CFLAGS",
+        "$(echo $PLANISH_CFLAGS | sed 's/-fprofile-sample-use=[^ ]*//')",
+    );
     project.build_by("clang", &without, "");
     let said = refused(&project.rebuild());
     assert!(said.contains("app.c was compiled without it"), "{said}");
 
     // No flags at all; the link alone differs, and moves code.
-    let none =
-        CC.replace("$PLANISH_CFLAGS", "-O2 -gmlt -fdebug-info-for-profiling -funique-internal-linkage-names");
-    let moved = none.replace("$PLANISH_LDFLAGS", "$PLANISH_LDFLAGS -Wl,-z,separate-loadable-segments");
+    let none = CC.replace(
+        "$PLANISH_CFLAGS",
+        "-O2 -gmlt -fdebug-info-for-profiling -funique-internal-linkage-names",
+    );
+    let moved =
+        none.replace("$PLANISH_LDFLAGS", "$PLANISH_LDFLAGS -Wl,-z,separate-loadable-segments");
     for (command, what) in [(&none, "the same code"), (&moved, "")] {
         project.build_by("clang", command, "group_text = true");
         let said = refused(&project.rebuild());
@@ -332,7 +369,8 @@ fn a_profile_of_another_program_and_an_empty_one_are_found_out() {
     let project = Project::new("clang", CC, "");
     project.profile("extbinary");
     assert!(project.rebuild().status.success());
-    std::fs::write(project.at("other.prof"), "hash_of:2000:1\n 1: 1000\nmain:10:1\n 1: 10\n").unwrap();
+    std::fs::write(project.at("other.prof"), "hash_of:2000:1\n 1: 1000\nmain:10:1\n 1: 10\n")
+        .unwrap();
     let said = refused(&project.verify("other.prof"));
     assert!(said.contains("only 1.0 %") && said.contains("hash_of (1000 samples)"), "{said}");
     std::fs::write(project.at("empty.prof"), "main:0:0\n 1: 0\n").unwrap();
@@ -353,8 +391,18 @@ fn gcc_builds_that_lose_the_profile_are_found_out() {
     assert!(said.contains("flags name the profile"), "{said}");
 
     // A profile of another version, made for a compiler that is not here.
-    let words =
-        ["profile", "p.data", "--binary", "base", "--format", "gcov", "--gcc-version", "5", "-o", "old"];
+    let words = [
+        "profile",
+        "p.data",
+        "--binary",
+        "base",
+        "--format",
+        "gcov",
+        "--gcc-version",
+        "5",
+        "-o",
+        "old",
+    ];
     project.fine(&words);
     let said = refused(&project.verify("old"));
     assert!(said.contains("version 1") && said.contains("--gcc-version"), "{said}");
@@ -374,10 +422,16 @@ fn gcc_makes_instrumented_programs_without_llvm() {
     let done = project.planish(&["optimize"]);
     // Six rounds decide nothing for certain; slower (1) is no failure of the machinery.
     assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
-    let report: serde_json::Value = serde_json::from_str(&project.read(".planish/report.json")).unwrap();
-    let variants: Vec<_> = report["variants"].as_array().unwrap().iter().map(|v| &v["name"]).collect();
+    let report: serde_json::Value =
+        serde_json::from_str(&project.read(".planish/report.json")).unwrap();
+    let variants: Vec<_> =
+        report["variants"].as_array().unwrap().iter().map(|v| &v["name"]).collect();
     assert_eq!(variants, ["pgo"], "{}", text(&done.stderr));
-    assert!(report["matched"]["evidence"].as_str().unwrap().contains("changed"), "{}", report["matched"]);
+    assert!(
+        report["matched"]["evidence"].as_str().unwrap().contains("changed"),
+        "{}",
+        report["matched"]
+    );
     let log = project.read(".planish/log/pgo-rebuild.log");
     assert!(!log.contains("warning"), "{log}");
     let code = |name: &str| std::fs::read(project.at(".planish").join(name)).unwrap();

@@ -1,4 +1,5 @@
-//! How recordings end: by signals to planish alone, by insisting, by a killed planish; and where they go.
+//! How recordings end: by signals to planish alone, by insisting, by a killed planish; and where
+//! they go.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -12,7 +13,12 @@ const BUSY: &str = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done";
 
 fn planish(dir: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
-    command.current_dir(dir).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .current_dir(dir)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -24,8 +30,16 @@ fn said(done: &Output) -> String {
 fn works(branches: &str) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let flag = format!("--branches={branches}");
-    let words =
-        ["record", &flag, "-c", "1000", "--", "sh", "-c", "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done"];
+    let words = [
+        "record",
+        &flag,
+        "-c",
+        "1000",
+        "--",
+        "sh",
+        "-c",
+        "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done",
+    ];
     let done = planish(dir.path(), &words).output().unwrap();
     if !done.status.success() {
         eprintln!("skipped: {}", said(&done));
@@ -79,7 +93,8 @@ fn a_second_signal_ends_a_program_that_ignores_the_first() {
             continue;
         }
         let dir = tempfile::tempdir().unwrap();
-        let child = start(dir.path(), branches, &format!("trap '' INT TERM; while :; do {BUSY}; done"));
+        let child =
+            start(dir.path(), branches, &format!("trap '' INT TERM; while :; do {BUSY}; done"));
         let begun = Instant::now();
         kill("-INT", child.id());
         std::thread::sleep(Duration::from_millis(300));
@@ -151,7 +166,8 @@ fn a_killed_recording_by_the_kernel_leaves_nothing_to_the_next() {
 fn an_output_without_a_place_is_noticed_before_the_program_starts() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..20 {
-        let words = ["record", "--branches=none", "-o", "nodir/x.data", "--", "sh", "-c", "echo ran >ran"];
+        let words =
+            ["record", "--branches=none", "-o", "nodir/x.data", "--", "sh", "-c", "echo ran >ran"];
         let done = planish(dir.path(), &words).output().unwrap();
         assert_eq!(done.status.code(), Some(2));
         assert_eq!(said(&done).lines().count(), 1, "{}", said(&done));
@@ -169,8 +185,9 @@ fn a_recording_to_standard_output_is_read_from_a_pipe() {
     let words = ["record", "--branches=emulated", "-o", "-", "--", "sh", "-c", script];
     let mut recorder = planish(dir.path(), &words).stdout(Stdio::piped()).spawn().unwrap();
     let pipe = recorder.stdout.take().unwrap();
-    let done =
-        planish(dir.path(), &["aggregate", "-", "--binary", "/bin/sh", "-o", "counts"]).stdin(pipe).output();
+    let done = planish(dir.path(), &["aggregate", "-", "--binary", "/bin/sh", "-o", "counts"])
+        .stdin(pipe)
+        .output();
     let done = done.unwrap();
     let recorded = recorder.wait_with_output().unwrap();
     assert!(recorded.status.success(), "{}", said(&recorded));

@@ -52,7 +52,8 @@ fn ended(child: &mut Child) -> std::process::ExitStatus {
     }
 }
 
-/// Plants something under the name that a recorder of this process number took before names were random.
+/// Plants something under the name that a recorder of this process number took before names were
+/// random.
 const PLANT: [(&str, &str); 3] = [
     ("link", "ln -s victim a.$$.part"),
     ("fifo", "mkfifo a.$$.part"),
@@ -73,8 +74,11 @@ fn what_is_planted_is_neither_followed_nor_filled_nor_waited_for() {
             "{plant}; chown -h nobody a.$$.part 2>/dev/null; exec {PLANISH} record -o a -e cpu-clock:u -- sh -c '{LONG}'"
         );
         let mut child = Command::new("sh");
-        let child =
-            child.args(["-c", &plant]).current_dir(dir.path()).stdin(Stdio::null()).stderr(Stdio::piped());
+        let child = child
+            .args(["-c", &plant])
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = child.spawn().unwrap();
         let pid = child.id();
         let status = ended(&mut child);
@@ -96,12 +100,15 @@ fn a_signal_ends_a_recording_whose_output_is_stuck() {
     if !possible() {
         return;
     }
-    let words = ["record", "--no-compress", "--backlog", "64K", "-o", "-", "--", "sh", "-c", ENDLESS];
+    let words =
+        ["record", "--no-compress", "--backlog", "64K", "-o", "-", "--", "sh", "-c", ENDLESS];
     let words = [&words[..1], &OFTEN[..], &words[1..]].concat();
     let mut child = Command::new(PLANISH);
-    let child = child.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child =
+        child.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    // Nobody reads; both the pipe and the queue are full by then, or the recording ends without them.
+    // Nobody reads; both the pipe and the queue are full by then, or the recording ends without
+    // them.
     std::thread::sleep(Duration::from_secs(4));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -112,14 +119,17 @@ fn a_signal_ends_a_recording_whose_output_is_stuck() {
     assert!(status.success() || said.contains("nothing was taken for 5 s"), "{said}");
 }
 
-/// A recording into a pipe that is read only when the program has ended: exit code, what was said, and the bytes.
+/// A recording into a pipe that is read only when the program has ended: exit code, what was said,
+/// and the bytes.
 fn held_back(options: &[&str]) -> (Option<i32>, String, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let over = dir.path().join("over");
     let program = format!("{LONG}; : >{}", over.display());
-    let words = [&["record", "-m", "8"], options, &OFTEN, &["-o", "-", "--", "sh", "-c", &program]].concat();
+    let words = [&["record", "-m", "8"], options, &OFTEN, &["-o", "-", "--", "sh", "-c", &program]]
+        .concat();
     let mut child = Command::new(PLANISH);
-    let child = child.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child =
+        child.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     let start = Instant::now();
     while !over.exists() {
@@ -193,10 +203,13 @@ fn stable(header: &str) -> Vec<String> {
     ];
     let lines = header.lines().filter_map(|line| line.strip_prefix("# "));
     let mut kept: Vec<String> = lines
-        .filter(|line| begins.iter().any(|begin| line.starts_with(begin)) || line.contains("cpu list"))
+        .filter(|line| {
+            begins.iter().any(|begin| line.starts_with(begin)) || line.contains("cpu list")
+        })
         .map(str::to_owned)
         .collect();
-    let pmus = header.lines().find_map(|line| line.strip_prefix("# pmu mappings: ")).unwrap_or_default();
+    let pmus =
+        header.lines().find_map(|line| line.strip_prefix("# pmu mappings: ")).unwrap_or_default();
     // perf lists them as the directory does.
     let mut pmus: Vec<&str> = pmus.split(", ").map(str::trim).collect();
     pmus.sort_unstable();
@@ -216,13 +229,20 @@ fn the_header_says_of_the_machine_what_perfs_says() {
         eprintln!("skipped: perf does not record here");
         return;
     }
-    let done = planish(dir.path(), &["record", "-e", "cpu-clock:u", "-o", "ours", "--", "sh", "-c", LONG]);
+    let done =
+        planish(dir.path(), &["record", "-e", "cpu-clock:u", "-o", "ours", "--", "sh", "-c", LONG]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    let header = |name: &str| text(&perf(&["report", "--header-only", "-I", "-i", name]).unwrap().stdout);
+    let header =
+        |name: &str| text(&perf(&["report", "--header-only", "-I", "-i", name]).unwrap().stdout);
     let (ours, theirs) = (header("ours"), header("theirs"));
     assert_eq!(stable(&ours), stable(&theirs), "{ours}\n{theirs}");
     assert!(stable(&ours).len() > 8, "{ours}");
-    let line = ours.lines().find_map(|line| line.strip_prefix("# cmdline : ")).unwrap().trim_end().to_owned();
+    let line = ours
+        .lines()
+        .find_map(|line| line.strip_prefix("# cmdline : "))
+        .unwrap()
+        .trim_end()
+        .to_owned();
     assert!(line.ends_with(&format!("record -e cpu-clock:u -o ours -- sh -c {LONG}")), "{line}");
     assert!(line.contains("planish"), "{line}");
 }

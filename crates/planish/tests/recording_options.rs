@@ -1,4 +1,5 @@
-//! `planish record` with perf's options: what perf reads out of the file, and what is said where an option cannot work.
+//! `planish record` with perf's options: what perf reads out of the file, and what is said where an
+//! option cannot work.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -7,7 +8,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// Busy for some hundredths of a second, with system calls.
-const BUSY: [&str; 4] = ["--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; true"];
+const BUSY: [&str; 4] =
+    ["--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; true"];
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -42,14 +44,18 @@ impl Drop for Running {
     }
 }
 
-/// Records; `None`, with a note, where the kernel does not allow it or perf is not there to look at it.
+/// Records; `None`, with a note, where the kernel does not allow it or perf is not there to look at
+/// it.
 fn recorded(dir: &Path, options: &[&str], command: &[&str]) -> Option<Output> {
     let done = planish(dir, options, command);
     let said = text(&done.stderr);
     let skipped = if done.status.success() {
         Command::new("perf").arg("--version").output().is_err().then_some("perf is not installed")
     } else {
-        assert!(said.contains("perf_event_paranoid") || said.contains("tracefs"), "{options:?}: {said}");
+        assert!(
+            said.contains("perf_event_paranoid") || said.contains("tracefs"),
+            "{options:?}: {said}"
+        );
         Some(said.as_str())
     };
     match skipped {
@@ -63,10 +69,18 @@ fn recorded(dir: &Path, options: &[&str], command: &[&str]) -> Option<Output> {
 
 /// What perf prints about the recording; it must not complain.
 fn perf(dir: &Path, words: &[&str]) -> String {
-    let done = Command::new("perf").current_dir(dir).args(words).args(["-i", "perf.data"]).output().unwrap();
+    let done = Command::new("perf")
+        .current_dir(dir)
+        .args(words)
+        .args(["-i", "perf.data"])
+        .output()
+        .unwrap();
     let said = text(&done.stderr);
     assert!(done.status.success(), "{words:?}: {said}");
-    assert!(!said.to_lowercase().contains("error") && !said.contains("unprocessable"), "{words:?}: {said}");
+    assert!(
+        !said.to_lowercase().contains("error") && !said.contains("unprocessable"),
+        "{words:?}: {said}"
+    );
     text(&done.stdout)
 }
 
@@ -76,13 +90,19 @@ fn perf_lists_the_events_by_the_names_and_settings_that_were_asked_for() {
     let cases: [(&[&str], &[&str]); 8] = [
         (&["-e", "cpu-clock:u"], &["cpu-clock:u: type: 1", "exclude_kernel: 1"]),
         (&["-e", "cpu-clock/name='any, text'/"], &["any, text: type: 1"]),
-        (&["-e", "{cpu-clock,page-faults}:S"], &["READ", "GROUP", "page-faults: type: 1", "config: 0x2"]),
+        (
+            &["-e", "{cpu-clock,page-faults}:S"],
+            &["READ", "GROUP", "page-faults: type: 1", "config: 0x2"],
+        ),
         (&["-e", "cpu-clock/period=100003/"], &["{ sample_period, sample_freq }: 100003"]),
         (
             &["-e", "cpu-clock", "-e", "cs,faults:u", "-c", "9999"],
             &["cs: type: 1", "faults:u: type: 1", ": 9999"],
         ),
-        (&["-e", "cpu-clock", "--user-regs=ip,sp", "-d"], &["ADDR", "REGS_USER", "sample_regs_user: 0x180"]),
+        (
+            &["-e", "cpu-clock", "--user-regs=ip,sp", "-d"],
+            &["ADDR", "REGS_USER", "sample_regs_user: 0x180"],
+        ),
         (
             &["-e", "cpu-clock", "-s", "-k", "raw", "-i"],
             &["inherit_stat: 1", "clockid: 4", "TOTAL_TIME_RUNNING"],
@@ -100,7 +120,10 @@ fn perf_lists_the_events_by_the_names_and_settings_that_were_asked_for() {
         for part in expected {
             assert!(listed.contains(part), "{options:?}: {part}\n{listed}");
         }
-        assert!(perf(dir.path(), &["script", "-F", "comm,event,ip"]).lines().count() > 0, "{options:?}");
+        assert!(
+            perf(dir.path(), &["script", "-F", "comm,event,ip"]).lines().count() > 0,
+            "{options:?}"
+        );
         perf(dir.path(), &["report", "--stdio"]);
     }
     recorded(dir.path(), &["-e", "{cpu-clock,page-faults}"], &BUSY);
@@ -111,18 +134,30 @@ fn perf_lists_the_events_by_the_names_and_settings_that_were_asked_for() {
 fn command_lines_for_perf_are_taken_and_ask_the_kernel_for_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let asked = |listed: &str| {
-        let fields =
-            ["sample_regs_intr", "sample_regs_user", "exclude_user", "exclude_kernel", "config", "type"];
-        let lines = listed.lines().filter(|line| line.contains("type:") && !line.starts_with("dummy"));
+        let fields = [
+            "sample_regs_intr",
+            "sample_regs_user",
+            "exclude_user",
+            "exclude_kernel",
+            "config",
+            "type",
+        ];
+        let lines =
+            listed.lines().filter(|line| line.contains("type:") && !line.starts_with("dummy"));
         lines
             .map(|line| {
                 let value = |field: &&str| {
-                    let found = line.split(", ").find_map(|part| part.split_once(&format!("{field}: ")));
+                    let found =
+                        line.split(", ").find_map(|part| part.split_once(&format!("{field}: ")));
                     found.map(|(_, value)| (field.to_string(), value.trim().to_owned()))
                 };
-                // planish always asks for the number of the event, and perf where it needs that, in one place or another.
-                let types =
-                    line.split("sample_type: ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+                // planish always asks for the number of the event, and perf where it needs that, in
+                // one place or another.
+                let types = line
+                    .split("sample_type: ")
+                    .nth(1)
+                    .and_then(|rest| rest.split(',').next())
+                    .unwrap();
                 let types: Vec<String> = types
                     .split('|')
                     .filter(|one| !matches!(*one, "ID" | "IDENTIFIER"))
@@ -169,8 +204,10 @@ fn command_lines_for_perf_are_taken_and_ask_the_kernel_for_the_same() {
             continue;
         }
         assert!(told.status.success(), "{options:?}: {}", text(&told.stderr));
-        let listed =
-            Command::new("perf").current_dir(dir.path()).args(["evlist", "-v", "-i", "theirs"]).output();
+        let listed = Command::new("perf")
+            .current_dir(dir.path())
+            .args(["evlist", "-v", "-i", "theirs"])
+            .output();
         assert_eq!(ours, asked(&text(&listed.unwrap().stdout)), "{options:?}");
         for left in ["perf.data", "theirs", "theirs.old", "perf.data.old"] {
             let left = dir.path().join(left);
@@ -199,7 +236,8 @@ fn a_question_mark_lists_the_registers_and_masks_of_other_machines_are_refused()
         assert_eq!(done.status.code(), Some(0), "{options:?}: {}", text(&done.stderr));
         assert!(text(&done.stdout).starts_with("available registers: "), "{options:?}");
     }
-    for (mask, expected) in [("0-1", "0-3/0:4-7/4"), ("0/0:0/0", "no CPU"), ("9999/0", "this machine's CPUs")]
+    for (mask, expected) in
+        [("0-1", "0-3/0:4-7/4"), ("0/0:0/0", "no CPU"), ("9999/0", "this machine's CPUs")]
     {
         let done = planish(dir.path(), &[&format!("--threads={mask}")], &BUSY);
         assert_eq!(done.status.code(), Some(2));
@@ -208,7 +246,8 @@ fn a_question_mark_lists_the_registers_and_masks_of_other_machines_are_refused()
     assert!(!dir.path().join("perf.data").exists());
 }
 
-/// A program whose functions all keep frame pointers, which works three calls below `main`; `None`, with a note, without a compiler.
+/// A program whose functions all keep frame pointers, which works three calls below `main`; `None`,
+/// with a note, without a compiler.
 fn nested(dir: &Path) -> Option<std::path::PathBuf> {
     let output = dir.join("nested");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/nested.c");
@@ -235,14 +274,19 @@ fn call_graphs_lead_back_to_the_beginning() {
         }
         let script = perf(dir.path(), &["script", "-F", "ip,sym"]);
         // A sample is a paragraph of one line a frame, the innermost first.
-        let samples: Vec<&str> = script.split("\n\n").filter(|lines| lines.contains("innermost")).collect();
+        let samples: Vec<&str> =
+            script.split("\n\n").filter(|lines| lines.contains("innermost")).collect();
         let callers = ["innermost", "inner", "middle", "main"];
         let whole = samples.iter().filter(|lines| {
             let names = lines.lines().filter_map(|line| line.split_whitespace().nth(1));
             names.filter(|name| callers.contains(name)).eq(callers)
         });
         let whole = whole.count();
-        assert!(samples.len() > 5 && whole * 10 > samples.len() * 9, "{how:?}: {whole} of {}", samples.len());
+        assert!(
+            samples.len() > 5 && whole * 10 > samples.len() * 9,
+            "{how:?}: {whole} of {}",
+            samples.len()
+        );
     }
 }
 
@@ -250,17 +294,23 @@ fn call_graphs_lead_back_to_the_beginning() {
 fn switches_namespaces_and_a_delay_are_in_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let options = ["-e", "cpu-clock", "--switch-events", "--namespaces"];
-    let command = ["--", "sh", "-c", "sleep 0.02; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"];
+    let command =
+        ["--", "sh", "-c", "sleep 0.02; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"];
     if recorded(dir.path(), &options, &command).is_none() {
         return;
     }
     let script = perf(dir.path(), &["script", "--show-switch-events", "--show-namespace-events"]);
-    assert!(script.contains("PERF_RECORD_SWITCH") && script.contains("PERF_RECORD_NAMESPACES"), "{script}");
+    assert!(
+        script.contains("PERF_RECORD_SWITCH") && script.contains("PERF_RECORD_NAMESPACES"),
+        "{script}"
+    );
     let command = ["--", "sh", "-c", "i=0; while [ $i -lt 900000 ]; do i=$((i+1)); done"];
     recorded(dir.path(), &["-e", "cpu-clock", "-D", "150"], &command).unwrap();
-    let script = perf(dir.path(), &["script", "-F", "time,comm,event,dso,ip", "--show-mmap-events"]);
-    let time =
-        |line: &str| line.split_whitespace().find_map(|word| word.strip_suffix(':')?.parse::<f64>().ok());
+    let script =
+        perf(dir.path(), &["script", "-F", "time,comm,event,dso,ip", "--show-mmap-events"]);
+    let time = |line: &str| {
+        line.split_whitespace().find_map(|word| word.strip_suffix(':')?.parse::<f64>().ok())
+    };
     let first = |what: &str| script.lines().find(|line| line.contains(what)).and_then(time);
     let (mapped, sampled) = (first("PERF_RECORD_MMAP2").unwrap(), first("cpu-clock:").unwrap());
     assert!(sampled - mapped > 0.1, "mapped at {mapped}, sampled first at {sampled}");
@@ -275,7 +325,9 @@ fn a_command_needs_no_dashes_and_keeps_its_options() {
     let script = "echo $0 $1 $2; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
     for dashes in [&["--"][..], &[]] {
         let command = [dashes, &["sh", "-c", script, "name", "-g", "--"]].concat();
-        let Some(done) = recorded(dir.path(), &["-o", "x", "-e", "cpu-clock"], &command) else { return };
+        let Some(done) = recorded(dir.path(), &["-o", "x", "-e", "cpu-clock"], &command) else {
+            return;
+        };
         assert_eq!(text(&done.stdout), "name -g --\n", "{dashes:?}");
     }
 }
@@ -288,7 +340,10 @@ fn tracepoints_keep_their_fields() {
         return;
     }
     let script = perf(dir.path(), &["script"]);
-    assert!(script.contains("sched:sched_switch:") && script.contains("prev_comm=sleep"), "{script}");
+    assert!(
+        script.contains("sched:sched_switch:") && script.contains("prev_comm=sleep"),
+        "{script}"
+    );
 }
 
 #[test]
@@ -301,7 +356,10 @@ fn cpus_threads_and_users_are_recorded() {
     assert!(!cpus.is_empty() && cpus.lines().all(|line| line.trim() == "[000]"), "{cpus}");
     assert!(perf(dir.path(), &["script", "--show-mmap-events"]).contains("[kernel.kallsyms]"));
     let listed = perf(dir.path(), &["buildid-list"]);
-    assert!(!Path::new("/sys/kernel/notes").exists() || listed.contains("[kernel.kallsyms]"), "{listed}");
+    assert!(
+        !Path::new("/sys/kernel/notes").exists() || listed.contains("[kernel.kallsyms]"),
+        "{listed}"
+    );
     let busy = Running::start(&["sh", "-c", "while :; do :; done"]);
     let tid = busy.0.id().to_string();
     let thread = recorded(dir.path(), &["-t", &tid, "-e", "cpu-clock"], &["--", "sleep", "0.2"]);
@@ -335,7 +393,10 @@ fn what_cannot_be_recorded_is_one_clear_line() {
         (&["--branches=none", "-j", "any"], "--branches=none and -j contradict each other"),
         (&["-e", "cpu-clock:u", "--call-graph", "lbr"], "with --call-graph lbr: lbr needs"),
         (&["--no-such-option"], "unexpected argument"),
-        (&["--branches=emulated", "--call-graph", "dwarf"], "--call-graph is for recordings by the kernel"),
+        (
+            &["--branches=emulated", "--call-graph", "dwarf"],
+            "--call-graph is for recordings by the kernel",
+        ),
         (&["--branches=software", "-g"], "-g is for recordings by the kernel"),
         (&["-u", "nobody-of-this-name"], "/etc/passwd"),
         (&["--call-graph", "dwarf,7"], "dwarf,SIZE"),
@@ -348,7 +409,10 @@ fn what_cannot_be_recorded_is_one_clear_line() {
         let done = planish(dir.path(), options, &["--", "true"]);
         let said = text(&done.stderr);
         assert_eq!(done.status.code(), Some(2), "{options:?}: {said}");
-        assert!(said.contains(expected) || said.contains("perf_event_paranoid"), "{options:?}: {said}");
+        assert!(
+            said.contains(expected) || said.contains("perf_event_paranoid"),
+            "{options:?}: {said}"
+        );
     }
     let done = planish(dir.path(), &["-e", "cpu-clock", "-c", "1000000000000"], &["--", "true"]);
     assert!(!done.status.success());
@@ -376,7 +440,8 @@ fn without_privileges_the_kernel_is_left_out_with_a_sentence() {
     if !probe.is_ok_and(|done| done.status.success()) {
         return eprintln!("skipped: cannot become another user");
     }
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let paranoid =
+        std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     if paranoid.trim() != "2" {
         return eprintln!("skipped: kernel.perf_event_paranoid is {}", paranoid.trim());
     }
@@ -386,9 +451,15 @@ fn without_privileges_the_kernel_is_left_out_with_a_sentence() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).unwrap();
     let as_nobody = |options: &[&str], command: &[&str]| {
-        let mut words = vec!["--reuid=65534", "--clear-groups", planish.to_str().unwrap(), "record"];
+        let mut words =
+            vec!["--reuid=65534", "--clear-groups", planish.to_str().unwrap(), "record"];
         words.extend(options.iter().chain(command));
-        Command::new("setpriv").current_dir(dir.path()).args(words).stdin(Stdio::null()).output().unwrap()
+        Command::new("setpriv")
+            .current_dir(dir.path())
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
     };
     let done = as_nobody(&["-e", "cpu-clock"], &BUSY);
     let said = text(&done.stderr);

@@ -1,5 +1,6 @@
-//! The ways from the rings into files: each form holds the samples that the summary counts, for perf and for us; losses
-//! are told as perf counts them; files end, change and answer when asked to; a full disk leaves what fits.
+//! The ways from the rings into files: each form holds the samples that the summary counts, for
+//! perf and for us; losses are told as perf counts them; files end, change and answer when asked
+//! to; a full disk leaves what fits.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -65,14 +66,20 @@ fn perf(path: &Path, words: &[&str]) -> String {
 /// The number before a word of perf's statistics.
 fn perf_count(path: &Path, kind: &str) -> u64 {
     let stats = perf(path, &["report", "--stats"]);
-    let line = stats.lines().find_map(|line| line.trim().strip_prefix(kind)?.strip_prefix(" events:"));
+    let line =
+        stats.lines().find_map(|line| line.trim().strip_prefix(kind)?.strip_prefix(" events:"));
     line.map_or(0, |rest| rest.split_whitespace().next().unwrap().parse().unwrap())
 }
 
 /// Samples by perf's statistics, perf's script and our own reader, which must agree.
 fn samples(path: &Path) -> u64 {
     let counted = perf_count(path, "SAMPLE");
-    assert_eq!(perf(path, &["script", "-F", "time"]).lines().count() as u64, counted, "{}", path.display());
+    assert_eq!(
+        perf(path, &["script", "-F", "time"]).lines().count() as u64,
+        counted,
+        "{}",
+        path.display()
+    );
     let input = perfdata::Input::open(path).unwrap();
     let mut own = 0;
     let mut chunks = input.chunks().unwrap();
@@ -97,8 +104,9 @@ fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 
 fn named(dir: &Path, begin: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut found: Vec<PathBuf> =
-        entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(begin)).collect();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(begin))
+        .collect();
     // One that is not complete is named by the number of its process.
     found.retain(|path| !path.to_str().unwrap().ends_with(".part"));
     found.sort();
@@ -110,7 +118,13 @@ struct Running(Child);
 
 impl Running {
     fn start(dir: &Path, options: &[&str], program: &[&str]) -> Running {
-        Running(command(dir, options, program).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        Running(
+            command(dir, options, program)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     fn signal(&self, name: &str) {
@@ -166,7 +180,9 @@ fn every_form_holds_the_samples_that_the_summary_counts() {
             assert_eq!(path.is_dir(), form.iter().any(|option| option.starts_with("--threads")));
             if !form.contains(&"--no-compress") {
                 assert!(perf_count(&path, "COMPRESSED") > 0, "{options:?}");
-                assert!(summary["compressed_bytes"].as_u64() < summary["uncompressed_bytes"].as_u64());
+                assert!(
+                    summary["compressed_bytes"].as_u64() < summary["uncompressed_bytes"].as_u64()
+                );
             }
             let header = perf(&path, &["report", "--header-only"]);
             assert!(header.contains("cpu-clock"), "{header}");
@@ -219,7 +235,8 @@ fn losses_are_told_as_perf_counts_them() {
     assert_eq!(rings.iter().map(|ring| ring["lost"].as_u64().unwrap()).sum::<u64>(), lost);
     let full = rings.iter().filter(|ring| ring["lost"].as_u64() > Some(0));
     for ring in full {
-        let (paused, elapsed) = (ring["paused_s"].as_f64().unwrap(), ring["elapsed_s"].as_f64().unwrap());
+        let (paused, elapsed) =
+            (ring["paused_s"].as_f64().unwrap(), ring["elapsed_s"].as_f64().unwrap());
         assert!(paused > 0.0 && paused <= elapsed, "{ring}");
     }
     let done = planish(dir.path(), &options[..4], &program);
@@ -262,12 +279,16 @@ fn a_recording_goes_on_in_other_files() {
     let summary: serde_json::Value = serde_json::from_str(&out).unwrap();
     let files = named(dir.path(), "perf.data.2");
     assert_eq!((files.len(), summary["files"].as_array().unwrap().len()), (4, 3), "{summary}");
-    assert_eq!(files.iter().map(|file| samples(file)).sum::<u64>(), summary["samples"].as_u64().unwrap());
+    assert_eq!(
+        files.iter().map(|file| samples(file)).sum::<u64>(),
+        summary["samples"].as_u64().unwrap()
+    );
     for file in &files {
         let script = perf(file, &["script", "-F", "comm,dso,ip", "--show-mmap-events"]);
         assert!(script.contains("PERF_RECORD_MMAP2"), "each knows its processes");
     }
-    let options = ["-o", "sized", "--switch-output=256K", "--call-graph", "dwarf", "--format", "json"];
+    let options =
+        ["-o", "sized", "--switch-output=256K", "--call-graph", "dwarf", "--format", "json"];
     let program = ["--", "sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"];
     let summary = json(&planish(dir.path(), &options, &program));
     assert!(summary["files"].as_array().unwrap().len() > 1, "{summary}");
@@ -289,8 +310,10 @@ fn a_flight_recorder_keeps_the_last_samples() {
     // 16 KiB a CPU hold no more than four stacks of 4 KiB.
     let cpus = summary["rings"].as_array().unwrap().len() as u64 / 2;
     assert!((1..=4 * cpus).contains(&kept), "{kept} samples of {cpus} CPUs");
-    let script =
-        perf(&dir.path().join("perf.data"), &["script", "-F", "comm,time,ip,dso", "--show-mmap-events"]);
+    let script = perf(
+        &dir.path().join("perf.data"),
+        &["script", "-F", "comm,time,ip,dso", "--show-mmap-events"],
+    );
     assert!(script.contains("PERF_RECORD_MMAP2"), "what was mapped is not written over: {script}");
 }
 
@@ -300,14 +323,17 @@ fn a_recording_obeys_its_fifo() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let fifo =
-        |name: &str| assert!(Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap().success());
+    let fifo = |name: &str| {
+        assert!(Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap().success())
+    };
     fifo("commands");
     fifo("answers");
-    let options = ["-D", "-1", "--control", "fifo:commands,answers", "--overwrite", "--format", "json"];
+    let options =
+        ["-D", "-1", "--control", "fifo:commands,answers", "--overwrite", "--format", "json"];
     let running = Running::start(dir.path(), &options, &ENDLESS);
-    let open =
-        |name: &str| std::fs::OpenOptions::new().read(true).write(true).open(dir.path().join(name)).unwrap();
+    let open = |name: &str| {
+        std::fs::OpenOptions::new().read(true).write(true).open(dir.path().join(name)).unwrap()
+    };
     let (mut commands, mut answers) = (open("commands"), open("answers"));
     let mut say = |word: &str| {
         commands.write_all(format!("{word}\n").as_bytes()).unwrap();
@@ -359,18 +385,26 @@ fn a_full_disk_leaves_what_fits() {
         let limit = if form == "-z" { "40" } else { "4000" };
         let words = [&["record", form, "-o", "limited"], &CLOCK[..], &stacks, &program].concat();
         let mut shell = Command::new("sh");
-        shell.current_dir(dir.path()).args(["-c", &format!("ulimit -f {limit}; exec \"$@\""), "sh"]);
+        shell.current_dir(dir.path()).args([
+            "-c",
+            &format!("ulimit -f {limit}; exec \"$@\""),
+            "sh",
+        ]);
         let done = shell.arg(env!("CARGO_BIN_EXE_planish")).args(words).output().unwrap();
         check(&done, &dir.path().join("limited"));
     }
     let disk = dir.path().join("disk");
     std::fs::create_dir(&disk).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2M", "tmpfs"]).arg(&disk).output();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=2M", "tmpfs"]).arg(&disk).output();
     if !mounted.is_ok_and(|done| done.status.success()) {
         return eprintln!("skipped: cannot mount a small disk");
     }
-    let done =
-        planish(dir.path(), &[&["--no-compress", "-o", "disk/perf.data"], &stacks[..]].concat(), &program);
+    let done = planish(
+        dir.path(),
+        &[&["--no-compress", "-o", "disk/perf.data"], &stacks[..]].concat(),
+        &program,
+    );
     let result = std::panic::catch_unwind(|| check(&done, &disk.join("perf.data")));
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     result.unwrap();
@@ -398,6 +432,9 @@ fn what_cannot_be_streamed_is_one_clear_line() {
         let done = planish(dir.path(), options, &["--", "true"]);
         let said = text(&done.stderr);
         assert_eq!(done.status.code(), Some(2), "{options:?}: {said}");
-        assert!(said.contains(expected) || said.contains("perf_event_paranoid"), "{options:?}: {said}");
+        assert!(
+            said.contains(expected) || said.contains("perf_event_paranoid"),
+            "{options:?}: {said}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `planish stat`: the counts are the kernel's, intervals add up, what cannot be counted is said, endings are told.
+//! `planish stat`: the counts are the kernel's, intervals add up, what cannot be counted is said,
+//! endings are told.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -10,7 +11,12 @@ use std::process::{Child, Command, Output, Stdio};
 
 fn planish(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
-    command.arg("stat").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("stat")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -37,7 +43,9 @@ fn objects(done: &Output) -> Vec<Value> {
 
 fn event<'v>(object: &'v Value, name: &str) -> &'v Value {
     let events = object["events"].as_array().unwrap();
-    let found = events.iter().find(|event| event["event"].as_str().unwrap().split(':').next() == Some(name));
+    let found = events
+        .iter()
+        .find(|event| event["event"].as_str().unwrap().split(':').next() == Some(name));
     found.unwrap_or_else(|| panic!("no {name} in {object}"))
 }
 
@@ -68,13 +76,15 @@ impl Drop for Running {
 fn on_one_process_planish_and_perf_count_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "faults.c") else { return };
-    let mut target =
-        Running(Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut target = Running(
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap(),
+    );
     let pid = target.0.id().to_string();
     let events = "page-faults,context-switches,task-clock";
     // Both say by their first interval that they count.
-    let mut ours =
-        Running(planish(&["-I", "50", "--format", "json", "-e", events, "-p", &pid]).spawn().unwrap());
+    let mut ours = Running(
+        planish(&["-I", "50", "--format", "json", "-e", events, "-p", &pid]).spawn().unwrap(),
+    );
     let perf = Command::new("perf")
         .args(["stat", "-I", "50", "-x", ";", "-e", events, "-p", &pid])
         .stdin(Stdio::null())
@@ -105,11 +115,16 @@ fn on_one_process_planish_and_perf_count_the_same() {
     // time;count;unit;event;…
     let perf_sum = |name: &str| -> f64 {
         let rows = perf_text.lines().map(|row| row.split(';').collect::<Vec<_>>());
-        let rows = rows.filter(|row| row.get(3).is_some_and(|event| event.split(':').next() == Some(name)));
+        let rows = rows
+            .filter(|row| row.get(3).is_some_and(|event| event.split(':').next() == Some(name)));
         rows.filter_map(|row| row[1].parse::<f64>().ok()).sum()
     };
     let (faults, switches) = (event(&last, "page-faults"), event(&last, "context-switches"));
-    assert_eq!(faults["value"].as_f64().unwrap(), perf_sum("page-faults"), "{perf_text}\n{our_text}");
+    assert_eq!(
+        faults["value"].as_f64().unwrap(),
+        perf_sum("page-faults"),
+        "{perf_text}\n{our_text}"
+    );
     let mut numbers = own.split_whitespace().map(|number| number.parse::<u64>().unwrap());
     let (own_faults, own_switches) = (numbers.next().unwrap(), numbers.next().unwrap());
     // What the program does before and after its own readings is a handful.
@@ -120,28 +135,34 @@ fn on_one_process_planish_and_perf_count_the_same() {
         assert!(switches >= own_switches, "{switches} {own_switches}");
     }
     // The same clock of the same kernel, begun and ended by two programs; perf says milliseconds.
-    let ratio = event(&last, "task-clock")["value"].as_f64().unwrap() / 1e6 / perf_sum("task-clock");
+    let ratio =
+        event(&last, "task-clock")["value"].as_f64().unwrap() / 1e6 / perf_sum("task-clock");
     assert!((0.5..2.0).contains(&ratio), "{ratio}");
 }
 
 #[test]
 fn the_counts_of_intervals_add_up_to_those_of_the_run() {
     let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; sleep 0.05; true";
-    let words = ["-I", "1", "--format", "json", "-e", "{task-clock,page-faults}", "--", "sh", "-c", script];
+    let words =
+        ["-I", "1", "--format", "json", "-e", "{task-clock,page-faults}", "--", "sh", "-c", script];
     let Some(done) = counted(&words) else { return };
     let lines = objects(&done);
     let (total, intervals) = lines.split_last().unwrap();
     assert_eq!(total["intervals"].as_u64(), Some(intervals.len() as u64));
     assert!(intervals.len() > 1);
     for name in ["page-faults", "task-clock"] {
-        let sum: u64 =
-            intervals.iter().map(|interval| event(interval, name)["counted"].as_u64().unwrap()).sum();
+        let sum: u64 = intervals
+            .iter()
+            .map(|interval| event(interval, name)["counted"].as_u64().unwrap())
+            .sum();
         assert_eq!(Some(sum), event(total, name)["counted"].as_u64(), "{name}");
     }
     // All but the last one end at a whole millisecond or later, and none before the one before it.
-    let ends: Vec<f64> = intervals.iter().map(|interval| interval["time_s"].as_f64().unwrap()).collect();
+    let ends: Vec<f64> =
+        intervals.iter().map(|interval| interval["time_s"].as_f64().unwrap()).collect();
     assert!(ends.windows(2).all(|pair| pair[0] < pair[1]), "{ends:?}");
-    let lengths: f64 = intervals.iter().map(|interval| interval["length_s"].as_f64().unwrap()).sum();
+    let lengths: f64 =
+        intervals.iter().map(|interval| interval["length_s"].as_f64().unwrap()).sum();
     assert!((lengths - total["elapsed_s"].as_f64().unwrap()).abs() < 1e-6);
     let whole: u64 = intervals.len() as u64 + total["skipped_intervals"].as_u64().unwrap();
     assert!(ends.last().unwrap() * 1000.0 >= (whole - 1) as f64, "intervals do not drift");
@@ -169,7 +190,11 @@ fn what_cannot_be_counted_is_said_and_the_rest_is_counted() {
 
     let nothing = planish(&["-e", RARE, "--", "sh", "-c", "echo ran"]).output().unwrap();
     assert_eq!((nothing.status.code(), text(&nothing.stdout)), (Some(2), String::new()));
-    assert!(text(&nothing.stderr).contains(&format!("cannot count {RARE}")), "{}", text(&nothing.stderr));
+    assert!(
+        text(&nothing.stderr).contains(&format!("cannot count {RARE}")),
+        "{}",
+        text(&nothing.stderr)
+    );
 }
 
 #[test]
@@ -186,7 +211,8 @@ fn exit_codes_are_those_of_record_and_repeats_stop_at_a_signal() {
     let Some(done) = counted(&words) else { return };
     let total = &objects(&done)[0];
     let faults = event(total, "page-faults");
-    let runs: Vec<f64> = faults["runs"].as_array().unwrap().iter().map(|run| run.as_f64().unwrap()).collect();
+    let runs: Vec<f64> =
+        faults["runs"].as_array().unwrap().iter().map(|run| run.as_f64().unwrap()).collect();
     assert_eq!((total["runs"].as_u64(), runs.len()), (Some(3), 3));
     let mean = runs.iter().sum::<f64>() / 3.0;
     assert!((faults["value"].as_f64().unwrap() - mean).abs() < 1e-9);
@@ -199,7 +225,8 @@ fn exit_codes_are_those_of_record_and_repeats_stop_at_a_signal() {
     assert_eq!(code(&["-e", "no-such-event", "--", "true"]), Some(2));
     assert_eq!(code(&[]), Some(2));
 
-    // Interrupted once it runs: the program is handed the signal, the counts come, no further run begins.
+    // Interrupted once it runs: the program is handed the signal, the counts come, no further run
+    // begins.
     let script = "echo begun; exec sleep 100";
     let words = ["-e", "page-faults", "-r", "9", "-o", "-", "--", "sh", "-c", script];
     let mut running = Running(planish(&words).spawn().unwrap());
@@ -230,19 +257,23 @@ fn a_result_file_is_whole_or_not_there() {
     let total: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(total["command"][1], "heard");
     std::fs::remove_file(&file).unwrap();
-    let failed = planish(&["-o", path, "-e", "page-faults", "--", "/no/such/program"]).output().unwrap();
+    let failed =
+        planish(&["-o", path, "-e", "page-faults", "--", "/no/such/program"]).output().unwrap();
     assert_eq!(failed.status.code(), Some(2));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    let nowhere =
-        planish(&["-o", "/no/such/dir/x", "-e", "page-faults", "--", "echo", "ran"]).output().unwrap();
+    let nowhere = planish(&["-o", "/no/such/dir/x", "-e", "page-faults", "--", "echo", "ran"])
+        .output()
+        .unwrap();
     assert_eq!((nowhere.status.code(), text(&nowhere.stdout)), (Some(2), String::new()));
 }
 
 #[test]
 fn threads_are_told_apart_and_add_up() {
-    let mut target = Running(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let mut target =
+        Running(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
     let pid = target.0.id().to_string();
-    let words = ["--format", "json", "--per-thread", "-e", "task-clock", "-p", &pid, "--", "sleep", "0.3"];
+    let words =
+        ["--format", "json", "--per-thread", "-e", "task-clock", "-p", &pid, "--", "sleep", "0.3"];
     let Some(done) = counted(&words) else { return };
     let total = &objects(&done)[0];
     let threads = total["threads"].as_array().unwrap();

@@ -1,5 +1,6 @@
-//! `planish switches` on real recordings: as many switches as the kernel accounts, the same waits as perf's records say,
-//! and the stacks of the program's own functions; in every form of a recording.
+//! `planish switches` on real recordings: as many switches as the kernel accounts, the same waits
+//! as perf's records say, and the stacks of the program's own functions; in every form of a
+//! recording.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -55,7 +56,8 @@ fn check_books(found: &Value) {
         "switch_outs_at_exit",
         "switch_outs_at_end",
     ];
-    let ins = ["switch_ins_paired", "switch_ins_idle", "switch_ins_first", "switch_ins_without_out"];
+    let ins =
+        ["switch_ins_paired", "switch_ins_idle", "switch_ins_first", "switch_ins_without_out"];
     let samples = ["samples_paired", "samples_idle", "samples_without_out"];
     assert_eq!(number(ledger, "switch_outs"), sum(&outs), "{ledger}");
     assert_eq!(number(ledger, "switch_ins"), sum(&ins), "{ledger}");
@@ -147,11 +149,18 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     check_books(&found);
     compare_with_perf(dir.path(), "perf.data", &found);
     assert_eq!((number(&found, "lost_records"), number(&found, "unreadable_records")), (0, 0));
-    let sum =
-        |key: &str| found["threads"].as_array().unwrap().iter().map(|row| number(row, key)).sum::<u64>();
+    let sum = |key: &str| {
+        found["threads"].as_array().unwrap().iter().map(|row| number(row, key)).sum::<u64>()
+    };
     let (voluntary, preempted) = (sum("voluntary_switches"), sum("preempted_switches"));
-    assert!(near(voluntary, numbers[0]), "{voluntary} voluntary switches, the kernel accounts {numbers:?}");
-    assert!(near(preempted, numbers[1]), "{preempted} preempted switches, the kernel accounts {numbers:?}");
+    assert!(
+        near(voluntary, numbers[0]),
+        "{voluntary} voluntary switches, the kernel accounts {numbers:?}"
+    );
+    assert!(
+        near(preempted, numbers[1]),
+        "{preempted} preempted switches, the kernel accounts {numbers:?}"
+    );
     let shown = text(&planish(dir.path(), &["switches", "--top", "3"]).stdout);
     assert!(shown.contains("wait ms") && shown.contains("more threads"), "{shown}");
 
@@ -163,7 +172,9 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     let of = |function: &str, reason: &str| -> u64 {
         let named = format!("{function} (waits)");
         let has = |row: &&Value| {
-            row["frames"].as_array().is_some_and(|frames| frames.iter().any(|frame| *frame == *named))
+            row["frames"]
+                .as_array()
+                .is_some_and(|frames| frames.iter().any(|frame| *frame == *named))
         };
         stacks.iter().filter(has).map(|row| number(&row[reason], "count")).sum()
     };
@@ -223,7 +234,15 @@ fn a_recording_without_switches_is_an_error_that_says_what_to_record() {
     let dir = tempfile::tempdir().unwrap();
     let done = planish(
         dir.path(),
-        &["record", "-e", "cpu-clock", "--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"],
+        &[
+            "record",
+            "-e",
+            "cpu-clock",
+            "--",
+            "sh",
+            "-c",
+            "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done",
+        ],
     );
     if !done.status.success() {
         return eprintln!("skipped: {}", text(&done.stderr));
@@ -250,7 +269,8 @@ fn the_function_that_takes_a_lock_is_named_and_cpu_time_is_the_kernels_but_for_t
     let Some(program) = compiled(dir.path(), "convoy") else { return };
     let program = program.to_str().unwrap();
     assert!(Command::new(program).output().unwrap().status.success());
-    let done = planish(dir.path(), &["record", "--switch-events", "-g", "-e", "cpu-clock", "--", program]);
+    let done =
+        planish(dir.path(), &["record", "--switch-events", "-g", "-e", "cpu-clock", "--", program]);
     let said = text(&done.stderr);
     if !done.status.success() {
         return eprintln!("skipped: {said}");
@@ -258,9 +278,11 @@ fn the_function_that_takes_a_lock_is_named_and_cpu_time_is_the_kernels_but_for_t
     let used_ns: u64 = text(&done.stdout).trim().parse::<u64>().unwrap() * 1000;
     let found = analysed(dir.path(), "perf.data");
     check_books(&found);
-    // The kernel's clock stands in the time between the records of a switch; we count what lies outside of it. The time
-    // of a switch has no upper bound on a busy machine: 20 us each leave room for one that is.
-    let (ran, switches) = (number(&found["totals"], "cpu_ns"), number(&found["ledger"], "switch_outs"));
+    // The kernel's clock stands in the time between the records of a switch; we count what lies
+    // outside of it. The time of a switch has no upper bound on a busy machine: 20 us each
+    // leave room for one that is.
+    let (ran, switches) =
+        (number(&found["totals"], "cpu_ns"), number(&found["ledger"], "switch_outs"));
     assert!(number(&found, "switching_ns") <= 20_000 * switches, "{found}");
     assert!(ran < used_ns + used_ns / 10 + 10_000_000, "{ran} ns counted, {used_ns} ns used");
     assert!(ran + 20_000 * switches + 10_000_000 > used_ns, "{ran} ns counted, {used_ns} ns used");
@@ -305,7 +327,10 @@ fn a_chain_of_frame_pointers_alone_says_that_a_caller_is_missing_and_dwarf_has_i
         }
         let found = analysed(dir.path(), name);
         if name == "dwarf" {
-            assert!(waits_of(&found, &["take_the_lock (convoy)", "queue (convoy)"]) > 50, "{found}");
+            assert!(
+                waits_of(&found, &["take_the_lock (convoy)", "queue (convoy)"]) > 50,
+                "{found}"
+            );
             continue;
         }
         assert!(waits_of(&found, &["[a caller is missing]", "queue (convoy)"]) > 50, "{found}");

@@ -1,5 +1,5 @@
-//! Does the repository keep its own rules: documents name files that exist, every source file says what it is for,
-//! `unsafe` stays where it belongs, fixtures are what their README says?
+//! Does the repository keep its own rules: documents name files that exist, every source file says
+//! what it is for, `unsafe` stays where it belongs, fixtures are what their README says?
 //!
 //! Looks at the files git tracks; without git it says so and checks nothing.
 
@@ -14,7 +14,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// A file above this length holds two concepts.
 const MAX_LINES: usize = 600;
 
-/// Where `unsafe` may stand: system calls, memory maps and the libraries that another program loads.
+/// Where `unsafe` may stand: system calls, memory maps and the libraries that another program
+/// loads.
 const UNSAFE_ALLOWED: &[&str] =
     &["/sys.rs", "/sys/", "/memory_map.rs", "crates/qemu-branches/", "crates/hugetext/"];
 
@@ -44,7 +45,8 @@ fn at_root(path: &str) -> PathBuf {
 
 /// The text of every tracked file with one of these endings; `None` for binary files.
 fn texts(endings: &[&str]) -> Vec<(String, String)> {
-    let wanted = |path: &String| endings.is_empty() || endings.iter().any(|ending| path.ends_with(ending));
+    let wanted =
+        |path: &String| endings.is_empty() || endings.iter().any(|ending| path.ends_with(ending));
     let read = |path: String| std::fs::read_to_string(at_root(&path)).ok().map(|text| (path, text));
     tracked().into_iter().filter(wanted).filter_map(read).collect()
 }
@@ -56,7 +58,10 @@ fn assert_none(what: &str, found: Vec<String>) {
 #[test]
 fn every_source_file_starts_by_saying_what_it_is_for() {
     let silent = texts(&[".rs"]).into_iter().filter(|(_, text)| !text.starts_with("//! "));
-    assert_none("files that do not start with a `//! ` sentence", silent.map(|(path, _)| path).collect());
+    assert_none(
+        "files that do not start with a `//! ` sentence",
+        silent.map(|(path, _)| path).collect(),
+    );
 }
 
 #[test]
@@ -85,9 +90,9 @@ fn unsafe_code_stands_only_where_it_is_expected() {
     assert_none("unsafe code outside sys.rs and the other allowed places", found);
 }
 
-/// Where files may be opened for writing without `crates/beside`: what is written there exists already and is no file that
-/// a command makes (devices, fifos of the user, cgroups, what the emulator's plugin maps), or it makes and removes
-/// files of its own.
+/// Where files may be opened for writing without `crates/beside`: what is written there exists
+/// already and is no file that a command makes (devices, fifos of the user, cgroups, what the
+/// emulator's plugin maps), or it makes and removes files of its own.
 const WRITES_ALLOWED: &[&str] = &[
     "crates/beside/",
     "crates/qemu-branches/",
@@ -99,17 +104,23 @@ const WRITES_ALLOWED: &[&str] = &[
 
 #[test]
 fn files_are_made_in_one_place() {
-    let ways = [("File::cr", "eate("), ("fs::wr", "ite("), ("OpenOptions:", ":new("), ("File::opt", "ions(")];
+    let ways = [
+        ("File::cr", "eate("),
+        ("fs::wr", "ite("),
+        ("OpenOptions:", ":new("),
+        ("File::opt", "ions("),
+    ];
     let ways = ways.map(|(one, other)| format!("{one}{other}"));
     let mut found = Vec::new();
     for (path, text) in texts(&[".rs"]) {
-        let product = path.starts_with("crates/") && path.contains("/src/") && !path.ends_with("/tests.rs");
+        let product =
+            path.starts_with("crates/") && path.contains("/src/") && !path.ends_with("/tests.rs");
         if !product || WRITES_ALLOWED.iter().any(|allowed| path.contains(allowed)) {
             continue;
         }
         // Unit tests stand at the end of a file, also those for some architectures alone.
-        let end =
-            ["\nmod tests {", "\npub(crate) mod tests {", "\n#[cfg(all(test"].map(|begin| text.find(begin));
+        let end = ["\nmod tests {", "\npub(crate) mod tests {", "\n#[cfg(all(test"]
+            .map(|begin| text.find(begin));
         let code = &text[..end.into_iter().flatten().min().unwrap_or(text.len())];
         for (index, line) in code.lines().enumerate() {
             if ways.iter().any(|way| line.contains(way.as_str())) {
@@ -141,9 +152,10 @@ fn no_test_is_ignored_and_nothing_is_left_to_be_written() {
 
 #[test]
 fn everything_is_printed_one_way() {
-    // The macros of `crates/planish` take the place of the standard library's, which panic where a stream is full; the
-    // libraries print nothing.
-    let main = std::fs::read_to_string(at_root("crates/planish/src/main.rs")).expect("main.rs is readable");
+    // The macros of `crates/planish` take the place of the standard library's, which panic where a
+    // stream is full; the libraries print nothing.
+    let main = std::fs::read_to_string(at_root("crates/planish/src/main.rs"))
+        .expect("main.rs is readable");
     let code = main.lines().find(|line| !line.is_empty() && !line.starts_with("//"));
     assert_eq!(code, Some("#[macro_use]"), "the macros of `output` stand before all that prints");
     let streams = at_root("crates/planish/src/output/streams.rs");
@@ -154,7 +166,8 @@ fn everything_is_printed_one_way() {
     }
     let mut found = Vec::new();
     for (path, text) in texts(&[".rs"]) {
-        let Some((folder, _)) = path.split_once("/src/").filter(|(folder, _)| folder.starts_with("crates/"))
+        let Some((folder, _)) =
+            path.split_once("/src/").filter(|(folder, _)| folder.starts_with("crates/"))
         else {
             continue;
         };
@@ -168,8 +181,13 @@ fn everything_is_printed_one_way() {
                 .iter()
                 .map(|name| format!("std::{name}!"))
                 .chain(
-                    ["io::stdout().lock", "io::stdout().write", "io::stderr().lock", "&mut std::io::std"]
-                        .map(String::from),
+                    [
+                        "io::stdout().lock",
+                        "io::stdout().write",
+                        "io::stderr().lock",
+                        "&mut std::io::std",
+                    ]
+                    .map(String::from),
                 )
                 .collect(),
             _ => names.iter().map(|name| format!("{name}!(")).collect(),
@@ -210,7 +228,8 @@ fn no_file_names_a_developers_machine() {
     assert_none("paths or hosts of one machine", found);
 }
 
-/// Paths in backquotes that start with a tracked top-level folder, without patterns and placeholders.
+/// Paths in backquotes that start with a tracked top-level folder, without patterns and
+/// placeholders.
 fn paths_named<'a>(text: &'a str, folders: &BTreeSet<String>) -> Vec<&'a str> {
     let candidates = text.split('`').skip(1).step_by(2);
     let plain = |path: &&str| path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
@@ -223,9 +242,11 @@ fn paths_named<'a>(text: &'a str, folders: &BTreeSet<String>) -> Vec<&'a str> {
 
 /// Targets of `[text](target)` that are files, without their `#anchor`.
 fn links(text: &str) -> Vec<&str> {
-    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-    let files =
-        targets.filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(' '));
+    let targets =
+        text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let files = targets.filter(|target| {
+        !target.contains("://") && !target.starts_with('#') && !target.contains(' ')
+    });
     files.map(|target| target.split('#').next().unwrap_or(target)).collect()
 }
 
@@ -247,8 +268,9 @@ fn documents_name_only_files_that_exist() {
         let made = |path: &str| {
             path.contains("/target") || path.contains("/.planish") || path.contains("/artifacts")
         };
-        let named =
-            paths_named(&text, &folders).into_iter().filter(|path| !made(path) && !at_root(path).exists());
+        let named = paths_named(&text, &folders)
+            .into_iter()
+            .filter(|path| !made(path) && !at_root(path).exists());
         missing.extend(named.map(|path| format!("{document}: `{path}`")));
         let linked = links(&text).into_iter().filter(|target| !base.join(target).exists());
         missing.extend(linked.map(|target| format!("{document}: ({target})")));
@@ -268,8 +290,8 @@ fn every_command_has_a_page_in_docs() {
 
 #[test]
 fn fixtures_are_what_their_readme_says() {
-    let readme =
-        std::fs::read_to_string(at_root("fixtures/README.md")).expect("fixtures/README.md is readable");
+    let readme = std::fs::read_to_string(at_root("fixtures/README.md"))
+        .expect("fixtures/README.md is readable");
     let listed: Vec<(&str, &str)> = readme
         .lines()
         .filter_map(|line| line.split_once("  "))
@@ -290,7 +312,8 @@ fn fixtures_are_what_their_readme_says() {
     }
     let names: BTreeSet<&str> = listed.iter().map(|(_, name)| *name).collect();
     for path in tracked() {
-        let Some(name) = path.strip_prefix("fixtures/").filter(|name| !name.ends_with("README.md")) else {
+        let Some(name) = path.strip_prefix("fixtures/").filter(|name| !name.ends_with("README.md"))
+        else {
             continue;
         };
         if !names.contains(name) {
@@ -302,10 +325,11 @@ fn fixtures_are_what_their_readme_says() {
 
 #[test]
 fn every_fuzz_target_is_built() {
-    let manifest = std::fs::read_to_string(at_root("fuzz/Cargo.toml")).expect("fuzz/Cargo.toml is readable");
-    let targets = tracked()
-        .into_iter()
-        .filter_map(|path| Some(path.strip_prefix("fuzz/fuzz_targets/")?.strip_suffix(".rs")?.to_owned()));
+    let manifest =
+        std::fs::read_to_string(at_root("fuzz/Cargo.toml")).expect("fuzz/Cargo.toml is readable");
+    let targets = tracked().into_iter().filter_map(|path| {
+        Some(path.strip_prefix("fuzz/fuzz_targets/")?.strip_suffix(".rs")?.to_owned())
+    });
     let unknown = targets.filter(|name| !manifest.contains(&format!("\"fuzz_targets/{name}.rs\"")));
     assert_none("fuzz targets that fuzz/Cargo.toml does not build", unknown.collect());
 }

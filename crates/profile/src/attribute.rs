@@ -1,24 +1,29 @@
 //! How counts per address become counts per source line: attribution.
 //!
-//! With branch stacks the rules are those of llvm-profgen, so that the same recording gives the same profile:
-//! 1. Each fall-through range adds its count to every instruction in it. All other instructions of a function that a
-//!    range begins in count as seen 0 times, so that the compiler learns which lines are cold.
-//! 2. Each function of an instruction's inline stack gets count × instruction bytes as its total. The innermost one
-//!    gets the count at (line − first line, base discriminator); of several instructions at one location the largest
-//!    count stands, after multiplication by the discriminator's duplication factor.
-//! 3. A branch to the first instruction of a function, whatever the kind of branch, is a call: it adds to the function's
-//!    head count and, at the innermost location of its source, to the call target. Code split off into a second range
-//!    (`foo.cold`) has no entry.
+//! With branch stacks the rules are those of llvm-profgen, so that the same recording gives the
+//! same profile:
+//! 1. Each fall-through range adds its count to every instruction in it. All other instructions of
+//!    a function that a range begins in count as seen 0 times, so that the compiler learns which
+//!    lines are cold.
+//! 2. Each function of an instruction's inline stack gets count × instruction bytes as its total.
+//!    The innermost one gets the count at (line − first line, base discriminator); of several
+//!    instructions at one location the largest count stands, after multiplication by the
+//!    discriminator's duplication factor.
+//! 3. A branch to the first instruction of a function, whatever the kind of branch, is a call: it
+//!    adds to the function's head count and, at the innermost location of its source, to the call
+//!    target. Code split off into a second range (`foo.cold`) has no entry.
 //! 4. A location of a function that exists on its own is raised to the sum of its call targets.
 //!
-//! One difference: where several functions have one name, llvm-profgen gives zeros to the lines of all of them when
-//! one is touched. Here only the touched one gets them, since nothing was seen of the others.
+//! One difference: where several functions have one name, llvm-profgen gives zeros to the lines of
+//! all of them when one is touched. Here only the touched one gets them, since nothing was seen of
+//! the others.
 //!
-//! Plain samples say where time went, not how often something ran. The count of an instruction is its samples; rule 2
-//! holds; there are no heads and no call targets; and lines without samples stay absent, since a line that ran quickly
-//! is easily missed, and a zero would declare it cold.
+//! Plain samples say where time went, not how often something ran. The count of an instruction is
+//! its samples; rule 2 holds; there are no heads and no call targets; and lines without samples
+//! stay absent, since a line that ran quickly is easily missed, and a zero would declare it cold.
 //!
-//! Where the image has pseudo probes, [`attribute_probes`] counts these in place of lines; its rules stand there.
+//! Where the image has pseudo probes, [`attribute_probes`] counts these in place of lines; its
+//! rules stand there.
 
 mod build;
 mod code;
@@ -63,11 +68,14 @@ pub struct AttributeOptions {
     pub threads: usize,
     /// Which counts to use.
     pub source: CountSource,
-    /// Whether lines of touched functions that did not run are recorded with count 0 (branch stacks only).
+    /// Whether lines of touched functions that did not run are recorded with count 0 (branch
+    /// stacks only).
     pub zero_lines: bool,
-    /// Whether to list all functions of the image in [`SampleProfile::symbol_list`]. That reads all debug information.
+    /// Whether to list all functions of the image in [`SampleProfile::symbol_list`]. That reads
+    /// all debug information.
     pub symbol_list: bool,
-    /// The smallest share of the counts, in percent, that must fall into functions of the debug information.
+    /// The smallest share of the counts, in percent, that must fall into functions of the debug
+    /// information.
     pub least_matched_pct: u32,
 }
 
@@ -87,7 +95,8 @@ impl Default for AttributeOptions {
 ///
 /// # Errors
 /// When there is nothing to attribute, no debug information to attribute it by, or less than
-/// [`AttributeOptions::least_matched_pct`] of it falls into functions: each with the numbers and the next step.
+/// [`AttributeOptions::least_matched_pct`] of it falls into functions: each with the numbers and
+/// the next step.
 pub fn attribute(
     image: &Image,
     debug: &DebugInfo<'_>,
@@ -99,8 +108,11 @@ pub fn attribute(
         CountSource::Branches => true,
         CountSource::Samples => false,
     };
-    let counted =
-        if branches { counts.fall_throughs.len() + counts.branches.len() } else { counts.samples.len() };
+    let counted = if branches {
+        counts.fall_throughs.len() + counts.branches.len()
+    } else {
+        counts.samples.len()
+    };
     if counted == 0 {
         return Err(AttributeError::no_counts(counts, branches));
     }
@@ -120,7 +132,12 @@ pub fn attribute(
             &mut report,
         )
     } else {
-        code::of_samples(image, counts, &Touched { points: &points, functions: &functions }, &mut report)
+        code::of_samples(
+            image,
+            counts,
+            &Touched { points: &points, functions: &functions },
+            &mut report,
+        )
     };
     report.check(image, debug, options.least_matched_pct)?;
     let mut profile = build(

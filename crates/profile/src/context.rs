@@ -1,10 +1,12 @@
-//! A calling context: the path of calls that led to a function, as context-sensitive profiles name it.
+//! A calling context: the path of calls that led to a function, as context-sensitive profiles name
+//! it.
 
 use std::fmt;
 
 use crate::{Location, Name};
 
-/// A function on the way, and where in it the next one was called; in the last one that is no place (0).
+/// A function on the way, and where in it the next one was called; in the last one that is no place
+/// (0).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frame {
     /// The function.
@@ -26,7 +28,8 @@ impl Context {
         Context { frames: callers }
     }
 
-    /// Reads what stands between the brackets: `main:3 @ foo:2.1 @ bar`. A text that is no context is one function.
+    /// Reads what stands between the brackets: `main:3 @ foo:2.1 @ bar`. A text that is no context
+    /// is one function.
     pub fn parse(text: &str) -> Context {
         let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         let (callers, function) = match inner.rsplit_once(" @ ") {
@@ -83,7 +86,8 @@ impl Context {
 
     /// The same with hashes in place of names.
     pub fn with_hashes(&self) -> Context {
-        let hashed = |frame: &Frame| Frame { function: Name::Hash(frame.function.hash()), ..frame.clone() };
+        let hashed =
+            |frame: &Frame| Frame { function: Name::Hash(frame.function.hash()), ..frame.clone() };
         Context { frames: self.frames.iter().map(hashed).collect() }
     }
 }

@@ -6,7 +6,8 @@
 pub enum Error {
     /// The bytes start like none of the formats that this crate reads.
     #[error(
-        "not a sample profile: it starts with {start}; expected LLVM text, binary or extbinary, gcc gcov, or gzipped pprof"
+        "not a sample profile: it starts with {start}; expected LLVM text, binary or extbinary, \
+         gcc gcov, or gzipped pprof"
     )]
     UnknownFormat {
         /// The first bytes, printed.
@@ -26,7 +27,10 @@ pub enum Error {
         found: String,
     },
     /// Bytes of a binary profile do not follow the format.
-    #[error("{format} profile, offset {offset}: {problem}; the file is truncated or corrupt, write it again")]
+    #[error(
+        "{format} profile, offset {offset}: {problem}; the file is truncated or corrupt, write it \
+         again"
+    )]
     Corrupt {
         /// Format name.
         format: &'static str,
@@ -46,20 +50,27 @@ pub enum Error {
         known: &'static str,
     },
     /// Inlined calls are nested deeper than [`crate::format::MAX_DEPTH`].
-    #[error("inlined calls are nested more than {limit} deep; no compiler does that, the file is corrupt")]
+    #[error(
+        "inlined calls are nested more than {limit} deep; no compiler does that, the file is \
+         corrupt"
+    )]
     TooDeep {
         /// The limit.
         limit: usize,
     },
     /// A section decompresses to more than the cap, or more than its ratio allows.
-    #[error("compressed data would grow to more than {limit} bytes; refusing it as a decompression bomb")]
+    #[error(
+        "compressed data would grow to more than {limit} bytes; refusing it as a decompression \
+         bomb"
+    )]
     TooLarge {
         /// The cap in bytes.
         limit: u64,
     },
     /// More names than a file of this size can need.
     #[error(
-        "more names than a file of its size has ({limit} more would be fine); refusing it as a decompression bomb"
+        "more names than a file of its size has ({limit} more would be fine); refusing it as a \
+         decompression bomb"
     )]
     TooManyNames {
         /// How many there could still be.

@@ -1,10 +1,10 @@
 //! Counts to source-level sample profiles: attribute, read, merge, diff, trim, write.
 //!
-//! The data model ([`SampleProfile`]) is what clang calls a sample profile and gcc an AutoFDO profile:
-//! per function, how often each source line (relative to the function's first line, and split by
-//! discriminator) was executed, which functions were called from it, and the same again for every call the
-//! compiler had inlined. [`mod@format`] reads and writes it, [`operations`] merges, compares and trims it,
-//! [`matching`] carries that of an older source over to a newer one.
+//! The data model ([`SampleProfile`]) is what clang calls a sample profile and gcc an AutoFDO
+//! profile: per function, how often each source line (relative to the function's first line, and
+//! split by discriminator) was executed, which functions were called from it, and the same again
+//! for every call the compiler had inlined. [`mod@format`] reads and writes it, [`operations`]
+//! merges, compares and trims it, [`matching`] carries that of an older source over to a newer one.
 
 pub mod attribute;
 mod context;

@@ -10,7 +10,8 @@ use crate::{Context, Provenance};
 /// Name of a function: its linkage name, or only the hash of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
-    /// The hash that LLVM calls GUID (see [`name_hash`]), for files that hold hashes in place of names.
+    /// The hash that LLVM calls GUID (see [`name_hash`]), for files that hold hashes in place of
+    /// names.
     Hash(u64),
     /// The linkage name. A calling context of a context-sensitive profile is kept whole, with its
     /// brackets: `[main:3 @ foo]`.
@@ -23,11 +24,14 @@ impl Name {
         Name::Text(Arc::from(name))
     }
 
-    /// A name as a profile spells it: digits alone are a hash, since no linkage name starts with a digit.
+    /// A name as a profile spells it: digits alone are a hash, since no linkage name starts with a
+    /// digit.
     pub fn parse(name: &str) -> Name {
         match name.parse::<u64>() {
             Ok(hash) if hash == 0 && name == "0" => Name::Hash(0),
-            Ok(hash) if name.as_bytes().first().is_some_and(|first| (b'1'..=b'9').contains(first)) => {
+            Ok(hash)
+                if name.as_bytes().first().is_some_and(|first| (b'1'..=b'9').contains(first)) =>
+            {
                 Name::Hash(hash)
             }
             _ => Name::text(name),
@@ -91,7 +95,8 @@ pub fn name_hash(name: &str) -> u64 {
     image::probes::Guid::of(name).0
 }
 
-/// A place inside a function: the line relative to the function's first line, and the discriminator.
+/// A place inside a function: the line relative to the function's first line, and the
+/// discriminator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Location {
     /// Line minus the line of the function's declaration, in 0..=65535.
@@ -131,8 +136,8 @@ pub struct BodySample {
 pub struct FunctionProfile {
     /// The function.
     pub name: Name,
-    /// All samples in the function and in what was inlined into it (weighed by instruction bytes, so more
-    /// than the sum of the body counts).
+    /// All samples in the function and in what was inlined into it (weighed by instruction bytes,
+    /// so more than the sum of the body counts).
     pub total: u64,
     /// How often the function was entered by a call; 0 for an inlined copy.
     pub head: u64,
@@ -142,7 +147,8 @@ pub struct FunctionProfile {
     pub callsites: BTreeMap<Location, BTreeMap<Name, FunctionProfile>>,
     /// Control-flow checksum of a profile made with pseudo probes.
     pub checksum: Option<u64>,
-    /// LLVM's context attributes: 1 was inlined, 2 should be inlined, 4 duplicated into the base profile.
+    /// LLVM's context attributes: 1 was inlined, 2 should be inlined, 4 duplicated into the base
+    /// profile.
     pub attributes: u32,
     /// Types of the objects that virtual calls saw, by location, then by virtual table.
     pub vtables: BTreeMap<Location, BTreeMap<Name, u64>>,
@@ -165,7 +171,9 @@ impl FunctionProfile {
 
     /// All inlined copies directly below this function with their location.
     pub fn inlined_calls(&self) -> impl Iterator<Item = (Location, &FunctionProfile)> {
-        self.callsites.iter().flat_map(|(at, callees)| callees.values().map(move |callee| (*at, callee)))
+        self.callsites
+            .iter()
+            .flat_map(|(at, callees)| callees.values().map(move |callee| (*at, callee)))
     }
 
     fn with_hashes(&self) -> FunctionProfile {
@@ -173,7 +181,8 @@ impl FunctionProfile {
         let mut copy = self.clone();
         copy.name = hashed(&self.name);
         for sample in copy.body.values_mut() {
-            sample.targets = sample.targets.iter().map(|(name, count)| (hashed(name), *count)).collect();
+            sample.targets =
+                sample.targets.iter().map(|(name, count)| (hashed(name), *count)).collect();
         }
         for callees in copy.callsites.values_mut() {
             *callees = callees.values().map(|f| (hashed(&f.name), f.with_hashes())).collect();
@@ -187,17 +196,17 @@ impl FunctionProfile {
         self.inlined_calls().fold(own, |sum, (_, callee)| sum.saturating_add(callee.body_sum()))
     }
 
-    /// How often the function was entered, estimated from its first location as LLVM does: a record of a
-    /// copy that was inlined has no head count.
+    /// How often the function was entered, estimated from its first location as LLVM does: a record
+    /// of a copy that was inlined has no head count.
     pub fn entry_estimate(&self) -> u64 {
         let first_body = self.body.iter().next();
         let first_call = self.callsites.iter().next();
         let count = match (first_body, first_call) {
             (Some((at, sample)), Some((call, _))) if at < call => sample.count,
             (Some((_, sample)), None) => sample.count,
-            (_, Some((_, callees))) => {
-                callees.values().fold(0u64, |sum, callee| sum.saturating_add(callee.entry_estimate()))
-            }
+            (_, Some((_, callees))) => callees
+                .values()
+                .fold(0u64, |sum, callee| sum.saturating_add(callee.entry_estimate())),
             (None, None) => 0,
         };
         if count > 0 { count } else { u64::from(self.total > 0) }
@@ -209,13 +218,14 @@ impl FunctionProfile {
 pub struct SampleProfile {
     /// The functions that exist on their own, by name.
     pub functions: BTreeMap<Name, FunctionProfile>,
-    /// The profile tells calling contexts apart: functions are named by their context, as [`Context`] spells it, and a
-    /// function without brackets is one whose callers are unknown or were merged.
+    /// The profile tells calling contexts apart: functions are named by their context, as
+    /// [`Context`] spells it, and a function without brackets is one whose callers are unknown
+    /// or were merged.
     pub context_sensitive: bool,
     /// Discriminators are flow-sensitive ones (32 bits, all passes).
     pub fs_discriminators: bool,
-    /// The profile covers only a part of the program (LLVM's partial flag): a function that is absent is
-    /// unknown rather than cold.
+    /// The profile covers only a part of the program (LLVM's partial flag): a function that is
+    /// absent is unknown rather than cold.
     pub partial: bool,
     /// Every function that the profiled image contained, sampled or not; sorted.
     pub symbol_list: Vec<String>,
@@ -229,11 +239,14 @@ impl SampleProfile {
         self.functions.entry(name.clone()).or_insert_with(|| FunctionProfile::new(name.clone()))
     }
 
-    /// The functions in the order in which LLVM writes them: total descending, then name or context.
+    /// The functions in the order in which LLVM writes them: total descending, then name or
+    /// context.
     pub fn by_total(&self) -> Vec<&FunctionProfile> {
         let mut functions: Vec<&FunctionProfile> = self.functions.values().collect();
         if self.context_sensitive {
-            functions.sort_by_cached_key(|function| (Reverse(function.total), Context::of(&function.name)));
+            functions.sort_by_cached_key(|function| {
+                (Reverse(function.total), Context::of(&function.name))
+            });
             return functions;
         }
         functions.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.name.cmp(&b.name)));
@@ -245,10 +258,14 @@ impl SampleProfile {
         self.functions.keys().any(|name| matches!(name, Name::Hash(_)))
     }
 
-    /// The same profile with hashes in place of all names, as it can be compared with one that has only hashes.
+    /// The same profile with hashes in place of all names, as it can be compared with one that has
+    /// only hashes.
     pub fn with_hashes(&self) -> SampleProfile {
         let functions = self.functions.values().map(FunctionProfile::with_hashes);
-        SampleProfile { functions: functions.map(|f| (f.name.clone(), f)).collect(), ..self.clone() }
+        SampleProfile {
+            functions: functions.map(|f| (f.name.clone(), f)).collect(),
+            ..self.clone()
+        }
     }
 
     /// Whether any function carries a checksum of pseudo probes.

@@ -1,7 +1,8 @@
 //! Which programs does a profile speak of, and which compilers made them?
 //!
-//! LLVM's formats have no place for it, but leave room: a section of a kind that LLVM's reader does not know and skips
-//! (extbinary), comments (text). Both hold the lines that [`Provenance::lines`] gives.
+//! LLVM's formats have no place for it, but leave room: a section of a kind that LLVM's reader does
+//! not know and skips (extbinary), comments (text). Both hold the lines that [`Provenance::lines`]
+//! gives.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +14,9 @@ const MOST_CHARACTERS: usize = 256;
 const COMPILER: &str = "compiler: ";
 const BUILD_ID: &str = "build ID: ";
 
-/// The programs that were counted: their build IDs, and the releases of the compilers that they state. No paths and no
-/// times, so that the same counts of the same program always give the same profile.
+/// The programs that were counted: their build IDs, and the releases of the compilers that they
+/// state. No paths and no times, so that the same counts of the same program always give the same
+/// profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Provenance {
     compilers: BTreeSet<String>,
@@ -32,12 +34,15 @@ impl Provenance {
         found
     }
 
-    /// Adds the release of a compiler, such as `Debian clang version 22.1.8`. White space and control characters become
-    /// single blanks and the end is cut, so that it fits on a line. False where nothing is left.
+    /// Adds the release of a compiler, such as `Debian clang version 22.1.8`. White space and
+    /// control characters become single blanks and the end is cut, so that it fits on a line.
+    /// False where nothing is left.
     pub fn add_compiler(&mut self, release: &str) -> bool {
-        let words =
-            release.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-        let line: String = words.collect::<Vec<_>>().join(" ").chars().take(MOST_CHARACTERS).collect();
+        let words = release
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .filter(|word| !word.is_empty());
+        let line: String =
+            words.collect::<Vec<_>>().join(" ").chars().take(MOST_CHARACTERS).collect();
         let kept = line.trim_end();
         if !kept.is_empty() {
             self.compilers.insert(kept.to_owned());
@@ -82,7 +87,8 @@ impl Provenance {
         if let Some(release) = line.strip_prefix(COMPILER) {
             return self.add_compiler(release);
         }
-        let id: Option<BuildId> = line.strip_prefix(BUILD_ID).and_then(|id| id.trim_end().parse().ok());
+        let id: Option<BuildId> =
+            line.strip_prefix(BUILD_ID).and_then(|id| id.trim_end().parse().ok());
         self.build_ids.extend(id);
         id.is_some()
     }

@@ -1,4 +1,5 @@
-//! Invented counts of freshly compiled programs give the text that llvm-profgen makes of the same counts.
+//! Invented counts of freshly compiled programs give the text that llvm-profgen makes of the same
+//! counts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +15,8 @@ use profile::attribute::{AttributeOptions, attribute};
 use profile::{Format, WriteOptions, format};
 
 fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    let found =
+        Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         eprintln!("skipped: {tool} is not installed");
     }
@@ -23,7 +25,11 @@ fn has(tool: &str) -> bool {
 
 fn run(directory: &Path, tool: &str, arguments: &[&str]) {
     let output = Command::new(tool).args(arguments).current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "{tool} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{tool} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Every third straight line of `.text` ran; every direct branch in it was taken.
@@ -32,7 +38,9 @@ fn invent(image: &Image) -> ImageCounts {
     let text = image.section_by_name(".text").unwrap();
     let end = ImageAddr(text.address.0 + text.size);
     let (mut first, mut number) = (None, 0u64);
-    for instruction in instructions(image, text.address).take_while(|instruction| instruction.address < end) {
+    for instruction in
+        instructions(image, text.address).take_while(|instruction| instruction.address < end)
+    {
         let begin = *first.get_or_insert(instruction.address);
         if !instruction.kind.is_transfer() {
             continue;
@@ -40,10 +48,19 @@ fn invent(image: &Image) -> ImageCounts {
         number += 1;
         if number % 3 != 0 {
             let count = number * 7919 % 1000 + 1;
-            counts.fall_throughs.push(FallThrough { first: begin, last: instruction.address, count });
+            counts.fall_throughs.push(FallThrough {
+                first: begin,
+                last: instruction.address,
+                count,
+            });
             if let Some(to) = instruction.target.filter(|to| text.address <= *to && *to < end) {
                 let from = Some(instruction.address);
-                counts.branches.push(Branch { from, to: Some(to), count: count / 2 + 1, mispredicted: 0 });
+                counts.branches.push(Branch {
+                    from,
+                    to: Some(to),
+                    count: count / 2 + 1,
+                    mispredicted: 0,
+                });
             }
         }
         first = None;
@@ -55,10 +72,12 @@ fn invent(image: &Image) -> ImageCounts {
 
 /// llvm-profgen's unsymbolised form.
 fn raw(image: &Image, counts: &ImageCounts) -> String {
-    let base = image.segments().iter().find(|segment| segment.executable).unwrap().address.0 & !0xfff;
+    let base =
+        image.segments().iter().find(|segment| segment.executable).unwrap().address.0 & !0xfff;
     let mut text = format!("{}\n", counts.fall_throughs.len());
     for range in &counts.fall_throughs {
-        writeln!(text, "{:x}-{:x}:{}", range.first.0 - base, range.last.0 - base, range.count).unwrap();
+        writeln!(text, "{:x}-{:x}:{}", range.first.0 - base, range.last.0 - base, range.count)
+            .unwrap();
     }
     writeln!(text, "{}", counts.branches.len()).unwrap();
     for branch in &counts.branches {
@@ -75,11 +94,16 @@ fn agree(compiler: &str, flags: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/programs");
     let sources = [format!("{programs}/shapes.cc"), format!("{programs}/other.cc")];
-    run(directory.path(), compiler, &[&[&*sources[0], &*sources[1], "-o", "program"], flags].concat());
+    run(
+        directory.path(),
+        compiler,
+        &[&[&*sources[0], &*sources[1], "-o", "program"], flags].concat(),
+    );
     let image = Image::open(&directory.path().join("program")).unwrap();
     let counts = invent(&image);
     std::fs::write(directory.path().join("raw"), raw(&image, &counts)).unwrap();
-    let arguments = ["--binary=program", "--unsymbolized-profile=raw", "--format=text", "--output=theirs"];
+    let arguments =
+        ["--binary=program", "--unsymbolized-profile=raw", "--format=text", "--output=theirs"];
     run(directory.path(), "llvm-profgen-22", &arguments);
     let theirs = std::fs::read_to_string(directory.path().join("theirs")).unwrap();
     let debug = DebugInfo::load(&image, &DebugSearch::default()).unwrap();
@@ -98,18 +122,25 @@ fn clang_with_dwarf_5_agrees() {
 
 #[test]
 fn clang_with_unrolled_loops_and_duplication_factors_agrees() {
-    agree("clang++-22", &["-O3", "-gmlt", "-gdwarf-4", "-fdebug-info-for-profiling", "-funroll-loops"]);
+    agree(
+        "clang++-22",
+        &["-O3", "-gmlt", "-gdwarf-4", "-fdebug-info-for-profiling", "-funroll-loops"],
+    );
 }
 
 #[test]
 fn flow_sensitive_discriminators_are_taken_whole() {
-    let flags = ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-mllvm", "-enable-fs-discriminator"];
+    let flags =
+        ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-mllvm", "-enable-fs-discriminator"];
     agree("clang++-22", &flags);
 }
 
 #[test]
 fn unique_names_of_local_functions_agree() {
-    agree("clang++-22", &["-O2", "-gmlt", "-fdebug-info-for-profiling", "-funique-internal-linkage-names"]);
+    agree(
+        "clang++-22",
+        &["-O2", "-gmlt", "-fdebug-info-for-profiling", "-funique-internal-linkage-names"],
+    );
 }
 
 #[test]
@@ -124,7 +155,8 @@ fn clang_uses_a_profile_of_plain_samples() {
     }
     let directory = tempfile::tempdir().unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/programs/other.cc");
-    let common = ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-shared", "-fPIC", "-nostdlib", source];
+    let common =
+        ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-shared", "-fPIC", "-nostdlib", source];
     run(directory.path(), "clang++-22", &[&common[..], &["-o", "other.so"]].concat());
     let image = Image::open(&directory.path().join("other.so")).unwrap();
     let sample = |range: &FallThrough| SampleCount { address: range.last, count: range.count };
@@ -144,6 +176,9 @@ fn clang_uses_a_profile_of_plain_samples() {
             .unwrap();
         let remarks = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{remarks}");
-        assert!(remarks.contains("Applied"), "{name}: clang must say which samples it applied: {remarks}");
+        assert!(
+            remarks.contains("Applied"),
+            "{name}: clang must say which samples it applied: {remarks}"
+        );
     }
 }

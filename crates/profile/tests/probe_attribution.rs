@@ -1,4 +1,5 @@
-//! Invented counts of programs with pseudo probes give the text that llvm-profgen makes of them, and clang uses it.
+//! Invented counts of programs with pseudo probes give the text that llvm-profgen makes of them,
+//! and clang uses it.
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
 
@@ -18,7 +19,8 @@ const SOURCES: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/programs/shapes.cc"),
     concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/programs/other.cc"),
 ];
-const FLAGS: [&str; 4] = ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-fpseudo-probe-for-profiling"];
+const FLAGS: [&str; 4] =
+    ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-fpseudo-probe-for-profiling"];
 
 /// What a tool prints on both streams; `None`, with a note, when it is not installed.
 fn run(directory: &Path, tool: &str, arguments: &[&str]) -> Option<String> {
@@ -40,7 +42,9 @@ fn invent(image: &Image) -> ImageCounts {
     let text = image.section_by_name(".text").unwrap();
     let end = ImageAddr(text.address.0 + text.size);
     let (mut first, mut number) = (None, 0u64);
-    for instruction in instructions(image, text.address).take_while(|instruction| instruction.address < end) {
+    for instruction in
+        instructions(image, text.address).take_while(|instruction| instruction.address < end)
+    {
         let begin = *first.get_or_insert(instruction.address);
         if !instruction.kind.is_transfer() {
             continue;
@@ -48,10 +52,19 @@ fn invent(image: &Image) -> ImageCounts {
         number += 1;
         if number % 3 != 0 {
             let count = number * 7919 % 1000 + 1;
-            counts.fall_throughs.push(FallThrough { first: begin, last: instruction.address, count });
+            counts.fall_throughs.push(FallThrough {
+                first: begin,
+                last: instruction.address,
+                count,
+            });
             if let Some(to) = instruction.target.filter(|to| text.address <= *to && *to < end) {
                 let from = Some(instruction.address);
-                counts.branches.push(Branch { from, to: Some(to), count: count / 2 + 1, mispredicted: 0 });
+                counts.branches.push(Branch {
+                    from,
+                    to: Some(to),
+                    count: count / 2 + 1,
+                    mispredicted: 0,
+                });
             }
         }
         first = None;
@@ -63,10 +76,12 @@ fn invent(image: &Image) -> ImageCounts {
 
 /// llvm-profgen's unsymbolised form.
 fn raw(image: &Image, counts: &ImageCounts) -> String {
-    let base = image.segments().iter().find(|segment| segment.executable).unwrap().address.0 & !0xfff;
+    let base =
+        image.segments().iter().find(|segment| segment.executable).unwrap().address.0 & !0xfff;
     let mut text = format!("{}\n", counts.fall_throughs.len());
     for range in &counts.fall_throughs {
-        writeln!(text, "{:x}-{:x}:{}", range.first.0 - base, range.last.0 - base, range.count).unwrap();
+        writeln!(text, "{:x}-{:x}:{}", range.first.0 - base, range.last.0 - base, range.count)
+            .unwrap();
     }
     writeln!(text, "{}", counts.branches.len()).unwrap();
     for branch in &counts.branches {
@@ -84,7 +99,8 @@ fn profile_of(
 }
 
 fn text_of(profile: &SampleProfile) -> String {
-    String::from_utf8(format::write(profile, Format::Text, &WriteOptions::default()).unwrap()).unwrap()
+    String::from_utf8(format::write(profile, Format::Text, &WriteOptions::default()).unwrap())
+        .unwrap()
 }
 
 fn agree(flags: &[&str]) {
@@ -96,7 +112,8 @@ fn agree(flags: &[&str]) {
     let image = Image::open(&directory.path().join("program")).unwrap();
     let counts = invent(&image);
     std::fs::write(directory.path().join("raw"), raw(&image, &counts)).unwrap();
-    let arguments = ["--binary=program", "--unsymbolized-profile=raw", "--format=text", "--output=theirs"];
+    let arguments =
+        ["--binary=program", "--unsymbolized-profile=raw", "--format=text", "--output=theirs"];
     if run(directory.path(), "llvm-profgen-22", &arguments).is_none() {
         return;
     }
@@ -104,7 +121,8 @@ fn agree(flags: &[&str]) {
     let (profile, report) = profile_of(&image, &counts).unwrap();
     assert!(report.from_probes && report.probes > 0);
     assert_eq!(report.without_descriptor, 0);
-    let accounted = report.matched + report.outside_functions + report.outside_code + report.backwards;
+    let accounted =
+        report.matched + report.outside_functions + report.outside_code + report.backwards;
     assert_eq!(report.counted, accounted, "every count is accounted for");
     let ours = text_of(&profile);
     assert!(theirs.lines().count() > 100, "llvm-profgen must have made a profile");
@@ -134,7 +152,8 @@ fn copied_blocks_give_the_text_that_llvm_profgen_gives() {
 
 /// The body of a shared library and its image; `None` without clang.
 fn library(directory: &Path) -> Option<(Image, ImageCounts)> {
-    let arguments = [&FLAGS[..], &["-shared", "-fPIC", "-nostdlib", SOURCES[1], "-o", "other.so"]].concat();
+    let arguments =
+        [&FLAGS[..], &["-shared", "-fPIC", "-nostdlib", SOURCES[1], "-o", "other.so"]].concat();
     run(directory, "clang++-22", &arguments)?;
     let image = Image::open(&directory.join("other.so")).unwrap();
     let counts = invent(&image);
@@ -188,13 +207,20 @@ fn llvm_profdata_reads_and_merges_what_is_written() {
         ("packed", Format::ExtBinary, true),
     ] {
         let options = WriteOptions { compress, ..WriteOptions::default() };
-        std::fs::write(directory.path().join(name), format::write(&profile, form, &options).unwrap())
-            .unwrap();
+        std::fs::write(
+            directory.path().join(name),
+            format::write(&profile, form, &options).unwrap(),
+        )
+        .unwrap();
         let arguments = ["merge", "--sample", "--text", name, "-o", "theirs"];
         if run(directory.path(), "llvm-profdata-22", &arguments).is_none() {
             return;
         }
-        assert_eq!(std::fs::read_to_string(directory.path().join("theirs")).unwrap(), ours, "{name}");
+        assert_eq!(
+            std::fs::read_to_string(directory.path().join("theirs")).unwrap(),
+            ours,
+            "{name}"
+        );
         let shown = run(directory.path(), "llvm-profdata-22", &["show", "--sample", name]).unwrap();
         assert!(shown.contains("CFG checksum"), "{name}: {shown}");
     }
@@ -222,12 +248,16 @@ fn clang_applies_it_without_a_mismatch_and_sees_one_when_a_checksum_is_wrong() {
         std::fs::write(directory.path().join("p.afdo"), bytes).unwrap();
         let own = ["-shared", "-fPIC", "-nostdlib", SOURCES[1], "-o", "again.so"];
         let use_it = ["-fprofile-sample-use=p.afdo", "-Werror", "-Rpass-analysis=sample-profile"];
-        let stale = ["-mllvm", "-report-profile-staleness", "-mllvm", "-salvage-stale-profile=false"];
+        let stale =
+            ["-mllvm", "-report-profile-staleness", "-mllvm", "-salvage-stale-profile=false"];
         run(directory.path(), "clang++-22", &[&FLAGS[..], &own, &use_it, &stale].concat()).unwrap()
     };
     for form in [Format::Text, Format::ExtBinary] {
         let said = rebuild(&profile, form);
-        assert!(said.contains("Applied"), "{form}: clang must say which samples it applied: {said}");
+        assert!(
+            said.contains("Applied"),
+            "{form}: clang must say which samples it applied: {said}"
+        );
         assert!(said.contains("(0/"), "{form}: no function may be stale: {said}");
         let said = rebuild(&wrong, form);
         assert!(!said.contains("Applied"), "{form}: nothing fits a wrong checksum: {said}");
@@ -242,7 +272,10 @@ fn what_is_no_profile_of_probes_is_an_error_with_the_next_step() {
     let samples = counts.fall_throughs.iter().map(sample).collect();
     let plain = ImageCounts { samples, path: "other.so".to_owned(), ..ImageCounts::default() };
     let message = profile_of(&image, &plain).unwrap_err().to_string();
-    assert!(message.contains("--branches=auto") && message.contains("--probes ignore"), "{message}");
+    assert!(
+        message.contains("--branches=auto") && message.contains("--probes ignore"),
+        "{message}"
+    );
 
     let none = Probes::default();
     let options = AttributeOptions::default();
@@ -257,5 +290,8 @@ fn what_is_no_profile_of_probes_is_an_error_with_the_next_step() {
     });
     let elsewhere = ImageCounts { fall_throughs: elsewhere.collect(), ..ImageCounts::default() };
     let message = profile_of(&image, &elsewhere).unwrap_err().to_string();
-    assert!(message.contains("only 0 of") && message.contains("the build that was recorded"), "{message}");
+    assert!(
+        message.contains("only 0 of") && message.contains("the build that was recorded"),
+        "{message}"
+    );
 }

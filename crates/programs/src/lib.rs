@@ -1,8 +1,10 @@
-//! Which program does a name stand for, and how is it asked about itself without the directory having a say?
+//! Which program does a name stand for, and how is it asked about itself without the directory
+//! having a say?
 //!
-//! Tools obey files of the directory they are started in: rustup runs the compiler that `rust-toolchain.toml` names, git
-//! the hooks and monitors of `.git/config`, a shell what a relative entry of PATH leads to. Who only looks at somebody's
-//! directory must not run its programs, so everything that is asked for a version or a feature is found and started by
+//! Tools obey files of the directory they are started in: rustup runs the compiler that
+//! `rust-toolchain.toml` names, git the hooks and monitors of `.git/config`, a shell what a
+//! relative entry of PATH leads to. Who only looks at somebody's directory must not run its
+//! programs, so everything that is asked for a version or a feature is found and started by
 //! [`Surroundings`]: from `/`, with the entries of PATH that the directory cannot fill.
 
 use std::ffi::{OsStr, OsString};
@@ -84,8 +86,8 @@ impl Surroundings {
         Surroundings::of(&path, home.as_deref(), directories)
     }
 
-    /// For a value of PATH, a home directory, and the directories that are looked at. One that holds the home directory
-    /// or the system is no project: nobody else fills it.
+    /// For a value of PATH, a home directory, and the directories that are looked at. One that
+    /// holds the home directory or the system is no project: nobody else fills it.
     #[must_use]
     pub fn of(path: &OsStr, home: Option<&Path>, directories: &[PathBuf]) -> Surroundings {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -94,7 +96,8 @@ impl Surroundings {
             !Path::new(SYSTEM).starts_with(directory)
                 && !home.as_ref().is_some_and(|home| home.starts_with(directory))
         };
-        let projects = directories.iter().map(|directory| real(directory)).filter(foreign).collect();
+        let projects =
+            directories.iter().map(|directory| real(directory)).filter(foreign).collect();
         let mut found = Surroundings { projects, ..Surroundings::default() };
         for entry in std::env::split_paths(path) {
             let why = if !entry.is_absolute() {
@@ -122,14 +125,16 @@ impl Surroundings {
         &self.directories
     }
 
-    /// Does a file lie in a directory that is looked at, by its name or by where its directories' links lead?
+    /// Does a file lie in a directory that is looked at, by its name or by where its directories'
+    /// links lead?
     #[must_use]
     pub fn is_inside(&self, file: &Path) -> bool {
         let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         self.projects.iter().any(|project| file.starts_with(project) || real.starts_with(project))
     }
 
-    /// The program that a name stands for; one with `/` must be absolute. None from a directory that is looked at.
+    /// The program that a name stands for; one with `/` must be absolute. None from a directory
+    /// that is looked at.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         let allowed = |path: &PathBuf| is_program(path) && !self.is_inside(path);
@@ -139,7 +144,8 @@ impl Surroundings {
         self.directories.iter().map(|directory| directory.join(name)).find(allowed)
     }
 
-    /// The same for a program that the user named on the command line: a path is taken, wherever it leads.
+    /// The same for a program that the user named on the command line: a path is taken, wherever it
+    /// leads.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<PathBuf> {
         if !name.contains('/') {
@@ -148,18 +154,23 @@ impl Surroundings {
         std::path::absolute(name).ok().filter(|path| is_program(path))
     }
 
-    /// A command that asks a program about itself: from `/`, without input, in English, and with a PATH and a toolchain
-    /// of rustup that no directory that is looked at can fill. rustup fetches nothing for it.
+    /// A command that asks a program about itself: from `/`, without input, in English, and with a
+    /// PATH and a toolchain of rustup that no directory that is looked at can fill. rustup
+    /// fetches nothing for it.
     #[must_use]
     pub fn ask(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(NEUTRAL).stdin(Stdio::null()).env("LC_ALL", "C");
         let path = std::env::join_paths(&self.directories).unwrap_or_else(|_| USUAL_PATH.into());
         command.env("PATH", path).env("RUSTUP_AUTO_INSTALL", "0");
-        // A path is as good as a name to rustup; a relative one would be looked for from the directory.
+        // A path is as good as a name to rustup; a relative one would be looked for from the
+        // directory.
         let toolchain = std::env::var_os("RUSTUP_TOOLCHAIN").map(PathBuf::from);
         let is_path = |path: &PathBuf| path.components().count() > 1;
-        if toolchain.filter(is_path).is_some_and(|path| !path.is_absolute() || self.is_inside(&path)) {
+        if toolchain
+            .filter(is_path)
+            .is_some_and(|path| !path.is_absolute() || self.is_inside(&path))
+        {
             command.env_remove("RUSTUP_TOOLCHAIN");
         }
         command
@@ -172,8 +183,8 @@ pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
-/// What git is told before every command, so that a repository's own settings run nothing: no hooks, no monitor of files,
-/// no signatures checked by a program it names, nothing fetched.
+/// What git is told before every command, so that a repository's own settings run nothing: no
+/// hooks, no monitor of files, no signatures checked by a program it names, nothing fetched.
 const GIT_SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -185,8 +196,8 @@ const GIT_SETTINGS: &[&str] = &[
     "submodule.recurse=false",
 ];
 
-/// A command of git in a directory that runs nothing that the repository names. `fetches` lets a partial clone get what
-/// it lacks, which runs the transport that its settings name.
+/// A command of git in a directory that runs nothing that the repository names. `fetches` lets a
+/// partial clone get what it lacks, which runs the transport that its settings name.
 #[must_use]
 pub fn git(directory: &Path, fetches: bool) -> Command {
     let found = Surroundings::around(directory).find("git");

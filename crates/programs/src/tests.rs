@@ -1,4 +1,5 @@
-//! Names are found where nobody else can put programs, and what is asked stands in a neutral directory.
+//! Names are found where nobody else can put programs, and what is asked stands in a neutral
+//! directory.
 
 use super::*;
 use std::fs;
@@ -99,6 +100,8 @@ fn git_runs_no_hook_monitor_or_program_that_a_repository_names() {
     }
     assert_eq!(fs::read_to_string(&marker).ok(), None);
     // The same without our settings is what it is about.
-    assert!(Command::new("git").arg("-C").arg(&tree).args(["status", "--porcelain"]).output().is_ok());
+    assert!(
+        Command::new("git").arg("-C").arg(&tree).args(["status", "--porcelain"]).output().is_ok()
+    );
     assert!(marker.exists());
 }

@@ -1,7 +1,9 @@
-//! Which functions of qemu's plugin interface (version 1) the plugin calls, looked up when qemu loads it.
+//! Which functions of qemu's plugin interface (version 1) the plugin calls, looked up when qemu
+//! loads it.
 //!
-//! Looked up by name rather than linked, so that the crate's own tests link without qemu, and a qemu that lacks a
-//! function gives a sentence instead of a loader error. Source: `docs/devel/tcg-plugins.rst` of qemu 7.2.
+//! Looked up by name rather than linked, so that the crate's own tests link without qemu, and a
+//! qemu that lacks a function gives a sentence instead of a loader error. Source:
+//! `docs/devel/tcg-plugins.rst` of qemu 7.2.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 

@@ -1,4 +1,5 @@
-//! What a translation block's last instruction can do: where it may go, and what counts as a taken branch.
+//! What a translation block's last instruction can do: where it may go, and what counts as a taken
+//! branch.
 
 use crate::chain::Flow;
 use crate::lru::Hint;
@@ -11,7 +12,8 @@ pub enum Guest {
     Aarch64,
 }
 
-/// No address: the block before decides nothing (start of a thread, or the block did not end in a branch).
+/// No address: the block before decides nothing (start of a thread, or the block did not end in a
+/// branch).
 pub const NOWHERE: u64 = u64::MAX - 1;
 /// Any address: an indirect branch or a return.
 pub const ANYWHERE: u64 = u64::MAX;
@@ -19,7 +21,8 @@ pub const ANYWHERE: u64 = u64::MAX;
 /// How a block ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// Straight on to the next address (also system calls: what they do is not a branch of the program).
+    /// Straight on to the next address (also system calls: what they do is not a branch of the
+    /// program).
     Sequential,
     /// Straight on, or to the target.
     Conditional(u64),
@@ -34,9 +37,9 @@ pub enum Ending {
 pub enum Transfer {
     /// By a branch.
     Taken,
-    /// The straight line goes on: a repeated string instruction, which qemu runs as a loop of blocks; or an
-    /// instruction across a page's end, which qemu shows as the last of one block and runs as the first of the next.
-    /// Either way the first block counted it.
+    /// The straight line goes on: a repeated string instruction, which qemu runs as a loop of
+    /// blocks; or an instruction across a page's end, which qemu shows as the last of one block
+    /// and runs as the first of the next. Either way the first block counted it.
     Straight,
     /// A signal, a fault, a system call that does not return: no branch of the program.
     Interrupted,
@@ -48,8 +51,8 @@ pub enum Transfer {
 pub struct Block {
     /// Address of the first instruction.
     pub start: u64,
-    /// Start of the block that follows without a branch; [`NOWHERE`] when the block always ends in a branch, so
-    /// that a jump to the very next address counts as the branch it is.
+    /// Start of the block that follows without a branch; [`NOWHERE`] when the block always ends in
+    /// a branch, so that a jump to the very next address counts as the branch it is.
     pub next: u64,
     /// Address of the last instruction.
     pub last: u64,
@@ -67,7 +70,8 @@ pub struct Block {
     pub flow: Flow,
     /// The block is where a signal handler begins.
     pub handler: AtomicBool,
-    /// Where its first two lines and its page were in the caches that hold them (see [`crate::metrics`]).
+    /// Where its first two lines and its page were in the caches that hold them (see
+    /// [`crate::metrics`]).
     pub line_hints: [Hint; 2],
     pub page_hint: Hint,
 }
@@ -133,8 +137,9 @@ impl Block {
         }
     }
 
-    /// True when an indirect branch can have led from this block to the other, and not an interruption: a signal
-    /// handler entered, or the block broken off and resumed in its middle.
+    /// True when an indirect branch can have led from this block to the other, and not an
+    /// interruption: a signal handler entered, or the block broken off and resumed in its
+    /// middle.
     #[inline(always)]
     fn could_lead_to(&self, block: &Block) -> bool {
         let in_the_middle = self.start < block.start && block.start <= self.last;
@@ -144,7 +149,14 @@ impl Block {
     /// True when both describe the same instructions, so that one description serves both.
     pub fn same(&self, other: &Block) -> bool {
         (self.start, self.next, self.last, self.target, self.last_byte, self.instructions)
-            == (other.start, other.next, other.last, other.target, other.last_byte, other.instructions)
+            == (
+                other.start,
+                other.next,
+                other.last,
+                other.target,
+                other.last_byte,
+                other.instructions,
+            )
     }
 }
 
@@ -159,7 +171,11 @@ fn relative(bytes: &[u8]) -> Option<u64> {
 
 fn x86_without_prefixes(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
-    while let [0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3, tail @ ..] = rest {
+    while let [
+        0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3,
+        tail @ ..,
+    ] = rest
+    {
         rest = tail;
     }
     rest
@@ -192,7 +208,8 @@ pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
     let rest = x86_without_prefixes(bytes);
     let to = |operand: &[u8], make: fn(u64) -> Ending| match relative(operand) {
         Some(distance) => make(end.wrapping_add(distance)),
-        // An operand of 16 bits (prefix 66) means different things to different CPUs; no compiler emits it.
+        // An operand of 16 bits (prefix 66) means different things to different CPUs; no compiler
+        // emits it.
         None => Ending::Sequential,
     };
     match rest {
@@ -205,11 +222,13 @@ pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
     }
 }
 
-/// Classifies an AArch64 instruction at `address` (Arm ARM C4.1, branches and exception generating).
+/// Classifies an AArch64 instruction at `address` (Arm ARM C4.1, branches and exception
+/// generating).
 pub fn aarch64_ending(bytes: &[u8], address: u64) -> Ending {
     let [a, b, c, d] = *bytes else { return Ending::Sequential };
     let word = u32::from_le_bytes([a, b, c, d]);
-    // Shifts the field's top bit to bit 31 and back, which sign-extends it; the result counts bytes.
+    // Shifts the field's top bit to bit 31 and back, which sign-extends it; the result counts
+    // bytes.
     let target = |shift_left: u32, shift_right: u32| {
         let words = ((word << shift_left) as i32) >> shift_right;
         address.wrapping_add((i64::from(words) * 4) as u64)
@@ -242,7 +261,11 @@ mod tests {
         assert_eq!(ending(&[0xf3, 0xc3]), Ending::Indirect);
         assert_eq!(ending(&[0x41, 0xff, 0xe3]), Ending::Indirect);
         assert_eq!(ending(&[0xff, 0x14, 0xc8]), Ending::Indirect);
-        assert_eq!(ending(&[0xff, 0xc0]), Ending::Sequential, "inc eax shares the opcode of indirect calls");
+        assert_eq!(
+            ending(&[0xff, 0xc0]),
+            Ending::Sequential,
+            "inc eax shares the opcode of indirect calls"
+        );
         assert_eq!(ending(&[0xf3, 0x48, 0xab]), Ending::Sequential);
         assert_eq!(ending(&[0x0f, 0x05]), Ending::Sequential);
         assert_eq!(ending(&[]), Ending::Sequential);

@@ -1,11 +1,13 @@
 //! Who called whom: the return addresses of the calls that a thread is in, followed call by call.
 //!
-//! A call adds its return address; a return takes away everything down to the address it goes to, so that frames that were
-//! left by `longjmp` or an exception go with the next return. A return to an address that is not there (from a signal
-//! handler, to another stack) takes nothing away. Of deeper calls than [`MOST_FRAMES`] the outermost are forgotten.
-//! Tail calls leave no frame, as in a chain of frame pointers.
+//! A call adds its return address; a return takes away everything down to the address it goes to,
+//! so that frames that were left by `longjmp` or an exception go with the next return. A return to
+//! an address that is not there (from a signal handler, to another stack) takes nothing away. Of
+//! deeper calls than [`MOST_FRAMES`] the outermost are forgotten. Tail calls leave no frame, as in
+//! a chain of frame pointers.
 
-/// Return addresses kept; as many as perf records by default (`kernel.perf_event_max_stack`), and one.
+/// Return addresses kept; as many as perf records by default (`kernel.perf_event_max_stack`), and
+/// one.
 pub const MOST_FRAMES: usize = 128;
 const MASK: u64 = MOST_FRAMES as u64 - 1;
 
@@ -99,7 +101,10 @@ mod tests {
     fn of_deep_recursion_the_innermost_calls_stay() {
         let mut chain = Chain::EMPTY;
         (0..1000).for_each(|address| chain.call(address));
-        assert_eq!((chain.len(), chain.iter().next(), chain.iter().last()), (128, Some(999), Some(872)));
+        assert_eq!(
+            (chain.len(), chain.iter().next(), chain.iter().last()),
+            (128, Some(999), Some(872))
+        );
         (0..1000).rev().for_each(|address| chain.return_to(address));
         assert_eq!(chain.len(), 0);
     }

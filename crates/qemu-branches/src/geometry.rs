@@ -28,7 +28,8 @@ pub struct TlbShape {
 pub struct Geometry {
     /// First-level instruction cache.
     pub l1i: CacheShape,
-    /// Second-level cache, which sees the first level's instruction misses only; its line is the first level's.
+    /// Second-level cache, which sees the first level's instruction misses only; its line is the
+    /// first level's.
     pub l2: CacheShape,
     /// Instruction translation buffer with pages of 4 KiB.
     pub itlb_4k: TlbShape,
@@ -60,7 +61,8 @@ fn sets(lines: u64, ways: u32) -> Result<u64, String> {
     let sets = lines / u64::from(ways);
     if sets * u64::from(ways) != lines || !sets.is_power_of_two() || sets > MAX_SETS {
         return Err(format!(
-            "{lines} lines in {ways} ways make no power of two of sets (at most {MAX_SETS}), so no address bits choose one"
+            "{lines} lines in {ways} ways make no power of two of sets (at most {MAX_SETS}), so \
+             no address bits choose one"
         ));
     }
     Ok(sets)
@@ -70,7 +72,10 @@ impl CacheShape {
     /// Number of sets; an error says why there is no such cache.
     pub fn sets(&self) -> Result<u64, String> {
         if !self.line.is_power_of_two() || !(16..=4096).contains(&self.line) {
-            return Err(format!("a line of {} bytes; a power of two from 16 to 4096 is needed", self.line));
+            return Err(format!(
+                "a line of {} bytes; a power of two from 16 to 4096 is needed",
+                self.line
+            ));
         }
         let line = u64::from(self.line);
         if !self.bytes.is_multiple_of(line) {
@@ -88,7 +93,8 @@ impl TlbShape {
 }
 
 impl Geometry {
-    /// Sets one part by its name: `l1i`, `l2`, `itlb4k` or `itlb2m`. The caches must be checked when all is set.
+    /// Sets one part by its name: `l1i`, `l2`, `itlb4k` or `itlb2m`. The caches must be checked
+    /// when all is set.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let named = |error| format!("{name}={value}: {error}");
         match name {
@@ -108,7 +114,10 @@ impl Geometry {
         self.itlb_4k.sets().map_err(|error| format!("itlb4k={}: {error}", self.itlb_4k))?;
         self.itlb_2m.sets().map_err(|error| format!("itlb2m={}: {error}", self.itlb_2m))?;
         if self.l1i.line != self.l2.line {
-            return Err(format!("l1i has lines of {} bytes and l2 of {}", self.l1i.line, self.l2.line));
+            return Err(format!(
+                "l1i has lines of {} bytes and l2 of {}",
+                self.l1i.line, self.l2.line
+            ));
         }
         Ok(())
     }
@@ -191,8 +200,16 @@ mod tests {
 
     #[test]
     fn shapes_that_cannot_be_are_refused_with_the_reason() {
-        for text in ["", "32K", "32K:0:64", "32K:8:63", "33K:8:64", "48K:8:64", "0:1:64", "99999999999999M:1"]
-        {
+        for text in [
+            "",
+            "32K",
+            "32K:0:64",
+            "32K:8:63",
+            "33K:8:64",
+            "48K:8:64",
+            "0:1:64",
+            "99999999999999M:1",
+        ] {
             assert!(text.parse::<CacheShape>().is_err(), "{text}");
         }
         for text in ["", "0", "64:7", "64:8:8", "-8", "512"] {

@@ -34,7 +34,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     // SAFETY: the contract of this function.
     let (info, arguments) = unsafe {
         let count = usize::try_from(argc).unwrap_or(0);
-        let arguments: Vec<&[u8]> = (0..count).map(|at| CStr::from_ptr(*argv.add(at)).to_bytes()).collect();
+        let arguments: Vec<&[u8]> =
+            (0..count).map(|at| CStr::from_ptr(*argv.add(at)).to_bytes()).collect();
         (&*info, arguments)
     };
     // SAFETY: qemu's description holds a string.
@@ -50,7 +51,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 /// `machine` is the number of virtual CPUs when qemu emulates a machine and not a program.
-fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u8]]) -> Result<(), String> {
+fn install(
+    id: PluginId,
+    target: &CStr,
+    machine: Option<c_int>,
+    arguments: &[&[u8]],
+) -> Result<(), String> {
     let guest = match target.to_bytes() {
         b"x86_64" => Guest::X86_64,
         b"aarch64" => Guest::Aarch64,
@@ -58,24 +64,32 @@ fn install(id: PluginId, target: &CStr, machine: Option<c_int>, arguments: &[&[u
     };
     let settings = parse(arguments)?;
     match (settings.metrics.clone(), machine) {
-        (Some(metrics), Some(max_vcpus)) => return metrics::machine::install(id, guest, max_vcpus, metrics),
+        (Some(metrics), Some(max_vcpus)) => {
+            return metrics::machine::install(id, guest, max_vcpus, metrics);
+        }
         (None, Some(max_vcpus)) => return system::install(id, guest, max_vcpus, settings),
         (_, None) if settings.sections.is_some() => {
-            return Err("from=LO,to=HI name sections of a machine's run, and this is a program".into());
+            return Err(
+                "from=LO,to=HI name sections of a machine's run, and this is a program".into()
+            );
         }
         (_, None) if settings.traces => {
-            return Err("traces=on counts branches of a machine's kernel, and this is a program".into());
+            return Err(
+                "traces=on counts branches of a machine's kernel, and this is a program".into()
+            );
         }
         (Some(metrics), None) => return metrics::install(id, guest, metrics),
         (None, None) => {}
     }
-    let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
+    let api = api::load()
+        .map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     let (count_only, call_chains) = (settings.count_only, settings.call_chains);
     let spool = settings.spool.clone();
     process::begin(settings)
         .map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
     let hooks = HOOKS.get_or_init(|| Hooks { api, guest, count_only, call_chains });
-    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever.
+    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that
+    // live forever.
     unsafe {
         (hooks.api.on_translate)(id, translated);
         (hooks.api.on_vcpu_start)(id, vcpu_started);
@@ -101,7 +115,9 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
                 settings.metrics = Some(metrics::Settings { result, geometry: settings.geometry });
             }
             b"l1i" | b"l2" | b"itlb4k" | b"itlb2m" => {
-                settings.geometry.set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value))?;
+                settings
+                    .geometry
+                    .set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value))?;
             }
             b"comm" => settings.comm = value.to_vec(),
             b"count" => settings.count_only = value == b"on",
@@ -109,14 +125,19 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
             b"chains" => settings.call_chains = value == b"on",
             b"from" | b"to" => {
                 let text = String::from_utf8_lossy(value);
-                let number = text.parse().map_err(|_| format!("{text:?} is no section from 0 to 255"))?;
+                let number =
+                    text.parse().map_err(|_| format!("{text:?} is no section from 0 to 255"))?;
                 *(if name == b"from" { &mut from } else { &mut to }) = Some(number);
             }
             b"period" => {
                 let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                settings.period = number.filter(|period| (1..1 << 40).contains(period)).ok_or_else(|| {
-                    format!("period {:?} is not a positive number", String::from_utf8_lossy(value))
-                })?;
+                settings.period =
+                    number.filter(|period| (1..1 << 40).contains(period)).ok_or_else(|| {
+                        format!(
+                            "period {:?} is not a positive number",
+                            String::from_utf8_lossy(value)
+                        )
+                    })?;
             }
             _ => return Err(format!("unknown argument {:?}", String::from_utf8_lossy(argument))),
         }
@@ -124,15 +145,17 @@ fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
     settings.sections = sections::range(from, to)?;
     if let Some(metrics) = &mut settings.metrics {
         if settings.sections.is_some() {
-            return Err("metrics are counted in every section; from=LO,to=HI are for recording".into());
+            return Err(
+                "metrics are counted in every section; from=LO,to=HI are for recording".into()
+            );
         }
         metrics.geometry = settings.geometry;
         return Ok(settings);
     }
     if !settings.spool.is_absolute() {
-        return Err(
-            "spool=FILE is missing or not absolute; `planish record --branches=emulated` sets it".into()
-        );
+        return Err("spool=FILE is missing or not absolute; `planish record --branches=emulated` \
+                    sets it"
+            .into());
     }
     Ok(settings)
 }
@@ -164,8 +187,8 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
 /// # Safety
 /// `tb` must be the block that qemu called a translation callback with, during that call.
 pub unsafe fn describe(api: &Api, guest: Guest, tb: *mut Tb) -> Option<(Block, Option<u64>)> {
-    // SAFETY: the contract of this function; the block's instructions live as long as the callback, and an
-    // instruction's bytes are `insn_len` long.
+    // SAFETY: the contract of this function; the block's instructions live as long as the callback,
+    // and an instruction's bytes are `insn_len` long.
     unsafe {
         let count = (api.tb_instructions)(tb);
         let last_index = count.checked_sub(1)?;
@@ -191,8 +214,14 @@ pub struct Numbers {
 
 const X86_64: Numbers =
     Numbers { mmap: 9, munmap: 11, mprotect: 10, rt_sigaction: 13, execve: 59, execveat: 322 };
-const AARCH64: Numbers =
-    Numbers { mmap: 222, munmap: 215, mprotect: 226, rt_sigaction: 134, execve: 221, execveat: 281 };
+const AARCH64: Numbers = Numbers {
+    mmap: 222,
+    munmap: 215,
+    mprotect: 226,
+    rt_sigaction: 134,
+    execve: 221,
+    execveat: 281,
+};
 
 /// The numbers of a guest's system calls.
 pub fn numbers(guest: Guest) -> &'static Numbers {
@@ -265,7 +294,8 @@ mod tests {
 
     #[test]
     fn arguments_are_read_and_wrong_ones_refused() {
-        let settings = parse(&[b"spool=/a=b", b"period=50", b"comm=x", b"count=on", b"chains=on"]).unwrap();
+        let settings =
+            parse(&[b"spool=/a=b", b"period=50", b"comm=x", b"count=on", b"chains=on"]).unwrap();
         assert_eq!((settings.spool.to_str(), settings.period), (Some("/a=b"), 50));
         assert!(settings.count_only && settings.call_chains);
         assert!(parse(&[b"spool=relative"]).is_err());

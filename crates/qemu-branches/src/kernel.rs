@@ -1,9 +1,10 @@
-//! The kernel's code as an emulated machine runs it: its blocks, and which ways between them are branches.
+//! The kernel's code as an emulated machine runs it: its blocks, and which ways between them are
+//! branches.
 //!
-//! The kernel is interrupted at any block's end, so a way counts as a branch only when the instruction before can make
-//! it: a direct branch to its encoded target, an indirect one to anything but the first instruction of an interrupt's
-//! or a fault's entry. Those entries are learnt: they are where the kernel turns up without any instruction that leads
-//! there.
+//! The kernel is interrupted at any block's end, so a way counts as a branch only when the
+//! instruction before can make it: a direct branch to its encoded target, an indirect one to
+//! anything but the first instruction of an interrupt's or a fault's entry. Those entries are
+//! learnt: they are where the kernel turns up without any instruction that leads there.
 
 use crate::api::{Api, Tb};
 use crate::block::{ANYWHERE, Block, Guest, NOWHERE, Transfer};
@@ -66,13 +67,14 @@ pub fn intern(block: Block) -> &'static Block {
     })
 }
 
-/// True when a block begins within the one before, which was broken off there. One that begins where the one before
-/// began is another round: a function that calls itself returns so.
+/// True when a block begins within the one before, which was broken off there. One that begins
+/// where the one before began is another round: a function that calls itself returns so.
 pub fn in_the_middle(before: &Block, block: &Block) -> bool {
     before.start < block.start && block.start <= before.last
 }
 
-/// How the kernel came from one block to another that is not the next one. Learns interrupt entries by the way.
+/// How the kernel came from one block to another that is not the next one. Learns interrupt entries
+/// by the way.
 #[inline(always)]
 pub fn transfer(before: &Block, block: &Block) -> Transfer {
     let known_entry = || block.handler.load(Ordering::Relaxed);
@@ -85,7 +87,8 @@ pub fn transfer(before: &Block, block: &Block) -> Transfer {
     if block.start == before.last {
         return Transfer::Straight;
     }
-    // Where an interrupt returns to, and where a block broken off goes on or begins again, are places of their own kind.
+    // Where an interrupt returns to, and where a block broken off goes on or begins again, are
+    // places of their own kind.
     let own = before.start <= block.start && block.start <= before.last;
     if !own && before.target != INTERRUPT_RETURN && !known_entry() {
         learn_entry(block.start);

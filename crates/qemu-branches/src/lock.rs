@@ -3,8 +3,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A value behind a spinning lock. Held for microseconds, and only while blocks are translated or a watched system
-/// call is made, so that spinning with a yield is enough.
+/// A value behind a spinning lock. Held for microseconds, and only while blocks are translated or a
+/// watched system call is made, so that spinning with a yield is enough.
 pub struct Lock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
@@ -30,7 +30,11 @@ impl<T> Lock<T> {
 
     /// Takes the lock across a fork (with [`Lock::release`] in parent and child).
     pub fn acquire(&self) {
-        while self.taken.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while self
+            .taken
+            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             std::thread::yield_now();
         }
     }

@@ -1,9 +1,10 @@
-//! The model of every simulated cache and translation buffer: sets of keys, least recently used out first.
+//! The model of every simulated cache and translation buffer: sets of keys, least recently used out
+//! first.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A set-associative memory with true LRU replacement. A key is an address without its offset in the line or page;
-/// its low bits choose the set.
+/// A set-associative memory with true LRU replacement. A key is an address without its offset in
+/// the line or page; its low bits choose the set.
 pub struct Lru {
     ways: usize,
     mask: u64,
@@ -24,8 +25,8 @@ const NONE: u64 = u64::MAX;
 
 const EMPTY: Place = Place { key: NONE, used: 0 };
 
-/// Where a key stood when it was used last. Whoever uses a key again and again keeps one, and the usual access needs
-/// no search then. It may be wrong at any time.
+/// Where a key stood when it was used last. Whoever uses a key again and again keeps one, and the
+/// usual access needs no search then. It may be wrong at any time.
 #[derive(Debug)]
 pub struct Hint(AtomicU32);
 
@@ -59,7 +60,8 @@ impl Lru {
         self.places.fill(EMPTY);
     }
 
-    /// Uses a key; true when it was there, else it takes the place of the set's least recently used one.
+    /// Uses a key; true when it was there, else it takes the place of the set's least recently used
+    /// one.
     #[inline(always)]
     pub fn access(&mut self, key: u64, hint: &Hint) -> bool {
         self.clock += 1;
@@ -77,7 +79,8 @@ impl Lru {
         let first = (key & self.mask) as usize * self.ways;
         let Some(set) = self.places.get_mut(first..first + self.ways) else { return true };
         let found = set.iter().position(|place| place.key == key);
-        let oldest = || set.iter().enumerate().min_by_key(|(_, place)| place.used).map(|(way, _)| way);
+        let oldest =
+            || set.iter().enumerate().min_by_key(|(_, place)| place.used).map(|(way, _)| way);
         let Some(way) = found.or_else(oldest) else { return true };
         if let Some(place) = set.get_mut(way) {
             *place = Place { key, used: self.clock };
@@ -105,7 +108,8 @@ mod tests {
 
     #[test]
     fn the_key_unused_for_longest_leaves_a_full_set() {
-        // Fully associative, three places: 4 displaces 2 since 1 was used again; then 2 displaces 3, and 3 displaces 1.
+        // Fully associative, three places: 4 displaces 2 since 1 was used again; then 2 displaces
+        // 3, and 3 displaces 1.
         assert_eq!(hits(&mut Lru::new(1, 3), &[1, 2, 3, 1, 4, 2, 1, 3, 4]), "...h..h..");
     }
 
@@ -113,13 +117,17 @@ mod tests {
     fn a_cycle_one_longer_than_the_memory_never_hits_and_one_that_fits_always_does() {
         let cycle = |length: u64| (0..length).cycle().take(4 * length as usize).collect::<Vec<_>>();
         let mut full = Lru::new(8, 8);
-        assert_eq!(cycle(64).iter().filter(|key| full.access(**key, &Hint::none())).count(), 3 * 64);
+        assert_eq!(
+            cycle(64).iter().filter(|key| full.access(**key, &Hint::none())).count(),
+            3 * 64
+        );
         let mut one_set = Lru::new(1, 8);
         assert_eq!(cycle(9).iter().filter(|key| one_set.access(**key, &Hint::none())).count(), 0);
         assert!(Lru::absent().access(5, &Hint::none()), "a memory that is not there never misses");
     }
 
-    /// The same by the book: remember when each key was used last, and drop the oldest of a full set.
+    /// The same by the book: remember when each key was used last, and drop the oldest of a full
+    /// set.
     struct Reference {
         sets: u64,
         ways: usize,

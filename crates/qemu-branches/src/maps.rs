@@ -1,7 +1,8 @@
 //! Which files lie where in the guest's memory, executable part by executable part.
 //!
-//! qemu maps the guest's executable pages `r--p` and lets the kernel merge them with read-only neighbours, so the
-//! host's `/proc/self/maps` says where a file lies but not which part of it is code; the ELF program headers do.
+//! qemu maps the guest's executable pages `r--p` and lets the kernel merge them with read-only
+//! neighbours, so the host's `/proc/self/maps` says where a file lies but not which part of it is
+//! code; the ELF program headers do.
 
 use crate::elf;
 use crate::records::Mapping;
@@ -75,7 +76,8 @@ pub(crate) fn scan(guest_base: u64, address: u64) -> Option<Scan> {
     for line in lines.iter().filter(|line| line.path.first() == Some(&b'/') && line.inode != 0) {
         by_file.entry(line.path).or_default().push(line);
     }
-    let around = lines.iter().find(|line| (line.start..line.end).contains(&address)).map(whole_line);
+    let around =
+        lines.iter().find(|line| (line.start..line.end).contains(&address)).map(whole_line);
     let mut found = Scan { code: Vec::new(), around };
     for (path, lines) in by_file {
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -89,7 +91,8 @@ pub(crate) fn scan(guest_base: u64, address: u64) -> Option<Scan> {
     Some(found)
 }
 
-/// A mapping as the kernel tells it, for code that lies in no ELF file (or in a file whose map is unusual).
+/// A mapping as the kernel tells it, for code that lies in no ELF file (or in a file whose map is
+/// unusual).
 fn whole_line(line: &Line<'_>) -> Mapping {
     let path = if line.path.is_empty() { b"//anon".to_vec() } else { line.path.to_vec() };
     Mapping {
@@ -105,8 +108,9 @@ fn whole_line(line: &Line<'_>) -> Mapping {
 
 /// The executable segments of one file, wherever it is loaded.
 ///
-/// One page of a small file can be mapped several times (the end of the code, and the start of the data after it),
-/// so a line alone does not say which segment it is: a bias counts when all segments lie where it puts them.
+/// One page of a small file can be mapped several times (the end of the code, and the start of the
+/// data after it), so a line alone does not say which segment it is: a bias counts when all
+/// segments lie where it puts them.
 fn code_in(lines: &[&Line<'_>], file: &elf::ElfFile) -> Vec<Mapping> {
     let page = |address: u64| address & !(PAGE_BYTES - 1);
     let holds = |line: &Line<'_>, address: u64, offset: u64| {
@@ -116,7 +120,9 @@ fn code_in(lines: &[&Line<'_>], file: &elf::ElfFile) -> Vec<Mapping> {
     let mut found: Vec<Mapping> = Vec::new();
     let Some(first) = file.segments.first() else { return found };
     for line in lines {
-        let Some(into_line) = page(first.file_offset).checked_sub(line.file_offset) else { continue };
+        let Some(into_line) = page(first.file_offset).checked_sub(line.file_offset) else {
+            continue;
+        };
         let bias = line.start.wrapping_add(into_line).wrapping_sub(page(first.address));
         let at = |segment: &elf::Segment| bias.wrapping_add(page(segment.address));
         let all_there = file
@@ -154,7 +160,10 @@ mod tests {
     fn a_line_of_the_maps_is_read_with_spaces_in_the_path() {
         let line = parse_line(b"7f00-7f10 r--p 0001000 fe:01 123      /a b/c").unwrap();
         assert_eq!(line.path, b"/a b/c");
-        assert_eq!((line.start, line.end, line.device, line.inode), (0x7f00, 0x7f10, (0xfe, 1), 123));
+        assert_eq!(
+            (line.start, line.end, line.device, line.inode),
+            (0x7f00, 0x7f10, (0xfe, 1), 123)
+        );
         assert_eq!(parse_line(b"7f00-7f10 rw-p 00000000 00:00 0 ").unwrap().path, b"");
         assert_eq!(parse_line(b""), None);
     }
@@ -181,7 +190,8 @@ mod tests {
             segment(0x1a0, 0x2011a0, true),
             segment(0x300, 0x202300, false),
         ];
-        let found = code_in(&lines.iter().collect::<Vec<_>>(), &elf::ElfFile { segments, build_id: None });
+        let found =
+            code_in(&lines.iter().collect::<Vec<_>>(), &elf::ElfFile { segments, build_id: None });
         assert_eq!(found.iter().map(|mapping| mapping.start).collect::<Vec<_>>(), [0x201000]);
     }
 }

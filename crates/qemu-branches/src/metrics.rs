@@ -1,13 +1,16 @@
-//! Layout metrics: what a program's code costs the instruction side of a simulated core, the same for every run.
+//! Layout metrics: what a program's code costs the instruction side of a simulated core, the same
+//! for every run.
 //!
-//! Each virtual CPU has one simulated core (see [`core`]): first-level instruction cache, a second level that sees the
-//! first's instruction misses alone, translation buffers for two page sizes, all with least recently used replacement
-//! and without prefetching. The work is per block, not per instruction: a block's lines follow from its first and last
-//! byte, and a block within the line fetched last touches no model at all.
+//! Each virtual CPU has one simulated core (see [`core`]): first-level instruction cache, a second
+//! level that sees the first's instruction misses alone, translation buffers for two page sizes,
+//! all with least recently used replacement and without prefetching. The work is per block, not per
+//! instruction: a block's lines follow from its first and last byte, and a block within the line
+//! fetched last touches no model at all.
 //!
-//! The result file exists before; the plugin's first line there proves that it was loaded. When a process ends, and before it starts another program, it adds a line of JSON to the result file. The last line
-//! of a process counts. Of a machine only the kernel is simulated, and each section of its run has a line of its own
-//! (see [`machine`]).
+//! The result file exists before; the plugin's first line there proves that it was loaded. When a
+//! process ends, and before it starts another program, it adds a line of JSON to the result file.
+//! The last line of a process counts. Of a machine only the kernel is simulated, and each section
+//! of its run has a line of its own (see [`machine`]).
 
 mod core;
 pub mod machine;
@@ -43,13 +46,13 @@ struct Global {
 }
 
 static GLOBAL: OnceLock<Global> = OnceLock::new();
-/// Virtual CPUs that have a core; qemu-user gives each thread one and uses numbers again. Threads beyond are not
-/// simulated, and the result says that there were more threads than one.
+/// Virtual CPUs that have a core; qemu-user gives each thread one and uses numbers again. Threads
+/// beyond are not simulated, and the result says that there were more threads than one.
 const MAX_CORES: usize = 1 << 12;
 struct Table([UnsafeCell<Core>; MAX_CORES]);
 
-// SAFETY: a virtual CPU is one thread's at any time (qemu's rule), and only that thread uses its entry; what happens
-// at fork and exit happens while qemu keeps all virtual CPUs out of guest code.
+// SAFETY: a virtual CPU is one thread's at any time (qemu's rule), and only that thread uses its
+// entry; what happens at fork and exit happens while qemu keeps all virtual CPUs out of guest code.
 unsafe impl Sync for Table {}
 
 static TABLE: Table = Table([const { UnsafeCell::new(Core::UNUSED) }; MAX_CORES]);
@@ -61,7 +64,8 @@ static THREADS: AtomicU64 = AtomicU64::new(0);
 /// The core of a virtual CPU.
 ///
 /// # Safety
-/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU runs.
+/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU
+/// runs.
 #[inline(always)]
 unsafe fn core_of(index: c_uint) -> Option<&'static mut Core> {
     // SAFETY: by the contract there is no other reference to this entry.
@@ -83,7 +87,8 @@ fn begin(settings: &Settings) -> Result<Api, String> {
         return Err("metrics=FILE needs an absolute path".into());
     }
     settings.geometry.check()?;
-    let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
+    let api = api::load()
+        .map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     result::append(&settings.result, RESULT_BEGINS)
         .map_err(|error| format!("cannot write {}: {error}", settings.result.display()))?;
     Ok(api)
@@ -93,14 +98,19 @@ fn begin(settings: &Settings) -> Result<Api, String> {
 pub fn install(id: PluginId, guest: Guest, settings: Settings) -> Result<(), String> {
     let api = begin(&settings)?;
     let global = GLOBAL.get_or_init(|| Global { api, guest, settings });
-    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever; the
-    // functions at fork only use atomics, a lock and the forking thread's memory.
+    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that
+    // live forever; the functions at fork only use atomics, a lock and the forking thread's
+    // memory.
     unsafe {
         (global.api.on_translate)(id, translated);
         (global.api.on_vcpu_start)(id, vcpu_started);
         (global.api.on_syscall)(id, syscall);
         (global.api.on_exit)(id, exiting, std::ptr::null_mut());
-        libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
+        libc::pthread_atfork(
+            Some(before_fork),
+            Some(after_fork_in_parent),
+            Some(after_fork_in_child),
+        );
     }
     Ok(())
 }
@@ -117,7 +127,9 @@ extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
     let Some(global) = GLOBAL.get() else { return };
     // SAFETY: `tb` is the block being translated.
-    let Some((block, host)) = (unsafe { hooks::describe(&global.api, global.guest, tb) }) else { return };
+    let Some((block, host)) = (unsafe { hooks::describe(&global.api, global.guest, tb) }) else {
+        return;
+    };
     watch::set_guest_base(block.start, host);
     let block: *const Block = watch::intern(block);
     // SAFETY: as above; the callback gets the pointer to a description that lives forever.
@@ -127,8 +139,11 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
 }
 
 extern "C" fn before_block(index: c_uint, block: *mut c_void) {
-    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
-    let (Some(core), block) = (unsafe { (core_of(index), &*block.cast::<Block>()) }) else { return };
+    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual
+    // CPU's own thread.
+    let (Some(core), block) = (unsafe { (core_of(index), &*block.cast::<Block>()) }) else {
+        return;
+    };
     core.enter::<false>(block);
 }
 
@@ -159,8 +174,8 @@ fn publish(global: &Global, starts_program: bool) {
     let threads = THREADS.load(Ordering::Relaxed);
     let mut counters = Counters::default();
     let mut lines = BTreeSet::new();
-    // SAFETY: at exit qemu stopped the virtual CPUs; before an execve other threads may run, whose counts are then
-    // read as they are, and replaced by a later line or lost with the thread.
+    // SAFETY: at exit qemu stopped the virtual CPUs; before an execve other threads may run, whose
+    // counts are then read as they are, and replaced by a later line or lost with the thread.
     for core in unsafe { cores() } {
         counters.add(&core.counters);
         lines.extend(core.lines.iter().copied());

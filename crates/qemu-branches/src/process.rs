@@ -110,8 +110,15 @@ pub fn begin(settings: Settings) -> std::io::Result<()> {
     if !settings.count_only && !settings.machine {
         tell(pid, |stamp, comm| records::comm(stamp, comm, true));
     }
-    // SAFETY: the three functions are safe to call around a fork: they only use atomics, the lock and system calls.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    // SAFETY: the three functions are safe to call around a fork: they only use atomics, the lock
+    // and system calls.
+    unsafe {
+        libc::pthread_atfork(
+            Some(before_fork),
+            Some(after_fork_in_parent),
+            Some(after_fork_in_child),
+        )
+    };
     Ok(())
 }
 
@@ -137,7 +144,8 @@ pub fn tell_exit() {
     tell(PID.load(Ordering::Relaxed), |stamp, _| records::exit(stamp, (parent, parent)));
 }
 
-/// The calling thread's process and thread number; tells of the thread when it is new to this virtual CPU.
+/// The calling thread's process and thread number; tells of the thread when it is new to this
+/// virtual CPU.
 pub fn announce(known: &mut Thread) -> (i32, i32) {
     let (pid, epoch) = (PID.load(Ordering::Relaxed), EPOCH.load(Ordering::Relaxed));
     let tid = TID.with(|cached| {

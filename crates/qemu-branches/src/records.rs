@@ -1,4 +1,5 @@
-//! The bytes of the records that are not samples (`include/uapi/linux/perf_event.h`, `enum perf_event_type`).
+//! The bytes of the records that are not samples (`include/uapi/linux/perf_event.h`, `enum
+//! perf_event_type`).
 //!
 //! All end with the trailer that `sample_id_all` gives the sample type TID, TIME, IDENTIFIER.
 
@@ -40,7 +41,8 @@ pub struct Mapping {
     pub inode: u64,
     /// The file, or `//anon`, `[vdso]` and the like.
     pub path: Vec<u8>,
-    /// The file's build ID; one of up to 20 bytes stands in the record in place of device and inode.
+    /// The file's build ID; one of up to 20 bytes stands in the record in place of device and
+    /// inode.
     pub build_id: Option<Vec<u8>>,
 }
 
@@ -62,7 +64,8 @@ impl Record {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
-    /// A string with its NUL, padded to eight bytes (quipper-based readers stop at any other padding).
+    /// A string with its NUL, padded to eight bytes (quipper-based readers stop at any other
+    /// padding).
     fn string(mut self, value: &[u8]) -> Record {
         self.0.extend_from_slice(value);
         let with_nul = self.0.len() + 1;
@@ -71,7 +74,8 @@ impl Record {
     }
     /// Adds the identifying trailer of `sample_id_all`, and the size.
     fn finish(self, stamp: Stamp) -> Vec<u8> {
-        let mut record = self.u32(stamp.pid as u32).u32(stamp.tid as u32).u64(stamp.time).u64(stamp.id).0;
+        let mut record =
+            self.u32(stamp.pid as u32).u32(stamp.tid as u32).u64(stamp.time).u64(stamp.id).0;
         let size = u16::try_from(record.len()).unwrap_or(u16::MAX);
         record[6..8].copy_from_slice(&size.to_le_bytes());
         record
@@ -157,7 +161,10 @@ mod tests {
         assert_eq!(record.len(), 8 + 8 + 8 + 24);
         assert_eq!(&record[..8], &[3, 0, 0, 0, 0, 0x20, 48, 0]);
         assert_eq!(&record[16..24], b"sqlite\0\0");
-        assert_eq!(comm(Stamp { pid: 1, tid: 2, time: 3, id: 4 }, b"eight888", false).len(), 8 + 8 + 16 + 24);
+        assert_eq!(
+            comm(Stamp { pid: 1, tid: 2, time: 3, id: 4 }, b"eight888", false).len(),
+            8 + 8 + 16 + 24
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Sections of a machine's run: which one the guest is in, by markers that its programs execute.
 //!
-//! A marker is an instruction that does nothing and needs no privilege, the eight-byte `nopl DISP32(%rax,%rax,1)`
-//! (`0f 1f 84 00`, then the displacement) with the displacement `0x504c0000 + N`, N from 0 to 255: section N begins,
-//! and 0 means no section. It is looked for in programs' code when that is translated. The section is the machine's,
-//! not a virtual CPU's: what other CPUs do meanwhile belongs to it too.
+//! A marker is an instruction that does nothing and needs no privilege, the eight-byte `nopl
+//! DISP32(%rax,%rax,1)` (`0f 1f 84 00`, then the displacement) with the displacement `0x504c0000 +
+//! N`, N from 0 to 255: section N begins, and 0 means no section. It is looked for in programs'
+//! code when that is translated. The section is the machine's, not a virtual CPU's: what other CPUs
+//! do meanwhile belongs to it too.
 //!
-//! Every marker begins a new *stretch*, also one that names the section again. What is kept per virtual CPU
-//! (branch stack, caches) compares the stretch with the one it was filled in.
+//! Every marker begins a new *stretch*, also one that names the section again. What is kept per
+//! virtual CPU (branch stack, caches) compares the stretch with the one it was filled in.
 
 use crate::api::{Api, NO_REGISTERS, Tb};
 use std::ffi::{c_uint, c_void};
@@ -51,7 +52,9 @@ impl Stretch {
 
 /// The sections that began, and 0.
 pub fn begun() -> impl Iterator<Item = u8> {
-    let seen = |number: u8| BEGUN[usize::from(number >> 6)].load(Ordering::Relaxed) >> (number & 63) & 1 == 1;
+    let seen = |number: u8| {
+        BEGUN[usize::from(number >> 6)].load(Ordering::Relaxed) >> (number & 63) & 1 == 1
+    };
     (0..=u8::MAX).filter(move |number| *number == 0 || seen(*number))
 }
 
@@ -71,11 +74,18 @@ pub unsafe fn watch(api: &Api, tb: *mut Tb) {
     unsafe {
         for index in 0..(api.tb_instructions)(tb) {
             let instruction = (api.tb_instruction)(tb, index);
-            let bytes =
-                std::slice::from_raw_parts((api.insn_bytes)(instruction), (api.insn_len)(instruction));
+            let bytes = std::slice::from_raw_parts(
+                (api.insn_bytes)(instruction),
+                (api.insn_len)(instruction),
+            );
             if let Some(section) = marker(bytes) {
                 // The number travels in the pointer, which nobody follows.
-                (api.on_insn)(instruction, marked, NO_REGISTERS, usize::from(section) as *mut c_void);
+                (api.on_insn)(
+                    instruction,
+                    marked,
+                    NO_REGISTERS,
+                    usize::from(section) as *mut c_void,
+                );
             }
         }
     }
@@ -111,7 +121,8 @@ mod tests {
         assert_eq!(marker(&[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x4c, 0x50]), Some(0));
         assert_eq!(marker(&[0x0f, 0x1f, 0x84, 0x00, 0xff, 0x00, 0x4c, 0x50]), Some(255));
         for other in [
-            // A section too many, one before the first, what assemblers pad with, a longer and a shorter form.
+            // A section too many, one before the first, what assemblers pad with, a longer and a
+            // shorter form.
             &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x01, 0x4c, 0x50][..],
             &[0x0f, 0x1f, 0x84, 0x00, 0xff, 0xff, 0x4b, 0x50],
             &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],

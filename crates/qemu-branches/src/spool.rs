@@ -1,10 +1,12 @@
-//! Where recorded bytes go until the recording ends: a file that every emulated process and thread maps.
+//! Where recorded bytes go until the recording ends: a file that every emulated process and thread
+//! maps.
 //!
 //! The file begins with a page of counters ([`Header`]). After it lie chunks, each of a multiple of
-//! [`GRANULE_BYTES`] and written by one thread alone: a [`ChunkHeader`], then perf records in time order. A thread
-//! that fills a chunk takes the next one by an atomic addition in the header page. Since the pages are mapped shared,
-//! nothing is lost when a process is killed, and no buffer is written twice after a fork. Where branches are counted
-//! ([`crate::traces`]), the one chunk holds their counts in place of records.
+//! [`GRANULE_BYTES`] and written by one thread alone: a [`ChunkHeader`], then perf records in time
+//! order. A thread that fills a chunk takes the next one by an atomic addition in the header page.
+//! Since the pages are mapped shared, nothing is lost when a process is killed, and no buffer is
+//! written twice after a fork. Where branches are counted ([`crate::traces`]), the one chunk holds
+//! their counts in place of records.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,7 +22,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"plspool1");
 pub const CHUNK_MAGIC: u64 = u64::from_le_bytes(*b"plchunk1");
 /// Bytes before the first chunk.
 pub const HEADER_BYTES: u64 = 64 * 1024;
-/// Chunks begin at multiples of this, so that a reader can step over one whose header was never written.
+/// Chunks begin at multiples of this, so that a reader can step over one whose header was never
+/// written.
 pub const GRANULE_BYTES: u64 = 64 * 1024;
 /// Size of a thread's chunks after its first one, which takes one granule.
 const LARGE_CHUNK_BYTES: u64 = 1024 * 1024;
@@ -49,7 +52,8 @@ pub struct Header {
     pub processes: AtomicU64,
     /// Threads that recorded.
     pub threads: AtomicU64,
-    /// Samples that found no room: the disk was full, or the file could not be opened (a changed root).
+    /// Samples that found no room: the disk was full, or the file could not be opened (a changed
+    /// root).
     pub lost_samples: AtomicU64,
     /// Programs that the guest started; they run natively, unrecorded.
     pub native_programs: AtomicU64,
@@ -88,7 +92,8 @@ pub fn begin(mut file: &File) -> io::Result<()> {
 
 /// Maps `bytes` of the file from `offset`, writable and shared.
 fn map(path: &Path, offset: u64, bytes: u64, reserve: bool) -> io::Result<NonNull<u8>> {
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let file =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     let offset = i64::try_from(offset).map_err(io::Error::other)?;
     let flags = libc::MAP_SHARED | if reserve { libc::MAP_POPULATE } else { 0 };
     if reserve {
@@ -101,8 +106,9 @@ fn map(path: &Path, offset: u64, bytes: u64, reserve: bool) -> io::Result<NonNul
     }
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
-    let address =
-        unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, access, flags, file.as_raw_fd(), offset) };
+    let address = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes as usize, access, flags, file.as_raw_fd(), offset)
+    };
     match NonNull::new(address.cast::<u8>()) {
         Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => Ok(address),
         _ => Err(io::Error::last_os_error()),
@@ -112,7 +118,8 @@ fn map(path: &Path, offset: u64, bytes: u64, reserve: bool) -> io::Result<NonNul
 /// The counters of a spool file, mapped for as long as the process lives.
 pub fn open(path: &Path) -> io::Result<&'static Header> {
     let address = map(path, 0, HEADER_BYTES, false)?;
-    // SAFETY: the mapping is page aligned, larger than the header, never unmapped, and atomics bear other writers.
+    // SAFETY: the mapping is page aligned, larger than the header, never unmapped, and atomics bear
+    // other writers.
     let header: &'static Header = unsafe { address.cast::<Header>().as_ref() };
     if header.magic.load(Ordering::Acquire) != MAGIC {
         return Err(io::Error::other("not a spool file"));
@@ -152,7 +159,8 @@ impl Stream {
         self.forget();
     }
 
-    /// Room for one record of `bytes`; `None` when the file cannot grow. [`Stream::commit`] makes it count.
+    /// Room for one record of `bytes`; `None` when the file cannot grow. [`Stream::commit`] makes
+    /// it count.
     #[inline]
     pub fn reserve(&mut self, file: &SpoolFile, bytes: usize) -> Option<*mut u8> {
         if self.chunk_bytes - self.used < bytes {
@@ -194,7 +202,9 @@ impl Stream {
         let size = wanted.max(least).next_multiple_of(GRANULE_BYTES);
         let offset = file.header.free.fetch_add(size, Ordering::Relaxed);
         let chunk = map(file.path, offset, size, true).map_err(|error| {
-            if [Some(libc::ENOSPC), Some(libc::EDQUOT), Some(libc::EFBIG)].contains(&error.raw_os_error()) {
+            if [Some(libc::ENOSPC), Some(libc::EDQUOT), Some(libc::EFBIG)]
+                .contains(&error.raw_os_error())
+            {
                 file.header.full.store(1, Ordering::Relaxed);
             }
         });
@@ -203,7 +213,8 @@ impl Stream {
             // SAFETY: the old chunk is full, and only this stream had a pointer to it.
             unsafe { libc::munmap(self.chunk.cast(), self.chunk_bytes) };
         }
-        (self.chunk, self.chunk_bytes, self.used) = (chunk.as_ptr(), size as usize, CHUNK_HEADER_BYTES);
+        (self.chunk, self.chunk_bytes, self.used) =
+            (chunk.as_ptr(), size as usize, CHUNK_HEADER_BYTES);
         // SAFETY: the new mapping is page aligned, larger than the header and this stream's alone.
         let header = unsafe { &mut *self.chunk.cast::<ChunkHeader>() };
         (header.chunk_bytes, header.stream) = (size, self.id);
@@ -221,8 +232,8 @@ impl Default for Stream {
 /// A spool file as the writers see it.
 #[derive(Clone, Copy)]
 pub struct SpoolFile {
-    /// Where it lies; absolute, since the guest may change its directory. It is opened anew for each chunk, since a
-    /// descriptor kept open would be the guest's to close.
+    /// Where it lies; absolute, since the guest may change its directory. It is opened anew for
+    /// each chunk, since a descriptor kept open would be the guest's to close.
     pub path: &'static Path,
     /// Its counters.
     pub header: &'static Header,

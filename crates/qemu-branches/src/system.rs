@@ -1,12 +1,13 @@
 //! Branch stacks of an emulated machine's kernel: what happens before the blocks of `qemu-system`.
 //!
-//! Only transfers from kernel code to kernel code are recorded (see [`crate::kernel`]); a block of a program empties
-//! the stack. With `from=LO,to=HI` only what the machine does in those sections is recorded (see [`crate::sections`]),
-//! and every marker empties all stacks. With `traces=on` nothing is sampled: every branch is counted, with what followed
-//! it (see [`crate::traces`]).
+//! Only transfers from kernel code to kernel code are recorded (see [`crate::kernel`]); a block of
+//! a program empties the stack. With `from=LO,to=HI` only what the machine does in those sections
+//! is recorded (see [`crate::sections`]), and every marker empties all stacks. With `traces=on`
+//! nothing is sampled: every branch is counted, with what followed it (see [`crate::traces`]).
 //!
-//! A sample's time is the number of taken branches that the machine recorded before it, as nanoseconds: the host's
-//! clock says nothing about the guest, and would make two recordings of the same run differ.
+//! A sample's time is the number of taken branches that the machine recorded before it, as
+//! nanoseconds: the host's clock says nothing about the guest, and would make two recordings of the
+//! same run differ.
 
 use crate::api::{self, Api, NO_REGISTERS, PluginId, Tb};
 use crate::block::{Block, Guest, NO_BLOCK, NOWHERE, Transfer};
@@ -56,7 +57,8 @@ struct Cpu {
     stream: Stream,
     /// What of `taken` the spool's counter already holds.
     published: u64,
-    /// What was counted; the newest branch of the ring is not in it yet, since what follows it is not known.
+    /// What was counted; the newest branch of the ring is not in it yet, since what follows it is
+    /// not known.
     traces: Traces,
 }
 
@@ -96,16 +98,23 @@ pub fn check(guest: Guest, max_vcpus: c_int) -> Result<(), String> {
 }
 
 /// Prepares the recording of a machine.
-pub fn install(id: PluginId, guest: Guest, max_vcpus: c_int, settings: Settings) -> Result<(), String> {
+pub fn install(
+    id: PluginId,
+    guest: Guest,
+    max_vcpus: c_int,
+    settings: Settings,
+) -> Result<(), String> {
     check(guest, max_vcpus)?;
     let _ = SECTIONS.set(settings.sections.clone().unwrap_or(0..=u8::MAX));
     COUNTING.store(settings.traces, Ordering::Release);
-    let api = api::load().map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
+    let api = api::load()
+        .map_err(|name| format!("this qemu has no function {name:?}; 6.0 to 8.2 have"))?;
     let spool = settings.spool.clone();
     process::begin(Settings { machine: true, ..settings })
         .map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
     let api = API.get_or_init(|| api);
-    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever.
+    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that
+    // live forever.
     unsafe {
         (api.on_translate)(id, translated);
         (api.on_vcpu_start)(id, vcpu_started);
@@ -136,7 +145,8 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
 /// The state of a virtual CPU, for the thread that runs it.
 ///
 /// # Safety
-/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU runs.
+/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU
+/// runs.
 #[inline(always)]
 unsafe fn cpu(index: c_uint) -> Option<&'static mut Cpu> {
     // SAFETY: by the contract there is no other reference to this entry.
@@ -160,7 +170,8 @@ extern "C" fn before_program_block(index: c_uint, _block: *mut c_void) {
 }
 
 extern "C" fn before_kernel_block(index: c_uint, block: *mut c_void) {
-    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
+    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual
+    // CPU's own thread.
     let (Some(cpu), block) = (unsafe { (cpu(index), &*block.cast::<Block>()) }) else { return };
     cpu.enter::<false>(block);
 }
@@ -191,7 +202,8 @@ extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
 }
 
 impl Cpu {
-    /// A block of the kernel is about to run; `COUNT` says that branches are counted and not sampled.
+    /// A block of the kernel is about to run; `COUNT` says that branches are counted and not
+    /// sampled.
     #[inline(always)]
     fn enter<const COUNT: bool>(&mut self, block: &'static Block) {
         let expected = std::mem::replace(&mut self.next, block.next);
@@ -247,7 +259,11 @@ impl Cpu {
 
     #[cold]
     #[inline(never)]
-    fn enter_stretch<const COUNT: bool>(&mut self, stretch: Stretch, sections: Option<&RangeInclusive<u8>>) {
+    fn enter_stretch<const COUNT: bool>(
+        &mut self,
+        stretch: Stretch,
+        sections: Option<&RangeInclusive<u8>>,
+    ) {
         self.empty::<COUNT>();
         self.stretch = stretch;
         self.recording = sections.is_none_or(|sections| sections.contains(&stretch.section()));
@@ -255,7 +271,8 @@ impl Cpu {
 
     fn begin_interval(&mut self) {
         let period = process::period();
-        // xorshift64 (Marsaglia 2003). A fixed interval could fall into step with a loop of the kernel.
+        // xorshift64 (Marsaglia 2003). A fixed interval could fall into step with a loop of the
+        // kernel.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;

@@ -1,12 +1,14 @@
 //! Every taken branch counted in memory: how often each was taken, by where the next one was.
 //!
-//! A *trace* is a taken branch (from, to) with the source of the branch taken after it: the branch and the straight line
-//! that follows it, in one key. Where the branch stack was emptied before another branch came, nothing is known of what
-//! followed, and [`NONE`] stands in its place. The sum of all counts is the number of taken branches.
+//! A *trace* is a taken branch (from, to) with the source of the branch taken after it: the branch
+//! and the straight line that follows it, in one key. Where the branch stack was emptied before
+//! another branch came, nothing is known of what followed, and [`NONE`] stands in its place. The
+//! sum of all counts is the number of taken branches.
 //!
-//! The table of a virtual CPU holds distinct traces, some ten thousands for a kernel under a broad load, so its memory
-//! does not depend on how long the machine runs. At the end the tables are added up, sorted and written to the spool,
-//! into one chunk whose bytes are [`Entry`]s in place of perf records.
+//! The table of a virtual CPU holds distinct traces, some ten thousands for a kernel under a broad
+//! load, so its memory does not depend on how long the machine runs. At the end the tables are
+//! added up, sorted and written to the spool, into one chunk whose bytes are [`Entry`]s in place of
+//! perf records.
 
 use crate::spool::{SpoolFile, Stream};
 use std::collections::HashMap;
@@ -14,7 +16,8 @@ use std::hash::{BuildHasher, Hasher};
 
 /// In place of the next branch's source: none followed. No instruction lies at the last address.
 pub const NONE: u64 = u64::MAX;
-/// Bytes of an entry in the spool: source, target, the next source and the count, eight bytes each, in the machine's order.
+/// Bytes of an entry in the spool: source, target, the next source and the count, eight bytes each,
+/// in the machine's order.
 pub const ENTRY_BYTES: usize = 32;
 
 /// Source, target, source of the next branch or [`NONE`]; and how often.
@@ -43,14 +46,16 @@ impl Traces {
 
     /// All of them, sorted.
     pub fn entries(&self) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = self.0.iter().map(|(&[a, b, c], &count)| [a, b, c, count]).collect();
+        let mut entries: Vec<Entry> =
+            self.0.iter().map(|(&[a, b, c], &count)| [a, b, c, count]).collect();
         entries.sort_unstable();
         entries
     }
 
     /// Writes all of them into a chunk of their own; `None` when the file cannot grow.
     pub fn write(&self, spool: &SpoolFile) -> Option<()> {
-        let bytes: Vec<u8> = self.entries().into_iter().flatten().flat_map(u64::to_ne_bytes).collect();
+        let bytes: Vec<u8> =
+            self.entries().into_iter().flatten().flat_map(u64::to_ne_bytes).collect();
         if bytes.is_empty() {
             return Some(());
         }
@@ -118,7 +123,8 @@ mod tests {
         two.add([0, 9], 9);
         one.merge(two);
         assert_eq!(one.entries(), [[0, 9, 9, 1], [1, 2, 5, 4], [1, 2, NONE, 2]]);
-        let bytes: Vec<u8> = one.entries().into_iter().flatten().flat_map(u64::to_ne_bytes).collect();
+        let bytes: Vec<u8> =
+            one.entries().into_iter().flatten().flat_map(u64::to_ne_bytes).collect();
         assert_eq!(bytes.len(), 3 * ENTRY_BYTES);
         assert_eq!(read(&bytes).collect::<Vec<_>>(), one.entries());
         assert_eq!(read(&bytes[..ENTRY_BYTES + 31]).count(), 1);
@@ -128,10 +134,13 @@ mod tests {
     fn neighbouring_addresses_get_places_of_their_own() {
         // Branches of kernels lie a few bytes apart, mostly at even distances from where they lead.
         let places = |bits: u32| {
-            let keys =
-                (0..4096u64).map(|at| [0xffff_ffff_8100_0000 + at * 16, 0xffff_ffff_8100_0400 + at * 16, 7]);
+            let keys = (0..4096u64)
+                .map(|at| [0xffff_ffff_8100_0000 + at * 16, 0xffff_ffff_8100_0400 + at * 16, 7]);
             let hashes = keys.map(|key| Mixed.hash_one(key));
-            hashes.map(|hash| hash & ((1 << bits) - 1)).collect::<std::collections::HashSet<_>>().len()
+            hashes
+                .map(|hash| hash & ((1 << bits) - 1))
+                .collect::<std::collections::HashSet<_>>()
+                .len()
         };
         // With as many places as keys a random function leaves 37 % of them empty.
         assert!(places(12) > 2300, "{}", places(12));

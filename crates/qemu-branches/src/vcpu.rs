@@ -1,4 +1,5 @@
-//! The hot path: what happens before every translation block, and how a branch stack becomes a sample.
+//! The hot path: what happens before every translation block, and how a branch stack becomes a
+//! sample.
 
 use crate::block::{Block, NO_BLOCK, NOWHERE, Transfer};
 use crate::chain::{Chain, Flow};
@@ -8,13 +9,13 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Virtual CPUs that have a state; qemu-user gives each thread one and uses numbers again. A thread beyond is not
-/// recorded.
+/// Virtual CPUs that have a state; qemu-user gives each thread one and uses numbers again. A thread
+/// beyond is not recorded.
 const MAX_VCPUS: usize = 1 << 16;
 const RING_MASK: u64 = STACK_ENTRIES as u64 - 1;
 
-/// What happens when a sample is due. `extern "C"` since it cannot unwind then, which lets the hot path jump to it and
-/// keep no stack frame.
+/// What happens when a sample is due. `extern "C"` since it cannot unwind then, which lets the hot
+/// path jump to it and keep no stack frame.
 type IntervalOver = extern "C" fn(&mut Vcpu);
 
 /// One virtual CPU. The first cache line is all that a block without a taken branch touches.
@@ -48,8 +49,8 @@ pub struct Vcpu {
 /// All virtual CPUs. Zeroed memory that is never touched costs nothing.
 struct Table([UnsafeCell<Vcpu>; MAX_VCPUS]);
 
-// SAFETY: a virtual CPU is one thread's at any time (qemu's rule), and only that thread uses its entry; what happens
-// at fork and exit happens while qemu keeps all virtual CPUs out of guest code.
+// SAFETY: a virtual CPU is one thread's at any time (qemu's rule), and only that thread uses its
+// entry; what happens at fork and exit happens while qemu keeps all virtual CPUs out of guest code.
 unsafe impl Sync for Table {}
 
 const EMPTY: Vcpu = Vcpu {
@@ -75,7 +76,8 @@ static IN_USE: AtomicUsize = AtomicUsize::new(0);
 /// The state of a virtual CPU, for the thread that runs it.
 ///
 /// # Safety
-/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU runs.
+/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU
+/// runs.
 #[inline(always)]
 unsafe fn vcpu(index: c_uint) -> Option<&'static mut Vcpu> {
     // SAFETY: by the contract there is no other reference to this entry.
@@ -90,18 +92,21 @@ pub fn start(index: c_uint) {
     vcpu.next = NOWHERE;
     vcpu.block = &raw const NO_BLOCK;
     vcpu.emptied_at = vcpu.taken;
-    // A thread that ended leaves the rest of its chunk unused: the records of two threads would not be in order.
+    // A thread that ended leaves the rest of its chunk unused: the records of two threads would not
+    // be in order.
     vcpu.stream.close();
     vcpu.thread = Thread::unknown();
     vcpu.chain.clear();
-    // Each virtual CPU has its own fixed sequence, so a single-threaded program gives the same samples each time.
+    // Each virtual CPU has its own fixed sequence, so a single-threaded program gives the same
+    // samples each time.
     vcpu.random = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     vcpu.begin_interval();
 }
 
 /// Before every block, in sampling mode.
 pub extern "C" fn before_block(index: c_uint, block: *mut c_void) {
-    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
+    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual
+    // CPU's own thread.
     let (Some(vcpu), block) = (unsafe { (vcpu(index), &*block.cast::<Block>()) }) else { return };
     vcpu.enter::<false>(block, sample);
 }
@@ -134,7 +139,12 @@ impl Vcpu {
 
     /// The block does not follow the one before: a taken branch, or something that is none.
     #[inline(always)]
-    fn leave<const CHAIN: bool>(&mut self, before: &Block, block: &Block, interval_over: IntervalOver) {
+    fn leave<const CHAIN: bool>(
+        &mut self,
+        before: &Block,
+        block: &Block,
+        interval_over: IntervalOver,
+    ) {
         match before.transfer_to(block) {
             Transfer::Taken => {}
             Transfer::Straight => {
@@ -163,7 +173,8 @@ impl Vcpu {
 
     fn begin_interval(&mut self) {
         let period = process::period();
-        // xorshift64 (Marsaglia 2003). A fixed interval could fall into step with a loop of the program.
+        // xorshift64 (Marsaglia 2003). A fixed interval could fall into step with a loop of the
+        // program.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -182,7 +193,10 @@ extern "C" fn publish(vcpu: &mut Vcpu) {
     vcpu.begin_interval();
     if let Some(spool) = process::spool() {
         spool.header.taken_branches.fetch_add(vcpu.taken - taken, Ordering::Relaxed);
-        spool.header.instructions.fetch_add(vcpu.instructions.wrapping_sub(instructions), Ordering::Relaxed);
+        spool
+            .header
+            .instructions
+            .fetch_add(vcpu.instructions.wrapping_sub(instructions), Ordering::Relaxed);
     }
 }
 
@@ -200,7 +214,8 @@ extern "C" fn sample(vcpu: &mut Vcpu) {
     let (pid, tid) = process::announce(&mut vcpu.thread);
     let entries = (vcpu.taken - vcpu.emptied_at).min(STACK_ENTRIES as u64);
     let newest = vcpu.ring[(vcpu.taken.wrapping_sub(1) & RING_MASK) as usize];
-    // The number of words that follow, whose frames they are, the newest target, and where the calls return to.
+    // The number of words that follow, whose frames they are, the newest target, and where the
+    // calls return to.
     let chain_words = if process::call_chains() { vcpu.chain.len() + 3 } else { 0 };
     let bytes = (7 + chain_words + 3 * entries as usize) * 8;
     let Some(room) = vcpu.stream.reserve(&spool, bytes) else {
@@ -216,13 +231,15 @@ extern "C" fn sample(vcpu: &mut Vcpu) {
         interval,
     ];
     let mut to = room.cast::<u64>();
-    // SAFETY: `reserve` gave `bytes`, which is what seven fields, the chain and three words an entry take; records are
-    // multiples of eight bytes, so every word is aligned.
+    // SAFETY: `reserve` gave `bytes`, which is what seven fields, the chain and three words an
+    // entry take; records are multiples of eight bytes, so every word is aligned.
     unsafe {
         to.copy_from_nonoverlapping(fixed.as_ptr(), fixed.len());
         to = to.add(fixed.len());
         if chain_words > 0 {
-            for word in [chain_words as u64 - 1, CONTEXT_USER, newest[1]].into_iter().chain(vcpu.chain.iter())
+            for word in [chain_words as u64 - 1, CONTEXT_USER, newest[1]]
+                .into_iter()
+                .chain(vcpu.chain.iter())
             {
                 to.write(word);
                 to = to.add(1);
@@ -295,7 +312,8 @@ mod tests {
     #[test]
     fn calls_enter_the_chain_and_returns_leave_it() {
         let mut vcpu = fresh();
-        let (call, callee) = (leak(0x10, 0x11, &[0xe8, 0xea, 0, 0, 0]), leak(0x100, 0x104, &[0xc3]));
+        let (call, callee) =
+            (leak(0x10, 0x11, &[0xe8, 0xea, 0, 0, 0]), leak(0x100, 0x104, &[0xc3]));
         let (again, jump) =
             (leak(0x100, 0x103, &[0xe8, 0xf8, 0xff, 0xff, 0xff]), leak(0x16, 0x18, &[0xeb, 0xf6]));
         for block in [call, again] {

@@ -1,4 +1,5 @@
-//! What the plugin remembers of the guest's code: blocks, known executable ranges, and signal handlers.
+//! What the plugin remembers of the guest's code: blocks, known executable ranges, and signal
+//! handlers.
 
 use crate::block::Block;
 use crate::lock::Lock;
@@ -48,7 +49,8 @@ pub fn intern(block: Block) -> &'static Block {
 /// Code at `address` is being translated; `host` is where it lies in this process.
 pub fn translating(address: u64, host: Option<u64>) {
     let new = with_code(|code| {
-        let covered = |code: &Code| code.covered.iter().any(|(start, end)| (*start..*end).contains(&address));
+        let covered =
+            |code: &Code| code.covered.iter().any(|(start, end)| (*start..*end).contains(&address));
         if !code.stale && covered(code) {
             return Vec::new();
         }
@@ -65,11 +67,15 @@ pub fn translating(address: u64, host: Option<u64>) {
                     now.push(around);
                 }
                 // Nothing is mapped there as far as the host knows; one look per page is enough.
-                None => code.covered.push((address & !4095, (address & !4095).saturating_add(4096))),
+                None => {
+                    code.covered.push((address & !4095, (address & !4095).saturating_add(4096)))
+                }
             }
         }
-        // Keep plain mappings that were told of before, as long as no look shows something else there.
-        let new: Vec<Mapping> = now.iter().filter(|mapping| !code.known.contains(mapping)).cloned().collect();
+        // Keep plain mappings that were told of before, as long as no look shows something else
+        // there.
+        let new: Vec<Mapping> =
+            now.iter().filter(|mapping| !code.known.contains(mapping)).cloned().collect();
         code.known.retain(|old| {
             let (start, end) = range(old);
             now.contains(old) || !new.iter().map(range).any(|(from, to)| from < end && start < to)
@@ -82,8 +88,8 @@ pub fn translating(address: u64, host: Option<u64>) {
     }
 }
 
-/// Learns where guest memory lies in this process from an instruction's place; without this, signal handlers are
-/// looked for at guest addresses.
+/// Learns where guest memory lies in this process from an instruction's place; without this, signal
+/// handlers are looked for at guest addresses.
 pub fn set_guest_base(address: u64, host: Option<u64>) {
     let Some(host) = host else { return };
     with_code(|code| code.guest_base = host.wrapping_sub(address));
@@ -118,7 +124,8 @@ fn read_guest_word(address: u64) -> Option<u64> {
     let mut word = 0u64;
     let local = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 8 };
     let remote = libc::iovec { iov_base: address as *mut _, iov_len: 8 };
-    // SAFETY: the kernel checks the remote address, and writes at most eight bytes to a local of eight.
+    // SAFETY: the kernel checks the remote address, and writes at most eight bytes to a local of
+    // eight.
     let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
     (read == 8).then_some(word)
 }

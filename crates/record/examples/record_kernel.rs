@@ -1,4 +1,5 @@
-//! Records the kernel of an emulated machine: `record_kernel OUT PERIOD qemu-system-x86_64 ARGUMENTS…`.
+//! Records the kernel of an emulated machine: `record_kernel OUT PERIOD qemu-system-x86_64
+//! ARGUMENTS…`.
 
 use record::kernel::Options;
 use std::ffi::OsString;
@@ -10,7 +11,8 @@ fn main() -> ExitCode {
         eprintln!("usage: record_kernel OUT PERIOD qemu-system-x86_64 ARGUMENTS...");
         return ExitCode::from(2);
     };
-    let Some(period) = period.to_str().and_then(|period| period.parse().ok()).filter(|&period| period > 0)
+    let Some(period) =
+        period.to_str().and_then(|period| period.parse().ok()).filter(|&period| period > 0)
     else {
         eprintln!("record_kernel: the period is not a positive number");
         return ExitCode::from(2);

@@ -1,5 +1,6 @@
-//! Arm's Statistical Profiling Extension: where it is, what its events ask for beside the user's terms, and what a
-//! recording must say of it. How its data gets into the file has nothing to do with SPE: [`crate::aux`].
+//! Arm's Statistical Profiling Extension: where it is, what its events ask for beside the user's
+//! terms, and what a recording must say of it. How its data gets into the file has nothing to do
+//! with SPE: [`crate::aux`].
 //!
 //! Facts: drivers/perf/arm_spe_pmu.c and tools/perf/arch/arm64/util/arm-spe.c of Linux 6.1 to 6.12.
 
@@ -17,7 +18,8 @@ use std::path::Path;
 /// Where the kernel lists its event sources.
 pub const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
 
-/// Operations between two that are picked, where neither the user nor the driver says it: what the hardware counts to.
+/// Operations between two that are picked, where neither the user nor the driver says it: what the
+/// hardware counts to.
 const USUAL_PERIOD: u64 = 4096;
 
 fn is_unit(pmu: &str) -> bool {
@@ -35,15 +37,21 @@ pub fn told(event_sources: &Path) -> Option<(String, &'static str)> {
     Some((units(event_sources).into_iter().next()?, "planish record --branches=hardware"))
 }
 
-/// The events that record taken branches, one for each unit; of programs alone, or of the kernel too.
+/// The events that record taken branches, one for each unit; of programs alone, or of the kernel
+/// too.
 pub(crate) fn branch_events(event_sources: &Path, kernel: bool) -> Vec<String> {
     let whom = if kernel { "" } else { "u" };
     units(event_sources).into_iter().map(|unit| format!("{unit}/{BRANCH_TERMS}/{whom}")).collect()
 }
 
-/// Completes the attribute of a PMU's event, if the PMU is an SPE unit, as perf does: with timestamps, unless the user
-/// decides about them, and marked as one that tells of memory. `None` for other PMUs.
-pub(crate) fn complete(pmu: &Pmu, given: &dyn Fn(&str) -> bool, attr: &mut EventAttr) -> Option<Trace> {
+/// Completes the attribute of a PMU's event, if the PMU is an SPE unit, as perf does: with
+/// timestamps, unless the user decides about them, and marked as one that tells of memory. `None`
+/// for other PMUs.
+pub(crate) fn complete(
+    pmu: &Pmu,
+    given: &dyn Fn(&str) -> bool,
+    attr: &mut EventAttr,
+) -> Option<Trace> {
     if !is_unit(&pmu.name) {
         return None;
     }
@@ -56,22 +64,29 @@ pub(crate) fn complete(pmu: &Pmu, given: &dyn Fn(&str) -> bool, attr: &mut Event
     let physical = physical.is_some_and(|format| attr.config & format.spread(1).1 != 0);
     Some(Trace {
         tracer: tracer::ARM_SPE,
-        usual_period: pmu.capability("min_interval").filter(|period| *period > 0).unwrap_or(USUAL_PERIOD),
+        usual_period: pmu
+            .capability("min_interval")
+            .filter(|period| *period > 0)
+            .unwrap_or(USUAL_PERIOD),
         sample_type: sample_type::DATA_SRC | if physical { sample_type::PHYS_ADDR } else { 0 },
     })
 }
 
-/// What AUXTRACE_INFO says to decoders: the number of the (first) unit, and a word that perf leaves 0.
+/// What AUXTRACE_INFO says to decoders: the number of the (first) unit, and a word that perf leaves
+/// 0.
 pub(crate) fn private_words(pmu_type: u32) -> [u64; 2] {
     [u64::from(pmu_type), 0]
 }
 
-/// What to say of SPE where there are no branch stacks of the CPU: that there is SPE, that it is missing where there
-/// could be one, or nothing.
+/// What to say of SPE where there are no branch stacks of the CPU: that there is SPE, that it is
+/// missing where there could be one, or nothing.
 pub(crate) fn beside(event_sources: &Path) -> String {
     match units(event_sources).first() {
         Some(unit) => {
-            format!(", and none of Arm SPE with what was asked for ({unit} alone takes -c, -p, -a and -C)")
+            format!(
+                ", and none of Arm SPE with what was asked for ({unit} alone takes -c, -p, -a and \
+                 -C)"
+            )
         }
         None if cfg!(target_arch = "aarch64") => {
             format!(", and no Arm SPE ({}/arm_spe_0 is missing)", event_sources.display())
@@ -98,8 +113,13 @@ fn wants(sampling: &Sampling, rate: Option<Rate>) -> Option<&'static str> {
     given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
 }
 
-/// Refuses options that SPE events cannot follow: frequencies, and what samples are to carry where no event samples.
-pub(crate) fn check(events: &[Event], sampling: &Sampling, rate: Option<Rate>) -> Result<(), Error> {
+/// Refuses options that SPE events cannot follow: frequencies, and what samples are to carry where
+/// no event samples.
+pub(crate) fn check(
+    events: &[Event],
+    sampling: &Sampling,
+    rate: Option<Rate>,
+) -> Result<(), Error> {
     let Some(event) = events.iter().find(|event| event.trace.is_some()) else { return Ok(()) };
     let alone = events.iter().all(|event| event.trace.is_some());
     let option = if event.settings.frequency.is_some() {
@@ -111,8 +131,8 @@ pub(crate) fn check(events: &[Event], sampling: &Sampling, rate: Option<Rate>) -
         Err(Error::Refused {
             event: event.name.clone(),
             reason: format!(
-                "Arm SPE picks an operation every so many (-c N or period=N) and writes records of its own, so {option} \
-                 means nothing to it; leave that out"
+                "Arm SPE picks an operation every so many (-c N or period=N) and writes records \
+                 of its own, so {option} means nothing to it; leave that out"
             ),
         })
     })
@@ -122,16 +142,19 @@ pub(crate) fn check(events: &[Event], sampling: &Sampling, rate: Option<Rate>) -
 pub(crate) fn refused(event: &str, error: &std::io::Error) -> Option<Error> {
     let reason = match error.raw_os_error()? {
         libc::EACCES | libc::EPERM => format!(
-            "the kernel does not allow it (kernel.perf_event_paranoid is {}); of the kernel's part (without /u), of \
-             physical addresses (pa_enable) and of physical time (pct_enable) it needs root or CAP_PERFMON",
+            "the kernel does not allow it (kernel.perf_event_paranoid is {}); of the kernel's \
+             part (without /u), of physical addresses (pa_enable) and of physical time \
+             (pct_enable) it needs root or CAP_PERFMON",
             crate::events::paranoid()
         ),
         libc::EOPNOTSUPP | libc::EINVAL => format!(
-            "the driver refuses the terms ({error}): a filter that this CPU does not have, or options that SPE does not \
-             know"
+            "the driver refuses the terms ({error}): a filter that this CPU does not have, or \
+             options that SPE does not know"
         ),
         libc::ENOENT | libc::ENODEV | libc::ENXIO => {
-            format!("the unit does not count there ({error}); its `cpumask` says on which CPUs it does")
+            format!(
+                "the unit does not count there ({error}); its `cpumask` says on which CPUs it does"
+            )
         }
         _ => return None,
     };

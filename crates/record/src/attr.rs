@@ -2,7 +2,8 @@
 
 use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
 
-/// PERF_TYPE_HARDWARE and PERF_TYPE_SOFTWARE, and the configs used of them (`include/uapi/linux/perf_event.h`).
+/// PERF_TYPE_HARDWARE and PERF_TYPE_SOFTWARE, and the configs used of them
+/// (`include/uapi/linux/perf_event.h`).
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
 pub(crate) const BRANCH_INSTRUCTIONS: u64 = 4;
@@ -28,12 +29,16 @@ pub(crate) mod bit {
     pub(crate) const CGROUP: u64 = 1 << 32;
 }
 
-/// The fields that every sample has; the readers of fresh records in this crate rely on their places.
-pub(crate) const SAMPLE_FIELDS: u64 =
-    sample_type::IP | sample_type::TID | sample_type::TIME | sample_type::PERIOD | sample_type::IDENTIFIER;
+/// The fields that every sample has; the readers of fresh records in this crate rely on their
+/// places.
+pub(crate) const SAMPLE_FIELDS: u64 = sample_type::IP
+    | sample_type::TID
+    | sample_type::TIME
+    | sample_type::PERIOD
+    | sample_type::IDENTIFIER;
 
-/// The attribute of emulated recordings: every so many taken branches, with the branch stack and, asked
-/// for, the call chain.
+/// The attribute of emulated recordings: every so many taken branches, with the branch stack and,
+/// asked for, the call chain.
 pub(crate) fn emulated(period: u64, name: &str, call_chains: bool) -> EventAttr {
     use planish_qemu_branches::spool::{CALL_CHAIN, SAMPLE_TYPE};
     EventAttr {
@@ -62,7 +67,8 @@ pub(crate) fn emulated(period: u64, name: &str, call_chains: bool) -> EventAttr 
 }
 
 #[cfg(target_arch = "x86_64")]
-/// The attribute of software branch stacks: the threads' CPU clock or a counter, with what they do next.
+/// The attribute of software branch stacks: the threads' CPU clock or a counter, with what they do
+/// next.
 pub(crate) fn looked_ahead(id: u64, name: &str, trigger: stops::Trigger) -> EventAttr {
     let (kind, config) = match trigger {
         stops::Trigger::Counter { kind, config } => (kind, config),

@@ -1,8 +1,10 @@
-//! What waits for a slow disk or pipe: a bounded queue between the readers of the rings and a thread that writes.
+//! What waits for a slow disk or pipe: a bounded queue between the readers of the rings and a
+//! thread that writes.
 //!
-//! Invariants: bytes are written in the order in which they came; never do more than `most` wait, but for one piece that is
-//! larger alone; after a failure nothing is written until it is taken back. A full queue makes the reader wait, and then
-//! its rings get full, where the kernel counts what finds no room.
+//! Invariants: bytes are written in the order in which they came; never do more than `most` wait,
+//! but for one piece that is larger alone; after a failure nothing is written until it is taken
+//! back. A full queue makes the reader wait, and then its rings get full, where the kernel counts
+//! what finds no room.
 
 use crate::sys::readers::block_signals;
 use std::collections::VecDeque;
@@ -68,7 +70,8 @@ impl Backlog {
 
     /// Hands bytes over; waits while too many wait before them.
     pub(crate) fn push(&self, bytes: Vec<u8>) -> io::Result<()> {
-        let mut state = self.until(|state| state.waiting == 0 || state.waiting + bytes.len() <= self.most)?;
+        let mut state =
+            self.until(|state| state.waiting == 0 || state.waiting + bytes.len() <= self.most)?;
         state.waiting += bytes.len();
         state.most_waited = state.most_waited.max(state.waiting);
         state.queue.push_back(bytes);
@@ -133,7 +136,8 @@ impl Backlog {
                 let since = state.last_progress.map_or(began, |last| last.max(began));
                 if since.elapsed() >= PATIENCE {
                     let text = format!(
-                        "nothing was taken for {} s after a signal asked to end, and {} bytes still wait",
+                        "nothing was taken for {} s after a signal asked to end, and {} bytes \
+                         still wait",
                         PATIENCE.as_secs(),
                         state.waiting
                     );

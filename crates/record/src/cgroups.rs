@@ -1,8 +1,9 @@
-//! Control groups: where their hierarchy is mounted, which one each event belongs to, and the numbers by which samples
-//! name them.
+//! Control groups: where their hierarchy is mounted, which one each event belongs to, and the
+//! numbers by which samples name them.
 //!
-//! Version 1 is a hierarchy of its own, mounted with the option `perf_event`; otherwise it is the one of version 2
-//! (`man 7 cgroups`). A group's number in samples is the inode of its directory (`cgroup_id` in the kernel).
+//! Version 1 is a hierarchy of its own, mounted with the option `perf_event`; otherwise it is the
+//! one of version 2 (`man 7 cgroups`). A group's number in samples is the inode of its directory
+//! (`cgroup_id` in the kernel).
 
 use crate::Error;
 use std::fs::File;
@@ -20,15 +21,19 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// What it means that the kernel refuses an event for it; `None` where that has nothing to do with the group.
+    /// What it means that the kernel refuses an event for it; `None` where that has nothing to do
+    /// with the group.
     pub(crate) fn refused(&self, event: &str, error: &std::io::Error) -> Option<Error> {
         let reason = match error.raw_os_error()? {
             libc::EINVAL => format!(
-                "the kernel refuses {event} for it ({error}): all events of a group between braces need the same control \
-                 group, and the kernel needs CONFIG_CGROUP_PERF"
+                "the kernel refuses {event} for it ({error}): all events of a group between \
+                 braces need the same control group, and the kernel needs CONFIG_CGROUP_PERF"
             ),
             libc::EBADF | libc::ENOENT => {
-                format!("the kernel refuses {event} for it ({error}): it is no control group, or it is gone")
+                format!(
+                    "the kernel refuses {event} for it ({error}): it is no control group, or it \
+                     is gone"
+                )
             }
             _ => return None,
         };
@@ -44,15 +49,16 @@ pub(crate) fn each(names: &[String], events: usize) -> Result<Vec<Option<Arc<Cgr
     }
     if names.len() != 1 && names.len() != events {
         let reason = format!(
-            "there are {} names for {events} events; give one for all, or one for each event in their order (an empty \
-             one is the whole system)",
+            "there are {} names for {events} events; give one for all, or one for each event in \
+             their order (an empty one is the whole system)",
             names.len()
         );
         return Err(refused(&names.join(","), reason));
     }
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let Some(root) = mount(&mounts) else {
-        let reason = "no hierarchy for perf events is mounted: neither cgroup2 nor a cgroup with perf_event"
+        let reason = "no hierarchy for perf events is mounted: neither cgroup2 nor a cgroup with \
+                      perf_event"
             .to_owned();
         return Err(refused(&names.join(","), reason));
     };
@@ -80,13 +86,16 @@ fn mount(mounts: &str) -> Option<PathBuf> {
     let mut second = None;
     for line in mounts.lines() {
         let mut words = line.split(' ').skip(1);
-        let (Some(place), Some(kind), Some(options)) = (words.next(), words.next(), words.next()) else {
+        let (Some(place), Some(kind), Some(options)) = (words.next(), words.next(), words.next())
+        else {
             continue;
         };
         // The kernel writes a blank as an octal number.
         let place = PathBuf::from(place.replace("\\040", " "));
         match kind {
-            "cgroup" if options.split(',').any(|option| option == "perf_event") => return Some(place),
+            "cgroup" if options.split(',').any(|option| option == "perf_event") => {
+                return Some(place);
+            }
             "cgroup2" => second = second.or(Some(place)),
             _ => {}
         }
@@ -124,7 +133,8 @@ mod tests {
     fn the_hierarchy_of_version_one_comes_first_where_it_has_perf_events() {
         let second = "cgroup2 /sys/fs/cgroup/my\\040place cgroup2 rw,relatime 0 0\n";
         let first = "cgroup /sys/fs/cgroup/perf cgroup rw,relatime,cpu,perf_event 0 0\n";
-        let other = "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\ntmpfs /tmp tmpfs rw 0 0\nbroken\n";
+        let other = "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\ntmpfs /tmp tmpfs rw 0 \
+                     0\nbroken\n";
         assert_eq!(mount(&[other, second].concat()), Some("/sys/fs/cgroup/my place".into()));
         assert_eq!(mount(&[second, other, first].concat()), Some("/sys/fs/cgroup/perf".into()));
         assert_eq!(mount(other), None);

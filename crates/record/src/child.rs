@@ -67,8 +67,13 @@ impl Workload {
     }
 }
 
-/// Waits for the child; signals that would end the recorder end the child instead, so that the file gets finished.
-pub(crate) fn wait(child: &mut Child, name: &str, forward: &ForwardSignals) -> Result<Ending, Error> {
+/// Waits for the child; signals that would end the recorder end the child instead, so that the file
+/// gets finished.
+pub(crate) fn wait(
+    child: &mut Child,
+    name: &str,
+    forward: &ForwardSignals,
+) -> Result<Ending, Error> {
     forward.child(child.id());
     let status = child.wait();
     forward.ended();

@@ -1,4 +1,5 @@
-//! Commands to a recording that runs: words in a fifo, each answered with `ack` (`perf record --control`).
+//! Commands to a recording that runs: words in a fifo, each answered with `ack` (`perf record
+//! --control`).
 
 use crate::Error;
 use crate::streaming::Control;
@@ -29,7 +30,9 @@ pub(crate) struct Commands {
 impl Commands {
     /// Opens the fifos.
     pub(crate) fn open(control: &Control) -> Result<Commands, Error> {
-        let open = |path: &std::path::Path| open_fifo(path).map_err(Error::io(path, "open the control fifo"));
+        let open = |path: &std::path::Path| {
+            open_fifo(path).map_err(Error::io(path, "open the control fifo"))
+        };
         let commands = open(&control.commands)?;
         let answers = control.answers.as_deref().map(open).transpose()?;
         Ok(Commands { commands, answers, rest: Vec::new(), unknown: Vec::new() })

@@ -3,7 +3,8 @@
 use crate::Error;
 use crate::sys::files::{allowed, in_use};
 
-/// Files, pipes and watched ends that a recording opens beside its events, and a file for each CPU (`--threads`).
+/// Files, pipes and watched ends that a recording opens beside its events, and a file for each CPU
+/// (`--threads`).
 const BESIDE: u64 = 16;
 
 /// What events take.
@@ -37,7 +38,9 @@ impl Need {
     }
 
     fn what(&self) -> String {
-        let of = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let of = |number: usize, what: &str| {
+            format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+        };
         let mut what = of(self.events, "event");
         if self.threads > 1 || self.cpus == 0 {
             what += &format!(" of {}", of(self.threads, "thread"));
@@ -55,10 +58,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_said_in_numbers() {
-        let need = |opened, threads, cpus| Need { opened, events: 1, threads, cpus, wished: threads }.check();
+        let need = |opened, threads, cpus| {
+            Need { opened, events: 1, threads, cpus, wished: threads }.check()
+        };
         assert!(need(1, 1, 1).is_ok());
         let said = need(1 << 60, 500, 2).unwrap_err().to_string();
-        assert!(said.starts_with("1 event of 500 threads on 2 CPUs: needs 115292150460684"), "{said}");
+        assert!(
+            said.starts_with("1 event of 500 threads on 2 CPUs: needs 115292150460684"),
+            "{said}"
+        );
         assert!(said.contains("`ulimit -n 115292150460684") && said.contains("-a"), "{said}");
         let said = need(1 << 60, 1, 0).unwrap_err().to_string();
         assert!(said.starts_with("1 event of 1 thread: needs"), "{said}");

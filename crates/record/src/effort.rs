@@ -1,13 +1,15 @@
-//! How deep is a recording compressed? As the place where it goes needs, as far as the rings leave time for it.
+//! How deep is a recording compressed? As the place where it goes needs, as far as the rings leave
+//! time for it.
 //!
-//! It begins with the fastest level. A queue before the file that grows says that the place takes less than comes: the next
-//! round is compressed deeper. A ring that gets full although the queue is short says that the CPU is what is short: the
-//! next round is compressed faster. With an empty queue it goes back, step by step.
+//! It begins with the fastest level. A queue before the file that grows says that the place takes
+//! less than comes: the next round is compressed deeper. A ring that gets full although the queue
+//! is short says that the CPU is what is short: the next round is compressed faster. With an empty
+//! queue it goes back, step by step.
 
 use perfdata::write::Compressor;
 
-/// Levels of zstd, by depth: 3 gives up to a quarter less than 1 in up to one and a half times the time, 6 up to another
-/// fifth in four times that, and 9 next to nothing more.
+/// Levels of zstd, by depth: 3 gives up to a quarter less than 1 in up to one and a half times the
+/// time, 6 up to another fifth in four times that, and 9 next to nothing more.
 const LEVELS: [i32; 3] = [1, 3, 6];
 /// From this part of the queue on, it is compressed deeper; below that one, faster again.
 const LONG: f64 = 0.25;

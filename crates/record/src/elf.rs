@@ -41,14 +41,18 @@ pub struct Program {
 /// Finds the file that a shell would run.
 pub(crate) fn find(program: &OsStr, dir: Option<&Path>) -> Result<PathBuf, Error> {
     let runs = |path: &Path| {
-        std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
     let none = || Error::NoProgram { program: program.to_string_lossy().into_owned() };
     let found = if program.as_bytes().contains(&b'/') {
         dir.map_or_else(|| PathBuf::from(program), |dir| dir.join(program))
     } else {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| runs(path)).ok_or_else(none)?
+        std::env::split_paths(&path)
+            .map(|dir| dir.join(program))
+            .find(|path| runs(path))
+            .ok_or_else(none)?
     };
     if !runs(&found) {
         let reason = match std::fs::metadata(&found) {
@@ -63,13 +67,17 @@ pub(crate) fn find(program: &OsStr, dir: Option<&Path>) -> Result<PathBuf, Error
     std::path::absolute(&found).map_err(Error::io(&found, "find the absolute path"))
 }
 
-/// Refuses a file that the kernel would not run: the C library would give it to sh instead, which reads it as a script.
+/// Refuses a file that the kernel would not run: the C library would give it to sh instead, which
+/// reads it as a script.
 pub(crate) fn check_runs_here(path: &Path) -> Result<(), Error> {
     let Ok(start) = start_of(path) else { return Ok(()) };
     let here = Path::new("/proc/sys/fs/binfmt_misc");
     let handlers = std::fs::read_dir(here).into_iter().flatten().flatten();
     // Where the kernel is told of further formats, it is asked.
-    if handlers.into_iter().any(|entry| entry.file_name() != "register" && entry.file_name() != "status") {
+    if handlers
+        .into_iter()
+        .any(|entry| entry.file_name() != "register" && entry.file_name() != "status")
+    {
         return Ok(());
     }
     match why_not_here(&start) {

@@ -19,8 +19,8 @@ pub const EVENT: &str = "taken-branches:u";
 /// How to emulate.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Taken branches between two samples. The real intervals vary by a quarter around it, in a fixed sequence, lest
-    /// they fall into step with a loop; each sample states its own.
+    /// Taken branches between two samples. The real intervals vary by a quarter around it, in a
+    /// fixed sequence, lest they fall into step with a loop; each sample states its own.
     pub period: u64,
     /// Whether each sample carries its call chain, followed call by call.
     pub call_chains: bool,
@@ -38,7 +38,8 @@ impl Default for Options {
 pub(crate) struct Spool {
     pub path: PathBuf,
     pub header: &'static spool::Header,
-    /// Locked while the recording lives, which tells the spools of killed recorders from those in use.
+    /// Locked while the recording lives, which tells the spools of killed recorders from those in
+    /// use.
     _lock: File,
 }
 
@@ -97,7 +98,8 @@ fn run(
     command.arg(&program.path).args(program.argv.iter().skip(1));
     let shown = emulator.display().to_string();
     sys::prepare(&mut command, true);
-    let mut child = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
+    let mut child =
+        command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
     let ending = child::wait(&mut child, &shown, forward)?;
     // A user who ends it that early is told that nothing was recorded.
     let stopped = matches!(ending, Ending::Signal(libc::SIGINT | libc::SIGTERM | libc::SIGHUP));
@@ -141,7 +143,8 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
             format!("signal {signal} ended the program before it took {} branches", options.period)
         } else {
             format!(
-                "the program took {taken} branches, and a sample is taken every {} of them; lower the period (-c)",
+                "the program took {taken} branches, and a sample is taken every {} of them; lower \
+                 the period (-c)",
                 options.period
             )
         };
@@ -168,8 +171,8 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
     })
 }
 
-/// Counts a workload's taken branches and instructions, and records nothing. Of a process that a signal kills, the
-/// last few thousand branches are missing.
+/// Counts a workload's taken branches and instructions, and records nothing. Of a process that a
+/// signal kills, the last few thousand branches are missing.
 pub fn count(workload: &Workload, options: &Options) -> Result<Counted, Error> {
     let start = Instant::now();
     let spool = Spool::create(&std::env::temp_dir())?;

@@ -11,7 +11,8 @@ pub enum Error {
     NoCommand,
     /// The command is not in the path, or is no file that can be run.
     #[error(
-        "cannot find the program {program:?}: no executable file of that name (in PATH, or at that place)"
+        "cannot find the program {program:?}: no executable file of that name (in PATH, or at \
+         that place)"
     )]
     NoProgram {
         /// As given.
@@ -38,8 +39,8 @@ pub enum Error {
     },
     /// The emulator is not installed.
     #[error(
-        "cannot find {name} (or {name}-static) in PATH; emulated branch stacks need it: \
-         install the Debian package qemu-user"
+        "cannot find {name} (or {name}-static) in PATH; emulated branch stacks need it: install \
+         the Debian package qemu-user"
     )]
     NoEmulator {
         /// Program name.
@@ -47,7 +48,8 @@ pub enum Error {
     },
     /// The machine emulator is not installed.
     #[error(
-        "cannot find {name} in PATH, which emulates machines; install the Debian package qemu-system-x86"
+        "cannot find {name} in PATH, which emulates machines; install the Debian package \
+         qemu-system-x86"
     )]
     NoMachine {
         /// Program name.
@@ -169,8 +171,8 @@ pub enum Error {
     Event(#[from] crate::event::Error),
     /// All events together take more descriptors than the process may have.
     #[error(
-        "{what}: needs {needed} file descriptors, and the hard limit allows {allowed}; raise it with `ulimit -n {needed}` \
-         (as root, or in /etc/security/limits.conf), or {instead}"
+        "{what}: needs {needed} file descriptors, and the hard limit allows {allowed}; raise it \
+         with `ulimit -n {needed}` (as root, or in /etc/security/limits.conf), or {instead}"
     )]
     Descriptors {
         /// Events, threads and CPUs.
@@ -240,7 +242,10 @@ fn start_reason(source: &io::Error) -> String {
 
 impl Error {
     /// For `map_err` on a file's operations.
-    pub(crate) fn io(path: &std::path::Path, doing: &'static str) -> impl FnOnce(io::Error) -> Error + use<> {
+    pub(crate) fn io(
+        path: &std::path::Path,
+        doing: &'static str,
+    ) -> impl FnOnce(io::Error) -> Error + use<> {
         let path = path.to_owned();
         move |source| Error::Io { path, doing, source }
     }

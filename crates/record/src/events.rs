@@ -4,7 +4,8 @@ use crate::attr::bit;
 use crate::event::{self, Event as Wanted, Machine};
 use crate::live::Options;
 use crate::plan::{
-    Planned, Sampling, Scope, counts_switches, is_switch_stacks, lower_frequencies, plan, switch_stacks,
+    Planned, Sampling, Scope, counts_switches, is_switch_stacks, lower_frequencies, plan,
+    switch_stacks,
 };
 use crate::settings::{BranchFilter, CallGraph};
 use crate::sys::perf::Event;
@@ -54,8 +55,8 @@ impl Choice {
 
 /// AMD's first branch sampling takes no frequency; a prime lest it fall into step with a loop.
 const AMD_PERIOD: u64 = 200_003;
-/// Events with branch stacks, in the order they are tried. The raw one, retired taken branches, is what AMD's BRS
-/// works with.
+/// Events with branch stacks, in the order they are tried. The raw one, retired taken branches, is
+/// what AMD's BRS works with.
 const WITH_BRANCHES: [&str; 3] = ["cycles", "branches", "rc4"];
 
 /// Finds events that the kernel opens.
@@ -75,8 +76,8 @@ pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Resu
 fn without_groups(events: &[Planned], asked: bool) -> Option<String> {
     let lacks = |event: &Planned| event.attr.sample_type & sample_type::CGROUP == 0;
     (asked && events.iter().any(lacks)).then(|| {
-        "the samples do not say in which control group they were taken: this kernel is older than Linux 5.7, which can \
-         tell that"
+        "the samples do not say in which control group they were taken: this kernel is older than \
+         Linux 5.7, which can tell that"
             .to_owned()
     })
 }
@@ -91,7 +92,8 @@ fn set_cgroups(events: &mut [Planned], names: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Who was where when it went off its CPU, where switches and callers are recorded and the kernel allows it.
+/// Who was where when it went off its CPU, where switches and callers are recorded and the kernel
+/// allows it.
 fn add_switch_stacks(
     choice: &mut Choice,
     options: &Options,
@@ -106,7 +108,8 @@ fn add_switch_stacks(
     if let Some(own) = choice.events.iter().find(|event| counts_switches(&event.attr)) {
         if !is_switch_stacks(&own.attr) {
             choice.notes.push(format!(
-                "{} is sampled as -e, -c and -F say, so not every switch has its stack; leave it out of -e to have all",
+                "{} is sampled as -e, -c and -F say, so not every switch has its stack; leave it \
+                 out of -e to have all",
                 own.name
             ));
         }
@@ -121,18 +124,21 @@ fn add_switch_stacks(
             Ok(()) if notes.is_empty() => {
                 match &options.cgroups[..] {
                     [] => {}
-                    [_] => planned.cgroup = choice.events.iter().find_map(|event| event.cgroup.clone()),
+                    [_] => {
+                        planned.cgroup = choice.events.iter().find_map(|event| event.cgroup.clone())
+                    }
                     _ => choice.notes.push(
-                        "the stacks of context switches are those of the whole system, since -G names a control group \
-                         for each event; name one for all, or give cs with a group of its own"
+                        "the stacks of context switches are those of the whole system, since -G \
+                         names a control group for each event; name one for all, or give cs with \
+                         a group of its own"
                             .to_owned(),
                     ),
                 }
                 choice.events.push(planned);
             }
             _ => choice.notes.push(format!(
-                "context switches are recorded without their stacks: the event cs happens in the kernel, which needs \
-                 root, CAP_PERFMON, or kernel.perf_event_paranoid 1 (it is {})",
+                "context switches are recorded without their stacks: the event cs happens in the \
+                 kernel, which needs root, CAP_PERFMON, or kernel.perf_event_paranoid 1 (it is {})",
                 paranoid()
             )),
         }
@@ -182,7 +188,8 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
     Ok(choice)
 }
 
-/// The events that are recorded when none are named: with branch stacks if possible, else clock samples.
+/// The events that are recorded when none are named: with branch stacks if possible, else clock
+/// samples.
 fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
     let kernel = scope == Scope::Cpus;
     let suffix = if kernel { "" } else { ":u" };
@@ -201,7 +208,8 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
                 Err((_, error)) => refusal = refusal.or(Some(error)),
             }
         }
-        let by_samples = asked.is_some() || arm_spe::asks_for_samples(&options.sampling, options.rate);
+        let by_samples =
+            asked.is_some() || arm_spe::asks_for_samples(&options.sampling, options.rate);
         let spe = match by_samples {
             true => None,
             false => sampled_operations(options, scope, machine)?,
@@ -219,11 +227,13 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
     }
     let wanted = event::parse(&[format!("cpu-clock{suffix}")], machine)?;
     opened(&wanted, &options.sampling, options.rate, scope, options).map_err(|(name, error)| {
-        no_lbr(&name, &options.sampling, &error).unwrap_or_else(|| refused(&name, false, &error, scope))
+        no_lbr(&name, &options.sampling, &error)
+            .unwrap_or_else(|| refused(&name, false, &error, scope))
     })
 }
 
-/// The taken branches of Arm SPE, where the machine has it; an error where the kernel does not let us have them.
+/// The taken branches of Arm SPE, where the machine has it; an error where the kernel does not let
+/// us have them.
 fn sampled_operations(
     options: &Options,
     scope: Scope,
@@ -235,7 +245,8 @@ fn sampled_operations(
     }
     let mut events = plan(&event::parse(&texts, machine)?, &options.sampling, options.rate, scope);
     // Units that count on none of the chosen CPUs are none of this recording's.
-    let counts = |event: &Planned| event.trace.is_none() || open::cpus(&options.cpus, event).is_ok();
+    let counts =
+        |event: &Planned| event.trace.is_none() || open::cpus(&options.cpus, event).is_ok();
     if !events.iter().any(|event| event.trace.is_some() && counts(event)) {
         return Ok(None);
     }
@@ -250,7 +261,8 @@ fn sampled_operations(
     Ok(Some(Ok(Choice { events, branches: "hardware", notes: Vec::new() })))
 }
 
-/// Events that can be opened as they are, without branch stacks so far; else the name of the one that cannot, and why.
+/// Events that can be opened as they are, without branch stacks so far; else the name of the one
+/// that cannot, and why.
 fn opened(
     wanted: &[Wanted],
     sampling: &Sampling,
@@ -273,13 +285,16 @@ fn opened(
     Ok(Choice { events, branches: "none", notes: lowered.into_iter().collect() })
 }
 
-/// Tries an event on this process's own thread, or on a CPU, and gives up what the kernel does not know or allow.
+/// Tries an event on this process's own thread, or on a CPU, and gives up what the kernel does not
+/// know or allow.
 fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -> io::Result<()> {
     let (tid, cpu) = if scope == Scope::Cpus { (-1, cpu) } else { (0, -1) };
     let try_open = |event: &Planned| Event::open(&event.attr, tid, cpu, None).map(drop);
     let mut first = try_open(event);
     let refused_as = |result: &io::Result<()>, codes: &[i32]| {
-        result.as_ref().is_err_and(|error| error.raw_os_error().is_some_and(|code| codes.contains(&code)))
+        result
+            .as_ref()
+            .is_err_and(|error| error.raw_os_error().is_some_and(|code| codes.contains(&code)))
     };
     while event.precise_max
         && event.attr.flags >> bit::PRECISE_AT & 3 > 0
@@ -337,30 +352,37 @@ pub(crate) fn general_reason(error: &io::Error) -> Option<&'static str> {
     Some(match error.raw_os_error()? {
         libc::ENOSYS => "this kernel is built without perf events (CONFIG_PERF_EVENTS)",
         libc::EMFILE => "too many events for the limit of open files; raise it with `ulimit -n`",
-        libc::ENFILE => "all programs together have too many open files; raise it with `sysctl fs.file-max`",
+        libc::ENFILE => {
+            "all programs together have too many open files; raise it with `sysctl fs.file-max`"
+        }
         libc::EBUSY => "another recording holds the counters; end it first",
         _ => return None,
     })
 }
 
 /// Why an event that is no leader may be refused.
-pub(crate) const NO_FIT: &str = "it does not fit into its group: events of different PMUs, or more of them than \
-                                 counters; take it out of the braces, or let the group break up with the modifier W";
+pub(crate) const NO_FIT: &str = "it does not fit into its group: events of different PMUs, or \
+                                 more of them than counters; take it out of the braces, or let \
+                                 the group break up with the modifier W";
 
 pub(crate) fn paranoid() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     text.trim().to_owned()
 }
 
-/// The refusal of an event whose callers were to be found by the CPU's branch records, where there are none.
+/// The refusal of an event whose callers were to be found by the CPU's branch records, where there
+/// are none.
 fn no_lbr(event: &str, sampling: &Sampling, error: &io::Error) -> Option<Error> {
     let lacks = [libc::ENOENT, libc::EOPNOTSUPP, libc::ENODEV, libc::ENXIO, libc::EINVAL];
     let lbr = sampling.call_graph == Some(CallGraph::BranchRecords);
-    (lbr && error.raw_os_error().is_some_and(|code| lacks.contains(&code))).then(|| Error::Refused {
-        event: format!("{event} with --call-graph lbr"),
-        reason: "lbr needs a hardware event (cycles) on an Intel CPU whose branch records (LBR) the kernel can use, and \
-                 this machine refuses it; --call-graph fp and --call-graph dwarf work on any"
-            .to_owned(),
+    (lbr && error.raw_os_error().is_some_and(|code| lacks.contains(&code))).then(|| {
+        Error::Refused {
+            event: format!("{event} with --call-graph lbr"),
+            reason: "lbr needs a hardware event (cycles) on an Intel CPU whose branch records \
+                     (LBR) the kernel can use, and this machine refuses it; --call-graph fp and \
+                     --call-graph dwarf work on any"
+                .to_owned(),
+        }
     })
 }
 
@@ -368,28 +390,32 @@ fn no_lbr(event: &str, sampling: &Sampling, error: &io::Error) -> Option<Error> 
 pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope: Scope) -> Error {
     let reason = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => format!(
-            "the kernel does not allow it (kernel.perf_event_paranoid is {}); run as root, with CAP_PERFMON, \
-             or after `sysctl kernel.perf_event_paranoid=1` (-1 to record the whole system)",
+            "the kernel does not allow it (kernel.perf_event_paranoid is {}); run as root, with \
+             CAP_PERFMON, or after `sysctl kernel.perf_event_paranoid=1` (-1 to record the whole \
+             system)",
             paranoid()
         ),
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) if branch_stack => {
             format!(
-                "this CPU or virtual machine has no branch stacks for it{}; `--branches=emulated` gives branch stacks on \
-                 any machine, `--branches=none` gives clock samples",
+                "this CPU or virtual machine has no branch stacks for it{}; `--branches=emulated` \
+                 gives branch stacks on any machine, `--branches=none` gives clock samples",
                 arm_spe::beside(Path::new(arm_spe::EVENT_SOURCES))
             )
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => {
-            "this CPU or virtual machine has no counter for it; the clocks (-e cpu-clock, -e task-clock) work on any \
-             machine, and `planish doctor` tells what this one has"
+            "this CPU or virtual machine has no counter for it; the clocks (-e cpu-clock, -e \
+             task-clock) work on any machine, and `planish doctor` tells what this one has"
                 .into()
         }
         Some(libc::EINVAL) if scope != Scope::Cpus => format!(
-            "the kernel refuses the settings ({error}); an event that counts per CPU only needs -a, and not every event \
-             samples: try another -c or -F"
+            "the kernel refuses the settings ({error}); an event that counts per CPU only needs \
+             -a, and not every event samples: try another -c or -F"
         ),
         Some(libc::EINVAL) => {
-            format!("the kernel refuses the settings ({error}): not every event samples; try another -c or -F")
+            format!(
+                "the kernel refuses the settings ({error}): not every event samples; try another \
+                 -c or -F"
+            )
         }
         _ => general_reason(error).map_or_else(|| error.to_string(), str::to_owned),
     };
@@ -404,7 +430,8 @@ mod tests {
     #[test]
     fn a_refusal_names_the_setting_that_would_help() {
         let said = |code, stack| {
-            refused("cpu-clock", stack, &io::Error::from_raw_os_error(code), Scope::Command).to_string()
+            refused("cpu-clock", stack, &io::Error::from_raw_os_error(code), Scope::Command)
+                .to_string()
         };
         assert!(said(libc::EACCES, false).contains("perf_event_paranoid"));
         assert!(said(libc::EOPNOTSUPP, true).contains("--branches=emulated"));
@@ -428,7 +455,10 @@ mod tests {
         let lbr = Sampling { call_graph: Some(CallGraph::BranchRecords), ..Sampling::default() };
         let error = |code| io::Error::from_raw_os_error(code);
         let said = no_lbr("cycles", &lbr, &error(libc::EOPNOTSUPP)).unwrap().to_string();
-        assert!(said.starts_with("cannot record cycles with --call-graph lbr: lbr needs"), "{said}");
+        assert!(
+            said.starts_with("cannot record cycles with --call-graph lbr: lbr needs"),
+            "{said}"
+        );
         assert!(no_lbr("cycles", &lbr, &error(libc::EACCES)).is_none());
         assert!(no_lbr("cycles", &Sampling::default(), &error(libc::EOPNOTSUPP)).is_none());
     }

@@ -32,7 +32,8 @@ impl BuildId {
     }
 }
 
-/// The host, the command line (`stated`, else this process's own), and what was seen: build IDs, and the times of the first and the last sample.
+/// The host, the command line (`stated`, else this process's own), and what was seen: build IDs,
+/// and the times of the first and the last sample.
 pub(crate) fn features(
     machine: Option<&str>,
     stated: Option<&[OsString]>,
@@ -67,19 +68,21 @@ fn text(word: &OsString) -> String {
     word.to_string_lossy().into_owned()
 }
 
-/// The words that this process was started with; as perf has it, the first is the program's whole path.
+/// The words that this process was started with; as perf has it, the first is the program's whole
+/// path.
 fn command_line() -> Vec<String> {
     let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);
-    let mut words: Vec<String> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let mut words: Vec<String> =
+        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     if let (Some(first), Ok(program)) = (words.first_mut(), std::env::current_exe()) {
         *first = program.to_string_lossy().into_owned();
     }
     words
 }
 
-/// Which processor an AArch64 machine has, as perf writes it: MIDR_EL1 without variant (bits 20 to 23) and revision (0 to
-/// 3). Decoders of Arm SPE need it; other machines have no such file.
+/// Which processor an AArch64 machine has, as perf writes it: MIDR_EL1 without variant (bits 20 to
+/// 23) and revision (0 to 3). Decoders of Arm SPE need it; other machines have no such file.
 fn cpu_id() -> Option<String> {
     const MIDR: &str = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1";
     masked(&std::fs::read_to_string(MIDR).ok()?)
@@ -93,7 +96,8 @@ fn masked(midr: &str) -> Option<String> {
 const TRACING_DATA: u32 = 1;
 const GROUP_DESC: u32 = 17;
 
-/// What readers need to make sense of the events: their groups, PMUs, tracepoint formats, and clock.
+/// What readers need to make sense of the events: their groups, PMUs, tracepoint formats, and
+/// clock.
 pub(crate) fn describe_events(
     features: &mut Features,
     events: &[Planned],
@@ -122,7 +126,11 @@ pub(crate) fn describe_events(
 }
 
 /// How the records are kept: in a directory, compressed.
-pub(crate) fn describe_streams(features: &mut Features, how: &Streaming, compressed: Option<(u64, u64)>) {
+pub(crate) fn describe_streams(
+    features: &mut Features,
+    how: &Streaming,
+    compressed: Option<(u64, u64)>,
+) {
     /// The only version there is.
     const DIRECTORY: u64 = 1;
     features.dir_format = how.threads.as_ref().map(|_| DIRECTORY);
@@ -134,7 +142,8 @@ pub(crate) fn describe_streams(features: &mut Features, how: &Streaming, compres
 
 /// How many groups; then for each its name, the number of its first event, and how many it has.
 fn group_desc(events: &[Planned]) -> Vec<u8> {
-    let members = |leader: usize| events.iter().filter(|event| event.leader == leader).count() as u32;
+    let members =
+        |leader: usize| events.iter().filter(|event| event.leader == leader).count() as u32;
     let groups: Vec<usize> = (0..events.len()).filter(|index| members(*index) > 1).collect();
     if groups.is_empty() {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! A recording on its way into a file, a pipe, or the files of a directory.
 //!
-//! Until it is complete the header states no size, which readers take to mean "up to the end of the file", so that
-//! what a killed recorder leaves is readable.
+//! Until it is complete the header states no size, which readers take to mean "up to the end of the
+//! file", so that what a killed recorder leaves is readable.
 
 use crate::Error;
 use crate::backlog::{Backlog, USUAL_BYTES};
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 const MARKS: usize = 64;
 const FINISHED_ROUND: [u8; 8] = 0x0008_0000_0000_0044u64.to_ne_bytes();
 
-/// The empty file at an output's place, made before the program starts: a place that cannot be written to is noticed
-/// before there is anything to lose.
+/// The empty file at an output's place, made before the program starts: a place that cannot be
+/// written to is noticed before there is anything to lose.
 pub(crate) struct Reserved {
     file: Option<File>,
     place: Place,
@@ -57,8 +57,13 @@ impl Reserved {
                 aux_index: Vec::new(),
             });
         };
-        let mut output =
-            Output { form: Form::None, place, marks: VecDeque::new(), piped_bytes: 0, aux_index: Vec::new() };
+        let mut output = Output {
+            form: Form::None,
+            place,
+            marks: VecDeque::new(),
+            piped_bytes: 0,
+            aux_index: Vec::new(),
+        };
         let begun = Gathered::new(file, self.backlog).map_err(io_failed);
         let begun = begun.and_then(|out| FileWriter::new(out, attrs));
         output.form = Form::File(begun.map_err(|error| {
@@ -157,7 +162,8 @@ impl Output {
         }
     }
 
-    /// Writes what is buffered, so that a recorder killed now leaves it behind. All records must be whole here.
+    /// Writes what is buffered, so that a recorder killed now leaves it behind. All records must be
+    /// whole here.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         let done = match &mut self.form {
             Form::File(writer) => writer.flush(),
@@ -205,8 +211,8 @@ impl Output {
         &self.place.path
     }
 
-    /// Writes the feature sections, moves an existing file to `NAME.old`, and gives the file its name. The result is
-    /// the recording's size in bytes.
+    /// Writes the feature sections, moves an existing file to `NAME.old`, and gives the file its
+    /// name. The result is the recording's size in bytes.
     pub(crate) fn finish(mut self, features: &Features) -> Result<u64, Error> {
         let features = &self.with_index(features);
         let finished = match &mut self.form {
@@ -215,7 +221,9 @@ impl Output {
                 let done = writer.build_ids(features).and_then(|()| writer.flush());
                 let done = done.and_then(|()| synced(writer.get_mut()));
                 self.form = Form::None;
-                return done.map(|()| self.piped_bytes).map_err(|error| failed(&self.place.partial, error));
+                return done
+                    .map(|()| self.piped_bytes)
+                    .map_err(|error| failed(&self.place.partial, error));
             }
             Form::File(writer) => writer.complete(features).and_then(|()| synced(writer.get_mut())),
         };
@@ -235,7 +243,8 @@ impl Output {
         Ok(bytes)
     }
 
-    /// Ends a recording that could not be written on: keeps what it holds, and the result says what that is.
+    /// Ends a recording that could not be written on: keeps what it holds, and the result says what
+    /// that is.
     pub(crate) fn keep(self, source: Error, features: &Features, parts: &mut [Part]) -> Error {
         if !matches!(self.form, Form::File(_)) {
             // What went into a pipe is its reader's.
@@ -256,14 +265,15 @@ impl Output {
         Error::Cut { source: Box::new(source), kept: Some(kept), left }
     }
 
-    /// Keeps what it holds although its disk takes no more: cut back to the end of a round, as far as the feature
-    /// sections need; in a directory first the files beside it. The result says whether the recording is complete up to
-    /// there.
+    /// Keeps what it holds although its disk takes no more: cut back to the end of a round, as far
+    /// as the feature sections need; in a directory first the files beside it. The result says
+    /// whether the recording is complete up to there.
     fn salvage(mut self, features: &Features, parts: &mut [Part]) -> Result<u64, Error> {
         let places = std::mem::take(&mut self.aux_index);
         let Form::File(writer) = &mut self.form else { return Ok(0) };
         let begin = writer.data_offset();
-        let reached = writer.get_mut().discard().map_err(Error::io(&self.place.partial, "write"))?;
+        let reached =
+            writer.get_mut().discard().map_err(Error::io(&self.place.partial, "write"))?;
         self.marks.retain(|mark| begin + mark <= reached);
         let mut complete = |mark: u64, features: &Features| {
             let end = writer.data_offset() + mark;
@@ -293,7 +303,8 @@ impl Output {
         self.form = Form::None;
         Err(Error::Place {
             path: self.place.partial.clone(),
-            reason: "what was recorded is left under this name; it could not be completed".to_owned(),
+            reason: "what was recorded is left under this name; it could not be completed"
+                .to_owned(),
         })
     }
 }
@@ -308,8 +319,9 @@ impl Drop for Output {
 }
 
 fn size(place: &Place) -> Result<u64, Error> {
-    let one =
-        |path: &Path| std::fs::metadata(path).map(|found| found.len()).map_err(Error::io(path, "look at"));
+    let one = |path: &Path| {
+        std::fs::metadata(path).map(|found| found.len()).map_err(Error::io(path, "look at"))
+    };
     if !place.directory {
         return one(&place.partial);
     }
@@ -326,7 +338,8 @@ pub(crate) struct Part {
     marks: VecDeque<u64>,
 }
 
-/// Gives up the last round of the largest of these files; false when there is none that can be given up.
+/// Gives up the last round of the largest of these files; false when there is none that can be
+/// given up.
 fn cut_largest(parts: &mut [Part]) -> bool {
     let rounds = parts.iter_mut().filter(|part| part.marks.len() > 1);
     let largest = rounds.max_by_key(|part| part.marks.back().copied());
@@ -415,8 +428,12 @@ impl Sink {
     /// The queue before its file.
     pub(crate) fn backlog(&mut self) -> Option<&Backlog> {
         match self {
-            Sink::Whole(Output { form: Form::File(writer), .. }) => Some(writer.get_mut().backlog()),
-            Sink::Whole(Output { form: Form::Pipe(writer), .. }) => Some(writer.get_mut().backlog()),
+            Sink::Whole(Output { form: Form::File(writer), .. }) => {
+                Some(writer.get_mut().backlog())
+            }
+            Sink::Whole(Output { form: Form::Pipe(writer), .. }) => {
+                Some(writer.get_mut().backlog())
+            }
             Sink::Whole(_) => None,
             Sink::Part(part) => Some(part.out.backlog()),
         }

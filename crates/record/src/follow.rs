@@ -1,5 +1,5 @@
-//! The recording itself, from its first enabled event to its end: the leading thread follows the command, the signals
-//! and the commands, while the readers empty the rings.
+//! The recording itself, from its first enabled event to its end: the leading thread follows the
+//! command, the signals and the commands, while the readers empty the rings.
 
 use crate::control::{Command, Commands};
 use crate::hotplug::{CpuWatch, Hotplug};
@@ -16,7 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// How often is looked whether processes that planish did not start have ended, and whether a signal came.
+/// How often is looked whether processes that planish did not start have ended, and whether a
+/// signal came.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A recording that goes on.
@@ -50,8 +51,13 @@ pub(crate) struct Ended {
 
 impl Session<'_, '_> {
     /// Reads the rings until the end.
-    pub(crate) fn follow(&mut self, mut child: Option<&mut Child>, forward: &ForwardSignals) -> Ended {
-        let child_end = child.as_ref().and_then(|child| end_of(i32::try_from(child.id()).ok()?, false));
+    pub(crate) fn follow(
+        &mut self,
+        mut child: Option<&mut Child>,
+        forward: &ForwardSignals,
+    ) -> Ended {
+        let child_end =
+            child.as_ref().and_then(|child| end_of(i32::try_from(child.id()).ok()?, false));
         let (streams, opened, signals, how) = (self.streams, self.opened, self.signals, self.how);
         std::thread::scope(|scope| {
             let end = EndOnDrop(signals);
@@ -104,7 +110,8 @@ impl Session<'_, '_> {
             if stop && !stopped {
                 stopped = true;
                 self.disable();
-                // A disk that is full is no fault of the program's; it goes on to its end, without being recorded.
+                // A disk that is full is no fault of the program's; it goes on to its end, without
+                // being recorded.
                 if failure.is_none()
                     && let Some(child) = child
                 {
@@ -138,12 +145,15 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Waits for a reader's notice, the end of the command, a word in the fifo, a signal, or the next thing to do.
+    /// Waits for a reader's notice, the end of the command, a word in the fifo, a signal, or the
+    /// next thing to do.
     fn sleep(&self, child_end: Option<&OwnedFd>) {
         let mut list: Vec<BorrowedFd<'_>> = vec![self.signals.notice.as_fd()];
         list.extend(child_end.map(AsFd::as_fd));
         list.extend(self.commands.as_ref().map(Commands::ready));
-        let until = |at: Instant| at.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let until = |at: Instant| {
+            at.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+        };
         // Signals wake this thread; one that comes just before the wait is seen a tick later.
         let times = [Some(TICK), self.begin.map(until), self.rotation.next().map(until)];
         let time = times.into_iter().flatten().min().unwrap_or(TICK);
@@ -175,7 +185,8 @@ impl Session<'_, '_> {
         if let Some(commands) = &mut self.commands {
             for word in commands.unknown.drain(..) {
                 self.notes.push(format!(
-                    "the control fifo said {word:?}, which is no command: enable, disable, snapshot, stop, ping"
+                    "the control fifo said {word:?}, which is no command: enable, disable, \
+                     snapshot, stop, ping"
                 ));
             }
         }

@@ -1,4 +1,5 @@
-//! The way of a recording's bytes into its file: small writes gathered, large ones handed on in pieces, all through a queue.
+//! The way of a recording's bytes into its file: small writes gathered, large ones handed on in
+//! pieces, all through a queue.
 
 use crate::backlog::Backlog;
 use std::fs::File;

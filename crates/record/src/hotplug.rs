@@ -1,7 +1,8 @@
 //! CPUs that go or come while they are recorded.
 //!
-//! When a CPU goes offline the kernel takes its events away, and they do not come back with the CPU: its ring stays as it
-//! is, without a word. So the list of CPUs that are online is read from time to time, and compared.
+//! When a CPU goes offline the kernel takes its events away, and they do not come back with the
+//! CPU: its ring stays as it is, without a word. So the list of CPUs that are online is read from
+//! time to time, and compared.
 
 use crate::open::{ONLINE, parse_cpus};
 use std::collections::BTreeSet;
@@ -14,9 +15,11 @@ const EVERY: Duration = Duration::from_millis(500);
 /// What happened to CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hotplug {
-    /// CPUs that were recorded and went offline, once or more often. Nothing is recorded there from then on.
+    /// CPUs that were recorded and went offline, once or more often. Nothing is recorded there
+    /// from then on.
     pub gone: BTreeSet<i32>,
-    /// CPUs that were not online when the recording began and were later: nothing of them is recorded.
+    /// CPUs that were not online when the recording began and were later: nothing of them is
+    /// recorded.
     pub came: BTreeSet<i32>,
 }
 

@@ -1,9 +1,11 @@
-//! Recording the kernel of an emulated machine: `qemu-system` with the plugin, and what the guest says on its console.
+//! Recording the kernel of an emulated machine: `qemu-system` with the plugin, and what the guest
+//! says on its console.
 //!
-//! [`record`] samples branch stacks into a perf.data; [`count`] has the plugin count every branch in its memory.
+//! [`record`] samples branch stacks into a perf.data; [`count`] has the plugin count every branch
+//! in its memory.
 //!
-//! Only the guest knows where its kernel lies, so its init must print two lines on the serial console, which must be
-//! qemu's standard output (`-serial stdio`):
+//! Only the guest knows where its kernel lies, so its init must print two lines on the serial
+//! console, which must be qemu's standard output (`-serial stdio`):
 //!
 //! ```sh
 //! echo "planish-text $(grep ' _text$' /proc/kallsyms | cut -d' ' -f1) $(grep ' _etext$' /proc/kallsyms | cut -d' ' -f1)"
@@ -37,33 +39,42 @@ pub const MAP_NAME: &str = "[kernel.kallsyms]_text";
 /// How to record a machine's kernel.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Taken branches of the kernel between two samples; [`count`] takes none. The real intervals vary by a quarter around
-    /// it, in a fixed sequence, lest they fall into step with a loop; each sample states its own.
+    /// Taken branches of the kernel between two samples; [`count`] takes none. The real intervals
+    /// vary by a quarter around it, in a fixed sequence, lest they fall into step with a loop;
+    /// each sample states its own.
     pub period: u64,
     /// The plugin, when it is not where it is looked for.
     pub plugin: Option<PathBuf>,
-    /// Only what the machine does in these sections of its run is recorded, as markers tell them apart; all of it
-    /// without. By agreement 1 to 99 are for training.
+    /// Only what the machine does in these sections of its run is recorded, as markers tell them
+    /// apart; all of it without. By agreement 1 to 99 are for training.
     pub sections: Option<RangeInclusive<u8>>,
     /// The machine is killed, and nothing recorded, when it did not end after this much wall time.
     pub timeout: Option<Duration>,
     /// The workload must print `planish: end` before the machine ends.
     pub to_the_end: bool,
-    /// The command that the file states, where it is not to be the one that runs: that of a temporary initrd would be
-    /// another each time.
+    /// The command that the file states, where it is not to be the one that runs: that of a
+    /// temporary initrd would be another each time.
     pub stated: Option<Vec<OsString>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { period: 1000, plugin: None, sections: None, timeout: None, to_the_end: false, stated: None }
+        Options {
+            period: 1000,
+            plugin: None,
+            sections: None,
+            timeout: None,
+            to_the_end: false,
+            stated: None,
+        }
     }
 }
 
 /// A recorded machine.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// What the recording came to. Taken branches are those that the kernel took while it was recorded.
+    /// What the recording came to. Taken branches are those that the kernel took while it was
+    /// recorded.
     pub summary: Summary,
     /// What the guest said.
     pub transcript: Transcript,
@@ -80,8 +91,8 @@ struct Said {
 impl Said {
     fn text(&self) -> Result<(u64, u64), Error> {
         self.text.ok_or_else(|| Error::Empty {
-            reason: "the guest did not print its `planish-text` line on the console; does its init, and is \
-                     `-serial stdio` given?"
+            reason: "the guest did not print its `planish-text` line on the console; does its \
+                     init, and is `-serial stdio` given?"
                 .to_owned(),
         })
     }
@@ -90,7 +101,8 @@ impl Said {
         // The firmware leaves terminal sequences before the first line.
         let after = |word: &str| line.split_once(word).map(|(_, rest)| rest.trim());
         if let Some(rest) = after("planish-text ") {
-            let mut numbers = rest.split_whitespace().map(|number| u64::from_str_radix(number, 16).ok());
+            let mut numbers =
+                rest.split_whitespace().map(|number| u64::from_str_radix(number, 16).ok());
             if let (Some(Some(start)), Some(Some(end))) = (numbers.next(), numbers.next()) {
                 self.text = Some((start, end)).filter(|_| start != 0 && start < end);
             }
@@ -122,17 +134,19 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and records its kernel into
-/// `output`: samples of the kernel's branch stacks, a mapping of its text, and its build ID. `watch` gets the lines of
-/// the console as they come.
+/// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and records
+/// its kernel into `output`: samples of the kernel's branch stacks, a mapping of its text, and its
+/// build ID. `watch` gets the lines of the console as they come.
 ///
-/// The times of the samples are taken branches, as nanoseconds, so two runs of a deterministic machine
-/// (see [`crate::machine::Guest`]) give the same bytes where [`Options::sections`] are recorded. A whole run ends when qemu
-/// acts on the guest's reset, which on a busy host may be some samples earlier or later.
+/// The times of the samples are taken branches, as nanoseconds, so two runs of a deterministic
+/// machine (see [`crate::machine::Guest`]) give the same bytes where [`Options::sections`] are
+/// recorded. A whole run ends when qemu acts on the guest's reset, which on a busy host may be some
+/// samples earlier or later.
 ///
 /// # Errors
-/// When qemu or the plugin is missing, the machine or its workload failed, hung or was interrupted, the guest did not
-/// say where its kernel lies, or nothing was recorded. There is no file then, and no machine.
+/// When qemu or the plugin is missing, the machine or its workload failed, hung or was interrupted,
+/// the guest did not say where its kernel lies, or nothing was recorded. There is no file then, and
+/// no machine.
 pub fn record(
     argv: &[OsString],
     output: &Path,
@@ -152,14 +166,17 @@ pub fn record(
     file.records(&records::kernel_mmap(stamp, text, end - text, MAP_NAME.as_bytes()))?;
     file.records(&records::comm(Stamp { pid: 0, ..stamp }, b"swapper", false))?;
     let map = File::open(&spool.path).and_then(|file| Map::of(&file));
-    let merged = merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file, false)?;
+    let merged =
+        merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file, false)?;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
     let (taken, lost) = (count(&spool.header.taken_branches), count(&spool.header.lost_samples));
     if merged.samples == 0 {
         return Err(Error::Empty { reason: empty(taken, lost, output, options) });
     }
-    let id = said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
-    let mut features = features(Some("x86_64"), Some(options.stated.as_deref().unwrap_or(argv)), &merged, id);
+    let id =
+        said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
+    let mut features =
+        features(Some("x86_64"), Some(options.stated.as_deref().unwrap_or(argv)), &merged, id);
     features.clockid = None;
     let summary = Summary {
         output: output.to_owned(),
@@ -197,7 +214,8 @@ fn empty(taken: u64, lost: u64, output: &Path, options: &Options) -> String {
         _ => {
             let period = options.period;
             format!(
-                "the kernel took {taken} branches, and a sample is taken every {period}; lower the period"
+                "the kernel took {taken} branches, and a sample is taken every {period}; lower \
+                 the period"
             )
         }
     }
@@ -205,7 +223,8 @@ fn empty(taken: u64, lost: u64, output: &Path, options: &Options) -> String {
 
 fn no_branch(sections: &RangeInclusive<u8>) -> String {
     format!(
-        "the kernel took no branch in the sections {} to {}; does the workload execute their markers?",
+        "the kernel took no branch in the sections {} to {}; does the workload execute their \
+         markers?",
         sections.start(),
         sections.end()
     )
@@ -246,9 +265,8 @@ mod tests {
         let mut said = Said::default();
         said.line("\x1b[2Jplanish-text ffffffff81000000 ffffffff81e01ef2\r");
         said.line(
-            "planish-notes 0400000004000000060000005865\
-                   6e00aabbccdd04000000020000000300000047\
-                   4e5500beef0000",
+            "planish-notes \
+             04000000040000000600000058656e00aabbccdd040000000200000003000000474e5500beef0000",
         );
         assert_eq!(said.text, Some((0xffff_ffff_8100_0000, 0xffff_ffff_81e0_1ef2)));
         assert_eq!(said.build_id, Some(vec![0xbe, 0xef]));

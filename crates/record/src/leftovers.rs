@@ -1,4 +1,5 @@
-//! What killed recorders left in a directory: the spools of emulators and the parts of recordings, removed by the next.
+//! What killed recorders left in a directory: the spools of emulators and the parts of recordings,
+//! removed by the next.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,14 +10,15 @@ use std::path::Path;
 /// What every perf.data begins with.
 const MAGIC: &[u8] = b"PERFILE2";
 
-/// Removes spools and parts whose recorder is gone: no process has the number, and nobody holds the lock (a recorder in
-/// another container may have a number that is none here).
+/// Removes spools and parts whose recorder is gone: no process has the number, and nobody holds the
+/// lock (a recorder in another container may have a number that is none here).
 pub(crate) fn remove(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((pid, magic)) = owner(&name) else { continue };
         let Ok(kind) = entry.file_type() else { continue };
-        let directory = kind.is_dir() && !magic.is_empty() && crate::place::is_recording(&entry.path());
+        let directory =
+            kind.is_dir() && !magic.is_empty() && crate::place::is_recording(&entry.path());
         if Path::new("/proc").join(pid.to_string()).exists() || !(kind.is_file() || directory) {
             continue;
         }
@@ -38,7 +40,9 @@ pub(crate) fn remove(dir: &Path) {
 fn owner(name: &OsStr) -> Option<(u32, &'static [u8])> {
     let bytes = name.as_bytes();
     let spool = bytes.strip_prefix(b".planish-").and_then(|rest| rest.strip_suffix(b".spool"));
-    if let Some((pid, count)) = spool.and_then(|middle| std::str::from_utf8(middle).ok()?.split_once('-')) {
+    if let Some((pid, count)) =
+        spool.and_then(|middle| std::str::from_utf8(middle).ok()?.split_once('-'))
+    {
         known(count)?;
         return Some((pid.parse().ok()?, b""));
     }
@@ -46,9 +50,9 @@ fn owner(name: &OsStr) -> Option<(u32, &'static [u8])> {
     let mut words = stem.rsplit(|byte| *byte == b'.').map(std::str::from_utf8);
     let (last, before) = (words.next()?.ok()?, words.next()?.ok());
     // `NAME.PID.RANDOM`, and `NAME.PID` of older recorders.
-    let new = before
-        .and_then(|pid| pid.parse().ok())
-        .filter(|_| last.len() == beside::RANDOM && known(last).is_some() && words.next().is_some());
+    let new = before.and_then(|pid| pid.parse().ok()).filter(|_| {
+        last.len() == beside::RANDOM && known(last).is_some() && words.next().is_some()
+    });
     let old = || last.parse().ok().filter(|_| before.is_some_and(|name| !name.is_empty()));
     Some((new.or_else(old)?, MAGIC))
 }

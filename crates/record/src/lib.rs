@@ -1,8 +1,10 @@
-//! Live collection into perf.data: rings, hardware branch stacks, clock samples, emulated branch stacks.
+//! Live collection into perf.data: rings, hardware branch stacks, clock samples, emulated branch
+//! stacks.
 //!
-//! Two ways lead to a perf.data: [`emulate`] runs the program under qemu-user with a plugin that keeps a branch
-//! stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware branch stacks or clock samples.
-//! [`kernel`] records the kernel of a whole emulated machine, which [`machine`] runs. All write the same file: beside its final name, renamed when it is complete.
+//! Two ways lead to a perf.data: [`emulate`] runs the program under qemu-user with a plugin that
+//! keeps a branch stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware
+//! branch stacks or clock samples. [`kernel`] records the kernel of a whole emulated machine, which
+//! [`machine`] runs. All write the same file: beside its final name, renamed when it is complete.
 
 pub mod arm_spe;
 mod attr;

@@ -34,11 +34,13 @@ pub use crate::plan::Sampling;
 pub enum Target {
     /// The command, its threads and its children.
     Command,
-    /// Running processes, all their threads, and what they start; while the command runs, if there is one.
+    /// Running processes, all their threads, and what they start; while the command runs, if there
+    /// is one.
     Processes(Vec<i32>),
     /// Running threads, and not what they start; while the command runs, if there is one.
     Threads(Vec<i32>),
-    /// The running processes of a user, by number, and what they start; while the command runs, if there is one.
+    /// The running processes of a user, by number, and what they start; while the command runs, if
+    /// there is one.
     User(u32),
     /// Everything, on the CPUs of the options; while the command runs, if there is one.
     System,
@@ -56,7 +58,9 @@ impl Target {
     /// The running threads that it names; none where it names none.
     pub(crate) fn tids(&self) -> Vec<i32> {
         match self {
-            Target::Processes(pids) => pids.iter().flat_map(|pid| synthesize::threads(*pid)).collect(),
+            Target::Processes(pids) => {
+                pids.iter().flat_map(|pid| synthesize::threads(*pid)).collect()
+            }
             Target::Threads(tids) => {
                 tids.iter().copied().filter(|tid| synthesize::process_of(*tid).is_some()).collect()
             }
@@ -80,7 +84,8 @@ impl Target {
 pub struct Options {
     /// Branch stacks.
     pub branches: Branches,
-    /// How often; 4000 times a second when none. More often than the kernel allows becomes what it allows.
+    /// How often; 4000 times a second when none. More often than the kernel allows becomes what it
+    /// allows.
     pub rate: Option<Rate>,
     /// Texts of events by perf's syntax; the clock or what has branch stacks when there are none.
     pub events: Vec<String>,
@@ -88,7 +93,8 @@ pub struct Options {
     pub sampling: Sampling,
     /// CPUs to record on; all when there are none.
     pub cpus: Vec<i32>,
-    /// Control groups: one for all events, or one for each; an empty one is the whole system (`-G`).
+    /// Control groups: one for all events, or one for each; an empty one is the whole system
+    /// (`-G`).
     pub cgroups: Vec<String>,
     /// How records get from the rings into files.
     pub streaming: Streaming,
@@ -105,8 +111,8 @@ pub fn cpu_list(text: &str) -> Result<Vec<i32>, crate::settings::Wrong> {
     open::cpu_list(text)
 }
 
-/// Records into `output`, or standard output where that is `-`, until the command ends, the processes end, or a signal
-/// asks to stop.
+/// Records into `output`, or standard output where that is `-`, until the command ends, the
+/// processes end, or a signal asks to stop.
 pub fn record(
     target: &Target,
     command: Option<&Workload>,
@@ -131,7 +137,8 @@ pub fn record(
     // Before the program, which must not start when its recording has no place.
     let piped = output.as_os_str() == "-";
     let reserve = || Reserved::with(output, how.threads.is_some(), how.force);
-    let reserved = (!piped).then(reserve).transpose()?.map(|place| place.with_backlog(how.backlog()));
+    let reserved =
+        (!piped).then(reserve).transpose()?.map(|place| place.with_backlog(how.backlog()));
     let paused = command.map(pause).transpose()?;
     let _limit = FileLimit::raise();
     crate::sys::readers::survive_file_limit();
@@ -194,21 +201,23 @@ pub fn record(
             since: Instant::now(),
             bytes_before: 0,
         },
-        cpus: matches!(target, Target::System).then(|| CpuWatch::of(&opened.cpus, options.cpus.is_empty())),
+        cpus: matches!(target, Target::System)
+            .then(|| CpuWatch::of(&opened.cpus, options.cpus.is_empty())),
         notes: Vec::new(),
     };
     let ended = session.follow(child.as_mut(), &forward);
     forward.ended();
     let (rotation, notes) = (session.rotation, session.notes);
     choice.notes.extend(notes);
-    let end = session::End { opened: &opened, attrs: &attrs, began, clock: own_clock, rotation, whole };
+    let end =
+        session::End { opened: &opened, attrs: &attrs, began, clock: own_clock, rotation, whole };
     let finished = end.finish(streams, ended)?;
     if finished.seen.is_empty() {
         let lost = finished.streamed.losses.records;
         let reason = if lost > 0 {
             format!(
-                "all samples were lost, {lost} of them: the rings are too small for them; give more with -m, or sample less \
-                 (-F, -c, a smaller --call-graph dwarf,SIZE)"
+                "all samples were lost, {lost} of them: the rings are too small for them; give \
+                 more with -m, or sample less (-F, -c, a smaller --call-graph dwarf,SIZE)"
             )
         } else {
             nothing(&choice, options, start) + &finished.ending.told()
@@ -246,8 +255,8 @@ fn nothing(choice: &Choice, options: &Options, start: Instant) -> String {
         );
     }
     format!(
-        "not one {} sample came in {took:.1} s; the program was asleep or too short for the rate (-F, -c), or does not \
-         do what the event counts",
+        "not one {} sample came in {took:.1} s; the program was asleep or too short for the rate \
+         (-F, -c), or does not do what the event counts",
         choice.names()
     )
 }
@@ -273,8 +282,9 @@ fn start_failed(name: &OsString) -> impl FnOnce(std::io::Error) -> Error + use<>
     move |source| Error::Start { program, source }
 }
 
-/// Opens the events of the target. Threads that appear while a process is opened are found by looking again; those
-/// that appear later are inherited. `wished` is how many descriptors the caller would like to have for each thread.
+/// Opens the events of the target. Threads that appear while a process is opened are found by
+/// looking again; those that appear later are inherited. `wished` is how many descriptors the
+/// caller would like to have for each thread.
 pub(crate) fn open(
     target: &Target,
     events: &mut [Planned],
@@ -284,13 +294,18 @@ pub(crate) fn open(
 ) -> Result<Opened, Error> {
     let scope = target.scope();
     let mut at = |tids: &[i32]| {
-        open::open(events, &Place { scope, tids, cpus: &options.cpus, how: &options.streaming, wished })
+        open::open(
+            events,
+            &Place { scope, tids, cpus: &options.cpus, how: &options.streaming, wished },
+        )
     };
     match target {
         Target::System => at(&[]),
         Target::Command => at(&[child.ok_or(Error::NoCommand)?]),
         Target::Processes(_) | Target::Threads(_) | Target::User(_) => {
-            if let Some(gone) = target.named().iter().find(|id| synthesize::process_of(**id).is_none()) {
+            if let Some(gone) =
+                target.named().iter().find(|id| synthesize::process_of(**id).is_none())
+            {
                 let gone = *gone;
                 let thread = matches!(target, Target::Threads(_));
                 return Err(if thread {
@@ -319,7 +334,8 @@ pub(crate) fn open(
 
 /// Starts what was opened in a stopped state. Members of a group follow their leader.
 fn enable(opened: &Opened, choice: &Choice, target: &Target) -> Result<(), Error> {
-    let asked = |error: std::io::Error| events::refused(&choice.names(), false, &error, target.scope());
+    let asked =
+        |error: std::io::Error| events::refused(&choice.names(), false, &error, target.scope());
     opened.set_running(true).map_err(asked)
 }
 
@@ -330,8 +346,8 @@ pub(crate) fn foreign(target: &Target) -> Option<Error> {
     let refused = |event: String, owner: u32| Error::Refused {
         event,
         reason: format!(
-            "it belongs to user {owner}, and you are user {own}; run as that user, as root, or with CAP_PERFMON and \
-             CAP_SYS_PTRACE"
+            "it belongs to user {owner}, and you are user {own}; run as that user, as root, or \
+             with CAP_PERFMON and CAP_SYS_PTRACE"
         ),
     };
     let foreign = |owner: u32| own != 0 && owner != own;
@@ -371,9 +387,13 @@ pub(crate) fn synthesize(
             pids.into_iter().try_for_each(|pid| synthesizer.process(pid))?;
         }
         Target::User(user) => {
-            synthesize::processes_of(*user).into_iter().try_for_each(|pid| synthesizer.process(pid))?;
+            synthesize::processes_of(*user)
+                .into_iter()
+                .try_for_each(|pid| synthesizer.process(pid))?;
         }
-        Target::System => synthesize::processes().into_iter().try_for_each(|pid| synthesizer.process(pid))?,
+        Target::System => {
+            synthesize::processes().into_iter().try_for_each(|pid| synthesizer.process(pid))?
+        }
     }
     let kernel = std::mem::take(&mut synthesizer.kernel_files);
     file.finish_round()?;

@@ -1,9 +1,10 @@
-//! What a recording lost: records that found a ring full, for how long the ring was full, and throttled sampling.
+//! What a recording lost: records that found a ring full, for how long the ring was full, and
+//! throttled sampling.
 //!
-//! Two sources. The kernel writes a LOST record as soon as there is room again, with the time of that moment; so a ring
-//! was full *at most* from the record before it to the LOST record (the paused time). What was lost after a ring's last
-//! record has no LOST record; each event's own count (`PERF_FORMAT_LOST`) has it, and the rest of the recording is then
-//! paused time too.
+//! Two sources. The kernel writes a LOST record as soon as there is room again, with the time of
+//! that moment; so a ring was full *at most* from the record before it to the LOST record (the
+//! paused time). What was lost after a ring's last record has no LOST record; each event's own
+//! count (`PERF_FORMAT_LOST`) has it, and the rest of the recording is then paused time too.
 
 use crate::sys::perf::Event;
 use perfdata::{EventAttr, read_format, sample_type};
@@ -24,7 +25,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Records were lost between the times of two others; without the former's, since the last one seen.
+    /// Records were lost between the times of two others; without the former's, since the last one
+    /// seen.
     pub(crate) fn gap(&mut self, lost: u64, before: Option<u64>, after: Option<u64>) {
         self.lost += lost;
         if let (Some(before), Some(after)) = (before.or(self.last), after) {
@@ -91,7 +93,8 @@ pub(crate) fn counted<'e>(
     lost
 }
 
-/// The ids and lost counts in what a read gave. Whether it was a group's read shows in where a known id stands.
+/// The ids and lost counts in what a read gave. Whether it was a group's read shows in where a
+/// known id stands.
 fn by_id(words: &[u64], may_be_group: bool, attrs: &[EventAttr]) -> Vec<(u64, u64)> {
     let known = |id: u64| attrs.iter().find(|attr| attr.ids.contains(&id));
     let times = |attr: &EventAttr| {
@@ -149,7 +152,8 @@ mod tests {
     #[test]
     fn what_a_read_says_is_found_alone_and_in_groups() {
         let both = read_format::ID | read_format::LOST;
-        let attr = |id, format| EventAttr { ids: vec![id], read_format: format, ..EventAttr::default() };
+        let attr =
+            |id, format| EventAttr { ids: vec![id], read_format: format, ..EventAttr::default() };
         let attrs = [attr(7, both), attr(8, both)];
         assert_eq!(by_id(&[55, 8, 2], false, &attrs), [(8, 2)]);
         assert_eq!(by_id(&[55, 9, 2], false, &attrs), []);

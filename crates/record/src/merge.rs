@@ -92,8 +92,12 @@ impl<'s> Stream<'s> {
     }
 }
 
-/// Finds every chunk; a granule that was taken but never begun (its thread was killed) is stepped over.
-pub(crate) fn streams<'s>(path: &Path, spool: &'s [u8]) -> Result<BTreeMap<u64, Stream<'s>>, Error> {
+/// Finds every chunk; a granule that was taken but never begun (its thread was killed) is stepped
+/// over.
+pub(crate) fn streams<'s>(
+    path: &Path,
+    spool: &'s [u8],
+) -> Result<BTreeMap<u64, Stream<'s>>, Error> {
     let mut found: BTreeMap<u64, Stream<'_>> = BTreeMap::new();
     let mut at = HEADER_BYTES;
     while let Some(chunk) =
@@ -113,18 +117,24 @@ pub(crate) fn streams<'s>(path: &Path, spool: &'s [u8]) -> Result<BTreeMap<u64, 
             .and_then(|end| chunk.get(CHUNK_HEADER_BYTES..end))
             .filter(|records| records.len() as u64 <= chunk_bytes)
             .ok_or_else(|| damaged(format!("it claims {used} bytes of records")))?;
-        let stream = found.entry(stream).or_insert(Stream { chunks: Vec::new(), current: 0, at: 0 });
+        let stream =
+            found.entry(stream).or_insert(Stream { chunks: Vec::new(), current: 0, at: 0 });
         stream.chunks.push(records);
         at = at.saturating_add(chunk_bytes);
     }
     Ok(found)
 }
 
-/// Copies all records, oldest first. Equal times keep the order of the streams' numbers, which puts a process's own
-/// records (its mappings) before its threads' samples.
+/// Copies all records, oldest first. Equal times keep the order of the streams' numbers, which puts
+/// a process's own records (its mappings) before its threads' samples.
 ///
 /// `chains` says whether the samples carry call chains.
-pub(crate) fn merge(path: &Path, spool: &Map, output: &mut Output, chains: bool) -> Result<Merged, Error> {
+pub(crate) fn merge(
+    path: &Path,
+    spool: &Map,
+    output: &mut Output,
+    chains: bool,
+) -> Result<Merged, Error> {
     let mut streams = streams(path, spool)?;
     let mut queue = BinaryHeap::new();
     for (id, stream) in &mut streams {
@@ -169,7 +179,8 @@ impl Merged {
     }
 }
 
-/// Entries of a sample's branch stack: the number stands behind the period, or behind the call chain there.
+/// Entries of a sample's branch stack: the number stands behind the period, or behind the call
+/// chain there.
 fn branch_entries(sample: &[u8], chains: bool) -> Option<u64> {
     let at = match chains {
         true => usize::try_from(u64_at(sample, 48)?).ok()?.checked_mul(8)?.checked_add(56)?,

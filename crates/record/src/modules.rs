@@ -37,8 +37,8 @@ impl Places {
         note_build_id(&std::fs::read(self.sys.join("kernel/notes")).ok()?)
     }
 
-    /// How many bytes of text the kernel has, from where they lie in memory (`01000000-023fffff : Kernel code`), which
-    /// is shown as 0 to users who may not know.
+    /// How many bytes of text the kernel has, from where they lie in memory (`01000000-023fffff :
+    /// Kernel code`), which is shown as 0 to users who may not know.
     pub(crate) fn kernel_code_bytes(&self) -> Option<u64> {
         let text = std::fs::read_to_string(&self.iomem).ok()?;
         let line = text.lines().find_map(|line| line.trim().strip_suffix(" : Kernel code"))?;
@@ -51,15 +51,19 @@ impl Places {
     /// All loaded modules whose addresses are shown, by address.
     pub(crate) fn loaded(&self) -> Vec<Module> {
         let Ok(text) = std::fs::read_to_string(&self.modules) else { return Vec::new() };
-        let mut found: Vec<(u64, u64, &str)> =
-            text.lines().filter_map(|line| parse_line(line)).map(|module| self.refine(module)).collect();
+        let mut found: Vec<(u64, u64, &str)> = text
+            .lines()
+            .filter_map(|line| parse_line(line))
+            .map(|module| self.refine(module))
+            .collect();
         if found.is_empty() {
             return Vec::new();
         }
         found.retain(|(start, ..)| *start != 0);
         found.sort_unstable();
         let files = module_files(&self.files);
-        let ends = found.iter().skip(1).map(|(next, ..)| *next).chain([u64::MAX]).collect::<Vec<_>>();
+        let ends =
+            found.iter().skip(1).map(|(next, ..)| *next).chain([u64::MAX]).collect::<Vec<_>>();
         let modules = found.into_iter().zip(ends).map(|((start, size, name), next)| {
             let notes = self.sys.join("module").join(name).join("notes/.note.gnu.build-id");
             let file = files.iter().find(|(known, _)| known == name).map(|(_, path)| path.clone());
@@ -137,7 +141,10 @@ fn note_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
         let name = notes.get(12..12usize.checked_add(name_bytes)?)?;
         let id_end = id_at.checked_add(id_bytes)?;
         if kind == GNU_BUILD_ID && name == b"GNU\0" {
-            return notes.get(id_at..id_end).filter(|id| (1..=20).contains(&id.len())).map(<[u8]>::to_vec);
+            return notes
+                .get(id_at..id_end)
+                .filter(|id| (1..=20).contains(&id.len()))
+                .map(<[u8]>::to_vec);
         }
         notes = notes.get(id_at.checked_add(id_bytes.checked_next_multiple_of(4)?)?..)?;
     }
@@ -148,8 +155,10 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn note(kind: u32, name: &[u8], id: &[u8]) -> Vec<u8> {
-        let mut bytes: Vec<u8> =
-            [name.len() as u32, id.len() as u32, kind].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let mut bytes: Vec<u8> = [name.len() as u32, id.len() as u32, kind]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
         for part in [name, id] {
             bytes.extend(part);
             bytes.resize(bytes.len().next_multiple_of(4), 0);
@@ -170,13 +179,19 @@ pub(crate) mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, bytes).unwrap();
         };
-        let text =
-            "snd_hda 20480 0 - Live 0xffffffffc0003000 (E)\nfat 8192 1 vfat, Live 0xffffffffc0001000\n";
+        let text = "snd_hda 20480 0 - Live 0xffffffffc0003000 (E)\nfat 8192 1 vfat, Live \
+                    0xffffffffc0001000\n";
         write(places.modules.clone(), text.as_bytes());
         write(places.files.join("kernel/fs/fat/fat.ko.xz"), b"");
         write(places.files.join("kernel/sound/snd-hda.ko"), b"");
-        write(places.sys.join("module/fat/notes/.note.gnu.build-id"), &note(3, b"GNU\0", &[0xfa; 20]));
-        write(places.sys.join("module/snd_hda/notes/.note.gnu.build-id"), &note(3, b"GNU\0", &[0x5d; 20]));
+        write(
+            places.sys.join("module/fat/notes/.note.gnu.build-id"),
+            &note(3, b"GNU\0", &[0xfa; 20]),
+        );
+        write(
+            places.sys.join("module/snd_hda/notes/.note.gnu.build-id"),
+            &note(3, b"GNU\0", &[0x5d; 20]),
+        );
         let notes = [note(0x100, b"Xen\0", &[1, 2]), note(3, b"GNU\0", &[0xee; 20])].concat();
         write(places.sys.join("kernel/notes"), &notes);
         places
@@ -187,14 +202,21 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let places = machine(dir.path());
         let found = places.loaded();
-        let shown: Vec<_> = found.iter().map(|module| (module.start & 0xffff, module.len)).collect();
+        let shown: Vec<_> =
+            found.iter().map(|module| (module.start & 0xffff, module.len)).collect();
         assert_eq!(shown, [(0x1000, 8192), (0x3000, 20480)]);
-        assert!(found[0].path.ends_with("/kernel/fs/fat/fat.ko.xz") && found[1].path.ends_with("snd-hda.ko"));
+        assert!(
+            found[0].path.ends_with("/kernel/fs/fat/fat.ko.xz")
+                && found[1].path.ends_with("snd-hda.ko")
+        );
         assert_eq!(found[1].build_id, Some(vec![0x5d; 20]));
         assert_eq!(places.kernel_build_id(), Some(vec![0xee; 20]));
         assert_eq!(places.kernel_code_bytes(), None);
-        std::fs::write(&places.iomem, "00100000-5fffffff : System RAM\n  01000000-023fffff : Kernel code\n")
-            .unwrap();
+        std::fs::write(
+            &places.iomem,
+            "00100000-5fffffff : System RAM\n  01000000-023fffff : Kernel code\n",
+        )
+        .unwrap();
         assert_eq!(places.kernel_code_bytes(), Some(0x140_0000));
         std::fs::write(
             &places.modules,
@@ -221,7 +243,10 @@ pub(crate) mod tests {
         std::fs::create_dir_all(&sections).unwrap();
         std::fs::write(sections.join(".text"), "0xffffffffc0001000\n").unwrap();
         let found = places.loaded();
-        assert_eq!(found.iter().map(|module| module.start).collect::<Vec<_>>(), [0xffff_ffff_c000_1000]);
+        assert_eq!(
+            found.iter().map(|module| module.start).collect::<Vec<_>>(),
+            [0xffff_ffff_c000_1000]
+        );
     }
 
     #[test]

@@ -16,7 +16,8 @@ use perfdata::{EventAttr, attr_flag as flag, sample_type};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// The open events and the rings they write into, one a CPU, and another one where some are written over.
+/// The open events and the rings they write into, one a CPU, and another one where some are written
+/// over.
 #[derive(Default)]
 pub(crate) struct Opened {
     pub rings: Vec<Ring>,
@@ -66,16 +67,21 @@ impl Opened {
             .fold(Ok(()), io::Result::and)
     }
 
-    /// Enables the events again that write AUX data into the areas of these rings, as long as events are to count: the
-    /// kernel disables one whose area was full.
+    /// Enables the events again that write AUX data into the areas of these rings, as long as
+    /// events are to count: the kernel disables one whose area was full.
     pub(crate) fn resume(&self, rings: &[usize]) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*running {
             return;
         }
-        // The first event of a ring with an area writes into it, or counts anyway. A failure means that its task is gone.
-        rings.iter().filter_map(|ring| self.leaders.get(*ring)).for_each(|event| drop(event.enable()));
-        let others = self.followers.iter().filter(|other| other.traces && rings.contains(&other.ring));
+        // The first event of a ring with an area writes into it, or counts anyway. A failure means
+        // that its task is gone.
+        rings
+            .iter()
+            .filter_map(|ring| self.leaders.get(*ring))
+            .for_each(|event| drop(event.enable()));
+        let others =
+            self.followers.iter().filter(|other| other.traces && rings.contains(&other.ring));
         others.for_each(|other| drop(other.event.enable()));
     }
 }
@@ -99,7 +105,8 @@ struct Failed {
     error: io::Error,
 }
 
-/// Opens all events. A weak group that the kernel refuses is broken up, and rings that it refuses are made smaller.
+/// Opens all events. A weak group that the kernel refuses is broken up, and rings that it refuses
+/// are made smaller.
 pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, Error> {
     let mut sizes = sizes(place.how, aux::traced(events)).into_iter();
     let mut size = sizes.next().unwrap_or(Sizes { ring: page_bytes(), aux: page_bytes() });
@@ -114,7 +121,8 @@ pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, 
                 let Some(failed) = events.get(index) else {
                     return Err(refused("the recording", false, &error, place.scope));
                 };
-                let (leader, weak) = (failed.leader, failed.weak && failed.leader != index && !mapping);
+                let (leader, weak) =
+                    (failed.leader, failed.weak && failed.leader != index && !mapping);
                 if !weak {
                     return Err(why(failed, leader != index, &error, place));
                 }
@@ -149,25 +157,29 @@ pub(crate) fn smaller(opened: &Opened, how: &Streaming) -> Option<String> {
     let area = opened.areas.iter().flatten().next().map(AuxArea::bytes);
     let best = sizes(how, area.is_some()).into_iter().next()?;
     let ring = Some(opened.rings.first()?.data_bytes());
-    let lacks =
-        |got: Option<usize>, best: usize| got.filter(|got| *got < best).map(|got| (got >> 10, best >> 10));
+    let lacks = |got: Option<usize>, best: usize| {
+        got.filter(|got| *got < best).map(|got| (got >> 10, best >> 10))
+    };
     // What comes much and fast is what suffers: AUX data where there is any.
     let (what, (got, best)) = match (lacks(area, best.aux), lacks(ring, best.ring)) {
         (Some(sizes), _) => ("AUX area", sizes),
         (None, sizes) => ("ring", sizes.filter(|_| area.is_none())?),
     };
     Some(format!(
-        "each CPU's {what} has {got} KiB, not the {best} KiB that lose least: a higher kernel.perf_event_mlock_kb or \
-         `ulimit -l`, or CAP_IPC_LOCK, would allow them"
+        "each CPU's {what} has {got} KiB, not the {best} KiB that lose least: a higher \
+         kernel.perf_event_mlock_kb or `ulimit -l`, or CAP_IPC_LOCK, would allow them"
     ))
 }
 
 fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> Error {
     let stack = event.attr.sample_type & sample_type::BRANCH_STACK != 0;
-    if let Some(of_group) = event.cgroup.as_ref().and_then(|cgroup| cgroup.refused(&event.name, error)) {
+    if let Some(of_group) =
+        event.cgroup.as_ref().and_then(|cgroup| cgroup.refused(&event.name, error))
+    {
         return of_group;
     }
-    let asked = place.how.aux.map(|aux| ("AUX area", aux)).or(place.how.ring.map(|ring| ("ring", ring)));
+    let asked =
+        place.how.aux.map(|aux| ("AUX area", aux)).or(place.how.ring.map(|ring| ("ring", ring)));
     match (error.raw_os_error(), asked) {
         (Some(libc::EINVAL), _) if member => {
             Error::Refused { event: event.name.clone(), reason: crate::events::NO_FIT.to_owned() }
@@ -175,8 +187,8 @@ fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> E
         (Some(libc::EPERM), Some((what, pages))) => Error::Refused {
             event: event.name.clone(),
             reason: format!(
-                "the kernel allows no {what} of {} KiB a CPU; give a smaller -m, or raise kernel.perf_event_mlock_kb or \
-                 `ulimit -l`, or run with CAP_IPC_LOCK",
+                "the kernel allows no {what} of {} KiB a CPU; give a smaller -m, or raise \
+                 kernel.perf_event_mlock_kb or `ulimit -l`, or run with CAP_IPC_LOCK",
                 pages.bytes() >> 10
             ),
         },
@@ -216,7 +228,9 @@ fn attempt(events: &[Planned], place: &Place<'_>, size: Sizes) -> Result<Opened,
                     None => None,
                     Some(Ok(event)) => Some(event),
                     // The thread ended meanwhile, or the CPU went away.
-                    Some(Err(error)) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {
+                    Some(Err(error))
+                        if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) =>
+                    {
                         None
                     }
                     Some(Err(error)) => return Err(Failed { index, mapping: false, error }),
@@ -224,7 +238,9 @@ fn attempt(events: &[Planned], place: &Place<'_>, size: Sizes) -> Result<Opened,
             }
             // Who writes AUX data has to own the ring that its area lies beside.
             let mut made: Vec<(usize, Option<Event>)> = made.into_iter().enumerate().collect();
-            made.sort_by_key(|(index, _)| events.get(*index).is_none_or(|event| event.trace.is_none()));
+            made.sort_by_key(|(index, _)| {
+                events.get(*index).is_none_or(|event| event.trace.is_none())
+            });
             for (index, event) in made {
                 let (Some(event), Some(planned)) = (event, events.get(index)) else { continue };
                 let fail = |error| Failed { index, mapping: false, error };
@@ -234,7 +250,8 @@ fn attempt(events: &[Planned], place: &Place<'_>, size: Sizes) -> Result<Opened,
                 let [usual, over] = &mut rings;
                 let ring = if backward { over } else { usual };
                 let traces = planned.trace.is_some();
-                if let Some((number, leader)) = ring.and_then(|ring| Some((ring, opened.leaders.get(ring)?)))
+                if let Some((number, leader)) =
+                    ring.and_then(|ring| Some((ring, opened.leaders.get(ring)?)))
                 {
                     event.share_ring_of(leader).map_err(fail)?;
                     if traces
@@ -249,8 +266,10 @@ fn attempt(events: &[Planned], place: &Place<'_>, size: Sizes) -> Result<Opened,
                 }
                 let full = |error| Failed { index, mapping: true, error };
                 let mapped = Ring::map(&event, size.ring, backward).map_err(full)?;
-                let area =
-                    traces.then(|| AuxArea::map(&event, &mapped, size.aux)).transpose().map_err(full)?;
+                let area = traces
+                    .then(|| AuxArea::map(&event, &mapped, size.aux))
+                    .transpose()
+                    .map_err(full)?;
                 *ring = Some(opened.rings.len());
                 if backward {
                     opened.overwritten.push(opened.rings.len());
@@ -285,8 +304,10 @@ pub(crate) fn cpus(chosen: &[i32], event: &Planned) -> Result<Vec<i32>, Error> {
     let all = if chosen.is_empty() { online_cpus() } else { chosen.to_vec() };
     let found: Vec<i32> = all.into_iter().filter(|cpu| on_cpu(event, *cpu)).collect();
     if found.is_empty() {
-        let reason =
-            format!("it counts on CPU {} only; add that to -C", event.cpus.as_deref().unwrap_or("0"));
+        let reason = format!(
+            "it counts on CPU {} only; add that to -C",
+            event.cpus.as_deref().unwrap_or("0")
+        );
         return Err(Error::Refused { event: event.name.clone(), reason });
     }
     Ok(found)

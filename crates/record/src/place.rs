@@ -1,4 +1,5 @@
-//! Where a recording goes: beside its final name first, renamed when complete, what was there before kept as `NAME.old`.
+//! Where a recording goes: beside its final name first, renamed when complete, what was there
+//! before kept as `NAME.old`.
 
 use crate::{Error, leftovers};
 use beside::directory_of;
@@ -18,15 +19,20 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Refuses what must not be replaced, removes what killed recorders left, and creates an empty file, in a directory
-    /// of its own where one is asked for. With `force` a foreign output is no reason to refuse.
-    pub(crate) fn reserve(path: &Path, directory: bool, force: bool) -> Result<(Place, File), Error> {
+    /// Refuses what must not be replaced, removes what killed recorders left, and creates an empty
+    /// file, in a directory of its own where one is asked for. With `force` a foreign output is
+    /// no reason to refuse.
+    pub(crate) fn reserve(
+        path: &Path,
+        directory: bool,
+        force: bool,
+    ) -> Result<(Place, File), Error> {
         check(path, directory, force)?;
         let dir = directory_of(path);
         leftovers::remove(dir);
         let (partial, file) = make(path, dir, directory).map_err(|error| no_place(path, &error))?;
-        // The lock tells the parts of killed recorders from those in use. Where files cannot be locked, the number of the
-        // process in the name has to do.
+        // The lock tells the parts of killed recorders from those in use. Where files cannot be
+        // locked, the number of the process in the name has to do.
         crate::sys::lock(&file);
         Ok((Place { path: path.to_owned(), partial, directory }, file))
     }
@@ -44,7 +50,8 @@ impl Place {
             let mut old = self.path.clone().into_os_string();
             old.push(".old");
             let old = PathBuf::from(old);
-            // A directory takes the place of nothing but an empty one, and a file never that of a directory.
+            // A directory takes the place of nothing but an empty one, and a file never that of a
+            // directory.
             if old.is_dir() && check(&old, true, true).is_ok() {
                 let _ = std::fs::remove_dir_all(&old);
             } else if self.path.is_dir() {
@@ -66,7 +73,8 @@ impl Place {
     }
 }
 
-/// Makes the file beside the final name, or the directory with the file: `NAME.PID.` and something that nobody can guess.
+/// Makes the file beside the final name, or the directory with the file: `NAME.PID.` and something
+/// that nobody can guess.
 fn make(path: &Path, dir: &Path, directory: bool) -> std::io::Result<(PathBuf, File)> {
     let mut prefix = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     prefix.push_str(&format!(".{}.", std::process::id()));
@@ -81,7 +89,8 @@ fn make(path: &Path, dir: &Path, directory: bool) -> std::io::Result<(PathBuf, F
     file.map(|file| (partial, file))
 }
 
-/// Says what is wrong with the output's directory; the name of the file beside it would only confuse.
+/// Says what is wrong with the output's directory; the name of the file beside it would only
+/// confuse.
 fn no_place(path: &Path, error: &std::io::Error) -> Error {
     let dir = directory_of(path);
     let shown = dir.display();
@@ -93,7 +102,8 @@ fn no_place(path: &Path, error: &std::io::Error) -> Error {
     Error::Place { path: path.to_owned(), reason }
 }
 
-/// An existing output must be a regular file of the caller's, or a recording's directory where there is to be one again.
+/// An existing output must be a regular file of the caller's, or a recording's directory where
+/// there is to be one again.
 fn check(path: &Path, directory: bool, force: bool) -> Result<(), Error> {
     let refuse = |reason: &str| Error::Output { path: path.to_owned(), reason: reason.to_owned() };
     if path.file_name().is_none() {

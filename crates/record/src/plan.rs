@@ -1,7 +1,9 @@
-//! Which attributes a recording opens: events and options to `perf_event_attr`, with perf 6.1's meaning of each option.
+//! Which attributes a recording opens: events and options to `perf_event_attr`, with perf 6.1's
+//! meaning of each option.
 //!
-//! What planish asks for beyond perf, so that its file needs nothing looked up afterwards: a period and an identifier
-//! in every sample, build IDs in the records of mappings, a clock that other programs can read, and a watermark.
+//! What planish asks for beyond perf, so that its file needs nothing looked up afterwards: a period
+//! and an identifier in every sample, build IDs in the records of mappings, a clock that other
+//! programs can read, and a watermark.
 
 use crate::attr::{self, SAMPLE_FIELDS, bit};
 use crate::aux::{self, Trace};
@@ -46,9 +48,11 @@ pub struct Sampling {
     pub switch_events: bool,
     /// Sampling begins when a command says so (`-D -1`).
     pub wait: bool,
-    /// Rings of samples are written over themselves (`--overwrite`); a recording sets it by its streaming.
+    /// Rings of samples are written over themselves (`--overwrite`); a recording sets it by its
+    /// streaming.
     pub overwrite: bool,
-    /// In which control group each sample was taken (`-G`); a recording sets it where control groups are named.
+    /// In which control group each sample was taken (`-G`); a recording sets it where control
+    /// groups are named.
     pub cgroups: bool,
 }
 
@@ -137,7 +141,8 @@ const DUMMY: u64 = 9;
 const BPF_OUTPUT: u64 = 10;
 const TYPE_TRACEPOINT: u32 = 2;
 
-/// The flags by which the kernel tells what happens to processes. One event of a recording has them.
+/// The flags by which the kernel tells what happens to processes. One event of a recording has
+/// them.
 fn tracking(sampling: &Sampling, addresses: bool) -> u64 {
     let mut flags = flag::MMAP
         | flag::MMAP2
@@ -160,10 +165,16 @@ fn tracking(sampling: &Sampling, addresses: bool) -> u64 {
     flags
 }
 
-/// The attributes of the events, in their order, and behind them one that only tracks where sampling begins late. Their
-/// frequencies are those asked for, see [`lower_frequencies`].
-pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Scope) -> Vec<Planned> {
-    // What happens to processes must not be written over, so that it needs an event and a ring of its own.
+/// The attributes of the events, in their order, and behind them one that only tracks where
+/// sampling begins late. Their frequencies are those asked for, see [`lower_frequencies`].
+pub fn plan(
+    events: &[Event],
+    sampling: &Sampling,
+    rate: Option<Rate>,
+    scope: Scope,
+) -> Vec<Planned> {
+    // What happens to processes must not be written over, so that it needs an event and a ring of
+    // its own.
     let traced = events.iter().any(|event| event.trace.is_some());
     let late = sampling.late() || scope == Scope::Cpus || sampling.overwrite || traced;
     let mut planned: Vec<Planned> = Vec::new();
@@ -212,7 +223,12 @@ pub fn plan(events: &[Event], sampling: &Sampling, rate: Option<Rate>, scope: Sc
 }
 
 /// Every context switch, as the event `cs` says it, with the callers that the options ask for.
-pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope: Scope) -> Planned {
+pub(crate) fn switch_stacks(
+    cs: &Event,
+    index: usize,
+    sampling: &Sampling,
+    scope: Scope,
+) -> Planned {
     // The kernel finds the callers: a software event has no branch records.
     let call_graph = match sampling.call_graph {
         Some(CallGraph::BranchRecords) => Some(CallGraph::FramePointers),
@@ -233,11 +249,12 @@ pub(crate) fn switch_stacks(cs: &Event, index: usize, sampling: &Sampling, scope
     Planned::alone(attr, &cs.name, index)
 }
 
-/// Adds registers and the top of the stack: the functions of the C library that wait have no frame pointer, so a chain
-/// lacks who called them, which is who takes the lock. Their frames are small.
+/// Adds registers and the top of the stack: the functions of the C library that wait have no frame
+/// pointer, so a chain lacks who called them, which is who takes the lock. Their frames are small.
 fn add_first_frames(attr: &mut EventAttr) {
     const STACK_BYTES: u32 = 512;
-    /// BX, BP, SP, IP and R12 to R15: what functions keep for their callers (`arch/x86/include/uapi/asm/perf_regs.h`).
+    /// BX, BP, SP, IP and R12 to R15: what functions keep for their callers
+    /// (`arch/x86/include/uapi/asm/perf_regs.h`).
     const REGISTERS: u64 = 1 << 1 | 1 << 6 | 1 << 7 | 1 << 8 | 0xf << 20;
     let asked = sample_type::REGS_USER | sample_type::STACK_USER;
     if cfg!(target_arch = "x86_64") && attr.sample_type & asked == 0 {
@@ -255,7 +272,9 @@ pub(crate) fn counts_switches(attr: &EventAttr) -> bool {
 
 /// Whether an event that counts context switches samples every one, with its callers.
 pub(crate) fn is_switch_stacks(attr: &EventAttr) -> bool {
-    attr.sample_type & sample_type::CALLCHAIN != 0 && attr.flags & flag::FREQ == 0 && attr.period_or_freq == 1
+    attr.sample_type & sample_type::CALLCHAIN != 0
+        && attr.flags & flag::FREQ == 0
+        && attr.period_or_freq == 1
 }
 
 /// A member of a group whose leader samples takes no samples of its own.
@@ -368,15 +387,16 @@ const FREQUENCY: u64 = 4000;
 /// Where the kernel says how often a second it samples at most.
 pub const HIGHEST_FREQUENCY: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
-/// The highest frequency that the kernel takes now, in samples a second; it lowers that by itself when sampling takes
-/// long. `None` where it does not say ([`HIGHEST_FREQUENCY`]).
+/// The highest frequency that the kernel takes now, in samples a second; it lowers that by itself
+/// when sampling takes long. `None` where it does not say ([`HIGHEST_FREQUENCY`]).
 pub fn highest_frequency() -> Option<u64> {
     let text = std::fs::read_to_string(HIGHEST_FREQUENCY).ok()?;
     text.trim().parse().ok().filter(|limit| *limit > 0)
 }
 
-/// Lowers the frequencies of events to what the kernel takes now, as perf does with that of its options; more would be
-/// refused. The result says so, once for all, where there was something to lower.
+/// Lowers the frequencies of events to what the kernel takes now, as perf does with that of its
+/// options; more would be refused. The result says so, once for all, where there was something to
+/// lower.
 pub fn lower_frequencies(events: &mut [Planned]) -> Option<String> {
     lower_to(highest_frequency()?, events)
 }
@@ -391,13 +411,15 @@ fn lower_to(limit: u64, events: &mut [Planned]) -> Option<String> {
     }
     highest.map(|asked| {
         format!(
-            "sampling {limit} times a second instead of {asked}: kernel.perf_event_max_sample_rate allows no more (the kernel \
-             lowers it by itself when sampling takes long)"
+            "sampling {limit} times a second instead of {asked}: \
+             kernel.perf_event_max_sample_rate allows no more (the kernel lowers it by itself \
+             when sampling takes long)"
         )
     })
 }
 
-/// An event's own term, then the option, then 1 for what carries data of its own, then perf's 4000 a second.
+/// An event's own term, then the option, then 1 for what carries data of its own, then perf's 4000
+/// a second.
 fn set_rate(attr: &mut EventAttr, event: &Event, rate: Option<Rate>, records_data: bool) {
     let own = &event.settings;
     let own = own.period.map(Rate::Period).or(own.frequency.map(Rate::Frequency));
@@ -411,13 +433,20 @@ fn set_rate(attr: &mut EventAttr, event: &Event, rate: Option<Rate>, records_dat
     }
 }
 
-fn set_call_graph(attr: &mut EventAttr, how: CallGraph, own_bytes: Option<u32>, sampling: &Sampling) {
+fn set_call_graph(
+    attr: &mut EventAttr,
+    how: CallGraph,
+    own_bytes: Option<u32>,
+    sampling: &Sampling,
+) {
     attr.sample_type |= sample_type::CALLCHAIN;
     match how {
         CallGraph::FramePointers => {}
         CallGraph::BranchRecords => {
             // The CPU has one set of branch records, and call stacks are the user's only.
-            if attr.sample_type & sample_type::BRANCH_STACK == 0 && attr.flags & flag::EXCLUDE_USER == 0 {
+            if attr.sample_type & sample_type::BRANCH_STACK == 0
+                && attr.flags & flag::EXCLUDE_USER == 0
+            {
                 attr.sample_type |= sample_type::BRANCH_STACK;
                 attr.branch_sample_type = BranchFilter::CALL_STACK;
             }
@@ -443,12 +472,16 @@ mod tests {
     }
 
     fn rates(events: &[Planned]) -> Vec<(bool, u64)> {
-        events.iter().map(|event| (event.attr.flags & flag::FREQ != 0, event.attr.period_or_freq)).collect()
+        events
+            .iter()
+            .map(|event| (event.attr.flags & flag::FREQ != 0, event.attr.period_or_freq))
+            .collect()
     }
 
     #[test]
     fn every_frequency_beyond_the_limit_is_lowered_and_said_once() {
-        let texts = ["cpu-clock/freq=9000/", "task-clock", "cs/period=7000/", "page-faults/freq=99/"];
+        let texts =
+            ["cpu-clock/freq=9000/", "task-clock", "cs/period=7000/", "page-faults/freq=99/"];
         let mut events = planned(&texts, None);
         let said = lower_to(1000, &mut events).unwrap();
         assert!(said.starts_with("sampling 1000 times a second instead of 9000:"), "{said}");

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "libplanish_qemu_branches.so";
 
-/// The plugin: as named by the caller, else by PLANISH_QEMU_PLUGIN, else beside the running program, in
-/// `../lib/planish` of an installed one, or in cargo's `deps` of a built one.
+/// The plugin: as named by the caller, else by PLANISH_QEMU_PLUGIN, else beside the running
+/// program, in `../lib/planish` of an installed one, or in cargo's `deps` of a built one.
 pub fn plugin(named: Option<&Path>) -> Result<PathBuf, Error> {
-    let named =
-        named.map(PathBuf::from).or_else(|| std::env::var_os("PLANISH_QEMU_PLUGIN").map(PathBuf::from));
+    let named = named
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("PLANISH_QEMU_PLUGIN").map(PathBuf::from));
     let looked = match named {
         Some(path) => vec![path],
         None => {

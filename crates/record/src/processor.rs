@@ -1,7 +1,9 @@
-//! What the machine is made of, as perf's feature sections say it: its processor, memory, CPUs, nodes and caches.
+//! What the machine is made of, as perf's feature sections say it: its processor, memory, CPUs,
+//! nodes and caches.
 //!
-//! Source: `tools/perf/util/header.c` (`write_cpudesc`, `write_cpu_topology`, `write_numa_topology`, `write_cache`) and
-//! `util/cputopo.c`. What a kernel does not tell is left out.
+//! Source: `tools/perf/util/header.c` (`write_cpudesc`, `write_cpu_topology`,
+//! `write_numa_topology`, `write_cache`) and `util/cputopo.c`. What a kernel does not tell is left
+//! out.
 
 use crate::open::parse_cpus;
 use perfdata::{Features, UnknownFeature};
@@ -42,9 +44,11 @@ impl Sources {
         features.cpu_description = field("model name").or_else(|| field("Processor"));
         if features.cpu_id.is_none() {
             let parts = ["vendor_id", "cpu family", "model", "stepping"].map(field);
-            features.cpu_id = parts.into_iter().collect::<Option<Vec<String>>>().map(|parts| parts.join(","));
+            features.cpu_id =
+                parts.into_iter().collect::<Option<Vec<String>>>().map(|parts| parts.join(","));
         }
-        features.total_memory_kib = read(&self.proc.join("meminfo")).and_then(|text| kib(&text, "MemTotal:"));
+        features.total_memory_kib =
+            read(&self.proc.join("meminfo")).and_then(|text| kib(&text, "MemTotal:"));
         let mut add = |number: u32, bytes: Option<Vec<u8>>| {
             if let Some(bytes) = bytes {
                 let size_bytes = bytes.len() as u64;
@@ -60,7 +64,8 @@ impl Sources {
         self.system.join(format!("cpu/cpu{cpu}"))
     }
 
-    /// Lists of CPUs that share a package, and a core; of each CPU its core and package; then the same of dies.
+    /// Lists of CPUs that share a package, and a core; of each CPU its core and package; then the
+    /// same of dies.
     fn topology(&self, cpus: u32) -> Option<Vec<u8>> {
         let lists = |names: [&str; 2]| {
             let mut found: Vec<String> = Vec::new();
@@ -118,8 +123,10 @@ impl Sources {
         for cpu in 0..cpus {
             for index in 0..CACHES {
                 let dir = self.cpu(cpu).join(format!("cache/index{index}"));
-                let numbers = ["level", "coherency_line_size", "number_of_sets", "ways_of_associativity"];
-                let numbers = numbers.map(|name| read(&dir.join(name)).and_then(|text| text.parse().ok()));
+                let numbers =
+                    ["level", "coherency_line_size", "number_of_sets", "ways_of_associativity"];
+                let numbers =
+                    numbers.map(|name| read(&dir.join(name)).and_then(|text| text.parse().ok()));
                 let texts = ["type", "size", "shared_cpu_list"].map(|name| read(&dir.join(name)));
                 let [Some(level), Some(line), Some(sets), Some(ways)] = numbers else { continue };
                 let [Some(kind), Some(size), Some(whose)] = texts else { continue };
@@ -176,7 +183,9 @@ mod tests {
         let mut features = Features::default();
         Sources { proc: dir.path().into(), system: dir.path().into() }.describe(&mut features, 2);
         assert!(
-            features.unknown.is_empty() && features.cpu_id.is_none() && features.total_memory_kib.is_none()
+            features.unknown.is_empty()
+                && features.cpu_id.is_none()
+                && features.total_memory_kib.is_none()
         );
     }
 
@@ -186,8 +195,11 @@ mod tests {
         let node = dir.path().join("node/node1");
         std::fs::create_dir_all(&node).unwrap();
         std::fs::write(dir.path().join("node/online"), "1\n").unwrap();
-        std::fs::write(node.join("meminfo"), "Node 1 MemTotal:   23292120 kB\nNode 1 MemFree: 7 kB\n")
-            .unwrap();
+        std::fs::write(
+            node.join("meminfo"),
+            "Node 1 MemTotal:   23292120 kB\nNode 1 MemFree: 7 kB\n",
+        )
+        .unwrap();
         std::fs::write(node.join("cpulist"), "0-1\n").unwrap();
         let bytes = Sources { proc: dir.path().into(), system: dir.path().into() }.nodes().unwrap();
         let mut expected = [1u32, 1].map(u32::to_ne_bytes).concat();

@@ -104,12 +104,14 @@ fn take_priority(how: &Streaming) -> Result<(), Error> {
     sys::realtime(priority).map_err(|error| Error::Refused {
         event: format!("with real-time priority {priority} (-r)"),
         reason: format!(
-            "{error}; a real-time priority needs root, CAP_SYS_NICE or a limit (`ulimit -r`) of at least {priority}"
+            "{error}; a real-time priority needs root, CAP_SYS_NICE or a limit (`ulimit -r`) of \
+             at least {priority}"
         ),
     })
 }
 
-/// Refuses a priority that readers would not get, before there is anything to read; tried on a thread of its own.
+/// Refuses a priority that readers would not get, before there is anything to read; tried on a
+/// thread of its own.
 pub(crate) fn check_priority(how: &Streaming) -> Result<(), Error> {
     let tried = std::thread::scope(|scope| scope.spawn(|| take_priority(how)).join());
     tried.unwrap_or(Ok(()))
@@ -121,8 +123,11 @@ pub(crate) fn read(stream: &Shared, opened: &Opened, signals: &Signals, how: &St
     if let Err(error) = take_priority(how) {
         return signals.fail(error);
     }
-    let mut waiting: Vec<Candidates<'_>> =
-        lock(stream).rings.iter().filter_map(|emptied| Candidates::of(opened, emptied.number)).collect();
+    let mut waiting: Vec<Candidates<'_>> = lock(stream)
+        .rings
+        .iter()
+        .filter_map(|emptied| Candidates::of(opened, emptied.number))
+        .collect();
     let mut known = lock(stream).sink().bytes();
     let mut tick = TICK_MS;
     loop {
@@ -234,7 +239,8 @@ mod tests {
             assert!(Instant::now() < patience, "the kernel never hung up");
             assert!(!wait(&mut waiting, signals.end.as_fd(), TICK_MS));
         }
-        // From here on there is only the end to wait for: were the ring still there, this would not wait at all.
+        // From here on there is only the end to wait for: were the ring still there, this would not
+        // wait at all.
         let polled = crate::sys::readers::wait(&[opened.leaders[0].as_fd()], 0);
         assert_eq!(polled, [(true, true)]);
         let begin = Instant::now();

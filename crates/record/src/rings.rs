@@ -1,8 +1,10 @@
-//! How large rings and AUX areas are, as the options say or as the kernel allows: the sizes that are tried, best first.
+//! How large rings and AUX areas are, as the options say or as the kernel allows: the sizes that
+//! are tried, best first.
 
 use crate::settings::RingPages;
 
-/// Bytes of each CPU's ring, and of its AUX area where an event writes AUX data (else 0): powers of two.
+/// Bytes of each CPU's ring, and of its AUX area where an event writes AUX data (else 0): powers of
+/// two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub ring: usize,
@@ -12,8 +14,8 @@ pub(crate) struct Sizes {
 const KIB: usize = 1 << 10;
 /// Rings of samples, from 16 MiB a CPU down.
 const RINGS: [usize; 11] = [16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 4];
-/// Rings and AUX areas of recordings whose data goes into the areas. 256 KiB of both, with the page before them, are
-/// what `kernel.perf_event_mlock_kb` allows where nobody changed it (516).
+/// Rings and AUX areas of recordings whose data goes into the areas. 256 KiB of both, with the page
+/// before them, are what `kernel.perf_event_mlock_kb` allows where nobody changed it (516).
 const TRACED: [(usize, usize); 13] = [
     (1024, 16384),
     (1024, 8192),
@@ -33,8 +35,8 @@ const TRACED: [(usize, usize); 13] = [
 /// Arm SPE's driver takes no smaller areas.
 const LEAST_AUX_PAGES: usize = 2;
 
-/// The sizes to try, in this order; `traced` where an event writes AUX data. No ring is smaller than a page, and no area
-/// than two.
+/// The sizes to try, in this order; `traced` where an event writes AUX data. No ring is smaller
+/// than a page, and no area than two.
 pub(crate) fn attempts(
     ring: Option<RingPages>,
     aux: Option<RingPages>,
@@ -74,9 +76,13 @@ mod tests {
                 let sizes = attempts(ring, aux, traced, page);
                 for one in &sizes {
                     assert!(one.ring.is_power_of_two() && one.ring >= page, "{one:?}");
-                    assert!((one.aux.is_power_of_two() && one.aux >= 2 * page) == traced, "{one:?}");
+                    assert!(
+                        (one.aux.is_power_of_two() && one.aux >= 2 * page) == traced,
+                        "{one:?}"
+                    );
                 }
-                let smaller = |pair: &[Sizes]| pair[1].ring + pair[1].aux < pair[0].ring + pair[0].aux;
+                let smaller =
+                    |pair: &[Sizes]| pair[1].ring + pair[1].aux < pair[0].ring + pair[0].aux;
                 assert!(sizes.windows(2).all(smaller), "{sizes:?}");
             }
         }
@@ -86,7 +92,10 @@ mod tests {
     fn what_is_asked_for_is_all_that_is_tried() {
         let both = attempts(Some(RingPages(16)), Some(RingPages(256)), true, PAGE);
         assert_eq!(both, [Sizes { ring: 64 * KIB, aux: 1024 * KIB }]);
-        assert_eq!(attempts(Some(RingPages(16)), None, false, PAGE), [Sizes { ring: 64 * KIB, aux: 0 }]);
+        assert_eq!(
+            attempts(Some(RingPages(16)), None, false, PAGE),
+            [Sizes { ring: 64 * KIB, aux: 0 }]
+        );
         // Rings may get smaller where only the areas are asked for.
         let areas = attempts(None, Some(RingPages(256)), true, PAGE);
         assert!(areas.len() > 3 && areas.iter().all(|one| one.aux == 1024 * KIB), "{areas:?}");

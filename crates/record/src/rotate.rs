@@ -1,5 +1,5 @@
-//! Going on in another file: the one so far is completed under a name with the time, and the next begins with what is
-//! known of the processes.
+//! Going on in another file: the one so far is completed under a name with the time, and the next
+//! begins with what is known of the processes.
 
 use crate::Error;
 use crate::file::{Reserved, Sink};
@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Makes the feature sections of a file from what was seen until then, and from the bytes before and after compression.
+/// Makes the feature sections of a file from what was seen until then, and from the bytes before
+/// and after compression.
 pub(crate) type Describe<'r> = dyn Fn(&Merged, Option<(u64, u64)>) -> Features + 'r;
 
 /// The files of a recording that is in several.
@@ -51,7 +52,8 @@ impl Rotation<'_> {
             PathBuf::from(name)
         };
         let time = timestamp();
-        let names = std::iter::once(with(&time)).chain((1..).map(|number| with(&format!("{time}-{number}"))));
+        let names = std::iter::once(with(&time))
+            .chain((1..).map(|number| with(&format!("{time}-{number}"))));
         let mut free = names.filter(|name| std::fs::symlink_metadata(name).is_err());
         free.next().unwrap_or_else(|| with(&time))
     }

@@ -1,4 +1,5 @@
-//! The beginning and the end of a recording: rings dealt out to streams, and streams made into a complete file.
+//! The beginning and the end of a recording: rings dealt out to streams, and streams made into a
+//! complete file.
 
 use crate::aux::Resuming;
 use crate::backlog::Backlog;
@@ -44,16 +45,18 @@ pub(crate) fn check(how: &Streaming, output: &Path) -> Result<(), Error> {
     }
 }
 
-/// Deals the rings out: all to one stream into the recording itself, or those of each group of CPUs to a stream with a
-/// file of its own beside the recording, which is handed back.
+/// Deals the rings out: all to one stream into the recording itself, or those of each group of CPUs
+/// to a stream with a file of its own beside the recording, which is handed back.
 pub(crate) fn streams(
     opened: &mut Opened,
     attrs: &[EventAttr],
     mut output: Output,
     how: &Streaming,
 ) -> Result<(Vec<Shared>, Option<Output>), Error> {
-    let areas = std::mem::take(&mut opened.areas).into_iter().chain(std::iter::repeat_with(|| None));
-    let rings = std::mem::take(&mut opened.rings).into_iter().zip(areas).zip(&opened.cpus).enumerate();
+    let areas =
+        std::mem::take(&mut opened.areas).into_iter().chain(std::iter::repeat_with(|| None));
+    let rings =
+        std::mem::take(&mut opened.rings).into_iter().zip(areas).zip(&opened.cpus).enumerate();
     let mut rings: Vec<Emptied> = rings
         .map(|(number, ((ring, aux), cpu))| Emptied {
             account: Account { cpu: *cpu, bytes: ring.data_bytes() as u64, ..Account::default() },
@@ -65,8 +68,8 @@ pub(crate) fn streams(
             number,
         })
         .collect();
-    // What exists is written before anything is recorded: a directory whose recorder is killed, or whose disk gets full,
-    // has its header.
+    // What exists is written before anything is recorded: a directory whose recorder is killed, or
+    // whose disk gets full, has its header.
     output.flush()?;
     let Some(spread) = &how.threads else {
         let stream = Stream::new(rings, attrs, Sink::Whole(output), how.compression, true)?;
@@ -78,7 +81,8 @@ pub(crate) fn streams(
     let groups = topology::groups(&cpus, spread);
     let share = how.backlog() / groups.len().max(1) as u64;
     for (number, group) in groups.into_iter().enumerate() {
-        let (own, others) = rings.into_iter().partition(|emptied| group.contains(&emptied.account.cpu));
+        let (own, others) =
+            rings.into_iter().partition(|emptied| group.contains(&emptied.account.cpu));
         rings = others;
         let sink = Sink::Part(output.part(number, share)?);
         streams.push(Mutex::new(Stream::new(own, attrs, sink, how.compression, false)?));
@@ -133,8 +137,10 @@ impl End<'_> {
                 failure = stream.sink().sync().err();
             }
         }
-        let waited =
-            streams.iter_mut().filter_map(|stream| stream.sink().backlog().map(Backlog::most_waited)).sum();
+        let waited = streams
+            .iter_mut()
+            .filter_map(|stream| stream.sink().backlog().map(Backlog::most_waited))
+            .sum();
         let deepest = streams.iter().filter_map(Stream::deepest).max();
         let now_ns = self.clock.and_then(crate::sys::clock_ns);
         let lost = losses::counted(self.opened.all(), self.attrs);
@@ -194,12 +200,19 @@ impl End<'_> {
         Ok(Finished { seen, streamed, output: path, bytes, ending: ended.ending })
     }
 
-    /// What each ring lost. What its events count beyond its LOST records was lost after its last record.
-    fn rings(&self, rings: &[Emptied], lost: &BTreeMap<u64, u64>, now_ns: Option<u64>) -> Vec<RingLosses> {
+    /// What each ring lost. What its events count beyond its LOST records was lost after its last
+    /// record.
+    fn rings(
+        &self,
+        rings: &[Emptied],
+        lost: &BTreeMap<u64, u64>,
+        now_ns: Option<u64>,
+    ) -> Vec<RingLosses> {
         let elapsed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let of_ring = |number: usize| {
             let leader = self.opened.leaders.get(number).into_iter();
-            let followers = self.opened.followers.iter().filter(move |follower| follower.ring == number);
+            let followers =
+                self.opened.followers.iter().filter(move |follower| follower.ring == number);
             let events = leader.chain(followers.map(|follower| &follower.event));
             events.filter_map(|event| lost.get(&event.id().ok()?)).sum::<u64>()
         };

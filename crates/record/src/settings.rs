@@ -1,4 +1,5 @@
-//! What samples are to carry, as the options say it: call graphs, branch filters, registers, clocks, ring sizes.
+//! What samples are to carry, as the options say it: call graphs, branch filters, registers,
+//! clocks, ring sizes.
 
 use perfdata::branch_sample as branch;
 use std::str::FromStr;
@@ -42,7 +43,8 @@ impl FromStr for CallGraph {
     type Err = Wrong;
     /// `fp`, `dwarf`, `dwarf,SIZE` or `lbr`, as perf's `--call-graph`.
     fn from_str(text: &str) -> Result<CallGraph, Wrong> {
-        let expected = format!("fp, dwarf, dwarf,SIZE (8 to {} bytes) or lbr", CallGraph::MOST_BYTES);
+        let expected =
+            format!("fp, dwarf, dwarf,SIZE (8 to {} bytes) or lbr", CallGraph::MOST_BYTES);
         match text.split_once(',').map_or((text, None), |(how, size)| (how, Some(size))) {
             ("fp", None) => Ok(CallGraph::FramePointers),
             ("lbr", None) => Ok(CallGraph::BranchRecords),
@@ -244,11 +246,11 @@ impl FromStr for Clock {
         let lower = text.to_ascii_lowercase();
         let name = lower.strip_prefix("clock_").unwrap_or(&lower);
         let named = CLOCKS.iter().find(|(known, _)| *known == name).map(|(_, clock)| *clock);
-        let number = || name.parse().ok().filter(|number| CLOCKS.iter().any(|(_, clock)| clock == number));
-        named
-            .or_else(number)
-            .map(Clock)
-            .ok_or_else(|| wrong(text, "a clock: realtime, monotonic, monotonic_raw, boottime or tai"))
+        let number =
+            || name.parse().ok().filter(|number| CLOCKS.iter().any(|(_, clock)| clock == number));
+        named.or_else(number).map(Clock).ok_or_else(|| {
+            wrong(text, "a clock: realtime, monotonic, monotonic_raw, boottime or tai")
+        })
     }
 }
 
@@ -276,7 +278,8 @@ impl FromStr for RingSizes {
     type Err = Wrong;
     /// `RING`, `RING,AUX` or `,AUX`, as perf's `-m`.
     fn from_str(text: &str) -> Result<RingSizes, Wrong> {
-        let (ring, aux) = text.split_once(',').map_or((text, None), |(ring, aux)| (ring, Some(aux)));
+        let (ring, aux) =
+            text.split_once(',').map_or((text, None), |(ring, aux)| (ring, Some(aux)));
         let ring = if ring.is_empty() && aux.is_some() { None } else { Some(ring.parse()?) };
         Ok(RingSizes { ring, aux: aux.map(str::parse).transpose()? })
     }
@@ -284,9 +287,11 @@ impl FromStr for RingSizes {
 
 impl FromStr for RingPages {
     type Err = Wrong;
-    /// A number of pages, which must be a power of two, or of bytes with B, K, M or G, which is rounded up to one.
+    /// A number of pages, which must be a power of two, or of bytes with B, K, M or G, which is
+    /// rounded up to one.
     fn from_str(text: &str) -> Result<RingPages, Wrong> {
-        let expected = || wrong(text, "a power of two (pages), or a size with B, K, M or G, up to 1G");
+        let expected =
+            || wrong(text, "a power of two (pages), or a size with B, K, M or G, up to 1G");
         let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
         let number: usize = digits.parse().map_err(|_| expected())?;
         let unit = match text.get(digits.len()..).unwrap_or_default() {
@@ -297,8 +302,10 @@ impl FromStr for RingPages {
             "G" | "g" => 1 << 30,
             _ => return Err(expected()),
         };
-        let bytes =
-            number.checked_mul(unit).filter(|bytes| (1..=1 << 30).contains(bytes)).ok_or_else(expected)?;
+        let bytes = number
+            .checked_mul(unit)
+            .filter(|bytes| (1..=1 << 30).contains(bytes))
+            .ok_or_else(expected)?;
         Ok(RingPages(bytes.div_ceil(4096).next_power_of_two()))
     }
 }

@@ -1,7 +1,7 @@
 //! Records as they lie in a ring: in two pieces where they reach over its end.
 //!
-//! Records and their fields of 8 bytes are aligned to 8 bytes, and so is the end of a ring: a field never lies in both
-//! pieces, a record may.
+//! Records and their fields of 8 bytes are aligned to 8 bytes, and so is the end of a ring: a field
+//! never lies in both pieces, a record may.
 
 use std::borrow::Cow;
 
@@ -49,7 +49,10 @@ impl<'r> Span<'r> {
         let middle = self.one.len();
         Span {
             one: self.one.get(at.min(middle)..end.min(middle)).unwrap_or_default(),
-            two: self.two.get(at.max(middle) - middle..end.max(middle) - middle).unwrap_or_default(),
+            two: self
+                .two
+                .get(at.max(middle) - middle..end.max(middle) - middle)
+                .unwrap_or_default(),
         }
     }
 
@@ -67,7 +70,11 @@ impl<'r> Span<'r> {
 
     /// The bytes, copied where they are in two pieces.
     pub(crate) fn bytes(&self) -> Cow<'r, [u8]> {
-        if self.two.is_empty() { Cow::Borrowed(self.one) } else { Cow::Owned([self.one, self.two].concat()) }
+        if self.two.is_empty() {
+            Cow::Borrowed(self.one)
+        } else {
+            Cow::Owned([self.one, self.two].concat())
+        }
     }
 
     /// Appends the bytes to others.

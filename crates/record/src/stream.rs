@@ -1,9 +1,10 @@
 //! A stream: some rings, emptied into one file, compressed on the way where asked.
 //!
-//! Input: whole records as the kernel wrote them. Output: the same records in the same order, ring by ring; of copies of
-//! user stacks only the part that the kernel filled. Cost: a few words of each record are read; its bytes are touched by
-//! the compressor or by the write, straight from the ring. Where stacks are cut, records are gathered in a buffer first,
-//! which costs less than handing on what is cut.
+//! Input: whole records as the kernel wrote them. Output: the same records in the same order, ring
+//! by ring; of copies of user stacks only the part that the kernel filled. Cost: a few words of
+//! each record are read; its bytes are touched by the compressor or by the write, straight from the
+//! ring. Where stacks are cut, records are gathered in a buffer first, which costs less than
+//! handing on what is cut.
 
 use crate::Error;
 use crate::aux::{self, Resuming};
@@ -30,7 +31,8 @@ pub(crate) struct Emptied {
     pub account: Account,
     /// Place among all rings of the recording.
     pub number: usize,
-    /// The thread that AUX data is said to be of, as perf says it: the first that is recorded, else −1.
+    /// The thread that AUX data is said to be of, as perf says it: the first that is recorded,
+    /// else −1.
     pub thread: i32,
     /// The AUX area beside it, and whether its events are to be enabled again.
     pub aux: Option<AuxArea>,
@@ -62,7 +64,9 @@ struct Packer {
 
 impl Packer {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let Some(Packing { compressor, .. }) = &mut self.packing else { return self.sink.records(bytes) };
+        let Some(Packing { compressor, .. }) = &mut self.packing else {
+            return self.sink.records(bytes);
+        };
         self.packed.clear();
         let done = compressor.compress(bytes, &mut self.packed);
         done.map_err(|error| Error::Compression { reason: error.to_string() })?;
@@ -71,10 +75,14 @@ impl Packer {
 
     /// Chooses the level for the next round; `ring` is how full the fullest ring was at this one.
     fn adapt(&mut self, ring: f64) -> Result<(), Error> {
-        let Some(Packing { compressor, effort: Some(effort) }) = &mut self.packing else { return Ok(()) };
+        let Some(Packing { compressor, effort: Some(effort) }) = &mut self.packing else {
+            return Ok(());
+        };
         let Some((waiting, most)) = self.sink.backlog().map(Backlog::load) else { return Ok(()) };
         let level = effort.next(ring, waiting as f64 / most.max(1) as f64);
-        compressor.set_level(level).map_err(|error| Error::Compression { reason: error.to_string() })
+        compressor
+            .set_level(level)
+            .map_err(|error| Error::Compression { reason: error.to_string() })
     }
 }
 
@@ -89,12 +97,21 @@ impl Stream {
     ) -> Result<Stream, Error> {
         let begin = |level| Compressor::new(CompressedKind::Unaligned, level);
         let compressor = compression.first_level().map(begin).transpose();
-        let compressor = compressor.map_err(|error| Error::Compression { reason: error.to_string() })?;
+        let compressor =
+            compressor.map_err(|error| Error::Compression { reason: error.to_string() })?;
         let effort = (compression == Compression::Adapting).then(Effort::default);
         let packing = compressor.map(|compressor| Packing { compressor, effort });
         let gathered = attrs.iter().any(has_stack).then(Vec::new);
         let out = Packer { sink, packing, packed: Vec::new() };
-        Ok(Stream { rings, watch: Watch::new(attrs), out, gathered, rounds, bound: None, resume: Vec::new() })
+        Ok(Stream {
+            rings,
+            watch: Watch::new(attrs),
+            out,
+            gathered,
+            rounds,
+            bound: None,
+            resume: Vec::new(),
+        })
     }
 
     /// Empties all rings once, which makes a round. The result says whether there was anything.
@@ -128,8 +145,13 @@ impl Stream {
                 left = left.saturating_sub(taken);
             }
             let Some(area) = &mut emptied.aux else { continue };
-            let of = aux::Origin { number: emptied.number, cpu: emptied.account.cpu, thread: emptied.thread };
-            let taken = aux::take(area, &emptied.ring, &of, &mut self.out.sink, &mut self.watch.seen.aux)?;
+            let of = aux::Origin {
+                number: emptied.number,
+                cpu: emptied.account.cpu,
+                thread: emptied.thread,
+            };
+            let taken =
+                aux::take(area, &emptied.ring, &of, &mut self.out.sink, &mut self.watch.seen.aux)?;
             any |= taken > 0;
             // Where there was no room at all, the kernel says nothing.
             let full = self.watch.seen.aux.truncated > truncated || taken > area.bytes() / 2;
@@ -144,7 +166,8 @@ impl Stream {
         Ok(any)
     }
 
-    /// Writes what is in the rings that are written over themselves, which `paused` stops meanwhile.
+    /// Writes what is in the rings that are written over themselves, which `paused` stops
+    /// meanwhile.
     pub(crate) fn dump(&mut self, mut pause: impl FnMut(usize, bool)) -> Result<(), Error> {
         for emptied in self.rings.iter_mut().filter(|emptied| emptied.ring.is_backward()) {
             pause(emptied.number, true);
@@ -157,8 +180,13 @@ impl Stream {
             }
             while at < whole && done.is_ok() {
                 let rest = span.part(at, whole - at);
-                done =
-                    take(&rest, &mut emptied.account, &mut self.watch, &mut self.out, self.gathered.as_mut());
+                done = take(
+                    &rest,
+                    &mut emptied.account,
+                    &mut self.watch,
+                    &mut self.out,
+                    self.gathered.as_mut(),
+                );
                 at += done.as_ref().copied().unwrap_or(0);
             }
             emptied.ring.free(whole);
@@ -206,7 +234,8 @@ impl Stream {
     }
 }
 
-/// Hands on the first records of a span, about as many as make a batch. The result is their bytes in the span.
+/// Hands on the first records of a span, about as many as make a batch. The result is their bytes
+/// in the span.
 fn take(
     span: &Span<'_>,
     account: &mut Account,

@@ -1,4 +1,5 @@
-//! How records get from the rings into files, as the options say it: compression, threads, sizes, changes of file.
+//! How records get from the rings into files, as the options say it: compression, threads, sizes,
+//! changes of file.
 
 use crate::backlog::USUAL_BYTES;
 use crate::effort::Effort;
@@ -13,15 +14,18 @@ use std::time::Duration;
 pub struct Streaming {
     /// Size of each ring; as large as allowed, up to 16 MiB, when none (`-m`).
     pub ring: Option<RingPages>,
-    /// Size of each AUX area, where an event writes AUX data; as large as allowed, up to 16 MiB, when none (`-m ,SIZE`).
+    /// Size of each AUX area, where an event writes AUX data; as large as allowed, up to 16 MiB,
+    /// when none (`-m ,SIZE`).
     pub aux: Option<RingPages>,
-    /// A reader is woken when so many bytes are in a ring; an eighth of the ring when none (`--mmap-flush`).
+    /// A reader is woken when so many bytes are in a ring; an eighth of the ring when none
+    /// (`--mmap-flush`).
     pub wake_bytes: Option<u32>,
     /// Whether and how the records are compressed (`-z`, `--no-compress`).
     pub compression: Compression,
     /// Bytes that may wait for a slow disk, of all files together; 64 MiB when none (`--backlog`).
     pub backlog: Option<u64>,
-    /// A reader for each of these, and a directory with a file of each; one reader and one file when none (`--threads`).
+    /// A reader for each of these, and a directory with a file of each; one reader and one file
+    /// when none (`--threads`).
     pub threads: Option<Spread>,
     /// The readers stay on the CPUs whose rings they read (`--affinity`).
     pub affinity: Option<Affinity>,
@@ -68,8 +72,8 @@ impl Streaming {
         self.backlog.unwrap_or(USUAL_BYTES)
     }
 
-    /// With how many bytes in a ring of a size its reader is woken. Files of a limited size need it more often, or they
-    /// get much larger.
+    /// With how many bytes in a ring of a size its reader is woken. Files of a limited size need it
+    /// more often, or they get much larger.
     pub(crate) fn wake(&self, ring_bytes: usize) -> u32 {
         let switch = match self.switch {
             Some(Switch::Bytes(bytes)) => bytes,
@@ -107,11 +111,12 @@ pub struct Mask {
 
 impl FromStr for Spread {
     type Err = Wrong;
-    /// `cpu`, `core`, `package`, `node` (perf's `numa`), or lists of CPUs as `0-3/0:4-7/4`: whose rings are read, behind a
-    /// slash where, and a colon between two readers. No ring has two readers.
+    /// `cpu`, `core`, `package`, `node` (perf's `numa`), or lists of CPUs as `0-3/0:4-7/4`: whose
+    /// rings are read, behind a slash where, and a colon between two readers. No ring has two
+    /// readers.
     fn from_str(text: &str) -> Result<Spread, Wrong> {
-        let expected = "cpu, core, package, node or numa, or lists of CPUs with rings and places, as 0-3/0:4-7/4, no CPU \
-                        with two readers";
+        let expected = "cpu, core, package, node or numa, or lists of CPUs with rings and places, \
+                        as 0-3/0:4-7/4, no CPU with two readers";
         match text {
             "cpu" => Ok(Spread::Cpu),
             "core" => Ok(Spread::Core),
@@ -124,11 +129,16 @@ impl FromStr for Spread {
                 });
                 let masks: Option<Vec<Mask>> = masks.collect();
                 let masks = masks.ok_or_else(|| wrong(text, expected))?;
-                let mut all: Vec<i32> = masks.iter().flat_map(|mask| &mask.rings).copied().collect();
+                let mut all: Vec<i32> =
+                    masks.iter().flat_map(|mask| &mask.rings).copied().collect();
                 let count = all.len();
                 all.sort_unstable();
                 all.dedup();
-                if all.len() == count { Ok(Spread::Masks(masks)) } else { Err(wrong(text, expected)) }
+                if all.len() == count {
+                    Ok(Spread::Masks(masks))
+                } else {
+                    Err(wrong(text, expected))
+                }
             }
         }
     }
@@ -187,12 +197,14 @@ impl FromStr for Switch {
         };
         let number: u64 =
             text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(expected)?;
-        let seconds = number.checked_mul(seconds).filter(|seconds| *seconds > 0).ok_or_else(expected)?;
+        let seconds =
+            number.checked_mul(seconds).filter(|seconds| *seconds > 0).ok_or_else(expected)?;
         Ok(Switch::Time(Duration::from_secs(seconds)))
     }
 }
 
-/// Reads a size with its unit: `500K`, `2G`. perf's `m` after a number is minutes, so the units are capitals.
+/// Reads a size with its unit: `500K`, `2G`. perf's `m` after a number is minutes, so the units are
+/// capitals.
 pub fn bytes(text: &str) -> Result<u64, Wrong> {
     let expected = || wrong(text, "a size with B, K, M or G");
     let units = [("B", 0), ("K", 10), ("M", 20), ("G", 30)];
@@ -217,7 +229,8 @@ impl FromStr for Control {
     fn from_str(text: &str) -> Result<Control, Wrong> {
         let paths = text.strip_prefix("fifo:").filter(|paths| !paths.is_empty());
         let paths = paths.ok_or_else(|| wrong(text, "fifo:PATH or fifo:PATH,ANSWERS"))?;
-        let (commands, answers) = paths.split_once(',').map_or((paths, None), |(a, b)| (a, Some(b)));
+        let (commands, answers) =
+            paths.split_once(',').map_or((paths, None), |(a, b)| (a, Some(b)));
         Ok(Control { commands: commands.into(), answers: answers.map(PathBuf::from) })
     }
 }

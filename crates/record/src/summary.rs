@@ -30,7 +30,8 @@ impl From<std::process::ExitStatus> for Ending {
 }
 
 impl Ending {
-    /// What to add to a message about a recording in which nothing came: how the program ended, unless well.
+    /// What to add to a message about a recording in which nothing came: how the program ended,
+    /// unless well.
     pub(crate) fn told(self) -> String {
         match self {
             Ending::Code(0) | Ending::Unknown => String::new(),
@@ -107,7 +108,8 @@ pub struct LookAhead {
     pub births: Duration,
     /// CPU time of the tracing thread.
     pub tracer_cpu: Duration,
-    /// CPU time that the stopped threads' processes used up to their last stops, where it is known.
+    /// CPU time that the stopped threads' processes used up to their last stops, where it is
+    /// known.
     pub program_cpu: Duration,
     /// Threads and processes that were followed.
     pub threads: u64,
@@ -115,13 +117,16 @@ pub struct LookAhead {
     pub let_be: u64,
     /// Stops whose look-ahead was held against single steps.
     pub checked: u64,
-    /// Checked stops that were not stepped to their end: a signal or a system call came in between.
+    /// Checked stops that were not stepped to their end: a signal or a system call came in
+    /// between.
     pub cut: u64,
     /// Instructions that were stepped for that.
     pub checked_instructions: u64,
-    /// Checked stops where the thread went another way, or ended with other registers, and no clock was read.
+    /// Checked stops where the thread went another way, or ended with other registers, and no
+    /// clock was read.
     pub mismatches: u64,
-    /// Such stops where a clock was read, which showed another time to the thread than to the look-ahead.
+    /// Such stops where a clock was read, which showed another time to the thread than to the
+    /// look-ahead.
     pub clock_races: u64,
 }
 

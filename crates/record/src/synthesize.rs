@@ -1,4 +1,5 @@
-//! Records of what exists before a recording begins: processes, threads, mappings, the kernel's own text.
+//! Records of what exists before a recording begins: processes, threads, mappings, the kernel's own
+//! text.
 
 use crate::features::BuildId;
 use crate::file::Output;
@@ -44,8 +45,8 @@ impl<'o> Synthesizer<'o> {
         self.output.records(&record)
     }
 
-    /// What belongs to no process: the kernel, where samples may lie in it, and the control groups, where samples name
-    /// them.
+    /// What belongs to no process: the kernel, where samples may lie in it, and the control groups,
+    /// where samples name them.
     pub(crate) fn system(&mut self, sees_kernel: bool, tracker: &EventAttr) -> Result<(), Error> {
         if sees_kernel {
             self.kernel(&Places::here())?;
@@ -60,8 +61,13 @@ impl<'o> Synthesizer<'o> {
     fn cgroup(&mut self, tracker: &EventAttr, id: u64, path: &str) -> Result<(), Error> {
         let mut record = Vec::new();
         let body = [&id.to_ne_bytes(), path.as_bytes(), &[0]].concat();
-        let stamp =
-            SampleId { pid: Some(-1), tid: Some(0), time: Some(0), id: Some(self.id), ..SampleId::default() };
+        let stamp = SampleId {
+            pid: Some(-1),
+            tid: Some(0),
+            time: Some(0),
+            id: Some(self.id),
+            ..SampleId::default()
+        };
         // A path that does not fit into a record is one that nobody could see.
         if Encoder::new(tracker).other(&mut record, kind::CGROUP, 0, &body, &stamp).is_ok() {
             self.output.records(&record)?;
@@ -69,7 +75,8 @@ impl<'o> Synthesizer<'o> {
         Ok(())
     }
 
-    /// All threads and mappings of a process. One that ends meanwhile is left out, as far as it is gone.
+    /// All threads and mappings of a process. One that ends meanwhile is left out, as far as it is
+    /// gone.
     pub(crate) fn process(&mut self, pid: i32) -> Result<(), Error> {
         for tid in threads(pid) {
             let stamp = Stamp { pid, tid, time: 0, id: self.id };
@@ -114,7 +121,8 @@ impl<'o> Synthesizer<'o> {
         self.build_ids.entry(path.to_vec()).or_insert_with(|| read(path)).clone()
     }
 
-    /// The kernel's text and its modules as perf names them, where addresses are shown (root, or kptr_restrict 0).
+    /// The kernel's text and its modules as perf names them, where addresses are shown (root, or
+    /// kptr_restrict 0).
     pub(crate) fn kernel(&mut self, places: &Places) -> Result<(), Error> {
         /// Build IDs of the kernel stand in the features under this name.
         const NAME: &[u8] = b"[kernel.kallsyms]";
@@ -125,7 +133,11 @@ impl<'o> Synthesizer<'o> {
         {
             self.write(records::kernel_mmap(stamp, start, end - start, b"[kernel.kallsyms]_text"))?;
             let id = places.kernel_build_id();
-            self.kernel_files.extend(id.map(|id| BuildId { path: NAME.to_vec(), id, kernel: true }));
+            self.kernel_files.extend(id.map(|id| BuildId {
+                path: NAME.to_vec(),
+                id,
+                kernel: true,
+            }));
         }
         for module in places.loaded() {
             let path = module.path.into_bytes();
@@ -155,8 +167,8 @@ fn in_kernel(record: &mut [u8]) {
     record.get_mut(low).into_iter().for_each(|misc| *misc = *misc & !MODE | KERNEL);
 }
 
-/// Start and end of the kernel's text. The list of symbols costs the kernel time to write: where the size is known, only
-/// its beginning is read.
+/// Start and end of the kernel's text. The list of symbols costs the kernel time to write: where
+/// the size is known, only its beginning is read.
 fn kernel_text(kallsyms: impl BufRead, bytes: Option<u64>) -> Option<(u64, u64)> {
     let (mut start, mut end) = (None, None);
     for line in kallsyms.lines().map_while(Result::ok) {
@@ -189,7 +201,9 @@ pub(crate) fn process_of(tid: i32) -> Option<i32> {
 /// Processes of a user, by the owner of their directories in /proc, in order.
 pub(crate) fn processes_of(user: u32) -> Vec<i32> {
     use std::os::unix::fs::MetadataExt;
-    let owned = |pid: &i32| std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == user);
+    let owned = |pid: &i32| {
+        std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == user)
+    };
     processes().into_iter().filter(owned).collect()
 }
 
@@ -200,7 +214,8 @@ pub(crate) fn processes() -> Vec<i32> {
 
 fn numbers_in(dir: &Path) -> Vec<i32> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut found: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let mut found: Vec<i32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     found.sort_unstable();
     found
 }
@@ -211,23 +226,34 @@ mod tests {
 
     #[test]
     fn kernel_text_is_found_only_where_addresses_are_shown() {
-        let text = "ffffffff81000000 T _text\nffffffff81000000 T _stext\nffffffff82000000 T _etext\n";
-        assert_eq!(kernel_text(text.as_bytes(), None), Some((0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000)));
+        let text =
+            "ffffffff81000000 T _text\nffffffff81000000 T _stext\nffffffff82000000 T _etext\n";
+        assert_eq!(
+            kernel_text(text.as_bytes(), None),
+            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000))
+        );
         assert_eq!(
             kernel_text(text.as_bytes(), Some(4096)),
             Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000))
         );
-        assert_eq!(kernel_text(&b"0000000000000000 T _text\n0000000000000000 T _etext\n"[..], None), None);
+        assert_eq!(
+            kernel_text(&b"0000000000000000 T _text\n0000000000000000 T _etext\n"[..], None),
+            None
+        );
         assert_eq!(kernel_text(&b""[..], Some(1)), None);
     }
     #[test]
     fn perf_lists_the_build_ids_of_the_kernel_and_its_modules() {
         let dir = tempfile::tempdir().unwrap();
         let places = crate::modules::tests::machine(dir.path());
-        std::fs::write(&places.kallsyms, "ffffffff81000000 T _text\nffffffff82000000 T _etext\n").unwrap();
+        std::fs::write(&places.kallsyms, "ffffffff81000000 T _text\nffffffff82000000 T _etext\n")
+            .unwrap();
         for cpu in [0, sample_type::CPU] {
             let attr = EventAttr { ids: vec![7], ..crate::attr::emulated_kernel(1, "x") };
-            let attr = EventAttr { sample_type: attr.sample_type & !sample_type::BRANCH_STACK | cpu, ..attr };
+            let attr = EventAttr {
+                sample_type: attr.sample_type & !sample_type::BRANCH_STACK | cpu,
+                ..attr
+            };
             let path = dir.path().join("perf.data");
             let mut file = Output::create(&path, std::slice::from_ref(&attr)).unwrap();
             let mut synthesizer = Synthesizer::new(&mut file, &attr);
@@ -238,19 +264,27 @@ mod tests {
             words.extend((cpu != 0).then_some(0));
             words.push(1);
             let header = 9u64 | 1 << 32 | ((words.len() as u64 + 1) * 8) << 48;
-            let sample: Vec<u8> = [header].iter().chain(&words).flat_map(|word| word.to_ne_bytes()).collect();
+            let sample: Vec<u8> =
+                [header].iter().chain(&words).flat_map(|word| word.to_ne_bytes()).collect();
             file.records(&sample).unwrap();
             let seen = crate::merge::Merged::default();
             file.finish(&crate::features::features(None, None, &seen, kernel)).unwrap();
             let perf = |words: &[&str]| {
-                let done =
-                    std::process::Command::new("perf").args(words).arg("-i").arg(&path).output().ok()?;
+                let done = std::process::Command::new("perf")
+                    .args(words)
+                    .arg("-i")
+                    .arg(&path)
+                    .output()
+                    .ok()?;
                 Some(String::from_utf8_lossy(&done.stdout).into_owned())
             };
             let Some(listed) = perf(&["buildid-list"]) else {
                 return eprintln!("skipped: perf is not installed");
             };
-            assert!(listed.contains(&"ee".repeat(20)) && listed.contains("[kernel.kallsyms]"), "{listed}");
+            assert!(
+                listed.contains(&"ee".repeat(20)) && listed.contains("[kernel.kallsyms]"),
+                "{listed}"
+            );
             assert!(listed.contains(&"5d".repeat(20)) && listed.contains("snd-hda.ko"), "{listed}");
             let script = perf(&["script", "-F", "ip,dso"]).unwrap();
             assert!(script.contains("snd_hda") || script.contains("snd-hda.ko"), "{script}");

@@ -1,12 +1,13 @@
-//! The formats of the recorded tracepoints, as perf keeps them in feature TRACING_DATA (trace.dat version 0.6), so that
-//! other programs can print the fields.
+//! The formats of the recorded tracepoints, as perf keeps them in feature TRACING_DATA (trace.dat
+//! version 0.6), so that other programs can print the fields.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The section for these tracepoints (system, name), from the files of tracefs. Empty when there are none.
+/// The section for these tracepoints (system, name), from the files of tracefs. Empty when there
+/// are none.
 pub(crate) fn section(tracefs: &Path, tracepoints: &[(String, String)]) -> Vec<u8> {
     if tracepoints.is_empty() {
         return Vec::new();
@@ -35,10 +36,14 @@ pub(crate) fn section(tracefs: &Path, tracepoints: &[(String, String)]) -> Vec<u
         bytes.push(0);
         bytes.extend((names.len() as u32).to_ne_bytes());
         for name in names {
-            sized(&mut bytes, &read(&tracefs.join("events").join(system).join(name).join("format")));
+            sized(
+                &mut bytes,
+                &read(&tracefs.join("events").join(system).join(name).join("format")),
+            );
         }
     }
-    // Kernel symbols, left out, and texts that the formats refer to, both with 32-bit sizes; then the names of tasks.
+    // Kernel symbols, left out, and texts that the formats refer to, both with 32-bit sizes; then
+    // the names of tasks.
     bytes.extend(0u32.to_ne_bytes());
     let texts = read(&tracefs.join("printk_formats"));
     bytes.extend((texts.len() as u32).to_ne_bytes());
@@ -53,8 +58,8 @@ fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-/// A file that cannot be read is described as empty: the samples themselves are whole without it. Some files of tracefs
-/// answer only one read, so the first must have room for all.
+/// A file that cannot be read is described as empty: the samples themselves are whole without it.
+/// Some files of tracefs answer only one read, so the first must have room for all.
 fn read(path: &Path) -> Vec<u8> {
     const ROOM: usize = 1 << 16;
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! What is noticed of fresh records on their way into the file: samples, losses, times, build IDs; and where a sample's
-//! stack lies.
+//! What is noticed of fresh records on their way into the file: samples, losses, times, build IDs;
+//! and where a sample's stack lies.
 //!
 //! A record's header and a few of its words are read, its stack never.
 
@@ -56,7 +56,8 @@ impl Layout {
 /// The copy of a user stack in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stack {
-    /// Where the number of copied bytes stands, counted from the record; the bytes follow, then how many are valid.
+    /// Where the number of copied bytes stands, counted from the record; the bytes follow, then
+    /// how many are valid.
     pub size_at: usize,
     /// Bytes in the record.
     pub bytes: usize,
@@ -82,8 +83,10 @@ pub(crate) struct Watch {
 impl Watch {
     /// For the events of a recording.
     pub(crate) fn new(attrs: &[EventAttr]) -> Watch {
-        let layouts: HashMap<u64, Layout> =
-            attrs.iter().flat_map(|attr| attr.ids.iter().map(|id| (*id, Layout::of(attr)))).collect();
+        let layouts: HashMap<u64, Layout> = attrs
+            .iter()
+            .flat_map(|attr| attr.ids.iter().map(|id| (*id, Layout::of(attr))))
+            .collect();
         let first = attrs.first().map(Layout::of);
         let only = first.filter(|first| attrs.iter().all(|attr| Layout::of(attr) == *first));
         Watch {
@@ -116,7 +119,13 @@ impl Watch {
         }
     }
 
-    fn event(&mut self, span: &Span<'_>, header: Header, previous: Option<Header>, ring: &mut Account) {
+    fn event(
+        &mut self,
+        span: &Span<'_>,
+        header: Header,
+        previous: Option<Header>,
+        ring: &mut Account,
+    ) {
         match header.kind {
             LOST | LOST_SAMPLES => {
                 let lost = span.word(header.at + if header.kind == LOST { 16 } else { 8 });
@@ -131,7 +140,9 @@ impl Watch {
             COMM | FORK | MMAP2 => {
                 self.processes.insert(span.word(header.at + 8) as i32);
                 if header.kind == MMAP2 {
-                    self.seen.build_ids.extend(mmap_build_id(&span.part(header.at, header.bytes).bytes()));
+                    self.seen
+                        .build_ids
+                        .extend(mmap_build_id(&span.part(header.at, header.bytes).bytes()));
                 }
             }
             _ => {}
@@ -146,7 +157,8 @@ impl Watch {
         seen.first_time = if seen.samples == 1 { time } else { seen.first_time.min(time) };
         seen.last_time = seen.last_time.max(time);
         let id = span.word(header.at + IDENTIFIER_AT);
-        let Some(layout) = self.layout(id).copied().filter(|layout| layout.has(sample_type::BRANCH_STACK))
+        let Some(layout) =
+            self.layout(id).copied().filter(|layout| layout.has(sample_type::BRANCH_STACK))
         else {
             return;
         };
@@ -168,8 +180,9 @@ impl Watch {
 
     /// The stack of a sample, where it has one and it can be cut.
     pub(crate) fn stack(&self, record: &Span<'_>) -> Option<Stack> {
-        let layout =
-            self.layout(record.word(IDENTIFIER_AT)).filter(|one| one.has(sample_type::STACK_USER))?;
+        let layout = self
+            .layout(record.word(IDENTIFIER_AT))
+            .filter(|one| one.has(sample_type::STACK_USER))?;
         let mut at = branches_at(record, layout);
         if layout.has(sample_type::BRANCH_STACK) {
             const HW_INDEX: u64 = perfdata::branch_sample::HW_INDEX;
@@ -246,8 +259,11 @@ mod tests {
 
     #[test]
     fn the_branch_stack_is_found_behind_fields_of_varying_size() {
-        let fields =
-            BASE | sample_type::READ | sample_type::CALLCHAIN | sample_type::RAW | sample_type::BRANCH_STACK;
+        let fields = BASE
+            | sample_type::READ
+            | sample_type::CALLCHAIN
+            | sample_type::RAW
+            | sample_type::BRANCH_STACK;
         let attr = EventAttr {
             sample_type: fields,
             read_format: read_format::GROUP | read_format::ID,
@@ -258,7 +274,10 @@ mod tests {
         let body = [7, 0x400, 1, 99, 1000, 2, 11, 7, 12, 8, 3, 1, 2, 3, raw, 1, 0x10, 0x20, 0];
         let mut watch = Watch::new(&[attr]);
         note(&mut watch, &record(&body));
-        assert_eq!((watch.seen.samples, watch.seen.branch_entries, watch.seen.first_time), (1, 1, 99));
+        assert_eq!(
+            (watch.seen.samples, watch.seen.branch_entries, watch.seen.first_time),
+            (1, 1, 99)
+        );
         for end in 0..record(&body).len() {
             note(&mut watch, &record(&body)[..end]);
         }
@@ -268,9 +287,14 @@ mod tests {
 
     #[test]
     fn stacks_are_found_and_damaged_ones_are_none() {
-        let fields = BASE | sample_type::CALLCHAIN | sample_type::REGS_USER | sample_type::STACK_USER;
-        let attr =
-            EventAttr { sample_type: fields, sample_regs_user: 0b11, ids: vec![7], ..Default::default() };
+        let fields =
+            BASE | sample_type::CALLCHAIN | sample_type::REGS_USER | sample_type::STACK_USER;
+        let attr = EventAttr {
+            sample_type: fields,
+            sample_regs_user: 0b11,
+            ids: vec![7],
+            ..Default::default()
+        };
         assert!(has_stack(&attr));
         let watch = Watch::new(&[attr]);
         let mut body = vec![7, 0x400, 1, 99, 1000, 1, 0x55, 2, 0xa, 0xb, 24, 1, 2, 3, 16, 0];

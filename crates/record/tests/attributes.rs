@@ -1,7 +1,8 @@
-//! The attributes that planish asks for against those that the installed perf asks for, option by option.
+//! The attributes that planish asks for against those that the installed perf asks for, option by
+//! option.
 //!
-//! `perf record -vv` prints each attribute before it asks the kernel, so that events are compared which this machine
-//! does not have.
+//! `perf record -vv` prints each attribute before it asks the kernel, so that events are compared
+//! which this machine does not have.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -28,8 +29,8 @@ const WORDS: [(&str, usize, usize); 10] = [
     ("sample_regs_intr", 96, 8),
     ("sample_max_stack", 108, 2),
 ];
-/// Names of the bits from the lowest, as perf prints them; nothing where two bits make a number, and for what differs on
-/// purpose: watermark, use_clockid, build_id.
+/// Names of the bits from the lowest, as perf prints them; nothing where two bits make a number,
+/// and for what differs on purpose: watermark, use_clockid, build_id.
 const FLAGS: [&str; 34] = [
     "disabled",
     "inherit",
@@ -123,7 +124,8 @@ fn names(bits: u64, names: &[&str]) -> String {
     set.map(|(_, name)| *name).collect::<Vec<_>>().join("|")
 }
 
-/// A list of bits without those that planish always asks for: the identifier in place of the id, and the period.
+/// A list of bits without those that planish always asks for: the identifier in place of the id,
+/// and the period.
 fn sample_type(text: &str) -> String {
     let ours = ["ID", "IDENTIFIER", "PERIOD", "TIME"];
     let mut fields: Vec<&str> = text.split('|').filter(|field| !ours.contains(field)).collect();
@@ -136,8 +138,10 @@ fn ours(attr: &EventAttr) -> Fields {
     let number = |at: usize, width: usize| {
         bytes[at..at + width].iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
     };
-    let mut fields: Fields =
-        WORDS.iter().map(|(name, at, width)| ((*name).to_owned(), number(*at, *width).to_string())).collect();
+    let mut fields: Fields = WORDS
+        .iter()
+        .map(|(name, at, width)| ((*name).to_owned(), number(*at, *width).to_string()))
+        .collect();
     for (bit, name) in FLAGS.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
         fields.insert((*name).to_owned(), (attr.flags >> bit & 1).to_string());
     }
@@ -149,7 +153,8 @@ fn ours(attr: &EventAttr) -> Fields {
     fields
 }
 
-/// The attributes that perf asks the kernel for first, without repetitions and without its own helper for BPF.
+/// The attributes that perf asks the kernel for first, without repetitions and without its own
+/// helper for BPF.
 fn perfs(options: &[&str], count: usize) -> Option<Vec<Fields>> {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("perf.data");
@@ -162,16 +167,23 @@ fn perfs(options: &[&str], count: usize) -> Option<Vec<Fields>> {
             let (name, value) = line.trim().split_once("  ").unwrap_or((line.trim(), ""));
             fields.insert(name.trim().to_owned(), value.trim().to_owned());
         }
-        for name in
-            ["size", "use_clockid", "clockid", "build_id", "watermark", "{ wakeup_events, wakeup_watermark }"]
-        {
+        for name in [
+            "size",
+            "use_clockid",
+            "clockid",
+            "build_id",
+            "watermark",
+            "{ wakeup_events, wakeup_watermark }",
+        ] {
             fields.remove(name);
         }
         if let Some(value) = fields.get_mut("sample_type") {
             *value = sample_type(value);
         }
         for value in fields.values_mut() {
-            if let Some(number) = value.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+            if let Some(number) =
+                value.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
+            {
                 *value = number.to_string();
             }
         }
@@ -181,7 +193,13 @@ fn perfs(options: &[&str], count: usize) -> Option<Vec<Fields>> {
     if found.len() < count { support::skipped(&said) } else { Some(found) }
 }
 
-fn compare(options: &[&str], events: &[&str], sampling: &Sampling, rate: Option<Rate>, scope: Scope) {
+fn compare(
+    options: &[&str],
+    events: &[&str],
+    sampling: &Sampling,
+    rate: Option<Rate>,
+    scope: Scope,
+) {
     let texts: Vec<String> = events.iter().map(|text| (*text).to_owned()).collect();
     let wanted = match event::parse(&texts, &Machine::here()) {
         Ok(wanted) => wanted,
@@ -241,9 +259,11 @@ fn each_event_and_modifier_is_asked_for_as_perf_asks() {
     ] {
         compare(&[], &[text], &Sampling::default(), None, Scope::Command);
     }
-    for text in
-        ["cpu-clock,page-faults:u,cs/period=3/", "{cpu-clock,page-faults}:S", "{cpu-clock:k,page-faults}:u"]
-    {
+    for text in [
+        "cpu-clock,page-faults:u,cs/period=3/",
+        "{cpu-clock,page-faults}:S",
+        "{cpu-clock:k,page-faults}:u",
+    ] {
         compare(&[], &[text], &Sampling::default(), None, Scope::Command);
     }
 }
@@ -259,11 +279,18 @@ fn each_option_asks_for_what_perfs_asks_for() {
     let cases: Vec<(&[&str], Sampling)> = vec![
         (&["-g"], Sampling { call_graph: Some(CallGraph::FramePointers), ..base() }),
         (&["--call-graph", "dwarf,4096"], Sampling { call_graph: dwarf(4096), ..base() }),
-        (&["--call-graph", "lbr"], Sampling { call_graph: Some(CallGraph::BranchRecords), ..base() }),
+        (
+            &["--call-graph", "lbr"],
+            Sampling { call_graph: Some(CallGraph::BranchRecords), ..base() },
+        ),
         (&["--user-regs=ax,bx"], Sampling { user_registers: "ax,bx".parse().unwrap(), ..base() }),
         (
             &["--call-graph", "dwarf", "--user-regs=ax,bx"],
-            Sampling { call_graph: dwarf(8192), user_registers: "ax,bx".parse().unwrap(), ..base() },
+            Sampling {
+                call_graph: dwarf(8192),
+                user_registers: "ax,bx".parse().unwrap(),
+                ..base()
+            },
         ),
         (&["-d"], Sampling { addresses: true, ..base() }),
         (&["-i"], Sampling { no_inherit: true, ..base() }),
@@ -273,7 +300,10 @@ fn each_option_asks_for_what_perfs_asks_for() {
         (&["--switch-events"], Sampling { switch_events: true, ..base() }),
         (&["-b"], Sampling { branch_filter: Some(BranchFilter::ANY), ..base() }),
         (&["-j", "any_call,u"], Sampling { branch_filter: filter("any_call,u"), ..base() }),
-        (&["-j", "any,save_type,priv"], Sampling { branch_filter: filter("any,save_type,priv"), ..base() }),
+        (
+            &["-j", "any,save_type,priv"],
+            Sampling { branch_filter: filter("any,save_type,priv"), ..base() },
+        ),
         (&["-j", "k"], Sampling { branch_filter: filter("k"), ..base() }),
         (
             &["-j", "cond,ind_jmp,call,no_cycles,no_flags"],
@@ -284,8 +314,20 @@ fn each_option_asks_for_what_perfs_asks_for() {
     for (options, sampling) in cases {
         compare(options, &["cpu-clock"], &sampling, None, Scope::Command);
     }
-    compare(&["-c", "1000"], &["cs", "page-faults"], &base(), Some(Rate::Period(1000)), Scope::Command);
-    compare(&["-F", "99"], &["cpu-clock,cs/period=3/"], &base(), Some(Rate::Frequency(99)), Scope::Command);
+    compare(
+        &["-c", "1000"],
+        &["cs", "page-faults"],
+        &base(),
+        Some(Rate::Period(1000)),
+        Scope::Command,
+    );
+    compare(
+        &["-F", "99"],
+        &["cpu-clock,cs/period=3/"],
+        &base(),
+        Some(Rate::Frequency(99)),
+        Scope::Command,
+    );
     compare(&["-a"], &["cpu-clock"], &base(), None, Scope::Cpus);
     compare(&["-C", "0"], &["cpu-clock,cs"], &base(), None, Scope::Cpus);
     let own = std::process::id().to_string();

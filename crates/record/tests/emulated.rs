@@ -25,7 +25,11 @@ fn recorded(source: &str, flags: &[&str]) -> Option<(Summary, support::Facts, te
     let facts = check(&summary.output);
     assert_eq!((facts.samples, facts.entries), (summary.samples, summary.branch_entries));
     assert_eq!(summary.lost_samples, 0);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "only the program and perf.data stay");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        2,
+        "only the program and perf.data stay"
+    );
     Some((summary, facts, dir))
 }
 
@@ -70,7 +74,9 @@ fn each_thread_has_its_own_stack() {
 
 #[test]
 fn forked_children_are_recorded_and_signals_are_no_branches() {
-    let Some((summary, facts, _dir)) = recorded("forks_and_signals.c", &["-static"]) else { return };
+    let Some((summary, facts, _dir)) = recorded("forks_and_signals.c", &["-static"]) else {
+        return;
+    };
     assert_eq!((summary.processes, facts.pids.len()), (4, 4));
     assert_eq!(summary.native_programs, 1);
     assert_eq!(summary.ending, Ending::Code(0));
@@ -98,7 +104,8 @@ fn the_peers_accept_the_recording() {
     if has("llvm-profgen-22") {
         let (program, profile) = (dir.path().join("sort"), dir.path().join("profile"));
         let binary = format!("--binary={}", program.display());
-        let (perf, output) = (format!("--perfdata={data}"), format!("--output={}", profile.display()));
+        let (perf, output) =
+            (format!("--perfdata={data}"), format!("--output={}", profile.display()));
         let (done, _, errors) = run("llvm-profgen-22", &[&binary, &perf, &output, "--format=text"]);
         assert!(done && !errors.contains("error"), "{errors}");
         assert!(std::fs::read_to_string(profile).unwrap().contains("compare:"));

@@ -29,7 +29,8 @@ fn a_command_is_recorded_from_its_first_instruction() {
     assert!(facts.files.contains(program.to_str().unwrap()), "{:?}", facts.files);
     assert!(facts.comms.contains("sort"));
     if has("perf") {
-        let (done, text, errors) = run("perf", &["script", "-i", output.to_str().unwrap(), "-F", "ip,sym"]);
+        let (done, text, errors) =
+            run("perf", &["script", "-i", output.to_str().unwrap(), "-F", "ip,sym"]);
         assert!(done, "{errors}");
         assert_eq!(text.lines().count() as u64, summary.samples);
         assert!(text.contains("msort") || text.contains("compare"), "symbols are resolved");
@@ -70,6 +71,7 @@ fn a_running_process_is_recorded_with_what_it_mapped_before() {
 #[test]
 fn a_process_that_is_not_there_is_named() {
     let output = std::env::temp_dir().join("planish-no-process");
-    let error = live::record(&Target::Processes(vec![0x3fff_fff0]), None, &output, &options()).unwrap_err();
+    let error =
+        live::record(&Target::Processes(vec![0x3fff_fff0]), None, &output, &options()).unwrap_err();
     assert!(matches!(error, Error::NoProcess { .. } | Error::Refused { .. }), "{error}");
 }

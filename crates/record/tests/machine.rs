@@ -60,9 +60,12 @@ fn only_the_sections_asked_for_are_recorded() {
     let output = dir.path().join("perf.data");
     let mut said = Vec::new();
     let options = Options { sections: Some(1..=99), ..options(10) };
-    let found = record(&guest.argv(), &output, &options, &mut |_, statement| said.extend(statement.cloned()));
+    let found = record(&guest.argv(), &output, &options, &mut |_, statement| {
+        said.extend(statement.cloned())
+    });
     let Recorded { summary, transcript } = found.unwrap();
-    // Twice 100 rounds with a call, a return and a jump back, of which the last is not taken; and the jump there.
+    // Twice 100 rounds with a call, a return and a jump back, of which the last is not taken; and
+    // the jump there.
     assert_eq!((summary.taken_branches, summary.lost_samples), (Some(600), 0));
     let (found, samples) = branches(&output);
     assert_eq!(found, BTreeSet::from(WORK_BRANCHES));
@@ -75,7 +78,10 @@ fn only_the_sections_asked_for_are_recorded() {
         .collect();
     assert_eq!(sections, [(1, false, "calls"), (101, true, "loops")]);
     assert_eq!(transcript.results, [Timing { number: 1, operations: 200, nanoseconds: 5000 }]);
-    assert!(transcript.ended && said.len() == 5 && said.last() == Some(&Statement::End), "{said:?}");
+    assert!(
+        transcript.ended && said.len() == 5 && said.last() == Some(&Statement::End),
+        "{said:?}"
+    );
     assert_eq!(left(dir.path(), &guest.kernel), [output]);
 }
 
@@ -112,7 +118,8 @@ fn sections_that_never_begin_leave_no_recording() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &[]) else { return };
     let options = Options { sections: Some(2..=99), ..options(10) };
-    let error = record(&guest.argv(), &dir.path().join("perf.data"), &options, &mut |_, _| {}).unwrap_err();
+    let error =
+        record(&guest.argv(), &dir.path().join("perf.data"), &options, &mut |_, _| {}).unwrap_err();
     assert!(error.to_string().contains("in the sections 2 to 99"), "{error}");
     assert_eq!(left(dir.path(), &guest.kernel), [""; 0].map(PathBuf::from));
 }
@@ -121,7 +128,8 @@ fn sections_that_never_begin_leave_no_recording() {
 fn failure(defines: &[&str], options: &Options) -> Option<(Failure, Vec<String>)> {
     let dir = tempfile::tempdir().unwrap();
     let guest = machine(dir.path(), defines)?;
-    let error = record(&guest.argv(), &dir.path().join("perf.data"), options, &mut |_, _| {}).unwrap_err();
+    let error =
+        record(&guest.argv(), &dir.path().join("perf.data"), options, &mut |_, _| {}).unwrap_err();
     assert_eq!(left(dir.path(), &guest.kernel), [""; 0].map(PathBuf::from), "{error}");
     let text = error.to_string();
     let Error::Machine { failure, tail, .. } = error else { panic!("{error}") };
@@ -173,8 +181,11 @@ fn a_machine_that_ends_before_its_workload_is_noticed_where_that_matters() {
     assert_eq!(failure, Failure::NoEnd);
     let dir = tempfile::tempdir().unwrap();
     let guest = machine(dir.path(), &["-DSTOPS"]).unwrap();
-    let found =
-        recorded(&guest, &dir.path().join("perf.data"), &Options { to_the_end: false, ..options(10) });
+    let found = recorded(
+        &guest,
+        &dir.path().join("perf.data"),
+        &Options { to_the_end: false, ..options(10) },
+    );
     assert!(!found.transcript.ended && found.summary.samples > 0);
 }
 
@@ -184,7 +195,10 @@ fn a_machine_that_cannot_start_is_named_with_the_reason() {
     let output = dir.path().join("perf.data");
     let argv = ["qemu-system-nonesuch".into()];
     let error = record(&argv, &output, &options(10), &mut |_, _| {}).unwrap_err();
-    assert!(matches!(&error, Error::NoMachine { name } if name == "qemu-system-nonesuch"), "{error}");
+    assert!(
+        matches!(&error, Error::NoMachine { name } if name == "qemu-system-nonesuch"),
+        "{error}"
+    );
     assert!(error.to_string().contains("qemu-system-x86"), "{error}");
     if !has("qemu-system-x86_64") {
         return;
@@ -252,7 +266,8 @@ fn a_real_kernel_is_recorded_on_two_cpus() {
     };
     let dir = tempfile::tempdir().unwrap();
     let options = Options { sections: Some(1..=99), ..options(1000) };
-    let Recorded { summary, transcript } = recorded(&guest, &dir.path().join("perf.data"), &options);
+    let Recorded { summary, transcript } =
+        recorded(&guest, &dir.path().join("perf.data"), &options);
     assert!(summary.samples > 1000 && summary.lost_samples == 0, "{summary:?}");
     assert_eq!(transcript.results.len(), transcript.sections.len());
 }

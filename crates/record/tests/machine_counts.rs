@@ -1,5 +1,5 @@
-//! Machines whose kernel's branches are all counted: as often as the kernel is written to take them, and as a recording
-//! of each single branch shows them.
+//! Machines whose kernel's branches are all counted: as often as the kernel is written to take
+//! them, and as a recording of each single branch shows them.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
@@ -37,7 +37,8 @@ fn trace(from: u64, to: u64, next_from: Option<u64>, count: u64) -> TraceCount {
 fn twice_work() -> Vec<TraceCount> {
     vec![
         trace(ENTRY + 2, WORK, Some(WORK), 2),
-        // The call of nothing(), its return, and the jump back, which is not taken in the last round: then comes the program.
+        // The call of nothing(), its return, and the jump back, which is not taken in the last
+        // round: then comes the program.
         trace(WORK, WORK + 13, Some(WORK + 13), 200),
         trace(WORK + 8, WORK, Some(WORK), 198),
         trace(WORK + 13, WORK + 5, Some(WORK + 8), 198),
@@ -55,10 +56,14 @@ fn every_branch_of_a_section_is_counted_as_often_as_it_is_taken() {
     let Some(guest) = machine(dir.path(), &[]) else { return };
     let found = counted(&guest, dir.path(), &Options { sections: Some(1..=99), ..options() });
     assert_eq!((found.traces, found.taken_branches), (twice_work(), 600));
-    assert_eq!(found.text, (RuntimeAddr(0xffff_ffff_8020_1000), RuntimeAddr(0xffff_ffff_8021_0000)));
+    assert_eq!(
+        found.text,
+        (RuntimeAddr(0xffff_ffff_8020_1000), RuntimeAddr(0xffff_ffff_8021_0000))
+    );
     assert_eq!((found.build_id, found.transcript.sections.len()), (Some(vec![1, 2, 3, 4]), 2));
     let held = counted(&guest, dir.path(), &Options { sections: Some(101..=199), ..options() });
-    // Two conditional jumps to held(), of which the first is not taken; 49 of its 50 rounds jump back.
+    // Two conditional jumps to held(), of which the first is not taken; 49 of its 50 rounds jump
+    // back.
     let expected = [trace(HELD + 3, HELD, Some(HELD + 3), 48), trace(HELD + 3, HELD, None, 1)];
     assert_eq!(held.traces.iter().map(|trace| trace.count).sum::<u64>(), 50);
     assert!(expected.iter().all(|trace| held.traces.contains(trace)), "{:x?}", held.traces);
@@ -74,8 +79,8 @@ fn several_cpus_count_into_one_sum() {
     assert_eq!(found.traces, twice_work());
 }
 
-/// The traces of a recording with a sample of every branch: a sample's newest branch is the one that was just taken, and
-/// the one before it, if the stack holds one, was followed by that.
+/// The traces of a recording with a sample of every branch: a sample's newest branch is the one
+/// that was just taken, and the one before it, if the stack holds one, was followed by that.
 fn traces_of(path: &Path) -> Vec<TraceCount> {
     let input = Input::open(path).unwrap();
     let mut ordered = input.ordered(OrderOptions::default()).unwrap();
@@ -89,7 +94,10 @@ fn traces_of(path: &Path) -> Vec<TraceCount> {
             sample.branches.unwrap().iter().map(|entry| (entry.from.0, entry.to.0)).collect();
         assert_eq!(sample.period, Some(1));
         if let Some(before) = newest.replace(stack[0]) {
-            assert!(stack.get(1).is_none_or(|older| *older == before), "no branch is missing in between");
+            assert!(
+                stack.get(1).is_none_or(|older| *older == before),
+                "no branch is missing in between"
+            );
             add(before, stack.get(1).map(|_| stack[0].0));
         }
     }
@@ -103,11 +111,13 @@ fn agrees(guest: &Guest, options: &Options) -> u64 {
     let exact = counted(guest, dir.path(), options);
     let output = dir.path().join("perf.data");
     let sampled =
-        record(&guest.argv(), &output, &Options { period: 1, ..options.clone() }, &mut |_, _| {}).unwrap();
+        record(&guest.argv(), &output, &Options { period: 1, ..options.clone() }, &mut |_, _| {})
+            .unwrap();
     let summary = sampled.summary;
     assert_eq!((summary.samples, summary.lost_samples), (exact.taken_branches, 0));
     assert_eq!(summary.taken_branches, Some(exact.taken_branches));
-    // Sorted alike: one that nothing followed comes last in the plugin's order, and first in that of options.
+    // Sorted alike: one that nothing followed comes last in the plugin's order, and first in that
+    // of options.
     let mut traces = exact.traces;
     traces.sort();
     assert!(traces == traces_of(&output), "the counts are not those of the recording");

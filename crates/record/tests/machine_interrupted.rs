@@ -52,7 +52,8 @@ fn a_signal_ends_the_machine_and_leaves_no_file() {
     };
     let output = dir.path().join("perf.data");
     let options = Options { period: 10, ..Options::default() };
-    let error = record(&guest.argv(), &output, &options, &mut |line, _| interrupt(line)).unwrap_err();
+    let error =
+        record(&guest.argv(), &output, &options, &mut |line, _| interrupt(line)).unwrap_err();
     assert!(matches!(&error, Error::Machine { failure: Failure::Interrupted, .. }), "{error}");
     assert_eq!((running, processes_with(&kernel)), (1, 0));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "only the kernel stays");

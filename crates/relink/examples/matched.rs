@@ -1,4 +1,5 @@
-//! How well do two programs match, given the archives of their links? Prints shares, sizes and times.
+//! How well do two programs match, given the archives of their links? Prints shares, sizes and
+//! times.
 //!
 //! `cargo run --release -p relink --example matched -- A.tar B.tar DIRECTORY [LAYOUTS]`
 

@@ -81,9 +81,13 @@ mod tests {
     #[test]
     fn a_written_library_reads_back() {
         let long = "a_rather_long_member_name.o";
-        let members =
-            [("a.o", b"odd".to_vec()), (long, b"even".to_vec()), (long, Vec::new()), ("b.o", vec![7; 1001])]
-                .map(|(name, bytes)| Member { name: name.to_owned(), bytes });
+        let members = [
+            ("a.o", b"odd".to_vec()),
+            (long, b"even".to_vec()),
+            (long, Vec::new()),
+            ("b.o", vec![7; 1001]),
+        ]
+        .map(|(name, bytes)| Member { name: name.to_owned(), bytes });
         let library = write(&members);
         let read = super::members(Path::new("lib.a"), &library).unwrap();
         assert_eq!(read.len(), members.len());

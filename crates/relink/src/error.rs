@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 /// How to make the archive that everything here starts from; part of several messages.
-pub(crate) const ADVICE: &str = "compile with -ffunction-sections -fdata-sections and link with -fuse-ld=lld \
-     -Wl,--reproduce=link.tar (or run the build with LLD_REPRODUCE=link.tar in its environment)";
+pub(crate) const ADVICE: &str = "compile with -ffunction-sections -fdata-sections and link with \
+                                 -fuse-ld=lld -Wl,--reproduce=link.tar (or run the build with \
+                                 LLD_REPRODUCE=link.tar in its environment)";
 
 /// Why a program cannot be linked again, or a link not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +21,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The archive of the link is cut off, altered or not one that lld wrote.
-    #[error("{path}: damaged at byte {offset}: {found}; link again with -Wl,--reproduce to write it anew")]
+    #[error(
+        "{path}: damaged at byte {offset}: {found}; link again with -Wl,--reproduce to write it \
+         anew"
+    )]
     Archive {
         /// The archive.
         path: PathBuf,
@@ -29,10 +33,11 @@ pub enum Error {
         /// What is there.
         found: String,
     },
-    /// The link asks for something that could read, write or run more than its inputs and the program.
+    /// The link asks for something that could read, write or run more than its inputs and the
+    /// program.
     #[error(
-        "{path}: the link asks lld for {option:?}, which is not handed on: {why}; link again without it to write \
-         the archive anew"
+        "{path}: the link asks lld for {option:?}, which is not handed on: {why}; link again \
+         without it to write the archive anew"
     )]
     Option {
         /// The archive.
@@ -44,7 +49,8 @@ pub enum Error {
     },
     /// No lld is installed.
     #[error(
-        "no lld found (looked for {looked}); install it (Debian: apt install lld) or name it with PLANISH_LLD"
+        "no lld found (looked for {looked}); install it (Debian: apt install lld) or name it with \
+         PLANISH_LLD"
     )]
     NoLinker {
         /// The names that were looked for.
@@ -56,10 +62,11 @@ pub enum Error {
         /// The archive.
         path: PathBuf,
     },
-    /// The objects were compiled without function sections, so that only whole files could be moved.
+    /// The objects were compiled without function sections, so that only whole files could be
+    /// moved.
     #[error(
-        "{path}: none of the {text_bytes} bytes of code in {objects} objects is in a function section, \
-         functions cannot be moved; {ADVICE}"
+        "{path}: none of the {text_bytes} bytes of code in {objects} objects is in a function \
+         section, functions cannot be moved; {ADVICE}"
     )]
     NoFunctionSections {
         /// The archive.
@@ -70,7 +77,9 @@ pub enum Error {
         objects: usize,
     },
     /// The link makes something that is not run.
-    #[error("{path}: the link makes an object file (-r), not a program; give the link of the program")]
+    #[error(
+        "{path}: the link makes an object file (-r), not a program; give the link of the program"
+    )]
     Relocatable {
         /// The archive.
         path: PathBuf,
@@ -85,8 +94,8 @@ pub enum Error {
     },
     /// The code is made by the linker, so that functions cannot be told apart before the link.
     #[error(
-        "{path}: {objects} objects hold LLVM bitcode, their code is made in the link (LTO) and cannot be matched; \
-         use independent layouts, or compile without -flto"
+        "{path}: {objects} objects hold LLVM bitcode, their code is made in the link (LTO) and \
+         cannot be matched; use independent layouts, or compile without -flto"
     )]
     LinkTime {
         /// The archive.
@@ -96,7 +105,8 @@ pub enum Error {
     },
     /// The objects hold gcc's intermediate code, which lld cannot read.
     #[error(
-        "{path}: {object} holds gcc's LTO code, which lld cannot link; compile without -flto, or with -ffat-lto-objects"
+        "{path}: {object} holds gcc's LTO code, which lld cannot link; compile without -flto, or \
+         with -ffat-lto-objects"
     )]
     GccLinkTime {
         /// The archive.
@@ -131,7 +141,9 @@ pub enum Error {
         found: String,
     },
     /// A plan is used with a variant that it does not have.
-    #[error("variant {variant} is not one of the {variants} that the matched layouts were planned for")]
+    #[error(
+        "variant {variant} is not one of the {variants} that the matched layouts were planned for"
+    )]
     Variant {
         /// The variant asked for, from 0.
         variant: usize,

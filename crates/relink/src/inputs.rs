@@ -1,4 +1,5 @@
-//! What does a program consist of? Opens the archive of its link, unpacks it and looks at the objects.
+//! What does a program consist of? Opens the archive of its link, unpacks it and looks at the
+//! objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +25,8 @@ const SHARE_WANTED: f64 = 0.80;
 const MOST_OF_ARCHIVE: u64 = 16 << 30;
 
 /// Where toolchains keep their objects; code there is not the program's own.
-const SYSTEM: &[&str] = &["lib/", "lib32/", "lib64/", "usr/lib/", "usr/lib32/", "usr/lib64/", "usr/libexec/"];
+const SYSTEM: &[&str] =
+    &["lib/", "lib32/", "lib64/", "usr/lib/", "usr/lib32/", "usr/lib64/", "usr/libexec/"];
 
 /// How much of a program can be moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -33,7 +35,8 @@ pub struct Survey {
     pub function_sections: usize,
     /// Bytes of code in these.
     pub function_section_bytes: u64,
-    /// Bytes of code in all of the program's own objects; the toolchain's (`/usr/lib`) are moved as whole sections.
+    /// Bytes of code in all of the program's own objects; the toolchain's (`/usr/lib`) are moved
+    /// as whole sections.
     pub text_bytes: u64,
     /// Objects that are in the program, the toolchain's included.
     pub objects: usize,
@@ -47,14 +50,19 @@ impl Survey {
     /// The share of the program's own code that is in function sections, 0 to 1 (0 without code).
     #[must_use]
     pub fn share(&self) -> f64 {
-        if self.text_bytes == 0 { 0.0 } else { self.function_section_bytes as f64 / self.text_bytes as f64 }
+        if self.text_bytes == 0 {
+            0.0
+        } else {
+            self.function_section_bytes as f64 / self.text_bytes as f64
+        }
     }
 }
 
 /// The inputs of a program's link, unpacked and looked at.
 pub struct Inputs {
     archive: PathBuf,
-    /// Holds everything of this archive: `root` (the unpacked files), `named` and directories of links under way.
+    /// Holds everything of this archive: `root` (the unpacked files), `named` and directories of
+    /// links under way.
     pub(crate) home: PathBuf,
     identity: String,
     pub(crate) linker: Linker,
@@ -84,7 +92,9 @@ pub(crate) struct Work(pub(crate) PathBuf);
 impl Work {
     pub(crate) fn new(home: &Path) -> Result<Work, Error> {
         fs::create_dir_all(home).map_err(Error::file(home, "create"))?;
-        beside::directory_named(home, "work-", "").map(Work).map_err(Error::file(home, "make a directory in"))
+        beside::directory_named(home, "work-", "")
+            .map(Work)
+            .map_err(Error::file(home, "make a directory in"))
     }
 
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
@@ -93,18 +103,22 @@ impl Work {
         Ok(path)
     }
 
-    /// How a file in here is named from the root of the inputs. Relative, for `--chroot` changes absolute paths.
+    /// How a file in here is named from the root of the inputs. Relative, for `--chroot` changes
+    /// absolute paths.
     pub(crate) fn seen_from_root(&self, name: &str) -> String {
         let own = self.0.file_name().unwrap_or_default().to_string_lossy();
         format!("../{own}/{name}")
     }
 
-    /// Moves a finished directory to its place; another process may have been faster, with the same content.
+    /// Moves a finished directory to its place; another process may have been faster, with the same
+    /// content.
     pub(crate) fn publish(self, name: &str, place: &Path) -> Result<(), Error> {
         match fs::rename(self.0.join(name), place) {
             Ok(()) => Ok(()),
             Err(_) if place.is_dir() => Ok(()),
-            Err(source) => Err(Error::File { path: place.to_owned(), action: "move into place", source }),
+            Err(source) => {
+                Err(Error::File { path: place.to_owned(), action: "move into place", source })
+            }
         }
     }
 }
@@ -121,13 +135,14 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Inputs {
-    /// Opens an archive that lld wrote with `--reproduce`, and unpacks it into a directory of its own below
-    /// `directory`; what is unpacked already is used again. Links once, to learn which sections the program has.
+    /// Opens an archive that lld wrote with `--reproduce`, and unpacks it into a directory of its
+    /// own below `directory`; what is unpacked already is used again. Links once, to learn
+    /// which sections the program has.
     ///
     /// # Errors
     ///
-    /// [`Error::Archive`] when the archive is damaged, cut off or holds paths that leave the directory;
-    /// [`Error::Option`] when the link asks for more than a program;
+    /// [`Error::Archive`] when the archive is damaged, cut off or holds paths that leave the
+    /// directory; [`Error::Option`] when the link asks for more than a program;
     /// [`Error::NoLinker`], [`Error::Relocatable`], [`Error::GccLinkTime`], [`Error::NoObjects`],
     /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
     pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
@@ -140,7 +155,8 @@ impl Inputs {
         };
         let entries = tar::entries(&bytes).map_err(damaged)?;
         let text = entries.iter().find(|entry| entry.path == Path::new("response.txt"));
-        let Some(text) = text.and_then(|entry| std::str::from_utf8(bytes.get(entry.bytes.clone())?).ok())
+        let Some(text) =
+            text.and_then(|entry| std::str::from_utf8(bytes.get(entry.bytes.clone())?).ok())
         else {
             let found = "it holds no response.txt, so lld did not write it".to_owned();
             return Err(damaged(tar::Damage { offset: 0, found }));
@@ -156,7 +172,8 @@ impl Inputs {
         }
         let bitcode = reach::check(&bytes, &entries).map_err(damaged)?;
         let response = if bitcode { response.without_dependent_libraries() } else { response };
-        let identity = hex(&Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize());
+        let identity =
+            hex(&Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize());
         let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let home = home.join(identity.get(..16).unwrap_or_default());
         unpack(&bytes, &entries, &home)?;
@@ -177,12 +194,14 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Runs a link command (its program clang, gcc or ld, its output named by `-o`) once in `working_directory`, with
-    /// lld as linker, and opens what it links. The program itself is not written over.
+    /// Runs a link command (its program clang, gcc or ld, its output named by `-o`) once in
+    /// `working_directory`, with lld as linker, and opens what it links. The program itself is
+    /// not written over.
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] when it is no such command, [`Error::Link`] when it fails; those of [`Inputs::open`].
+    /// [`Error::Command`] when it is no such command, [`Error::Link`] when it fails; those of
+    /// [`Inputs::open`].
     pub fn from_command(
         command: &[String],
         working_directory: &Path,
@@ -232,7 +251,8 @@ impl Inputs {
         &self.survey
     }
 
-    /// Does the link itself say in which order functions lie, so that this order is part of what is measured?
+    /// Does the link itself say in which order functions lie, so that this order is part of what is
+    /// measured?
     #[must_use]
     pub fn has_own_order(&self) -> bool {
         self.own_order_from.is_some()
@@ -258,7 +278,8 @@ impl Inputs {
         self.check(live.len())
     }
 
-    /// Looks at the objects that the command names, before they are linked; returns how many are bitcode.
+    /// Looks at the objects that the command names, before they are linked; returns how many are
+    /// bitcode.
     fn direct_objects(&mut self) -> Result<usize, Error> {
         let root = self.root();
         let mut bitcode = 0;
@@ -288,7 +309,8 @@ impl Inputs {
                 "-o".to_owned(),
                 work.seen_from_root("out"),
             ];
-            let response = work.write("response.txt", self.response.render(&[], &options).as_bytes())?;
+            let response =
+                work.write("response.txt", self.response.render(&[], &options).as_bytes())?;
             self.linker.link(&self.root(), &response)?;
             if !work.0.join("order").is_file() {
                 work.write("order", b"")?;
@@ -305,8 +327,10 @@ impl Inputs {
     }
 
     fn find_own_order(&mut self, printed: &str) {
-        let file =
-            self.response.value("symbol-ordering-file").map(|file| file.trim_start_matches('/').to_owned());
+        let file = self
+            .response
+            .value("symbol-ordering-file")
+            .map(|file| file.trim_start_matches('/').to_owned());
         let text = match file.map(|file| given::read(&self.root().join(file), given::DATA)) {
             Some(Ok(bytes)) => {
                 self.own_order_from = Some("--symbol-ordering-file");
@@ -319,13 +343,15 @@ impl Inputs {
                 printed.to_owned()
             }
         };
-        let names = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let names =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         self.own_order = names.map(str::to_owned).collect();
     }
 
     /// Adds up code and function sections, of the program's own objects if there are such.
     fn count(&mut self) {
-        let own = |object: &&LiveObject| !SYSTEM.iter().any(|system| object.file.starts_with(system));
+        let own =
+            |object: &&LiveObject| !SYSTEM.iter().any(|system| object.file.starts_with(system));
         let survey = &mut self.survey;
         let mut bytes: BTreeMap<bool, u64> = BTreeMap::new();
         for object in self.objects.iter().filter(own) {
@@ -345,13 +371,14 @@ impl Inputs {
         let survey = &mut self.survey;
         survey.objects = files;
         if self.response.strips() {
-            let remark =
-                "the link strips symbols; relinks keep them, which are not loaded and so move nothing";
+            let remark = "the link strips symbols; relinks keep them, which are not loaded and so \
+                          move nothing";
             survey.remarks.push(remark.to_owned());
         }
         if survey.bitcode_objects > 0 {
             let remark = format!(
-                "{} objects hold LLVM bitcode: every layout repeats link-time optimisation, which makes the same code",
+                "{} objects hold LLVM bitcode: every layout repeats link-time optimisation, which \
+                 makes the same code",
                 survey.bitcode_objects
             );
             survey.remarks.push(remark);
@@ -360,12 +387,13 @@ impl Inputs {
         } else if survey.text_bytes == 0 {
             return Err(Error::NoObjects { path });
         } else if survey.function_sections == 0 {
-            let objects = self.objects.iter().filter(|object| !object.object.sections.is_empty()).count();
+            let objects =
+                self.objects.iter().filter(|object| !object.object.sections.is_empty()).count();
             return Err(Error::NoFunctionSections { path, text_bytes: survey.text_bytes, objects });
         } else if survey.share() < SHARE_WANTED {
             let remark = format!(
-                "only {:.0} % of the code ({} of {} bytes) is in function sections, the rest moves as whole files; \
-                 compile everything with -ffunction-sections",
+                "only {:.0} % of the code ({} of {} bytes) is in function sections, the rest \
+                 moves as whole files; compile everything with -ffunction-sections",
                 100.0 * survey.share(),
                 survey.function_section_bytes,
                 survey.text_bytes
@@ -376,10 +404,17 @@ impl Inputs {
     }
 }
 
-/// Is this the section of one function? Compilers put `main` and cold code apart even without -ffunction-sections.
+/// Is this the section of one function? Compilers put `main` and cold code apart even without
+/// -ffunction-sections.
 fn is_function_section(name: &str) -> bool {
-    let shared =
-        [".text.startup", ".text.unlikely", ".text.hot", ".text.exit", ".text.unknown", ".text.split"];
+    let shared = [
+        ".text.startup",
+        ".text.unlikely",
+        ".text.hot",
+        ".text.exit",
+        ".text.unknown",
+        ".text.split",
+    ];
     (name.starts_with(".text.") || name.starts_with(".ltext."))
         && !shared.contains(&name.trim_end_matches('.'))
 }

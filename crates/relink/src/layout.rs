@@ -1,4 +1,5 @@
-//! In which layout is a program linked? Runs the link of a program again with its sections elsewhere.
+//! In which layout is a program linked? Runs the link of a program again with its sections
+//! elsewhere.
 
 use std::fmt;
 use std::fs;
@@ -87,20 +88,25 @@ struct Job {
 ///
 /// # Errors
 ///
-/// [`Error::Link`] when lld refuses, [`Error::Variant`] when the layout is another program's, [`Error::File`].
+/// [`Error::Link`] when lld refuses, [`Error::Variant`] when the layout is another program's,
+/// [`Error::File`].
 pub fn relink(inputs: &Inputs, layout: &Layout<'_>, out: &Path) -> Result<Relinked, Error> {
     let job = job(inputs, layout)?;
     run(inputs, &job, out)?;
     Ok(Relinked { path: out.to_owned(), freedom: job.freedom, cached: false })
 }
 
-/// As [`relink`], into a directory, to a name that stands for inputs and layout; what is there already is not linked
-/// again.
+/// As [`relink`], into a directory, to a name that stands for inputs and layout; what is there
+/// already is not linked again.
 ///
 /// # Errors
 ///
 /// Those of [`relink`].
-pub fn relink_in(inputs: &Inputs, layout: &Layout<'_>, directory: &Path) -> Result<Relinked, Error> {
+pub fn relink_in(
+    inputs: &Inputs,
+    layout: &Layout<'_>,
+    directory: &Path,
+) -> Result<Relinked, Error> {
     let job = job(inputs, layout)?;
     let word = match layout {
         Layout::AsBuilt => "as-built".to_owned(),
@@ -123,7 +129,10 @@ impl Job {
     fn digest(&self, inputs: &Inputs) -> String {
         let mut hash = Sha256::new();
         hash.update(inputs.identity());
-        hash.update(format!("{:?} {:?} {:?} {}", self.options, self.order, self.pads, self.unstripped));
+        hash.update(format!(
+            "{:?} {:?} {:?} {}",
+            self.options, self.order, self.pads, self.unstripped
+        ));
         // The objects with other names are made from the same inputs, but are other files.
         hash.update(if self.root == inputs.root() { "root" } else { "named" });
         hex(&hash.finalize())
@@ -186,11 +195,15 @@ fn kept(inputs: &Inputs) -> Vec<String> {
 fn independent(inputs: &Inputs, seed: u64) -> Job {
     let mut random = stream(seed, "independent");
     // lld takes 0 for a seed of the moment and -1 for the reverse order.
-    let mut shuffle = |glob: &str| format!("--shuffle-sections={glob}={}", 1 + random.below(0x7fff_fffe));
+    let mut shuffle =
+        |glob: &str| format!("--shuffle-sections={glob}={}", 1 + random.below(0x7fff_fffe));
     let options = SHUFFLED.map(&mut shuffle).to_vec();
     let mut kept = kept(inputs);
-    let order =
-        if inputs.has_own_order() { "order of the functions without a place" } else { "order of functions" };
+    let order = if inputs.has_own_order() {
+        "order of the functions without a place"
+    } else {
+        "order of functions"
+    };
     let mut randomised =
         vec![order.to_owned(), "order of constants".to_owned(), "order of variables".to_owned()];
     let pads = if inputs.target.is_some() { start_pads(&mut random) } else { Vec::new() };
@@ -217,21 +230,27 @@ fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Resu
     let mut kept = kept(inputs);
     let mut randomised = vec![
         "order of functions, constants and variables (the same in all variants)".to_owned(),
-        format!("start of what differs (after {} bytes of padding)", pads.first().map_or(0, |pad| pad.bytes)),
+        format!(
+            "start of what differs (after {} bytes of padding)",
+            pads.first().map_or(0, |pad| pad.bytes)
+        ),
     ];
     if plan.has_own_order() {
-        // With an order that must be kept, where it starts is what is left; the same place in all variants.
+        // With an order that must be kept, where it starts is what is left; the same place in all
+        // variants.
         pads.extend(start_pads(&mut random));
         randomised.push("start of code, constants and variables".to_owned());
         if let Some(first) = randomised.first_mut().filter(|_| inputs.has_own_order()) {
-            *first = "order of the functions without a place, of constants and variables".to_owned();
+            *first =
+                "order of the functions without a place, of constants and variables".to_owned();
         }
     } else {
         kept.push("start of code and data, at a page".to_owned());
     }
     // Every segment starts at a page: code so that functions lie alike, data so that variables do.
-    let options =
-        ["-z", "separate-loadable-segments", "--no-warn-symbol-ordering"].map(str::to_owned).to_vec();
+    let options = ["-z", "separate-loadable-segments", "--no-warn-symbol-ordering"]
+        .map(str::to_owned)
+        .to_vec();
     let order = Some(plan.order(variant, seed));
     Ok(Job { root, options, order, pads, unstripped: true, freedom: Freedom { randomised, kept } })
 }

@@ -1,9 +1,11 @@
-//! How does a program behave when its functions fall elsewhere? Links the same objects again in other layouts.
+//! How does a program behave when its functions fall elsewhere? Links the same objects again in
+//! other layouts.
 //!
-//! The inputs of a link come as the archive that lld writes with `--reproduce`, so that later links need no build
-//! tree. [`Layout::Independent`] puts sections in a random order; [`Layout::Matched`] gives several variants of a
-//! program one common random order, with what differs between them last, so that what is the same in all of them
-//! keeps its address modulo a page. [`share_at_equal_address`] says whether that worked.
+//! The inputs of a link come as the archive that lld writes with `--reproduce`, so that later links
+//! need no build tree. [`Layout::Independent`] puts sections in a random order; [`Layout::Matched`]
+//! gives several variants of a program one common random order, with what differs between them
+//! last, so that what is the same in all of them keeps its address modulo a page.
+//! [`share_at_equal_address`] says whether that worked.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), relink::Error> {
@@ -43,9 +45,11 @@ mod units;
 ///
 /// # Errors
 /// What is wrong with the archive, and where.
-pub fn files_of(archive: &[u8]) -> Result<Vec<(std::path::PathBuf, std::ops::Range<usize>)>, String> {
-    let entries =
-        tar::entries(archive).map_err(|damage| format!("at {}: {}", damage.offset, damage.found))?;
+pub fn files_of(
+    archive: &[u8],
+) -> Result<Vec<(std::path::PathBuf, std::ops::Range<usize>)>, String> {
+    let entries = tar::entries(archive)
+        .map_err(|damage| format!("at {}: {}", damage.offset, damage.found))?;
     Ok(entries.into_iter().map(|entry| (entry.path, entry.bytes)).collect())
 }
 

@@ -20,7 +20,8 @@ pub struct Linker {
 }
 
 impl Linker {
-    /// Finds lld: the file that `PLANISH_LLD` names, else the newest `ld.lld-N` in PATH, else `ld.lld`.
+    /// Finds lld: the file that `PLANISH_LLD` names, else the newest `ld.lld-N` in PATH, else
+    /// `ld.lld`.
     ///
     /// # Errors
     ///
@@ -32,11 +33,14 @@ impl Linker {
             return Linker::at(path).ok_or(Error::NoLinker { looked });
         }
         let around = programs::Surroundings::running();
-        let names =
-            (11..=NEWEST).rev().map(|release| format!("ld.lld-{release}")).chain(["ld.lld".to_owned()]);
+        let names = (11..=NEWEST)
+            .rev()
+            .map(|release| format!("ld.lld-{release}"))
+            .chain(["ld.lld".to_owned()]);
         for name in names {
             let directories = around.directories().iter();
-            let candidates = directories.map(|directory| directory.join(&name)).filter(|path| path.is_file());
+            let candidates =
+                directories.map(|directory| directory.join(&name)).filter(|path| path.is_file());
             if let Some(linker) = candidates.filter_map(Linker::at).next() {
                 return Ok(linker);
             }
@@ -50,7 +54,8 @@ impl Linker {
         let path = std::path::absolute(path).ok()?;
         let output = programs::Surroundings::running().ask(&path).arg("--version").output().ok()?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let version = said.lines().next().filter(|line| output.status.success() && line.contains("LLD"))?;
+        let version =
+            said.lines().next().filter(|line| output.status.success() && line.contains("LLD"))?;
         Some(Linker { version: version.trim().to_owned(), path })
     }
 
@@ -119,10 +124,12 @@ enum Driver {
 fn driver(program: &str) -> Option<Driver> {
     let name = program.rsplit('/').next().unwrap_or(program);
     // "x86_64-linux-gnu-gcc-12": neither the target before nor the release after matters.
-    let name =
-        name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-');
+    let name = name
+        .trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-');
     let ends = |names: &[&str]| {
-        names.iter().any(|&end| name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('-')))
+        names.iter().any(|&end| {
+            name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('-'))
+        })
     };
     if ends(&["clang", "clang++", "gcc", "g++", "cc", "c++"]) {
         Some(Driver::Compiler)
@@ -141,7 +148,8 @@ pub(crate) fn reproduce(
     scratch: &Path,
     archive: &Path,
 ) -> Result<(), Error> {
-    let wrong = |found: &str| Error::Command { command: command.join(" "), found: found.to_owned() };
+    let wrong =
+        |found: &str| Error::Command { command: command.join(" "), found: found.to_owned() };
     let Some((program, arguments)) = command.split_first() else {
         return Err(wrong("it is empty"));
     };
@@ -154,7 +162,10 @@ pub(crate) fn reproduce(
     while let Some(argument) = rest.next() {
         if argument == "-o" || argument == "--output" {
             output = rest.next().is_some();
-        } else if argument == "-c" || argument == "-E" || (argument == "-S" && driver == Driver::Compiler) {
+        } else if argument == "-c"
+            || argument == "-E"
+            || (argument == "-S" && driver == Driver::Compiler)
+        {
             return Err(wrong("it compiles only and links nothing"));
         } else if argument.starts_with("-fuse-ld=") || argument.starts_with("--ld-path=") {
             continue;
@@ -165,8 +176,11 @@ pub(crate) fn reproduce(
     if !output {
         return Err(wrong("it names no output (-o PROGRAM)"));
     }
-    let mut reproduce =
-        OsString::from(if driver == Driver::Compiler { "-Wl,--reproduce=" } else { "--reproduce=" });
+    let mut reproduce = OsString::from(if driver == Driver::Compiler {
+        "-Wl,--reproduce="
+    } else {
+        "--reproduce="
+    });
     reproduce.push(archive);
     let out = scratch.join(output_name(arguments));
     let mut run_it = match driver {
@@ -200,8 +214,14 @@ mod tests {
 
     #[test]
     fn drivers_are_known_by_their_names() {
-        for name in ["clang", "/usr/bin/clang++-22", "gcc-12", "x86_64-linux-gnu-gcc-12", "cc", "aarch64-g++"]
-        {
+        for name in [
+            "clang",
+            "/usr/bin/clang++-22",
+            "gcc-12",
+            "x86_64-linux-gnu-gcc-12",
+            "cc",
+            "aarch64-g++",
+        ] {
             assert_eq!(driver(name), Some(Driver::Compiler), "{name}");
         }
         for name in ["ld", "ld.lld-22", "/opt/bin/ld.lld", "x86_64-linux-gnu-ld.bfd"] {

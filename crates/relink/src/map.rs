@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files of a link and the sections of each that got into the program. Files are named as lld does:
-/// `dir/a.o`, or `dir/lib.a(a.o)`.
+/// The files of a link and the sections of each that got into the program. Files are named as lld
+/// does: `dir/a.o`, or `dir/lib.a(a.o)`.
 pub(crate) type LiveSections = BTreeMap<String, BTreeSet<String>>;
 
-/// Reads a map: lines of address, load address, size, alignment, then by indentation an output section, an input
-/// section as `FILE:(SECTION)`, or a symbol.
+/// Reads a map: lines of address, load address, size, alignment, then by indentation an output
+/// section, an input section as `FILE:(SECTION)`, or a symbol.
 pub(crate) fn parse(map: &str) -> LiveSections {
     let mut live = LiveSections::new();
     for line in map.lines() {
@@ -46,7 +46,8 @@ mod tests {
             \x20           1710             1710       b9    16         usr/lib (old)/lib.a(begin.o):(.text.f)\n\
             \x20            594              594       13     1         <internal>:(.rodata.str1.1)\n";
         let live = parse(map);
-        let found: Vec<_> = live.iter().map(|(file, sections)| (file.as_str(), sections.len())).collect();
+        let found: Vec<_> =
+            live.iter().map(|(file, sections)| (file.as_str(), sections.len())).collect();
         assert_eq!(found, [("lib/Scrt1.o", 1), ("usr/lib (old)/lib.a(begin.o)", 1)]);
         assert!(live["usr/lib (old)/lib.a(begin.o)"].contains(".text.f"));
     }

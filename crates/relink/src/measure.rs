@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// From this share of code at equal addresses on, layouts count as matched; below, layout luck does not cancel.
+/// From this share of code at equal addresses on, layouts count as matched; below, layout luck does
+/// not cancel.
 pub const SHARE_NEEDED: f64 = 0.95;
 
 /// The size of a page; what processors index caches and predictors with lies mostly below it.
@@ -33,7 +34,11 @@ impl Match {
     /// The share of code at equal addresses modulo 4096, 0 to 1 (0 without functions).
     #[must_use]
     pub fn share(&self) -> f64 {
-        if self.bytes_total == 0 { 0.0 } else { self.bytes_equal_mod_4096 as f64 / self.bytes_total as f64 }
+        if self.bytes_total == 0 {
+            0.0
+        } else {
+            self.bytes_equal_mod_4096 as f64 / self.bytes_total as f64
+        }
     }
 
     /// Do the two match well enough for layout luck to cancel?
@@ -55,9 +60,11 @@ pub struct Sizes {
 }
 
 fn open<T>(path: &Path, read: impl FnOnce(&object::File<'_>) -> T) -> Result<T, Error> {
-    let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::file(path, "read"))?;
+    let bytes =
+        beside::given::read(path, beside::given::DATA).map_err(Error::file(path, "read"))?;
     let file = object::File::parse(bytes.as_slice());
-    let file = file.map_err(|found| Error::Program { path: path.to_owned(), found: found.to_string() })?;
+    let file =
+        file.map_err(|found| Error::Program { path: path.to_owned(), found: found.to_string() })?;
     Ok(read(&file))
 }
 
@@ -68,9 +75,11 @@ fn functions(path: &Path) -> Result<Functions, Error> {
     open(path, |file| {
         // Of several names for the same code the first in the alphabet counts.
         let mut at: BTreeMap<(u64, u64), String> = BTreeMap::new();
-        let defined = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
+        let defined =
+            file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
         for symbol in defined.filter(|symbol| symbol.is_definition()) {
-            let name = String::from_utf8_lossy(symbol.name_bytes().unwrap_or_default()).into_owned();
+            let name =
+                String::from_utf8_lossy(symbol.name_bytes().unwrap_or_default()).into_owned();
             let known = at.entry((symbol.address(), symbol.size())).or_insert_with(|| name.clone());
             if name < *known {
                 *known = name;
@@ -109,12 +118,16 @@ pub fn share_at_equal_address(a: &Path, b: &Path) -> Result<Match, Error> {
     let (in_a, in_b) = (functions(a)?, functions(b)?);
     for (path, functions) in [(a, &in_a), (b, &in_b)] {
         if functions.is_empty() {
-            let found = "no functions in its symbol table, so its layout cannot be verified; link without -s";
+            let found = "no functions in its symbol table, so its layout cannot be verified; link \
+                         without -s";
             return Err(Error::Program { path: path.to_owned(), found: found.to_owned() });
         }
     }
     let bytes = |functions: &Functions| -> u64 {
-        functions.iter().map(|((_, size), addresses)| size.saturating_mul(addresses.len() as u64)).sum()
+        functions
+            .iter()
+            .map(|((_, size), addresses)| size.saturating_mul(addresses.len() as u64))
+            .sum()
     };
     let count = |functions: &Functions| -> usize { functions.values().map(Vec::len).sum() };
     let mut found = Match {
@@ -134,8 +147,8 @@ pub fn share_at_equal_address(a: &Path, b: &Path) -> Result<Match, Error> {
 
 /// Is the code of two programs the same, byte for byte? Executable sections by name and content.
 ///
-/// A program and the link of the inputs it was made from are alike in this, unless another version of the linker made
-/// one of them, or one was changed afterwards.
+/// A program and the link of the inputs it was made from are alike in this, unless another version
+/// of the linker made one of them, or one was changed afterwards.
 ///
 /// # Errors
 ///
@@ -166,7 +179,8 @@ pub fn sizes(path: &Path) -> Result<Sizes, Error> {
         for section in file.sections() {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
             let has = |flag: object::elf::SectionFlags| sh_flags.0 & flag.0 != 0;
-            // What lld fills the last read-only page up with holds no data: its size says where the page begins.
+            // What lld fills the last read-only page up with holds no data: its size says where the
+            // page begins.
             if !has(object::elf::SHF_ALLOC) || section.name_bytes() == Ok(b".relro_padding") {
                 continue;
             }

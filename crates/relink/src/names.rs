@@ -1,9 +1,9 @@
-//! Which name finds each section in a symbol order? Chooses names that mean one section only, and makes some where
-//! there are none.
+//! Which name finds each section in a symbol order? Chooses names that mean one section only, and
+//! makes some where there are none.
 //!
-//! lld orders sections by the names of symbols, and a name that several objects use for a local function moves all of
-//! them. Where a section has no name of its own, a symbol of its own object gets one: the section's symbol, which no
-//! program gets to see, or a local one.
+//! lld orders sections by the names of symbols, and a name that several objects use for a local
+//! function moves all of them. Where a section has no name of its own, a symbol of its own object
+//! gets one: the section's symbol, which no program gets to see, or a local one.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,12 @@ pub(crate) enum Handle {
     Nothing,
 }
 
-/// Chooses the handles of all sections of a link; `others` are names that sections have which must not move.
-pub(crate) fn choose<'s>(sections: &[&'s Section], others: impl Iterator<Item = &'s str>) -> Vec<Handle> {
+/// Chooses the handles of all sections of a link; `others` are names that sections have which must
+/// not move.
+pub(crate) fn choose<'s>(
+    sections: &[&'s Section],
+    others: impl Iterator<Item = &'s str>,
+) -> Vec<Handle> {
     let mut uses: BTreeMap<&'s str, u32> = BTreeMap::new();
     for name in others {
         *uses.entry(name).or_default() += 1;

@@ -1,8 +1,10 @@
-//! Which options of a link are handed on to lld? Those that are known to change nothing but the program.
+//! Which options of a link are handed on to lld? Those that are known to change nothing but the
+//! program.
 //!
-//! An archive comes from anywhere, and lld writes files, loads plugins and runs programs when it is told to. Each word is
-//! therefore read as lld reads it, and written anew in a form that can be read in one way only.
-//! Source: LLVM 22, `lld/ELF/Options.td`; what older ones lack is refused as any other unknown option.
+//! An archive comes from anywhere, and lld writes files, loads plugins and runs programs when it is
+//! told to. Each word is therefore read as lld reads it, and written anew in a form that can be
+//! read in one way only. Source: LLVM 22, `lld/ELF/Options.td`; what older ones lack is refused as
+//! any other unknown option.
 
 /// How an option is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +13,8 @@ pub(crate) enum Use {
     Keep,
     /// Handed on; the value names a file or directory of the archive.
     Reads,
-    /// As [`Use::Reads`], but left out where it names nothing in the archive: there was no such directory.
+    /// As [`Use::Reads`], but left out where it names nothing in the archive: there was no such
+    /// directory.
     Searches,
     /// Left out: it writes files beside the program or prints, and changes no byte of the program.
     Drop,
@@ -28,7 +31,8 @@ pub(crate) enum Takes {
     Value,
 }
 
-/// One-letter options that lld takes with the value behind the letter or in the next word, and their long names.
+/// One-letter options that lld takes with the value behind the letter or in the next word, and
+/// their long names.
 const LETTERS: &[(&str, &str)] = &[
     ("L", "library-path"),
     ("l", "library"),
@@ -286,7 +290,8 @@ const DROPPED: &[&str] = &[
     "vs-diagnostics",
 ];
 
-/// What compilers hand to LLVM through `-mllvm` and `-plugin-opt=-…`, without its value: code generation alone.
+/// What compilers hand to LLVM through `-mllvm` and `-plugin-opt=-…`, without its value: code
+/// generation alone.
 const LLVM: &[&str] = &[
     "align-all-functions",
     "align-all-nofallthru-blocks",
@@ -317,7 +322,8 @@ const LLVM: &[&str] = &[
     "x86-relax-relocations",
 ];
 
-/// What stands in `-plugin-opt=` and is an option of link-time optimisation without a file, by its beginning.
+/// What stands in `-plugin-opt=` and is an option of link-time optimisation without a file, by its
+/// beginning.
 const PLUGIN: &[&str] =
     &["O", "mcpu=", "jobs=", "lto-partitions=", "thinlto", "disable-verify", "debug-pass-manager"];
 
@@ -379,9 +385,12 @@ pub(crate) fn named(word: &str) -> Option<(String, Option<String>)> {
     if known(name).is_some() || name == "mllvm" || name == "plugin-opt" {
         return Some((name.to_owned(), value));
     }
-    // `-lc`, `-Ldir`, `-O2`: only behind one dash. What has a value behind `=` is a long option that is not known.
+    // `-lc`, `-Ldir`, `-O2`: only behind one dash. What has a value behind `=` is a long option
+    // that is not known.
     let letter = bare.get(..1).filter(|_| !word.starts_with("--") && value.is_none());
-    if let (Some(name), Some(value)) = (letter.and_then(|letter| long(LETTERS, letter)), bare.get(1..)) {
+    if let (Some(name), Some(value)) =
+        (letter.and_then(|letter| long(LETTERS, letter)), bare.get(1..))
+    {
         return Some((name, Some(value.to_owned())));
     }
     Some((name.to_owned(), value))

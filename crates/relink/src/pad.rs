@@ -5,7 +5,8 @@ use object::elf;
 /// One section of padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pad {
-    /// The section's name: `.text.…` to be ordered among the code, or one of its own to be placed before it.
+    /// The section's name: `.text.…` to be ordered among the code, or one of its own to be placed
+    /// before it.
     pub(crate) section: &'static str,
     /// Name by which a symbol order finds it.
     pub(crate) symbol: &'static str,
@@ -53,7 +54,11 @@ impl Bytes {
     fn number(&mut self, value: u64, width: usize) {
         let big = value.to_be_bytes();
         let little = value.to_le_bytes();
-        self.bytes.extend_from_slice(if self.little { &little[..width] } else { &big[8 - width..] });
+        self.bytes.extend_from_slice(if self.little {
+            &little[..width]
+        } else {
+            &big[8 - width..]
+        });
     }
 
     fn numbers(&mut self, fields: &[(u64, usize)]) {
@@ -89,19 +94,40 @@ impl Places {
             strings.push(0);
             at
         };
-        let names: Vec<(u64, u64)> = pads.iter().map(|pad| (text(pad.section), text(pad.symbol))).collect();
+        let names: Vec<(u64, u64)> =
+            pads.iter().map(|pad| (text(pad.section), text(pad.symbol))).collect();
         let bodies: u64 = pads.iter().map(|pad| pad.bytes).sum();
         let count = pads.len() as u64;
         let symbols_at = (HEADER + bodies).next_multiple_of(8);
         let symbols_size = SYMBOL * (count + 1);
         let strings_at = symbols_at + symbols_size;
         let headers_at = (strings_at + strings.len() as u64).next_multiple_of(8);
-        Places { strings, names, symbols_at, symbols_size, strings_at, headers_at, sections: count + 3 }
+        Places {
+            strings,
+            names,
+            symbols_at,
+            symbols_size,
+            strings_at,
+            headers_at,
+            sections: count + 3,
+        }
     }
 
     fn write_header(&self, out: &mut Bytes, target: Target) {
         out.bytes.extend_from_slice(b"\x7fELF\x02");
-        out.bytes.extend_from_slice(&[if target.little { 1 } else { 2 }, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        out.bytes.extend_from_slice(&[
+            if target.little { 1 } else { 2 },
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]);
         out.numbers(&[
             (u64::from(elf::ET_REL.0), 2),
             (u64::from(target.machine), 2),
@@ -153,7 +179,13 @@ impl Places {
         out.numbers(&[(1, 4), (u64::from(elf::SHT_SYMTAB.0), 4), (0, 8), (0, 8)]);
         out.numbers(&[(self.symbols_at, 8), (self.symbols_size, 8)]);
         out.numbers(&[(self.sections - 1, 4), (symbols, 4), (8, 8), (SYMBOL, 8)]);
-        out.numbers(&[(9, 4), (u64::from(elf::SHT_STRTAB.0), 4), (0, 8), (0, 8), (self.strings_at, 8)]);
+        out.numbers(&[
+            (9, 4),
+            (u64::from(elf::SHT_STRTAB.0), 4),
+            (0, 8),
+            (0, 8),
+            (self.strings_at, 8),
+        ]);
         out.numbers(&[(self.strings.len() as u64, 8), (0, 4), (0, 4), (1, 8), (0, 8)]);
     }
 }

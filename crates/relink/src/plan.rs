@@ -1,4 +1,5 @@
-//! Which functions are the same in all variants of a program, and in which order do all of them lie?
+//! Which functions are the same in all variants of a program, and in which order do all of them
+//! lie?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,8 +13,9 @@ use crate::units::{self, Unit};
 /// The symbol of the padding between what is the same and what is not.
 pub(crate) const PAD_SYMBOL: &str = "planish.pad.changed";
 
-/// How a section differs between variants, in the order in which sections lie: the first kind moves nothing that
-/// comes after it (a line number that code holds is such a difference, and one edit changes hundreds of them).
+/// How a section differs between variants, in the order in which sections lie: the first kind moves
+/// nothing that comes after it (a line number that code holds is such a difference, and one edit
+/// changes hundreds of them).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Difference {
     Content,
@@ -54,16 +56,19 @@ impl MatchPlan {
     ///
     /// # Errors
     ///
-    /// [`Error::LinkTime`] and [`Error::Object`] when the functions cannot be told apart before the link; a caller
-    /// then uses independent layouts and says so.
+    /// [`Error::LinkTime`] and [`Error::Object`] when the functions cannot be told apart before the
+    /// link; a caller then uses independent layouts and says so.
     pub fn new(variants: &[&Inputs]) -> Result<MatchPlan, Error> {
-        let variants = variants.iter().map(|inputs| variant(inputs)).collect::<Result<Vec<_>, _>>()?;
+        let variants =
+            variants.iter().map(|inputs| variant(inputs)).collect::<Result<Vec<_>, _>>()?;
         let first = variants.first().map(|variant| &variant.units);
-        let everywhere = |key: &String| variants.iter().all(|variant| variant.units.contains_key(key));
+        let everywhere =
+            |key: &String| variants.iter().all(|variant| variant.units.contains_key(key));
         let same = |key: &String, unit: &Unit| {
             let others = variants.iter().map(|variant| variant.units.get(key));
             others.into_iter().all(|other| {
-                other.is_some_and(|o| o.hash == unit.hash && o.name.is_some() && unit.name.is_some())
+                other
+                    .is_some_and(|o| o.hash == unit.hash && o.name.is_some() && unit.name.is_some())
             })
         };
         let units = first.into_iter().flatten();
@@ -77,22 +82,29 @@ impl MatchPlan {
             }
         }
         let mark = |(key, unit): (&&String, &&Unit)| {
-            if everywhere(key) { unit.shown.clone() } else { format!("{} (not in all variants)", unit.shown) }
+            if everywhere(key) {
+                unit.shown.clone()
+            } else {
+                format!("{} (not in all variants)", unit.shown)
+            }
         };
         let changed = differing.iter().map(mark).collect();
         let bytes = |keep: &dyn Fn(&String) -> bool| {
-            let units = first.into_iter().flatten().filter(|(key, unit)| unit.executable && keep(key));
+            let units =
+                first.into_iter().flatten().filter(|(key, unit)| unit.executable && keep(key));
             units.map(|(_, unit)| unit.size).sum()
         };
         let (common_bytes, text_bytes) = (bytes(&|key| known.contains(key)), bytes(&|_| true));
-        let unnamed =
-            variants.iter().flat_map(|variant| variant.units.values()).filter(|unit| unit.name.is_none());
+        let unnamed = variants
+            .iter()
+            .flat_map(|variant| variant.units.values())
+            .filter(|unit| unit.name.is_none());
         let unnamed = unnamed.count();
         Ok(MatchPlan { changed, common_bytes, text_bytes, unnamed, common, variants })
     }
 
-    /// The functions that differ between variants or are in some of them only, by symbol name, sorted by file and
-    /// name.
+    /// The functions that differ between variants or are in some of them only, by symbol name,
+    /// sorted by file and name.
     #[must_use]
     pub fn changed(&self) -> &[String] {
         &self.changed
@@ -125,7 +137,8 @@ impl MatchPlan {
     /// The files to link a variant from.
     pub(crate) fn root(&self, variant: usize, inputs: &Inputs) -> Result<PathBuf, Error> {
         let wrong = Error::Variant { variant, variants: self.variants.len() };
-        let found = self.variants.get(variant).filter(|variant| variant.identity == inputs.identity());
+        let found =
+            self.variants.get(variant).filter(|variant| variant.identity == inputs.identity());
         found.map(|variant| variant.root.clone()).ok_or(wrong)
     }
 
@@ -140,8 +153,8 @@ impl MatchPlan {
         if sizes.len() == 1 { Difference::Content } else { Difference::Size }
     }
 
-    /// The order of symbols of a variant: its own order if it has one, what is the same in all variants in the random
-    /// order of the seed, the padding, and what differs.
+    /// The order of symbols of a variant: its own order if it has one, what is the same in all
+    /// variants in the random order of the seed, the padding, and what differs.
     pub(crate) fn order(&self, variant: usize, seed: u64) -> String {
         let Some(variant) = self.variants.get(variant) else { return String::new() };
         let mut keys: Vec<&String> = self.common.iter().collect();
@@ -149,7 +162,8 @@ impl MatchPlan {
         let known: BTreeSet<&String> = self.common.iter().collect();
         let mut rest: Vec<(Difference, u64, &String)> = Vec::new();
         for key in variant.units.keys().filter(|key| !known.contains(key)) {
-            // By the key and not by a shuffle: the place among the others is then the same in all variants.
+            // By the key and not by a shuffle: the place among the others is then the same in all
+            // variants.
             rest.push((self.difference(key), stream(seed, key).next_bits(), key));
         }
         rest.sort_unstable();
@@ -176,5 +190,10 @@ fn variant(inputs: &Inputs) -> Result<Variant, Error> {
     }
     let (units, root) = units::of(inputs)?;
     let units = units.into_iter().map(|unit| (unit.key.clone(), unit)).collect();
-    Ok(Variant { identity: inputs.identity().to_owned(), root, own_order: inputs.own_order.clone(), units })
+    Ok(Variant {
+        identity: inputs.identity().to_owned(),
+        root,
+        own_order: inputs.own_order.clone(),
+        units,
+    })
 }

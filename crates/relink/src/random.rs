@@ -4,9 +4,9 @@ use statistics::Random;
 
 /// The stream of a seed for one purpose; purposes get streams that have nothing in common.
 pub(crate) fn stream(seed: u64, purpose: &str) -> Random {
-    let start = purpose
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let start = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
     let mut random = Random::new(start ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     random.next_bits();
     random

@@ -1,8 +1,10 @@
-//! Do the files of an archive reach out of it? Looks at what linker scripts, thin libraries and objects name.
+//! Do the files of an archive reach out of it? Looks at what linker scripts, thin libraries and
+//! objects name.
 //!
-//! lld opens the paths that these name: those from the root below the archive's directory, as it is told, but relative
-//! ones wherever they lead. Objects name libraries in a section of their own (`#pragma comment(lib, …)`). Source: LLVM 22,
-//! `lld/ELF/InputFiles.cpp` (`addDependentLibrary`) and `llvm/docs/Extensions.rst`, "SHT_LLVM_DEPENDENT_LIBRARIES".
+//! lld opens the paths that these name: those from the root below the archive's directory, as it is
+//! told, but relative ones wherever they lead. Objects name libraries in a section of their own
+//! (`#pragma comment(lib, …)`). Source: LLVM 22, `lld/ELF/InputFiles.cpp` (`addDependentLibrary`)
+//! and `llvm/docs/Extensions.rst`, "SHT_LLVM_DEPENDENT_LIBRARIES".
 
 use std::path::{Component, Path};
 
@@ -32,7 +34,10 @@ pub(crate) fn check(archive: &[u8], entries: &[Entry]) -> Result<bool, Damage> {
             object(bytes, &mut bitcode).or_else(|| script(bytes))
         };
         if let Some(name) = found {
-            let found = format!("{} names {name:?}, which lies outside of the archive", entry.path.display());
+            let found = format!(
+                "{} names {name:?}, which lies outside of the archive",
+                entry.path.display()
+            );
             return Err(Damage { offset: entry.bytes.start as u64, found });
         }
     }
@@ -55,8 +60,9 @@ fn dependent<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Strin
     let sections = header.section_headers(endian, bytes).ok()?;
     let named = sections.iter().filter(|s| s.sh_type(endian) == elf::SHT_LLVM_DEPENDENT_LIBRARIES);
     // lld refuses an object whose section does not lie in the file.
-    let names =
-        named.flat_map(|section| section.data(endian, bytes).unwrap_or_default().split(|&byte| byte == 0));
+    let names = named.flat_map(|section| {
+        section.data(endian, bytes).unwrap_or_default().split(|&byte| byte == 0)
+    });
     names.map(String::from_utf8_lossy).find(|name| upwards(name)).map(|name| name.into_owned())
 }
 
@@ -70,7 +76,10 @@ fn thin(library: &Path, bytes: &[u8]) -> Option<String> {
         return Some("a thin library that cannot be read".to_owned());
     };
     let names = parsed.members().map(|member| {
-        member.map_or_else(|error| format!("/{error}"), |m| String::from_utf8_lossy(m.name()).into_owned())
+        member.map_or_else(
+            |error| format!("/{error}"),
+            |m| String::from_utf8_lossy(m.name()).into_owned(),
+        )
     });
     let directory = library.parent().unwrap_or(Path::new(""));
     names.into_iter().find(|name| leaves(directory, name))
@@ -132,8 +141,9 @@ mod tests {
         ] {
             assert!(checked("lib/x.so", text.as_bytes()).unwrap_err().contains(".."), "{text}");
         }
-        let real = "/* GNU ld script, see ../../README */\nOUTPUT_FORMAT(elf64-x86-64)\nGROUP ( /lib/libc.so.6 \
-                    /usr/lib/libc_nonshared.a AS_NEEDED ( /lib64/ld.so ) )\nSECTIONS { .text : { *(.text..ref) } }";
+        let real = "/* GNU ld script, see ../../README */\nOUTPUT_FORMAT(elf64-x86-64)\nGROUP ( \
+                    /lib/libc.so.6 /usr/lib/libc_nonshared.a AS_NEEDED ( /lib64/ld.so ) \
+                    )\nSECTIONS { .text : { *(.text..ref) } }";
         assert_eq!(checked("lib/libc.so", real.as_bytes()), Ok(()));
         // A comment that does not end hides nothing of a script that lld would take.
         assert_eq!(checked("order", b"main\n_ZN3a..bE\n"), Ok(()));
@@ -146,7 +156,9 @@ mod tests {
             let mut bytes = b"!<thin>\n".to_vec();
             bytes.extend(format!("{:<48}{:<10}`\n{names}", "//", names.len()).bytes());
             bytes.extend((names.len() % 2 == 1).then_some(b'\n'));
-            bytes.extend(format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "/0", 0, 0, 0, 644, 8).bytes());
+            bytes.extend(
+                format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "/0", 0, 0, 0, 644, 8).bytes(),
+            );
             bytes
         };
         assert_eq!(checked("build/lib/libx.a", &thin("../obj/a.o")), Ok(()));

@@ -1,7 +1,8 @@
 //! Which sections of an object can be moved, by what names, and are two of them the same code?
 //!
-//! Two sections are the same when their bytes are, and their relocations name the same targets: a string by its
-//! content and not by its place among the strings, a static variable without the number that the compiler adds.
+//! Two sections are the same when their bytes are, and their relocations name the same targets: a
+//! string by its content and not by its place among the strings, a static variable without the
+//! number that the compiler adds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +14,11 @@ use sha2::{Digest, Sha256};
 
 type Elf = elf::FileHeader64<Endianness>;
 
-/// Output sections whose parts may lie in any order. Not so tables that the linker, the loader or the C library walk
-/// through (.init_array, .eh_frame, sections with `__start_` symbols), nor .init and .fini, which are one function
-/// made of parts.
-const MOVABLE: &[&str] = &[".text", ".ltext", ".rodata", ".data", ".data.rel.ro", ".bss", ".bss.rel.ro"];
+/// Output sections whose parts may lie in any order. Not so tables that the linker, the loader or
+/// the C library walk through (.init_array, .eh_frame, sections with `__start_` symbols), nor .init
+/// and .fini, which are one function made of parts.
+const MOVABLE: &[&str] =
+    &[".text", ".ltext", ".rodata", ".data", ".data.rel.ro", ".bss", ".bss.rel.ro"];
 
 /// A section that the linker can put elsewhere.
 #[derive(Debug, Clone)]
@@ -42,7 +44,8 @@ pub(crate) struct Object {
     pub(crate) source: Option<String>,
     /// Its movable sections that are in use.
     pub(crate) sections: Vec<Section>,
-    /// Names of symbols in its other sections that are in use; ordering by these would move what must stay.
+    /// Names of symbols in its other sections that are in use; ordering by these would move what
+    /// must stay.
     pub(crate) others: Vec<String>,
 }
 
@@ -66,16 +69,19 @@ pub(crate) fn is_gcc_lto_only(bytes: &[u8]) -> bool {
 
 /// Is this section one whose order is free?
 fn is_movable(name: &str) -> bool {
-    MOVABLE
-        .iter()
-        .any(|&of| name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    MOVABLE.iter().any(|&of| {
+        name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
-/// A name without the numbers that compilers add to tell copies apart, which change with every edit.
+/// A name without the numbers that compilers add to tell copies apart, which change with every
+/// edit.
 pub(crate) fn settled(name: &str) -> &str {
     let name = name.split(".__uniq.").next().unwrap_or(name);
     let base = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    base.strip_suffix('.').filter(|base| !base.is_empty() && base.len() < name.len()).unwrap_or(name)
+    base.strip_suffix('.')
+        .filter(|base| !base.is_empty() && base.len() < name.len())
+        .unwrap_or(name)
 }
 
 /// Reads an object; of its sections those named in `live`.
@@ -124,7 +130,8 @@ impl<'d> Reader<'d> {
             let size = header.sh_size(self.endian);
             let name = self.section_name(header);
             let plain = kind == elf::SHT_PROGBITS || kind == elf::SHT_NOBITS;
-            let fits = plain && flags.0 & elf::SHF_ALLOC.0 != 0 && flags.0 & avoided.0 == 0 && size > 0;
+            let fits =
+                plain && flags.0 & elf::SHF_ALLOC.0 != 0 && flags.0 & avoided.0 == 0 && size > 0;
             if fits && is_movable(&name) && live.contains(&name) {
                 let section = Section {
                     align: header.sh_addralign(self.endian),
@@ -148,7 +155,8 @@ impl<'d> Reader<'d> {
         Ok(Object { source, others, sections: wanted.into_values().collect() })
     }
 
-    /// Gives the sections the names of their symbols; returns the source file's name and the other names.
+    /// Gives the sections the names of their symbols; returns the source file's name and the other
+    /// names.
     fn name_sections(
         &self,
         wanted: &mut BTreeMap<usize, Section>,
@@ -165,8 +173,11 @@ impl<'d> Reader<'d> {
             }
             let Some(home) = self.home(index, symbol) else { continue };
             let Some(section) = wanted.get_mut(&home.0) else {
-                let name =
-                    self.sections.section(home).map(|home| self.section_name(home)).unwrap_or_default();
+                let name = self
+                    .sections
+                    .section(home)
+                    .map(|home| self.section_name(home))
+                    .unwrap_or_default();
                 if live.contains(&name) {
                     others.push(self.name_of(symbol));
                 }
@@ -242,7 +253,8 @@ impl<'d> Reader<'d> {
         Ok(hash.finalize().into())
     }
 
-    /// Adds what a relocation refers to, in words that do not change when something else in the file does.
+    /// Adds what a relocation refers to, in words that do not change when something else in the
+    /// file does.
     fn hash_target(&self, hash: &mut Sha256, symbol: usize, addend: i64) {
         let index = SymbolIndex(symbol);
         let Ok(symbol) = self.symbols.symbol(index) else { return hash.update(b"none") };
@@ -262,7 +274,8 @@ impl<'d> Reader<'d> {
             return hash.update(addend.to_le_bytes());
         }
         hash.update(settled(&self.section_name(home)).as_bytes());
-        // Places in code say which instruction is meant; those in data shift when other data comes before them.
+        // Places in code say which instruction is meant; those in data shift when other data comes
+        // before them.
         if flags & elf::SHF_EXECINSTR.0 != 0 {
             hash.update(symbol.st_value(self.endian).to_le_bytes());
             hash.update(addend.to_le_bytes());
@@ -280,7 +293,11 @@ impl<'d> Reader<'d> {
         let start: u64 = symbol.st_value(self.endian);
         let start = if symbol.st_type() == elf::STT_SECTION {
             // x86 counts from the end of a field of four bytes, elsewhere this is harmless.
-            start.wrapping_add_signed(addend).wrapping_add(if addend % 4 == 0 && addend < 0 { 4 } else { 0 })
+            start.wrapping_add_signed(addend).wrapping_add(if addend % 4 == 0 && addend < 0 {
+                4
+            } else {
+                0
+            })
         } else {
             hash.update(addend.to_le_bytes());
             start
@@ -288,7 +305,8 @@ impl<'d> Reader<'d> {
         let flags = home.sh_flags(self.endian).0;
         let width: u64 = home.sh_entsize(self.endian);
         let data = home.data(self.endian, self.bytes).unwrap_or_default();
-        let rest = usize::try_from(start).ok().and_then(|start| data.get(start..)).unwrap_or_default();
+        let rest =
+            usize::try_from(start).ok().and_then(|start| data.get(start..)).unwrap_or_default();
         let width = usize::try_from(width).unwrap_or(1).clamp(1, 64);
         let length = if flags & elf::SHF_STRINGS.0 == 0 {
             width
@@ -301,14 +319,17 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// Gives local symbols new names; `names` holds the symbol's number and its name. The rest of the object stays as it
-/// is: the string table is written anew at the end of the file, with the new names after the old ones.
+/// Gives local symbols new names; `names` holds the symbol's number and its name. The rest of the
+/// object stays as it is: the string table is written anew at the end of the file, with the new
+/// names after the old ones.
 pub(crate) fn rename(bytes: &[u8], names: &[(usize, String)]) -> Result<Vec<u8>, String> {
     let reader = Reader::new(bytes).map_err(|found| found.to_string())?;
     let broken = || "its symbol table lies outside of the file".to_owned();
-    let table = reader.sections.section(reader.symbols.section()).map_err(|found| found.to_string())?;
+    let table =
+        reader.sections.section(reader.symbols.section()).map_err(|found| found.to_string())?;
     let strings_index = table.sh_link(reader.endian) as usize;
-    let strings = reader.sections.section(SectionIndex(strings_index)).map_err(|found| found.to_string())?;
+    let strings =
+        reader.sections.section(SectionIndex(strings_index)).map_err(|found| found.to_string())?;
     let mut grown = strings.data(reader.endian, bytes).map_err(|found| found.to_string())?.to_vec();
     let symbols_at: u64 = table.sh_offset(reader.endian);
     let mut out = bytes.to_vec();
@@ -323,8 +344,9 @@ pub(crate) fn rename(bytes: &[u8], names: &[(usize, String)]) -> Result<Vec<u8>,
         let value = u32::try_from(value).map_err(|_| broken())?;
         Ok::<_, String>(if little { value.to_le_bytes() } else { value.to_be_bytes() })
     };
-    let long =
-        |value: usize| if little { (value as u64).to_le_bytes() } else { (value as u64).to_be_bytes() };
+    let long = |value: usize| {
+        if little { (value as u64).to_le_bytes() } else { (value as u64).to_be_bytes() }
+    };
     for (symbol, name) in names {
         let at = usize::try_from(symbols_at)
             .ok()
@@ -362,11 +384,21 @@ mod tests {
 
     #[test]
     fn tables_are_not_moved() {
-        for name in [".text", ".text.f", ".text.unlikely.f", ".rodata.str", ".data.rel.ro.x", ".bss"] {
+        for name in
+            [".text", ".text.f", ".text.unlikely.f", ".rodata.str", ".data.rel.ro.x", ".bss"]
+        {
             assert!(is_movable(name), "{name}");
         }
-        for name in [".init_array", ".init", ".ctors", ".eh_frame", "my_table", ".textual", ".tdata", ".fini"]
-        {
+        for name in [
+            ".init_array",
+            ".init",
+            ".ctors",
+            ".eh_frame",
+            "my_table",
+            ".textual",
+            ".tdata",
+            ".fini",
+        ] {
             assert!(!is_movable(name), "{name}");
         }
     }

@@ -38,11 +38,13 @@ const UNKNOWN: &str = "it is none of those that are known to change the program 
 const OUTSIDE: &str = "it names a file outside of the archive";
 const NESTED: &str = "it names another file of options";
 
-/// A path below the archive's directory, or none. A path from the root lies below it, too: lld is told so (`--chroot`).
+/// A path below the archive's directory, or none. A path from the root lies below it, too: lld is
+/// told so (`--chroot`).
 pub(crate) fn inside(path: &str) -> Option<&str> {
     let path = path.trim_start_matches('/');
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    (!path.is_empty() && !path.starts_with('@') && Path::new(path).components().all(plain)).then_some(path)
+    (!path.is_empty() && !path.starts_with('@') && Path::new(path).components().all(plain))
+        .then_some(path)
 }
 
 /// Is this a regular file, named from the root, that begins as lists of blocks do?
@@ -56,7 +58,10 @@ fn is_cc_profile(path: &Path) -> bool {
 
 impl Line {
     /// Reads the next word, or the next two; none if it is left out.
-    fn read(word: String, rest: &mut impl Iterator<Item = String>) -> Result<Option<Line>, Refused> {
+    fn read(
+        word: String,
+        rest: &mut impl Iterator<Item = String>,
+    ) -> Result<Option<Line>, Refused> {
         let refused = |why| Refused { option: word.clone(), why };
         let Some((name, value)) = options::named(&word) else {
             let nested = if word.starts_with('@') { NESTED } else { OUTSIDE };
@@ -78,8 +83,11 @@ impl Line {
         }
         let Some((how, takes)) = options::known(&name) else { return Err(refused(UNKNOWN)) };
         let value = match takes {
-            // `--no-dynamic-linker` and `--undefined` share a name with one that has a value: see `options::known`.
-            Takes::Value => Some(value_or_next(value).ok_or_else(|| refused("its value is missing"))?),
+            // `--no-dynamic-linker` and `--undefined` share a name with one that has a value: see
+            // `options::known`.
+            Takes::Value => {
+                Some(value_or_next(value).ok_or_else(|| refused("its value is missing"))?)
+            }
             Takes::Joined => value,
             Takes::Nothing if value.is_some() => return Err(refused("it has no value")),
             Takes::Nothing => None,
@@ -95,13 +103,15 @@ impl Line {
     ) -> Result<Option<Line>, Refused> {
         let text = value.as_deref().unwrap_or_default();
         let word = |text: &str| {
-            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=.:+".contains(c))
+            !text.is_empty()
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=.:+".contains(c))
         };
         match how {
             // What was left out may say where the program goes, which is asked for later.
             Use::Drop if name != "o" => return Ok(None),
-            Use::Reads if name == "lto-basic-block-sections" && ["all", "none", "labels"].contains(&text) => {
-            }
+            Use::Reads
+                if name == "lto-basic-block-sections"
+                    && ["all", "none", "labels"].contains(&text) => {}
             // lld puts it into no archive, so a build of this machine names it where it lies.
             Use::Reads if name == "lto-basic-block-sections" && is_cc_profile(Path::new(text)) => {}
             Use::Reads if name == "lto-basic-block-sections" && text.starts_with('/') => {
@@ -112,7 +122,9 @@ impl Line {
                 return Ok(Some(Line::Option(name, Some(path))));
             }
             // `=dir` starts at the root that the link names, which lies in the archive as well.
-            Use::Searches if inside(text.trim_start_matches('=')).is_none() || text.starts_with('/') => {
+            Use::Searches
+                if inside(text.trim_start_matches('=')).is_none() || text.starts_with('/') =>
+            {
                 return Ok(None);
             }
             Use::Keep if name == "library" && text.contains('/') => return Err(refused(OUTSIDE)),
@@ -192,8 +204,12 @@ impl Response {
 
     /// The program's file name, without directory.
     pub(crate) fn output(&self) -> &str {
-        let name =
-            self.output.as_deref().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
+        let name = self
+            .output
+            .as_deref()
+            .map(Path::new)
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str());
         name.unwrap_or("a.out")
     }
 
@@ -226,7 +242,8 @@ impl Response {
         self.has(STRIPPING)
     }
 
-    /// Without the options that strip symbols: these are not loaded when the program runs, so nothing moves.
+    /// Without the options that strip symbols: these are not loaded when the program runs, so
+    /// nothing moves.
     pub(crate) fn unstripped(mut self) -> Response {
         self.lines.retain(|line| line.option().is_none_or(|option| !STRIPPING.contains(&option)));
         self
@@ -238,22 +255,27 @@ impl Response {
         self
     }
 
-    /// Without the options that order sections by a profile, which lld does not take beside an order of symbols.
+    /// Without the options that order sections by a profile, which lld does not take beside an
+    /// order of symbols.
     pub(crate) fn without_profile_order(mut self) -> Response {
         let ordering = |option: &str| {
-            option == "call-graph-ordering-file" || option == "irpgo-profile" || option.starts_with("bp-")
+            option == "call-graph-ordering-file"
+                || option == "irpgo-profile"
+                || option.starts_with("bp-")
         };
         self.lines.retain(|line| line.option().is_none_or(|option| !ordering(option)));
         self
     }
 
-    /// The text of a response file: `first`, then this command, then `last`; each word on a line and quoted. Paths from
-    /// the root lie below the directory of the link.
+    /// The text of a response file: `first`, then this command, then `last`; each word on a line
+    /// and quoted. Paths from the root lie below the directory of the link.
     pub(crate) fn render(&self, first: &[String], last: &[String]) -> String {
         let root = ["--chroot".to_owned(), ".".to_owned()];
         let own: Vec<String> = self.lines.iter().flat_map(Line::words).collect();
         let words = root.iter().chain(first).chain(&own).chain(last);
-        words.map(|word| format!("\"{}\"\n", word.replace('\\', "\\\\").replace('"', "\\\""))).collect()
+        words
+            .map(|word| format!("\"{}\"\n", word.replace('\\', "\\\\").replace('"', "\\\"")))
+            .collect()
     }
 }
 
@@ -261,9 +283,10 @@ impl Response {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "--chroot .\n--build-id=sha1\n-o prog\n--Map=x.map\n-Map y.map\n\"with blank.o\"\na.o\n-z now\n\
-                        -z separate-code\n-z noseparate-code\n-s\n--symbol-ordering-file=one\n\
-                        --symbol-ordering-file two\n-O1\n--error-handling-script=/bin/sh\n";
+    const TEXT: &str = "--chroot .\n--build-id=sha1\n-o prog\n--Map=x.map\n-Map y.map\n\"with \
+                        blank.o\"\na.o\n-z now\n-z separate-code\n-z \
+                        noseparate-code\n-s\n--symbol-ordering-file=one\n--symbol-ordering-file \
+                        two\n-O1\n--error-handling-script=/bin/sh\n";
 
     fn parse(text: &str) -> Response {
         Response::parse(text).unwrap()
@@ -284,12 +307,13 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let response = parse(
-            "a\\\\b.o\n\"quo\\\"te.o\"\n--entry main\n-lc -Ldir -O2 -z now\n--icf=all\n--defsym 'a=b c'\n",
+            "a\\\\b.o\n\"quo\\\"te.o\"\n--entry main\n-lc -Ldir -O2 -z now\n--icf=all\n--defsym \
+             'a=b c'\n",
         );
         let again = parse(&response.render(&[], &[]));
         assert_eq!(again, response);
-        let text = "--chroot . a\\b.o quo\"te.o --entry=main --library=c --library-path=dir -O2 -z now --icf=all \
-                    --defsym=a=b c";
+        let text = "--chroot . a\\b.o quo\"te.o --entry=main --library=c --library-path=dir -O2 \
+                    -z now --icf=all --defsym=a=b c";
         assert_eq!(words_of(&response), text);
     }
 
@@ -301,16 +325,20 @@ mod tests {
 
     #[test]
     fn what_compilers_really_ask_for_is_handed_on() {
-        let gcc = "--chroot .\n-plugin /usr/lib/gcc/liblto_plugin.so\n-plugin-opt=/usr/lib/gcc/lto-wrapper\n\
-                   -plugin-opt=-fresolution=/tmp/x.res\n-plugin-opt=-pass-through=-lgcc\n--hash-style gnu\n\
-                   -m elf_x86_64\n-dynamic-linker /lib64/ld.so\n-pie\n-L usr/lib\n-L /nowhere\n-L ../up\n-l gcc_s\n";
-        let kept = "--chroot . --hash-style=gnu -m elf_x86_64 --dynamic-linker=/lib64/ld.so --pie --library-path=usr/lib \
-                    --library=gcc_s";
+        let gcc = "--chroot .\n-plugin \
+                   /usr/lib/gcc/liblto_plugin.so\n-plugin-opt=/usr/lib/gcc/lto-wrapper\\
+                   n-plugin-opt=-fresolution=/tmp/x.res\n-plugin-opt=-pass-through=-lgcc\\
+                   n--hash-style gnu\n-m elf_x86_64\n-dynamic-linker /lib64/ld.so\n-pie\n-L \
+                   usr/lib\n-L /nowhere\n-L ../up\n-l gcc_s\n";
+        let kept = "--chroot . --hash-style=gnu -m elf_x86_64 --dynamic-linker=/lib64/ld.so --pie \
+                    --library-path=usr/lib --library=gcc_s";
         assert_eq!(words_of(&parse(gcc)), kept);
-        let clang = "-plugin-opt=mcpu=x86-64\n--lto-O2\n-plugin-opt=thinlto\n-plugin-opt=-function-sections=1\n\
-                     -plugin-opt=O2\n-mllvm -align-loops=32\n--lto-basic-block-sections=all\n/usr/lib/crt1.o\n";
-        let kept = "--chroot . --plugin-opt=mcpu=x86-64 --lto-O2 --plugin-opt=thinlto --plugin-opt=-function-sections=1 \
-                    --plugin-opt=O2 --mllvm=-align-loops=32 --lto-basic-block-sections=all usr/lib/crt1.o";
+        let clang = "-plugin-opt=mcpu=x86-64\n--lto-O2\n-plugin-opt=thinlto\\
+                     n-plugin-opt=-function-sections=1\n-plugin-opt=O2\n-mllvm \
+                     -align-loops=32\n--lto-basic-block-sections=all\n/usr/lib/crt1.o\n";
+        let kept = "--chroot . --plugin-opt=mcpu=x86-64 --lto-O2 --plugin-opt=thinlto \
+                    --plugin-opt=-function-sections=1 --plugin-opt=O2 --mllvm=-align-loops=32 \
+                    --lto-basic-block-sections=all usr/lib/crt1.o";
         assert_eq!(words_of(&parse(clang)), kept);
     }
 
@@ -361,9 +389,11 @@ mod tests {
             let refused = Response::parse(text).expect_err(text);
             assert!(refused.option.contains(name), "{text}: {refused:?}");
         }
-        let dropped = "a.o -Map=/tmp/x --Map /tmp/y --dependency-file=/tmp/z --dependency-file /tmp/z -o /tmp/o -o/tmp/p \
-                       --output=/tmp/q --reproduce=/tmp/r --error-handling-script=/bin/sh --save-temps=/tmp --time-trace=/x \
-                       --why-extract=/tmp/w --thinlto-cache-dir=/tmp/c --lto-obj-path=/tmp/l --print-archive-stats=/tmp/s";
+        let dropped = "a.o -Map=/tmp/x --Map /tmp/y --dependency-file=/tmp/z --dependency-file \
+                       /tmp/z -o /tmp/o -o/tmp/p --output=/tmp/q --reproduce=/tmp/r \
+                       --error-handling-script=/bin/sh --save-temps=/tmp --time-trace=/x \
+                       --why-extract=/tmp/w --thinlto-cache-dir=/tmp/c --lto-obj-path=/tmp/l \
+                       --print-archive-stats=/tmp/s";
         assert_eq!(words_of(&parse(dropped)), "--chroot . a.o");
     }
 }

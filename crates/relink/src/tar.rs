@@ -1,7 +1,9 @@
-//! Which files are in the archive of a link? Reads the tar form that lld writes, and refuses everything else.
+//! Which files are in the archive of a link? Reads the tar form that lld writes, and refuses
+//! everything else.
 //!
-//! Strict where tar readers are lenient: a missing end mark, links, devices, a path that leaves the directory or comes
-//! twice, or a wrong checksum is an error. An archive that was cut off anywhere is therefore noticed.
+//! Strict where tar readers are lenient: a missing end mark, links, devices, a path that leaves the
+//! directory or comes twice, or a wrong checksum is an error. An archive that was cut off anywhere
+//! is therefore noticed.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,10 +39,13 @@ fn octal(field: &[u8]) -> Option<u64> {
     let digits: Vec<u8> = field.iter().copied().skip_while(|&byte| byte == b' ').collect();
     let end = digits.iter().position(|byte| !(b'0'..=b'7').contains(byte)).unwrap_or(digits.len());
     let (number, rest) = digits.split_at(end);
-    if number.is_empty() || number.len() > 20 || rest.iter().any(|&byte| byte != 0 && byte != b' ') {
+    if number.is_empty() || number.len() > 20 || rest.iter().any(|&byte| byte != 0 && byte != b' ')
+    {
         return None;
     }
-    number.iter().try_fold(0_u64, |sum, &digit| sum.checked_mul(8)?.checked_add(u64::from(digit - b'0')))
+    number
+        .iter()
+        .try_fold(0_u64, |sum, &digit| sum.checked_mul(8)?.checked_add(u64::from(digit - b'0')))
 }
 
 /// The text of a field up to its first zero.
@@ -126,7 +131,8 @@ pub(crate) fn entries(archive: &[u8]) -> Result<Vec<Entry>, Damage> {
             return damage(offset, "the header's size is no number");
         };
         let start = offset + BLOCK;
-        let padded = size.checked_next_multiple_of(BLOCK).and_then(|padded| start.checked_add(padded));
+        let padded =
+            size.checked_next_multiple_of(BLOCK).and_then(|padded| start.checked_add(padded));
         let Some(next) = padded.filter(|&next| next <= archive.len()) else {
             return damage(offset, "the archive is cut off inside of a file");
         };
@@ -142,7 +148,10 @@ pub(crate) fn entries(archive: &[u8]) -> Result<Vec<Entry>, Damage> {
                 let first = path.components().next().map(|part| PathBuf::from(part.as_os_str()));
                 let top = top.get_or_insert_with(|| first.clone().unwrap_or_default());
                 let Ok(below) = path.strip_prefix(&*top) else {
-                    return damage(offset, format!("{} lies outside of {}", path.display(), top.display()));
+                    return damage(
+                        offset,
+                        format!("{} lies outside of {}", path.display(), top.display()),
+                    );
                 };
                 if below.as_os_str().is_empty() || !seen.insert(below.to_owned()) {
                     return damage(offset, format!("{} comes twice or is no file", path.display()));
@@ -152,7 +161,10 @@ pub(crate) fn entries(archive: &[u8]) -> Result<Vec<Entry>, Damage> {
             // GNU tar and lld alike store directories only implicitly; some repackers add them.
             b'5' if size == 0 => long_path = None,
             other => {
-                return damage(offset, format!("an entry of kind {:?}, not a plain file", char::from(other)));
+                return damage(
+                    offset,
+                    format!("an entry of kind {:?}, not a plain file", char::from(other)),
+                );
             }
         }
         offset = next;

@@ -58,7 +58,11 @@ fn split(root: &Path, entry: &str) -> Option<(String, Option<String>)> {
 }
 
 /// Reads the objects of a link that are in the program, in the order of its command, then by name.
-pub(crate) fn read(root: &Path, live: &LiveSections, response: &Response) -> Result<Vec<LiveObject>, Error> {
+pub(crate) fn read(
+    root: &Path,
+    live: &LiveSections,
+    response: &Response,
+) -> Result<Vec<LiveObject>, Error> {
     let mut files: BTreeMap<String, BTreeMap<Option<String>, &BTreeSet<String>>> = BTreeMap::new();
     for (entry, sections) in live {
         // Not on disk: what the linker makes itself, as code from bitcode.
@@ -66,10 +70,15 @@ pub(crate) fn read(root: &Path, live: &LiveSections, response: &Response) -> Res
             files.entry(file).or_default().insert(member, sections);
         }
     }
-    let places: BTreeMap<&str, usize> =
-        response.paths().enumerate().map(|(place, path)| (path.trim_start_matches('/'), place)).collect();
-    let mut order: Vec<(usize, &String)> =
-        files.keys().map(|file| (places.get(file.as_str()).copied().unwrap_or(usize::MAX), file)).collect();
+    let places: BTreeMap<&str, usize> = response
+        .paths()
+        .enumerate()
+        .map(|(place, path)| (path.trim_start_matches('/'), place))
+        .collect();
+    let mut order: Vec<(usize, &String)> = files
+        .keys()
+        .map(|file| (places.get(file.as_str()).copied().unwrap_or(usize::MAX), file))
+        .collect();
     order.sort_unstable();
     let mut objects = Vec::new();
     for (_, file) in order {
@@ -78,7 +87,9 @@ pub(crate) fn read(root: &Path, live: &LiveSections, response: &Response) -> Res
         for (place, member) in members.iter().enumerate() {
             let in_library = !member.name.is_empty();
             let name = in_library.then(|| member.name.clone());
-            let Some(sections) = wanted.get(&name).filter(|_| relocatable::is_object(&member.bytes)) else {
+            let Some(sections) =
+                wanted.get(&name).filter(|_| relocatable::is_object(&member.bytes))
+            else {
                 continue;
             };
             let shown = if in_library { format!("{file}({})", member.name) } else { file.clone() };
@@ -89,7 +100,12 @@ pub(crate) fn read(root: &Path, live: &LiveSections, response: &Response) -> Res
             } else {
                 object.source.clone().unwrap_or_else(|| file_name(file).to_owned())
             };
-            objects.push(LiveObject { file: file.clone(), member: in_library.then_some(place), key, object });
+            objects.push(LiveObject {
+                file: file.clone(),
+                member: in_library.then_some(place),
+                key,
+                object,
+            });
         }
     }
     Ok(objects)
@@ -119,13 +135,18 @@ fn kind(section: &Section) -> &str {
     }
 }
 
-/// The units of a program, and the directory whose objects have the names that the units are found by.
+/// The units of a program, and the directory whose objects have the names that the units are found
+/// by.
 pub(crate) fn of(inputs: &Inputs) -> Result<(Vec<Unit>, PathBuf), Error> {
     let all = || {
-        inputs.objects.iter().flat_map(|live| live.object.sections.iter().map(move |section| (live, section)))
+        inputs
+            .objects
+            .iter()
+            .flat_map(|live| live.object.sections.iter().map(move |section| (live, section)))
     };
     let sections: Vec<&Section> = all().map(|(_, section)| section).collect();
-    let others = inputs.objects.iter().flat_map(|live| live.object.others.iter().map(String::as_str));
+    let others =
+        inputs.objects.iter().flat_map(|live| live.object.others.iter().map(String::as_str));
     let handles = names::choose(&sections, others);
     let mut seen = BTreeMap::new();
     let mut object_keys: BTreeMap<String, u32> = BTreeMap::new();
@@ -162,8 +183,8 @@ pub(crate) fn of(inputs: &Inputs) -> Result<(Vec<Unit>, PathBuf), Error> {
     Ok((units, root))
 }
 
-/// Makes a second directory of the inputs, in which some objects have new names for local symbols. All other files
-/// are links to the first.
+/// Makes a second directory of the inputs, in which some objects have new names for local symbols.
+/// All other files are links to the first.
 fn name_objects(inputs: &Inputs, renamed: &NewNames<'_>) -> Result<PathBuf, Error> {
     let place = inputs.home.join("named");
     if place.is_dir() {
@@ -176,7 +197,9 @@ fn name_objects(inputs: &Inputs, renamed: &NewNames<'_>) -> Result<PathBuf, Erro
     for file in files {
         let path = inputs.root().join(file);
         let mut members = read_members(&path)?.unwrap_or_default();
-        for (&(_, member), names) in renamed.range((file, None)..).take_while(|((of, _), _)| *of == file) {
+        for (&(_, member), names) in
+            renamed.range((file, None)..).take_while(|((of, _), _)| *of == file)
+        {
             let Some(object) = members.get_mut(member.unwrap_or(0)) else { continue };
             let broken = |found| Error::Object { object: format!("{file} {}", object.name), found };
             object.bytes = relocatable::rename(&object.bytes, names).map_err(broken)?;
@@ -212,7 +235,8 @@ fn link_tree(from: &Path, to: &Path, but: &BTreeSet<&str>, below: &str) -> Resul
 
 /// Reads a library or object of the link; none for what is neither.
 fn read_members(path: &Path) -> Result<Option<Vec<archive::Member>>, Error> {
-    let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::file(path, "read"))?;
+    let bytes =
+        beside::given::read(path, beside::given::DATA).map_err(Error::file(path, "read"))?;
     if archive::is_archive(&bytes) {
         return archive::members(path, &bytes).map(Some);
     }

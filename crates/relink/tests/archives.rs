@@ -1,4 +1,5 @@
-//! Is an archive refused that was damaged, cut off or made to do harm? And is one made from a link command?
+//! Is an archive refused that was damaged, cut off or made to do harm? And is one made from a link
+//! command?
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -90,7 +91,10 @@ fn links_that_ask_for_more_than_a_program_are_refused_by_name_and_do_nothing() {
     ];
     for (response, name) in refused {
         let error = open(&tar(&[("link/response.txt", b'0', response.as_bytes())])).unwrap_err();
-        assert!(matches!(error, Error::Option { .. }) && error.to_string().contains(name), "{error}");
+        assert!(
+            matches!(error, Error::Option { .. }) && error.to_string().contains(name),
+            "{error}"
+        );
     }
     // Left out, also where they stand behind an input or in a line of their own.
     let written = format!(
@@ -117,21 +121,33 @@ fn objects_that_name_libraries_outside_are_refused() {
     let outside = tempfile::tempdir().unwrap();
     let compiled = |library: &str, flags: &[&str]| {
         let (source, object) = (outside.path().join("a.c"), outside.path().join("a.o"));
-        fs::write(&source, format!("#pragma comment(lib, \"{library}\")\nint main(void) {{ return 0; }}\n"))
-            .unwrap();
+        fs::write(
+            &source,
+            format!("#pragma comment(lib, \"{library}\")\nint main(void) {{ return 0; }}\n"),
+        )
+        .unwrap();
         let mut clang = std::process::Command::new(program);
-        let done =
-            clang.args(["-c", "-ffunction-sections", "-o"]).arg(&object).arg(&source).args(flags).status();
+        let done = clang
+            .args(["-c", "-ffunction-sections", "-o"])
+            .arg(&object)
+            .arg(&source)
+            .args(flags)
+            .status();
         assert!(done.unwrap().success());
         fs::read(&object).unwrap()
     };
     let response: &[u8] = b"-o program\n-e main\n--dependent-libraries\na.o\n";
-    let opened =
-        |object: &[u8]| open(&tar(&[("link/response.txt", b'0', response), ("link/a.o", b'0', object)]));
+    let opened = |object: &[u8]| {
+        open(&tar(&[("link/response.txt", b'0', response), ("link/a.o", b'0', object)]))
+    };
     let above = "../../../../../../../../etc/passwd";
     let error = opened(&compiled(above, &[])).unwrap_err().to_string();
-    assert!(error.contains("a.o names \"../../") && error.contains("outside of the archive"), "{error}");
-    // One that is not there is lld's to refuse; one with a path from the root is looked for in the archive.
+    assert!(
+        error.contains("a.o names \"../../") && error.contains("outside of the archive"),
+        "{error}"
+    );
+    // One that is not there is lld's to refuse; one with a path from the root is looked for in the
+    // archive.
     for library in ["nowhere", "/etc/passwd"] {
         let error = opened(&compiled(library, &[])).unwrap_err();
         let Error::Link { said, .. } = &error else { panic!("{error}") };
@@ -158,22 +174,39 @@ fn archives_of_real_compilers_are_taken_as_they_are() {
          int main() { std::map<std::string, int> m; m[\"a\"] = 3; std::printf(\"%d\\n\", m[\"a\"]); }\n",
     )
     .unwrap();
-    fs::write(path("a.rs"), "fn main() { println!(\"{}\", std::env::args().count() + 2); }\n").unwrap();
-    let rust =
-        ["-Clink-arg=-fuse-ld=lld".to_owned(), format!("-Clink-arg={prefix}"), "-Cdebuginfo=0".to_owned()];
+    fs::write(path("a.rs"), "fn main() { println!(\"{}\", std::env::args().count() + 2); }\n")
+        .unwrap();
+    let rust = [
+        "-Clink-arg=-fuse-ld=lld".to_owned(),
+        format!("-Clink-arg={prefix}"),
+        "-Cdebuginfo=0".to_owned(),
+    ];
     let of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     let builds = [
-        ("cxx", "clang++-22", of(&["-O1", sections, "-fuse-ld=lld", &prefix, "a.cc", &keep("cxx.tar")])),
+        (
+            "cxx",
+            "clang++-22",
+            of(&["-O1", sections, "-fuse-ld=lld", &prefix, "a.cc", &keep("cxx.tar")]),
+        ),
         ("gxx", "g++", of(&["-O1", sections, "-fuse-ld=lld", &prefix, "a.cc", &keep("gxx.tar")])),
         (
             "thin",
             "clang++-22",
-            of(&["-O1", "-flto=thin", sections, "-fuse-ld=lld", &prefix, "a.cc", &keep("thin.tar")]),
+            of(&[
+                "-O1",
+                "-flto=thin",
+                sections,
+                "-fuse-ld=lld",
+                &prefix,
+                "a.cc",
+                &keep("thin.tar"),
+            ]),
         ),
         (
             "rs",
             "rustc",
-            [of(&["-O", "a.rs", &format!("-Clink-arg={}", keep("rs.tar"))]), rust.to_vec()].concat(),
+            [of(&["-O", "a.rs", &format!("-Clink-arg={}", keep("rs.tar"))]), rust.to_vec()]
+                .concat(),
         ),
     ];
     for (name, compiler, arguments) in builds {
@@ -200,7 +233,8 @@ fn archives_of_real_compilers_are_taken_as_they_are() {
     }
 }
 
-/// Hashes of all sections that a program has in memory, by name; lld puts paths of its inputs into others.
+/// Hashes of all sections that a program has in memory, by name; lld puts paths of its inputs into
+/// others.
 fn loaded(program: &Path) -> Vec<(String, u64, u64)> {
     use object::{Object as _, ObjectSection as _};
     use std::hash::{Hash as _, Hasher as _};
@@ -269,8 +303,10 @@ proptest! {
 fn truncations_at_every_block_are_refused() {
     let Some(bytes) = whole() else { return };
     // Between two files nothing but the missing end mark gives the cut away.
-    let mut cuts: Vec<usize> =
-        (0..bytes.len()).step_by(512).filter(|&at| bytes[at..].get(257..262) == Some(b"ustar")).collect();
+    let mut cuts: Vec<usize> = (0..bytes.len())
+        .step_by(512)
+        .filter(|&at| bytes[at..].get(257..262) == Some(b"ustar"))
+        .collect();
     cuts.push(bytes.len() - 512);
     cuts.push(bytes.len() - 1024);
     assert!(cuts.len() > 10);
@@ -284,7 +320,8 @@ fn link_commands_are_run_once_with_lld_and_leave_the_program_alone() {
     for compiler in tools() {
         let build = Build::new(compiler);
         let command = build.compile("base", &Sources::default());
-        let inputs = Inputs::from_command(&command, &build.path("base"), &build.path("state")).unwrap();
+        let inputs =
+            Inputs::from_command(&command, &build.path("base"), &build.path("state")).unwrap();
         assert!(!build.path("base/prog").exists());
         assert_eq!(inputs.output_name(), "prog");
         assert!(inputs.survey().share() > 0.95, "{:?}", inputs.survey());

@@ -1,4 +1,5 @@
-//! Do real programs, linked again in other layouts, do the same, lie elsewhere, and match where they should?
+//! Do real programs, linked again in other layouts, do the same, lie elsewhere, and match where
+//! they should?
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -9,7 +10,9 @@ use std::fs;
 use std::path::Path;
 
 use common::{Build, Compiler, said, tools};
-use relink::{Error, Inputs, Layout, MatchPlan, Relinked, relink, relink_in, share_at_equal_address, sizes};
+use relink::{
+    Error, Inputs, Layout, MatchPlan, Relinked, relink, relink_in, share_at_equal_address, sizes,
+};
 
 const SEEDS: u64 = 3;
 
@@ -22,8 +25,9 @@ fn smallest_share(a: &Inputs, b: &Inputs, directory: &Path) -> f64 {
     let plan = MatchPlan::new(&[a, b]).unwrap();
     let mut smallest: f64 = 1.0;
     for seed in 1..=SEEDS {
-        let of =
-            |inputs, variant| linked(inputs, &Layout::Matched { seed, plan: &plan, variant }, directory).path;
+        let of = |inputs, variant| {
+            linked(inputs, &Layout::Matched { seed, plan: &plan, variant }, directory).path
+        };
         let (a, b) = (of(a, 0), of(b, 1));
         said(&a);
         said(&b);
@@ -44,7 +48,9 @@ fn programs_say_the_same_in_every_layout_and_lie_elsewhere() {
         let plan = MatchPlan::new(&[&inputs]).unwrap();
         let mut orders = BTreeSet::new();
         for seed in 0..SEEDS {
-            for layout in [Layout::Independent { seed }, Layout::Matched { seed, plan: &plan, variant: 0 }] {
+            for layout in
+                [Layout::Independent { seed }, Layout::Matched { seed, plan: &plan, variant: 0 }]
+            {
                 let relinked = linked(&inputs, &layout, &directory);
                 assert_eq!(said(&relinked.path), expected, "{compiler:?} {layout:?}");
                 assert!(!relinked.freedom.randomised.is_empty());
@@ -53,7 +59,11 @@ fn programs_say_the_same_in_every_layout_and_lie_elsewhere() {
                 orders.insert(common::functions_by_address(&relinked.path));
             }
         }
-        assert_eq!(orders.len() as u64, 2 * SEEDS, "{compiler:?}: every layout has an order of its own");
+        assert_eq!(
+            orders.len() as u64,
+            2 * SEEDS,
+            "{compiler:?}: every layout has an order of its own"
+        );
     }
 }
 
@@ -63,7 +73,11 @@ fn the_as_built_layout_is_the_program_of_the_build() {
         let build = Build::new(compiler);
         let inputs = build.inputs("base", |_| ());
         let again = linked(&inputs, &Layout::AsBuilt, &build.path("links"));
-        assert_eq!(fs::read(again.path).unwrap(), fs::read(build.path("base/prog")).unwrap(), "{compiler:?}");
+        assert_eq!(
+            fs::read(again.path).unwrap(),
+            fs::read(build.path("base/prog")).unwrap(),
+            "{compiler:?}"
+        );
     }
 }
 
@@ -73,11 +87,14 @@ fn equal_seeds_give_equal_bytes_and_a_second_link_does_nothing() {
     let build = Build::new(compiler);
     let inputs = build.inputs("base", |_| ());
     let plan = MatchPlan::new(&[&inputs]).unwrap();
-    for layout in [Layout::Independent { seed: 7 }, Layout::Matched { seed: 7, plan: &plan, variant: 0 }] {
+    for layout in
+        [Layout::Independent { seed: 7 }, Layout::Matched { seed: 7, plan: &plan, variant: 0 }]
+    {
         let first = linked(&inputs, &layout, &build.path("links"));
         assert!(!first.cached);
         assert!(linked(&inputs, &layout, &build.path("links")).cached);
-        let elsewhere = Inputs::open(&build.path("base/link.tar"), &build.path("elsewhere")).unwrap();
+        let elsewhere =
+            Inputs::open(&build.path("base/link.tar"), &build.path("elsewhere")).unwrap();
         let plan = MatchPlan::new(&[&elsewhere]).unwrap();
         let layout = match layout {
             Layout::Matched { seed, variant, .. } => Layout::Matched { seed, plan: &plan, variant },
@@ -98,10 +115,12 @@ fn links_at_the_same_time_give_the_same_bytes() {
         let link = |number: u64| {
             let build = &build;
             move || {
-                let inputs = Inputs::open(&build.path("base/link.tar"), &build.path("shared")).unwrap();
+                let inputs =
+                    Inputs::open(&build.path("base/link.tar"), &build.path("shared")).unwrap();
                 let plan = MatchPlan::new(&[&inputs]).unwrap();
                 let out = build.path(&format!("out{number}"));
-                relink(&inputs, &Layout::Matched { seed: 1, plan: &plan, variant: 0 }, &out).unwrap();
+                relink(&inputs, &Layout::Matched { seed: 1, plan: &plan, variant: 0 }, &out)
+                    .unwrap();
                 fs::read(out).unwrap()
             }
         };
@@ -152,9 +171,11 @@ fn unchanged_functions_keep_their_place_when_a_file_has_other_flags() {
         assert!(share >= 0.90, "{compiler:?}: {share}");
         let plan = MatchPlan::new(&[&base, &flags]).unwrap();
         let [a, b] = [(&base, 0), (&flags, 1)].map(|(inputs, variant)| {
-            linked(inputs, &Layout::Matched { seed: 5, plan: &plan, variant }, &build.path("links")).path
+            linked(inputs, &Layout::Matched { seed: 5, plan: &plan, variant }, &build.path("links"))
+                .path
         });
-        // Of what did not change, everything lies at the same place (sections also count the gaps between functions).
+        // Of what did not change, everything lies at the same place (sections also count the gaps
+        // between functions).
         let matched = share_at_equal_address(&a, &b).unwrap();
         assert!(
             matched.bytes_equal_mod_4096 * 10 >= plan.common_bytes() * 9,
@@ -185,10 +206,15 @@ fn functions_of_the_same_name_are_placed_one_by_one() {
         let plan = MatchPlan::new(&[&base, &changed]).unwrap();
         // Of two static functions called `helper` only the second file's changed.
         assert_eq!(plan.changed().len(), 1, "{compiler:?} {:?}", plan.changed());
-        let path =
-            linked(&base, &Layout::Matched { seed: 3, plan: &plan, variant: 0 }, &build.path("links")).path;
+        let path = linked(
+            &base,
+            &Layout::Matched { seed: 3, plan: &plan, variant: 0 },
+            &build.path("links"),
+        )
+        .path;
         let names = common::functions_by_address(&path);
-        let places: Vec<usize> = (0..names.len()).filter(|&place| names[place] == "helper").collect();
+        let places: Vec<usize> =
+            (0..names.len()).filter(|&place| names[place] == "helper").collect();
         assert_eq!(places.len(), 2, "{compiler:?} {names:?}");
         let last = names.iter().rposition(|name| !name.starts_with('_')).unwrap();
         assert_eq!(places[1], last, "{compiler:?}: the changed one is last {names:?}");
@@ -239,12 +265,16 @@ fn an_order_that_the_link_asks_for_is_kept() {
         let plan = MatchPlan::new(&[&inputs]).unwrap();
         let mut orders = BTreeSet::new();
         for seed in 1..=SEEDS {
-            for layout in [Layout::Independent { seed }, Layout::Matched { seed, plan: &plan, variant: 0 }] {
+            for layout in
+                [Layout::Independent { seed }, Layout::Matched { seed, plan: &plan, variant: 0 }]
+            {
                 let relinked = linked(&inputs, &layout, &build.path("links"));
                 said(&relinked.path);
                 let names = common::functions_by_address(&relinked.path);
                 assert_eq!(names[..3], ["work_9", "work_3", "work_40"], "{compiler:?} {layout:?}");
-                assert!(relinked.freedom.to_string().contains("3 symbols by --symbol-ordering-file"));
+                assert!(
+                    relinked.freedom.to_string().contains("3 symbols by --symbol-ordering-file")
+                );
                 orders.insert(names);
             }
         }
@@ -261,7 +291,10 @@ fn link_time_optimised_programs_get_independent_layouts_only() {
             sources.more_flags = true;
         });
         if matches!(compiler, Compiler::Gcc) {
-            assert!(matches!(opened, Err(Error::GccLinkTime { .. } | Error::Link { .. })), "{opened:?}");
+            assert!(
+                matches!(opened, Err(Error::GccLinkTime { .. } | Error::Link { .. })),
+                "{opened:?}"
+            );
             continue;
         }
         let inputs = opened.unwrap();
@@ -287,7 +320,8 @@ fn programs_without_function_sections_are_refused_with_advice() {
     }
 }
 
-/// Size of lld's `.relro_padding`, which it has given every program with a RELRO segment since version 17.
+/// Size of lld's `.relro_padding`, which it has given every program with a RELRO segment since
+/// version 17.
 fn padding(program: &std::path::Path) -> u64 {
     let bytes = std::fs::read(program).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
@@ -309,9 +343,16 @@ fn sizes_are_those_that_size_prints() {
             eprintln!("skipped: size is not installed");
             return;
         };
-        let mut fields: Vec<u64> =
-            printed.lines().nth(1).unwrap().split_whitespace().take(3).map(|n| n.parse().unwrap()).collect();
-        // lld fills the last page that becomes read-only up with a section without data, as large as chance has it.
+        let mut fields: Vec<u64> = printed
+            .lines()
+            .nth(1)
+            .unwrap()
+            .split_whitespace()
+            .take(3)
+            .map(|n| n.parse().unwrap())
+            .collect();
+        // lld fills the last page that becomes read-only up with a section without data, as large
+        // as chance has it.
         fields[2] -= padding(&program);
         let found = sizes(&program).unwrap();
         assert_eq!([found.text, found.data, found.bss], fields[..], "{compiler:?}");

@@ -48,10 +48,13 @@ fn sqlite_matches_when_its_driver_changes() {
     let include = format!("-I{}", source.display());
     let clang = if output_of("clang-22", &["--version"]).is_some() { "clang-22" } else { "clang" };
     let compile = |file: &Path, object: &str| {
-        let flags = ["-O1", "-w", "-ffunction-sections", "-fdata-sections", "-DSQLITE_THREADSAFE=0"];
+        let flags =
+            ["-O1", "-w", "-ffunction-sections", "-fdata-sections", "-DSQLITE_THREADSAFE=0"];
         let command = [&flags[..], &["-DSQLITE_OMIT_LOAD_EXTENSION", &include, "-c"]].concat();
         let mut run = Command::new(clang);
-        assert!(run.args(command).arg(file).arg("-o").arg(path(object)).status().unwrap().success());
+        assert!(
+            run.args(command).arg(file).arg("-o").arg(path(object)).status().unwrap().success()
+        );
     };
     compile(&source.join("sqlite3.c"), "sqlite3.o");
     let variant = |name: &str, edit: &str| {
@@ -61,7 +64,8 @@ fn sqlite_matches_when_its_driver_changes() {
         std::fs::write(&file, DRIVER.replace("EDIT", edit)).unwrap();
         compile(&file, &format!("{name}.o"));
         let object = format!("{name}.o");
-        let command = [clang, "-static", "sqlite3.o", &object, "-lm", "-o", "shop"].map(str::to_owned);
+        let command =
+            [clang, "-static", "sqlite3.o", &object, "-lm", "-o", "shop"].map(str::to_owned);
         Inputs::from_command(&command, directory.path(), &path("state")).unwrap()
     };
     let base = variant("base", "");
@@ -71,7 +75,9 @@ fn sqlite_matches_when_its_driver_changes() {
     let mut expected = String::new();
     for seed in 1..=2 {
         let link = |inputs, variant| {
-            relink_in(inputs, &Layout::Matched { seed, plan: &plan, variant }, &path("links")).unwrap().path
+            relink_in(inputs, &Layout::Matched { seed, plan: &plan, variant }, &path("links"))
+                .unwrap()
+                .path
         };
         let (a, b) = (link(&base, 0), link(&other, 1));
         let found = said(&a);

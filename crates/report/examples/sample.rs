@@ -1,4 +1,5 @@
-//! What do the reports look like? Writes a made-up comparison: `cargo run -p report --example sample -- html > a.html`.
+//! What do the reports look like? Writes a made-up comparison: `cargo run -p report --example
+//! sample -- html > a.html`.
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;

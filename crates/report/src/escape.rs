@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// A character that a reader cannot see or that turns the text around it: shown as U+FFFD everywhere.
+/// A character that a reader cannot see or that turns the text around it: shown as U+FFFD
+/// everywhere.
 fn is_hidden(c: char) -> bool {
-    let direction =
-        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
+    let direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
     // The last two of every plane are no characters, and XML forbids those of the first.
     direction || c.is_control() || (u32::from(c) & 0xfffe) == 0xfffe
 }
@@ -24,8 +24,8 @@ fn characters(text: &str) -> impl Iterator<Item = char> + '_ {
     })
 }
 
-/// A name as it may stand in a line of text: nothing in it ends the line, moves the cursor or turns what follows. Line
-/// ends and tabs become blanks, every other hidden character U+FFFD.
+/// A name as it may stand in a line of text: nothing in it ends the line, moves the cursor or turns
+/// what follows. Line ends and tabs become blanks, every other hidden character U+FFFD.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if text.chars().any(|c| is_end(c) || is_hidden(c)) {
         Cow::Owned(characters(text).collect())
@@ -34,8 +34,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Several lines of text: what is hidden is shown as [`visible`] shows it, but lines and columns stay, and, where
-/// `colours` are written, the sequences that set them.
+/// Several lines of text: what is hidden is shown as [`visible`] shows it, but lines and columns
+/// stay, and, where `colours` are written, the sequences that set them.
 pub fn visible_lines(text: &str, colours: bool) -> Cow<'_, str> {
     let hidden = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t');
     if !text.contains(hidden) {
@@ -56,12 +56,14 @@ pub fn visible_lines(text: &str, colours: bool) -> Cow<'_, str> {
 fn colour_sequence(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\x1b[")?;
     let end = codes.find('m').filter(|end| *end <= 8)?;
-    let known = |code: &str| matches!(code, "0" | "1" | "2" | "4" | "31" | "32" | "33" | "34" | "35" | "36");
+    let known = |code: &str| {
+        matches!(code, "0" | "1" | "2" | "4" | "31" | "32" | "33" | "34" | "35" | "36")
+    };
     codes.get(..end)?.split(';').all(known).then_some("\x1b[".len() + end + 1)
 }
 
-/// JSON whose strings hold nothing hidden: the same value, such characters written as `\u` and their number. JSON has
-/// them nowhere but in strings.
+/// JSON whose strings hold nothing hidden: the same value, such characters written as `\u` and
+/// their number. JSON has them nowhere but in strings.
 pub fn json(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t' | '\r');
     if !text.contains(hidden) {
@@ -71,7 +73,9 @@ pub fn json(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         if hidden(c) {
             let mut units = [0; 2];
-            c.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            c.encode_utf16(&mut units)
+                .iter()
+                .for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         } else {
             out.push(c);
         }
@@ -118,7 +122,8 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
-/// A command or file as code, also within a table cell. Code spans know no escapes, so HTML's element is taken.
+/// A command or file as code, also within a table cell. Code spans know no escapes, so HTML's
+/// element is taken.
 pub(crate) fn markdown_code(text: &str) -> String {
     format!("<code>{}</code>", markdown(text))
 }
@@ -157,7 +162,10 @@ mod tests {
     #[test]
     fn markup_in_a_name_becomes_text() {
         assert_eq!(html("<script>alert(1)</script>"), "&lt;script&gt;alert(1)&lt;/script&gt;");
-        assert_eq!(html("\"><img src=x onerror='a'>"), "&quot;&gt;&lt;img src=x onerror=&#39;a&#39;&gt;");
+        assert_eq!(
+            html("\"><img src=x onerror='a'>"),
+            "&quot;&gt;&lt;img src=x onerror=&#39;a&#39;&gt;"
+        );
         assert_eq!(html("]]>&"), "]]&gt;&amp;");
     }
 
@@ -184,7 +192,10 @@ mod tests {
             visible_lines(text, false),
             "a\tb\n\u{fffd}[31mred\u{fffd}[0m \u{fffd}[2Jgone\u{fffd}]0;t\u{fffd}"
         );
-        assert_eq!(visible_lines(text, true), "a\tb\n\x1b[31mred\x1b[0m \u{fffd}[2Jgone\u{fffd}]0;t\u{fffd}");
+        assert_eq!(
+            visible_lines(text, true),
+            "a\tb\n\x1b[31mred\x1b[0m \u{fffd}[2Jgone\u{fffd}]0;t\u{fffd}"
+        );
         assert_eq!(visible_lines("\x1b", true), "\u{fffd}");
         assert_eq!(visible_lines("\x1b[m\x1b[", true), "\u{fffd}[m\u{fffd}[");
     }

@@ -1,8 +1,9 @@
 //! Plain result values to terminal, Markdown and JSON.
 //!
-//! The values ([`Measurement`](::compare::result::Measurement), [`Optimization`]) are what `--format json` prints and what the report files hold;
-//! the same value is rendered for a terminal or as Markdown. Rendering is a function of the value alone: no clock, no
-//! environment, no terminal is asked; the caller says whether colours are wanted.
+//! The values ([`Measurement`](::compare::result::Measurement), [`Optimization`]) are what
+//! `--format json` prints and what the report files hold; the same value is rendered for a terminal
+//! or as Markdown. Rendering is a function of the value alone: no clock, no environment, no
+//! terminal is asked; the caller says whether colours are wanted.
 
 pub mod compare;
 mod escape;
@@ -18,7 +19,7 @@ pub use escape::{json, visible, visible_lines};
 pub use evidence::Evidence;
 pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{
-    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording, Stage,
-    Variant,
+    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording,
+    Stage, Variant,
 };
 pub use style::{Colour, Style};

@@ -59,7 +59,10 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!((duration_ns(1.5e9).as_str(), duration_ns(2.25e6).as_str()), ("1.50 s", "2.2 ms"));
+        assert_eq!(
+            (duration_ns(1.5e9).as_str(), duration_ns(2.25e6).as_str()),
+            ("1.50 s", "2.2 ms")
+        );
         assert_eq!((bytes(512.0).as_str(), bytes(1536.0).as_str()), ("512 B", "1.5 KiB"));
         assert_eq!(
             (count(0).as_str(), count(999).as_str(), count(1234567).as_str()),

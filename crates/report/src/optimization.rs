@@ -35,7 +35,8 @@ pub struct Optimization {
     pub matched: Matched,
     /// The measurements, one for each evaluation command.
     pub measurements: Vec<Measurement>,
-    /// What the layout added to the profile: both programs in the runs of each measurement, the profile alone as base.
+    /// What the layout added to the profile: both programs in the runs of each measurement, the
+    /// profile alone as base.
     #[serde(default)]
     pub last_step: Vec<Compared>,
     /// Taken branches of the programs, where they were counted.
@@ -258,11 +259,9 @@ impl Optimization {
     fn headline(&self) -> String {
         let result = self.result();
         let name = result.rsplit_once('.').map_or(result, |(name, _)| name);
-        let Some((first, compared)) = self
-            .measurements
-            .first()
-            .and_then(|first| Some((first, first.comparisons.iter().find(|c| c.variant == result)?)))
-        else {
+        let Some((first, compared)) = self.measurements.first().and_then(|first| {
+            Some((first, first.comparisons.iter().find(|c| c.variant == result)?))
+        }) else {
             return format!("{name}: not measured");
         };
         let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
@@ -275,7 +274,8 @@ impl Optimization {
             return;
         }
         let _ = writeln!(text, "Taken branches, counted exactly under emulation:\n");
-        let _ = writeln!(text, "| command | program | taken branches | ratio |\n|---|---|---:|---:|");
+        let _ =
+            writeln!(text, "| command | program | taken branches | ratio |\n|---|---|---:|---:|");
         for b in &self.branches {
             let _ = writeln!(text, "| `{}` | baseline | {} | 1 |", b.command, count(b.base));
             for (name, taken) in b.rebuilt() {
@@ -290,14 +290,21 @@ impl Optimization {
         let b = &self.build;
         let columns = self.columns();
         let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
-        let _ =
-            writeln!(text, "## Built\n\n| | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        let _ = writeln!(
+            text,
+            "## Built\n\n| | {} |\n|---|{}",
+            names.join(" | "),
+            "---|".repeat(names.len())
+        );
         let mut row = |name: &str, cell: &dyn Fn(&Program, &str) -> String| {
-            let cells: Vec<String> = columns.iter().map(|(_, program, flags)| cell(program, flags)).collect();
+            let cells: Vec<String> =
+                columns.iter().map(|(_, program, flags)| cell(program, flags)).collect();
             let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
         };
         row("file", &|p, _| format!("`{}`", p.path));
-        row("build ID", &|p, _| p.build_id.clone().map_or("none".to_owned(), |id| format!("`{id}`")));
+        row("build ID", &|p, _| {
+            p.build_id.clone().map_or("none".to_owned(), |id| format!("`{id}`"))
+        });
         row("machine code", &|p, _| bytes(p.code_bytes as f64));
         row("flags", &|_, flags| format!("`{flags}`"));
         let _ = writeln!(text);
@@ -313,7 +320,8 @@ impl Optimization {
     fn markdown_profile(&self, text: &mut String) {
         let _ = writeln!(text, "## Recorded and profiled\n");
         for r in &self.recordings {
-            let _ = writeln!(text, "- `{}`: {} of perf.data", r.command, bytes(r.file_bytes as f64));
+            let _ =
+                writeln!(text, "- `{}`: {} of perf.data", r.command, bytes(r.file_bytes as f64));
         }
         let p = &self.profile;
         let _ = writeln!(text, "- `{}`: {}", p.path, bytes(p.file_bytes as f64));

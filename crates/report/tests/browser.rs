@@ -1,6 +1,8 @@
-//! What does a real browser make of the page? Chromium opens it, clicks, and is asked for errors and requests.
+//! What does a real browser make of the page? Chromium opens it, clicks, and is asked for errors
+//! and requests.
 //!
-//! Chromium is driven through chromedriver over plain HTTP, so that nothing but the two programs is needed.
+//! Chromium is driven through chromedriver over plain HTTP, so that nothing but the two programs is
+//! needed.
 #![allow(clippy::unwrap_used)] // In a test the place of the failure says enough.
 
 mod sample;
@@ -31,7 +33,8 @@ impl Drop for Browser {
 
 fn program(names: &[&str]) -> Option<String> {
     let path = std::env::var_os("PATH")?;
-    let found = |name: &&&str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    let found =
+        |name: &&&str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
     names.iter().find(found).map(|name| (*name).to_owned())
 }
 
@@ -69,9 +72,10 @@ fn call(port: u16, method: &str, path: &str, body: Option<Value>) -> Result<Valu
 impl Browser {
     /// Nothing, said on stderr, where Chromium or its driver is missing.
     fn start() -> Option<Browser> {
-        let (Some(chromium), Some(driver)) =
-            (program(&["chromium", "chromium-browser", "google-chrome"]), program(&["chromedriver"]))
-        else {
+        let (Some(chromium), Some(driver)) = (
+            program(&["chromium", "chromium-browser", "google-chrome"]),
+            program(&["chromedriver"]),
+        ) else {
             eprintln!("skipped: the page in a browser, chromium or chromedriver is not installed");
             return None;
         };
@@ -155,9 +159,13 @@ impl Browser {
         let events = log.as_array().unwrap().iter().filter_map(|entry| {
             let event: Value = serde_json::from_str(entry["message"].as_str()?).ok()?;
             let sent = event["message"]["method"] == "Network.requestWillBeSent";
-            sent.then(|| event["message"]["params"]["request"]["url"].as_str().unwrap_or_default().to_owned())
+            sent.then(|| {
+                event["message"]["params"]["request"]["url"].as_str().unwrap_or_default().to_owned()
+            })
         });
-        let own = |url: &String| url.starts_with("file://") && url.contains("/page.html") || url == "data:,";
+        let own = |url: &String| {
+            url.starts_with("file://") && url.contains("/page.html") || url == "data:,"
+        };
         events.filter(|url| !own(url)).collect()
     }
 
@@ -177,7 +185,8 @@ fn hostile() -> (Measurement, Vec<Evidence>) {
         ("n1-arm", "'); document.title='taken'; //"),
     ];
     let quoted = |name: &str| serde_json::to_string(name).unwrap();
-    let replaced = names.iter().fold(text, |text, (old, new)| text.replace(&quoted(old), &quoted(new)));
+    let replaced =
+        names.iter().fold(text, |text, (old, new)| text.replace(&quoted(old), &quoted(new)));
     m.clone_from(&serde_json::from_str(&replaced).unwrap());
     (m, e)
 }
@@ -206,7 +215,8 @@ fn the_page_works_in_chromium_without_errors_and_without_network() {
     browser.run("document.querySelector(\"a.cell[href='#b2m1']\").focus()");
     browser.key('\u{e007}');
     std::thread::sleep(Duration::from_millis(100));
-    let state = "return [document.querySelector('#b2m1').open, document.activeElement.parentElement.id]";
+    let state =
+        "return [document.querySelector('#b2m1').open, document.activeElement.parentElement.id]";
     assert_eq!(browser.run(state), json!([true, "b2m1"]));
     browser.click("button[data-all='open']");
     assert_eq!(
@@ -214,10 +224,16 @@ fn the_page_works_in_chromium_without_errors_and_without_network() {
         json!(0)
     );
     browser.click("button[data-all='close']");
-    assert_eq!(browser.run("return document.querySelectorAll('details.machine[open]').length"), json!(0));
+    assert_eq!(
+        browser.run("return document.querySelectorAll('details.machine[open]').length"),
+        json!(0)
+    );
     // Paper shows everything.
     browser.run("window.dispatchEvent(new Event('beforeprint'))");
-    assert_eq!(browser.run("return document.querySelectorAll('details:not([open])').length"), json!(0));
+    assert_eq!(
+        browser.run("return document.querySelectorAll('details:not([open])').length"),
+        json!(0)
+    );
     browser.assert_silent();
 
     // Nothing is wider than the window, but for what moves sideways by itself.
@@ -239,7 +255,9 @@ fn the_page_works_in_chromium_without_errors_and_without_network() {
     browser.assert_silent();
 
     // The check itself is not blind.
-    browser.run("document.body.appendChild(document.createElement('img')).src = 'http://127.0.0.1:9/a.png'");
+    browser.run(
+        "document.body.appendChild(document.createElement('img')).src = 'http://127.0.0.1:9/a.png'",
+    );
     std::thread::sleep(Duration::from_millis(200));
     assert!(
         browser

@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use report::compare::{Screen, html, markdown, terminal};
 use std::collections::BTreeSet;
 
-/// Elements in order, as `tag`, with the whole document checked: every tag closed, attributes quoted and unique,
-/// entities known, identifiers unique, references to them valid.
+/// Elements in order, as `tag`, with the whole document checked: every tag closed, attributes
+/// quoted and unique, entities known, identifiers unique, references to them valid.
 fn parse(page: &str) -> Result<Vec<String>, String> {
     let mut rest = page.strip_prefix("<!DOCTYPE html>\n").ok_or("no document type")?;
-    let (mut open, mut seen, mut ids, mut references) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
+    let (mut open, mut seen, mut ids, mut references) =
+        (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
     while let Some(at) = rest.find('<') {
         text(&rest[..at])?;
         rest = &rest[at + 1..];
@@ -29,7 +30,9 @@ fn parse(page: &str) -> Result<Vec<String>, String> {
         let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
         for (key, value) in split(attributes)? {
             match key.as_str() {
-                "id" if !ids.insert(value.clone()) => return Err(format!("the identifier {value} twice")),
+                "id" if !ids.insert(value.clone()) => {
+                    return Err(format!("the identifier {value} twice"));
+                }
                 "aria-labelledby" => references.extend(value.split(' ').map(str::to_owned)),
                 "href" => references.extend(value.strip_prefix('#').map(str::to_owned)),
                 key if key.starts_with("on") || key == "style" || key == "src" => {
@@ -107,15 +110,17 @@ fn rename(m: &mut Measurement, e: &mut [Evidence], names: &[String]) {
     for (n, b) in m.benchmarks.iter_mut().enumerate() {
         (b.name, b.command) = (name(n, "b"), name(n, "c"));
         b.parameters.insert(name(n, "p"), name(n, "q"));
-        b.metrics.iter_mut().for_each(|metric| (metric.words, metric.unit) = (name(n, "w"), name(n, "u")));
+        b.metrics
+            .iter_mut()
+            .for_each(|metric| (metric.words, metric.unit) = (name(n, "w"), name(n, "u")));
     }
     for (n, v) in m.variants.iter_mut().enumerate() {
         (v.name, v.description, v.freedom) = (name(n, "v"), name(n, "d"), name(n, "f"));
         v.code_metrics = [(name(n, "b"), [(name(n, "x"), 1.0)].into())].into();
     }
-    m.alignment
-        .iter_mut()
-        .for_each(|a| (a.variant, a.benchmark, a.sentence) = (name(0, "v"), name(0, "b"), name(0, "s")));
+    m.alignment.iter_mut().for_each(|a| {
+        (a.variant, a.benchmark, a.sentence) = (name(0, "v"), name(0, "b"), name(0, "s"))
+    });
     m.stopped = vec![compare::result::Stopped {
         variant: name(0, "v"),
         benchmark: name(0, "b"),
@@ -134,7 +139,8 @@ fn a_page_holds_every_picture_of_every_cell() {
     let (m, e) = (sample::measurement(), sample::evidence(8));
     let page = html(&m, &e);
     let tags = parse(&page).unwrap();
-    // Per benchmark a forest; per cell runs, histogram, ECDF, and with layouts strip and noise; one calibration.
+    // Per benchmark a forest; per cell runs, histogram, ECDF, and with layouts strip and noise; one
+    // calibration.
     let headings = [
         "Effects",
         "Layouts",
@@ -148,7 +154,8 @@ fn a_page_holds_every_picture_of_every_cell() {
     assert_eq!(found, [4, 6, 6, 8, 8, 8, 1]);
     assert_eq!((count(&tags, "script"), count(&tags, "style"), count(&tags, "img")), (1, 1, 0));
     assert_eq!(page.matches("<a class=\"cell").count(), 16);
-    let title = page.split_once("<h1><span>").and_then(|(_, rest)| rest.split_once("</span>")).unwrap().0;
+    let title =
+        page.split_once("<h1><span>").and_then(|(_, rest)| rest.split_once("</span>")).unwrap().0;
     assert!(
         title.starts_with("profile: 5 of 8 faster, 2 the same within ±1.0\u{a0}%, 1 undecided"),
         "{title}"
@@ -181,7 +188,8 @@ fn a_page_without_runs_layouts_and_calibration_is_whole_too() {
     m.comparisons.clear();
     parse(&html(&m, &[])).unwrap();
     assert!(
-        markdown(&m).contains("Nothing was compared") && !terminal(&m, &[], Screen::default()).is_empty()
+        markdown(&m).contains("Nothing was compared")
+            && !terminal(&m, &[], Screen::default()).is_empty()
     );
 }
 
@@ -200,7 +208,10 @@ fn numbers_that_are_none_do_not_break_a_page() {
     let page = html(&m, &e);
     parse(&page).unwrap();
     let drawn = page.split(" d=\"").skip(1).filter_map(|d| d.split('"').next());
-    assert!(drawn.clone().count() > 5 && drawn.clone().all(|d| !d.contains("NaN") && !d.contains("inf")));
+    assert!(
+        drawn.clone().count() > 5
+            && drawn.clone().all(|d| !d.contains("NaN") && !d.contains("inf"))
+    );
     markdown(&m);
     terminal(&m, &e, Screen::default());
 }

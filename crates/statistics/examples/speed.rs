@@ -1,4 +1,5 @@
-//! How long does the analysis of 10,000 runs take? `cargo run --release -p statistics --example speed`
+//! How long does the analysis of 10,000 runs take? `cargo run --release -p statistics --example
+//! speed`
 
 use statistics::{Observation, Options, Random, compare};
 use std::time::Instant;
@@ -6,7 +7,8 @@ use std::time::Instant;
 fn main() {
     for (layouts, rounds) in [(0u32, 2500), (16, 278)] {
         let mut random = Random::new(1);
-        let mut order: Vec<(usize, u32, u8)> = (0..2).flat_map(|v| [(v, 0, 0), (v, 0, 1)]).collect();
+        let mut order: Vec<(usize, u32, u8)> =
+            (0..2).flat_map(|v| [(v, 0, 0), (v, 0, 1)]).collect();
         order.extend((0..2).flat_map(|v| (1..=layouts).map(move |l| (v, l, 0))));
         let mut runs = Vec::new();
         for round in 0..rounds {

@@ -1,9 +1,10 @@
-//! Everything about one variant against the base: as-built effect, layout-averaged effect, luck, verdict.
+//! Everything about one variant against the base: as-built effect, layout-averaged effect, luck,
+//! verdict.
 
 use crate::pair::{Label, PairTest, Point};
 use crate::{
-    Averaged, Components, Judgement, LayoutMeans, Luck, Observation, Rule, judge, least_layouts, power,
-    variance,
+    Averaged, Components, Judgement, LayoutMeans, Luck, Observation, Rule, judge, least_layouts,
+    power, variance,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,10 +52,17 @@ pub struct AsBuilt {
 }
 
 impl AsBuilt {
-    /// Variant `b` against `a`, from all observations in time order; those of other binaries show how the machine was
-    /// doing. Copy c of A and copy c of B form a pair in each round: swapping a pair is one of the orders that the
-    /// schedule could as well have drawn. `None` without any such pair.
-    pub fn of(observations: &[Observation], a: usize, b: usize, draws: usize, seed: u64) -> Option<AsBuilt> {
+    /// Variant `b` against `a`, from all observations in time order; those of other binaries show
+    /// how the machine was doing. Copy c of A and copy c of B form a pair in each round:
+    /// swapping a pair is one of the orders that the schedule could as well have drawn. `None`
+    /// without any such pair.
+    pub fn of(
+        observations: &[Observation],
+        a: usize,
+        b: usize,
+        draws: usize,
+        seed: u64,
+    ) -> Option<AsBuilt> {
         let (test, rounds, blocks) = AsBuilt::prepared(observations, a, b, draws, seed)?;
         Some(AsBuilt::from_test(&test, rounds, blocks))
     }
@@ -89,7 +97,8 @@ impl AsBuilt {
         if blocks.is_empty() {
             return None;
         }
-        let binaries: BTreeSet<(usize, u32)> = observations.iter().map(|o| (o.variant, o.layout)).collect();
+        let binaries: BTreeSet<(usize, u32)> =
+            observations.iter().map(|o| (o.variant, o.layout)).collect();
         let other: BTreeMap<(usize, u32), usize> = binaries.into_iter().zip(0..).collect();
         let mut used = BTreeSet::new();
         let mut points = Vec::with_capacity(observations.len());
@@ -134,14 +143,16 @@ pub struct Answer {
     pub luck: Option<Luck>,
     /// What the noise is made of.
     pub components: Option<Components>,
-    /// Smallest difference (ln scale) that would have been noticed with 80 % probability among so many rows.
+    /// Smallest difference (ln scale) that would have been noticed with 80 % probability among so
+    /// many rows.
     pub detectable: Option<f64>,
     /// The verdict.
     pub judgement: Judgement,
 }
 
 impl Answer {
-    /// Judges again with a corrected p-value of the deciding test: τ's with layouts, the pair's without.
+    /// Judges again with a corrected p-value of the deciding test: τ's with layouts, the pair's
+    /// without.
     pub fn with_corrected(mut self, p_value: f64, rule: Rule) -> Answer {
         match &mut self.averaged {
             Some(averaged) => averaged.p_value = p_value,
@@ -162,17 +173,23 @@ impl Answer {
         self.detectable = match &self.averaged {
             Some(t) => Some(power::detectable(t.standard_error, t.df, alpha, power::POWER)),
             None => self.as_built.standard_error.map(|error| {
-                power::detectable(error, 2.0 * self.as_built.blocks as f64 - 2.0, alpha, power::POWER)
+                power::detectable(
+                    error,
+                    2.0 * self.as_built.blocks as f64 - 2.0,
+                    alpha,
+                    power::POWER,
+                )
             }),
         };
         if let (Some(needed), Some(a), Some(c)) =
             (&mut self.judgement.needed, &self.averaged, &self.components)
         {
-            let per_layout = if a.matched { c.difference_variance } else { Some(c.layout_variance) };
+            let per_layout =
+                if a.matched { c.difference_variance } else { Some(c.layout_variance) };
             let run = if a.matched { 2.0 * c.run_variance } else { c.run_variance };
             let goal = rule.goal(a.estimate);
-            let rounds =
-                per_layout.and_then(|v| power::rounds_with_layouts(goal, v, run, a.layouts, a.matched));
+            let rounds = per_layout
+                .and_then(|v| power::rounds_with_layouts(goal, v, run, a.layouts, a.matched));
             // No number of rounds makes up for layouts that are too few for any verdict.
             let enough = a.layouts >= least_layouts(a.matched);
             needed.rounds = rounds.filter(|&r| enough && r as usize > self.as_built.rounds);
@@ -180,16 +197,26 @@ impl Answer {
     }
 }
 
-/// Compares variant `b` with `a`. `observations` of all variants in time order, warm-up removed. `None` when the two
-/// as-built binaries never ran in one round.
-pub fn compare(observations: &[Observation], a: usize, b: usize, options: Options) -> Option<Answer> {
+/// Compares variant `b` with `a`. `observations` of all variants in time order, warm-up removed.
+/// `None` when the two as-built binaries never ran in one round.
+pub fn compare(
+    observations: &[Observation],
+    a: usize,
+    b: usize,
+    options: Options,
+) -> Option<Answer> {
     let means = LayoutMeans::new(observations);
     let components = variance::components(observations, &means, Some((a, b)));
     compare_with(observations, &means, components, a, b, options)
 }
 
-/// Compares every variant with variant 0 and corrects for their number (Holm). Entry i is variant i + 1.
-pub fn compare_all(observations: &[Observation], variants: usize, options: Options) -> Vec<Option<Answer>> {
+/// Compares every variant with variant 0 and corrects for their number (Holm). Entry i is variant i
+/// + 1.
+pub fn compare_all(
+    observations: &[Observation],
+    variants: usize,
+    options: Options,
+) -> Vec<Option<Answer>> {
     let means = LayoutMeans::new(observations);
     let one = |b| {
         let components = variance::components(observations, &means, Some((0, b)));

@@ -1,8 +1,9 @@
-//! Does the test keep its promise on this machine? The same program compared with itself, many times over.
+//! Does the test keep its promise on this machine? The same program compared with itself, many
+//! times over.
 //!
-//! One recorded stream of runs of one binary is cut into comparisons, each gets random labels as the schedule would
-//! have given them, and the share of "different" is counted. Where the stream is shorter than all comparisons need,
-//! windows overlap and get new labels.
+//! One recorded stream of runs of one binary is cut into comparisons, each gets random labels as
+//! the schedule would have given them, and the share of "different" is counted. Where the stream is
+//! shorter than all comparisons need, windows overlap and get new labels.
 
 use crate::distribution::{clopper_pearson, kolmogorov_tail};
 use crate::pair::{Label, PairTest, Point};
@@ -35,7 +36,8 @@ pub struct Calibration {
     pub layout_deviation: Option<f64>,
     /// Smallest difference (ln scale) noticed with 80 % probability.
     pub detectable: f64,
-    /// Share of pairs of relinked binaries that the test of one pair calls different although the code is the same.
+    /// Share of pairs of relinked binaries that the test of one pair calls different although the
+    /// code is the same.
     pub relinked_pairs_different: Option<f64>,
 }
 
@@ -55,7 +57,8 @@ impl Calibration {
         let n = p_values.len();
         let different = p_values.iter().filter(|&&p| p < 0.05).count();
         let (low, high) = clopper_pearson(different as u64, n as u64, 0.95);
-        let away = |(i, p): (usize, &f64)| (p - i as f64 / n as f64).max((i + 1) as f64 / n as f64 - p);
+        let away =
+            |(i, p): (usize, &f64)| (p - i as f64 / n as f64).max((i + 1) as f64 / n as f64 - p);
         let ks_distance = p_values.iter().enumerate().map(away).fold(0.0, f64::max);
         Calibration {
             comparisons: n,
@@ -74,8 +77,8 @@ impl Calibration {
     }
 }
 
-/// Runs `comparisons` A/A comparisons of `rounds` rounds each on `stream` (ln values of one binary in time order).
-/// `None` when the stream has fewer than two runs per round.
+/// Runs `comparisons` A/A comparisons of `rounds` rounds each on `stream` (ln values of one binary
+/// in time order). `None` when the stream has fewer than two runs per round.
 pub fn same_binary(
     stream: &[f64],
     rounds: usize,
@@ -121,12 +124,13 @@ fn labelled(window: &[f64], random: &mut Random) -> Vec<Point> {
     points
 }
 
-/// Runs `comparisons` comparisons among relinks of one program: each takes 2 × `layouts` of the recorded binaries at
-/// random as "A" and "B" and asks for the layout-averaged effect; and takes two at random and asks the test of one pair,
-/// which is expected to fail. All binaries count, whatever their variant. `None` with fewer than 2 × `layouts`.
+/// Runs `comparisons` comparisons among relinks of one program: each takes 2 × `layouts` of the
+/// recorded binaries at random as "A" and "B" and asks for the layout-averaged effect; and takes
+/// two at random and asks the test of one pair, which is expected to fail. All binaries count,
+/// whatever their variant. `None` with fewer than 2 × `layouts`.
 ///
-/// With few binaries the comparisons resemble each other, so the interval of the rate is too short: record three times
-/// as many as one comparison needs.
+/// With few binaries the comparisons resemble each other, so the interval of the rate is too short:
+/// record three times as many as one comparison needs.
 pub fn relinked(
     observations: &[Observation],
     layouts: usize,
@@ -134,7 +138,8 @@ pub fn relinked(
     draws: usize,
     seed: u64,
 ) -> Option<Calibration> {
-    let binaries: BTreeSet<(usize, u32)> = observations.iter().map(|o| (o.variant, o.layout)).collect();
+    let binaries: BTreeSet<(usize, u32)> =
+        observations.iter().map(|o| (o.variant, o.layout)).collect();
     if layouts < 2 || binaries.len() < 2 * layouts {
         return None;
     }
@@ -152,7 +157,9 @@ pub fn relinked(
         p_values.push(effect.p_value);
         errors.push(effect.standard_error);
         let pair = one_pair(observations, chosen[0], chosen[1]);
-        pairs += usize::from(PairTest::new(pair, draws.min(1999), random.next_bits()).p_value(0.0) < 0.05);
+        pairs += usize::from(
+            PairTest::new(pair, draws.min(1999), random.next_bits()).p_value(0.0) < 0.05,
+        );
     }
     let components = variance::components(observations, &means, None)?;
     let mut calibration = Calibration::from(p_values);
@@ -161,7 +168,8 @@ pub fn relinked(
     calibration.run_deviation = components.run_variance.sqrt();
     calibration.layout_deviation = Some(components.layout_variance.sqrt());
     let error = crate::robust::median(&mut errors);
-    calibration.detectable = power::detectable(error, 2.0 * layouts as f64 - 2.0, 0.05, power::POWER);
+    calibration.detectable =
+        power::detectable(error, 2.0 * layouts as f64 - 2.0, 0.05, power::POWER);
     calibration.relinked_pairs_different = Some(pairs as f64 / comparisons.max(1) as f64);
     Some(calibration)
 }
@@ -180,8 +188,12 @@ fn one_pair(observations: &[Observation], a: (usize, u32), b: (usize, u32)) -> V
             rounds.entry(o.round).or_default()[side] = true;
         }
     }
-    let complete: BTreeMap<u32, usize> =
-        rounds.into_iter().filter(|(_, both)| both[0] && both[1]).map(|(round, _)| round).zip(0..).collect();
+    let complete: BTreeMap<u32, usize> = rounds
+        .into_iter()
+        .filter(|(_, both)| both[0] && both[1])
+        .map(|(round, _)| round)
+        .zip(0..)
+        .collect();
     let point = |o: &Observation| {
         let (side, &round) = (side(o)?, complete.get(&o.round)?);
         Some(Point { label: if side == 0 { Label::A } else { Label::B }, round, log: o.log })

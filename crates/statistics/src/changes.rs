@@ -1,10 +1,11 @@
-//! Where do the mean or the spread of a series change for good? PELT (Killick, Fearnhead and Eckley 2012).
+//! Where do the mean or the spread of a series change for good? PELT (Killick, Fearnhead and Eckley
+//! 2012).
 
 /// Shortest segment.
 const LEAST: usize = 3;
 
-/// Indices at which a new segment begins (none for a steady series). Cost of a segment: −2 × the largest normal log
-/// likelihood with its own mean and variance; penalty 15 ln n per change.
+/// Indices at which a new segment begins (none for a steady series). Cost of a segment: −2 × the
+/// largest normal log likelihood with its own mean and variance; penalty 15 ln n per change.
 pub(crate) fn changes(values: &[f64]) -> Vec<usize> {
     let n = values.len();
     if n < 2 * LEAST {
@@ -17,14 +18,16 @@ pub(crate) fn changes(values: &[f64]) -> Vec<usize> {
     best[0] = -penalty;
     let mut candidates = vec![0usize];
     for end in LEAST..=n {
-        let cost: Vec<f64> = candidates.iter().map(|&from| best[from] + sums.cost(from, end)).collect();
+        let cost: Vec<f64> =
+            candidates.iter().map(|&from| best[from] + sums.cost(from, end)).collect();
         for (&from, &c) in candidates.iter().zip(&cost) {
             if c + penalty < best[end] {
                 best[end] = c + penalty;
                 last[end] = from;
             }
         }
-        // Splitting never makes a segment costlier, so what is already beyond the best can never come back.
+        // Splitting never makes a segment costlier, so what is already beyond the best can never
+        // come back.
         let limit = best[end];
         let mut keep = cost.iter().map(|&c| c <= limit);
         candidates.retain(|_| keep.next().unwrap_or(true));

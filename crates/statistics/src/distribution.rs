@@ -1,8 +1,11 @@
 //! What does chance alone give? Distribution functions and quantiles, from the `statrs` crate.
 //!
-//! Degrees of freedom below 1 are read as 1, so that the answer stays a number; probabilities are held within 10⁻¹² of 0 and 1.
+//! Degrees of freedom below 1 are read as 1, so that the answer stays a number; probabilities are
+//! held within 10⁻¹² of 0 and 1.
 
-use statrs::distribution::{Beta, Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
+use statrs::distribution::{
+    Beta, Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal, StudentsT,
+};
 
 fn inside(p: f64) -> f64 {
     p.clamp(1e-12, 1.0 - 1e-12)
@@ -33,17 +36,19 @@ pub fn t_two_sided(x: f64, df: f64) -> f64 {
     (2.0 * t(-x.abs(), df)).min(1.0)
 }
 
-/// Quantile of Student's t. From 2,000 degrees of freedom on by Cornish and Fisher's expansion, exact to nine digits there,
-/// where the library's iteration loses some.
+/// Quantile of Student's t. From 2,000 degrees of freedom on by Cornish and Fisher's expansion,
+/// exact to nine digits there, where the library's iteration loses some.
 pub fn t_quantile(p: f64, df: f64) -> f64 {
     if df > 2000.0 {
         let z = normal_quantile(p);
-        let (first, second) = ((z.powi(3) + z) / 4.0, (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0);
+        let (first, second) =
+            ((z.powi(3) + z) / 4.0, (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0);
         return z + first / df + second / (df * df);
     }
     // The library inverts the lower tail; the upper one is its mirror image.
     let lower = inside(p.min(1.0 - p));
-    let away = StudentsT::new(0.0, 1.0, df.max(1.0)).map_or(f64::NAN, |t| t.inverse_cdf(lower).abs());
+    let away =
+        StudentsT::new(0.0, 1.0, df.max(1.0)).map_or(f64::NAN, |t| t.inverse_cdf(lower).abs());
     if p < 0.5 { -away } else { away }
 }
 
@@ -62,7 +67,8 @@ pub fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
     Beta::new(a, b).map_or(f64::NAN, |beta| beta.inverse_cdf(inside(p)))
 }
 
-/// Interval of a share after `hits` of `trials` (Clopper and Pearson 1934): covers at least `level`, for any share.
+/// Interval of a share after `hits` of `trials` (Clopper and Pearson 1934): covers at least
+/// `level`, for any share.
 pub fn clopper_pearson(hits: u64, trials: u64, level: f64) -> (f64, f64) {
     let half = (1.0 - level) / 2.0;
     let hits = hits.min(trials);
@@ -72,7 +78,8 @@ pub fn clopper_pearson(hits: u64, trials: u64, level: f64) -> (f64, f64) {
     (low, high)
 }
 
-/// Two-sided sign test: how often a fair coin is at least as one-sided as `heads` of `throws`. 1 for no throw.
+/// Two-sided sign test: how often a fair coin is at least as one-sided as `heads` of `throws`. 1
+/// for no throw.
 pub fn sign_test(heads: u64, throws: u64) -> f64 {
     let few = heads.min(throws.saturating_sub(heads));
     if throws == 0 {
@@ -81,15 +88,16 @@ pub fn sign_test(heads: u64, throws: u64) -> f64 {
     Binomial::new(0.5, throws).map_or(1.0, |b| (2.0 * b.cdf(few)).min(1.0))
 }
 
-/// Tail of Kolmogorov's distribution: p-value of the distance `d` between `n` values and a continuous law
-/// (asymptotic, with the small-sample factor of Stephens 1970).
+/// Tail of Kolmogorov's distribution: p-value of the distance `d` between `n` values and a
+/// continuous law (asymptotic, with the small-sample factor of Stephens 1970).
 pub fn kolmogorov_tail(d: f64, n: usize) -> f64 {
     let root = (n as f64).sqrt();
     let x = d * (root + 0.12 + 0.11 / root.max(1.0));
     if x < 0.2 {
         return 1.0;
     }
-    let term = |k: i32| (-2.0 * f64::from(k * k) * x * x).exp() * if k % 2 == 1 { 2.0 } else { -2.0 };
+    let term =
+        |k: i32| (-2.0 * f64::from(k * k) * x * x).exp() * if k % 2 == 1 { 2.0 } else { -2.0 };
     (1..=40).map(term).sum::<f64>().clamp(0.0, 1.0)
 }
 
@@ -121,7 +129,10 @@ mod tests {
     #[test]
     fn shares_have_the_exact_interval() {
         let (low, high) = clopper_pearson(9, 200, 0.95);
-        assert!((low - 0.020780422227).abs() < 1e-7 && (high - 0.083702688076).abs() < 1e-7, "{low} {high}");
+        assert!(
+            (low - 0.020780422227).abs() < 1e-7 && (high - 0.083702688076).abs() < 1e-7,
+            "{low} {high}"
+        );
         let (low, high) = clopper_pearson(0, 50, 0.95);
         assert!(low == 0.0 && (high - 0.071121736465).abs() < 1e-7);
         assert_eq!(clopper_pearson(50, 50, 0.95).1, 1.0);

@@ -1,28 +1,34 @@
-//! How do two variants differ on average over random code layouts? Layout means, and the test and interval on them.
+//! How do two variants differ on average over random code layouts? Layout means, and the test and
+//! interval on them.
 //!
-//! A change of a program also moves code it does not touch, and where code lies costs or saves a percent or two. One
-//! pair of binaries therefore shows effect plus luck. Relinking both variants in L random orders turns luck into noise
-//! with L replicates:
+//! A change of a program also moves code it does not touch, and where code lies costs or saves a
+//! percent or two. One pair of binaries therefore shows effect plus luck. Relinking both variants
+//! in L random orders turns luck into noise with L replicates:
 //!
 //! u(v,l) = μ(v) + λ(v,l) + ε, where λ has standard deviation σ_L and ε that of a mean over rounds.
 //!
-//! * **Independent** layouts: τ = mean u(B) − mean u(A); SE² = s²(A)/L(A) + s²(B)/L(B), Welch's degrees of freedom;
-//!   p from assigning the layout means to the variants anew (all ways when at most 200,000, else drawn).
-//! * **Matched** layouts (the same order for both): D(l) = u(B,l) − u(A,l); τ = mean D, SE = s(D)/√L, L − 1 degrees of
-//!   freedom; p from flipping the signs of D (all patterns up to L = 17).
+//! * **Independent** layouts: τ = mean u(B) − mean u(A); SE² = s²(A)/L(A) + s²(B)/L(B), Welch's
+//!   degrees of freedom; p from assigning the layout means to the variants anew (all ways when at
+//!   most 200,000, else drawn).
+//! * **Matched** layouts (the same order for both): D(l) = u(B,l) − u(A,l); τ = mean D, SE =
+//!   s(D)/√L, L − 1 degrees of freedom; p from flipping the signs of D (all patterns up to L = 17).
 //!
-//! Both tests are exact when the variants have the same law, whatever that law is, and the intervals hold exactly the
-//! effects that the same test does not reject (`relabel`).
+//! Both tests are exact when the variants have the same law, whatever that law is, and the
+//! intervals hold exactly the effects that the same test does not reject (`relabel`).
 //!
-//! So few layouts have few relabellings: 8 matched ones cannot go below p = 2/2⁸ however large the effect, and after a
-//! correction for seven rows nothing could be claimed. Where no other relabelling is as far from 0 as the labels that were,
-//! p is therefore the smaller one of that floor and Student's t (matched) or Welch's (independent). Above the floor the
-//! answer is that of the exact test alone; below it, it errs no more often than t, which for two variants of one law, of
-//! whatever shape, is right or conservative (`measurements/2026-11-22-compare-rows.md`). It is wrong where the layouts move
-//! the two variants by different laws, which a claim below the floor has to say.
+//! So few layouts have few relabellings: 8 matched ones cannot go below p = 2/2⁸ however large the
+//! effect, and after a correction for seven rows nothing could be claimed. Where no other
+//! relabelling is as far from 0 as the labels that were, p is therefore the smaller one of that
+//! floor and Student's t (matched) or Welch's (independent). Above the floor the answer is that of
+//! the exact test alone; below it, it errs no more often than t, which for two variants of one law,
+//! of whatever shape, is right or conservative (`measurements/2026-11-22-compare-rows.md`). It is
+//! wrong where the layouts move the two variants by different laws, which a claim below the floor
+//! has to say.
 //!
-//! Where layouts are too few for the test to reject anything (under 4 independent, under 6 matched), the interval is t's
-//! and nothing is claimed. The layout is the unit: more rounds make each u sharper, only more layouts make τ certain. Intervals from resampling rounds alone would cover 17 to 66 %.
+//! Where layouts are too few for the test to reject anything (under 4 independent, under 6
+//! matched), the interval is t's and nothing is claimed. The layout is the unit: more rounds make
+//! each u sharper, only more layouts make τ certain. Intervals from resampling rounds alone would
+//! cover 17 to 66 %.
 
 use crate::Observation;
 use crate::distribution::{t_quantile, t_two_sided};
@@ -50,8 +56,8 @@ pub struct Averaged {
     pub low90: f64,
     /// Upper end of the 90 % interval.
     pub high90: f64,
-    /// p-value at the level of layouts, two-sided: of the relabellings, or of t where that is smaller and the
-    /// relabellings are at their floor.
+    /// p-value at the level of layouts, two-sided: of the relabellings, or of t where that is
+    /// smaller and the relabellings are at their floor.
     pub p_value: f64,
     /// That floor: the smallest p-value that relabelling so few layouts can give.
     pub least_p_value: f64,
@@ -63,8 +69,8 @@ pub struct Averaged {
     pub standard_error: f64,
     /// Degrees of freedom of the intervals.
     pub df: f64,
-    /// Half-width of the band in which 95 % of the differences between two links of the same code fall: t·s·√2 with the
-    /// pooled standard deviation s of the layout levels.
+    /// Half-width of the band in which 95 % of the differences between two links of the same code
+    /// fall: t·s·√2 with the pooled standard deviation s of the layout levels.
     pub relink_band: f64,
 }
 
@@ -97,10 +103,12 @@ pub struct LayoutMeans {
 }
 
 impl LayoutMeans {
-    /// From observations in time order. Every binary is treated alike; which variant it is of plays no part.
+    /// From observations in time order. Every binary is treated alike; which variant it is of plays
+    /// no part.
     ///
-    /// Each binary is first brought to a common level by its own median, so that neither the running median nor the
-    /// centre of a round depends on which binaries happened to be near; then both are taken from the runs as they were.
+    /// Each binary is first brought to a common level by its own median, so that neither the
+    /// running median nor the centre of a round depends on which binaries happened to be near;
+    /// then both are taken from the runs as they were.
     pub fn new(observations: &[Observation]) -> Self {
         let levelled = levelled(observations);
         let baseline = running_median(&levelled);
@@ -127,7 +135,8 @@ impl LayoutMeans {
         range.map(|(&(_, layout), &u)| (layout, u)).collect()
     }
 
-    /// The cleaned runs of each binary as (round, ln value): for pictures, and for the noise of the means.
+    /// The cleaned runs of each binary as (round, ln value): for pictures, and for the noise of the
+    /// means.
     pub fn cleaned(&self) -> &BTreeMap<(usize, u32), Vec<(u32, f64)>> {
         &self.cleaned
     }
@@ -139,7 +148,8 @@ impl LayoutMeans {
 
     /// The runs in time order with each binary's level taken away: the machine's own course.
     pub fn in_time(&self, observations: &[Observation]) -> Vec<f64> {
-        let level = |o: &Observation| self.means.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
+        let level =
+            |o: &Observation| self.means.get(&(o.variant, o.layout)).copied().unwrap_or(0.0);
         observations.iter().map(|o| o.log - level(o)).collect()
     }
 
@@ -152,9 +162,17 @@ impl LayoutMeans {
     /// B against A averaged over layouts. `None` with fewer than two layouts of either.
     ///
     /// `draws` and `seed` serve where there are too many assignments to try all.
-    pub fn compare(&self, a: usize, b: usize, matched: bool, draws: usize, seed: u64) -> Option<Averaged> {
+    pub fn compare(
+        &self,
+        a: usize,
+        b: usize,
+        matched: bool,
+        draws: usize,
+        seed: u64,
+    ) -> Option<Averaged> {
         if matched {
-            let (x, y): (Vec<f64>, Vec<f64>) = self.pairs(a, b).into_iter().map(|(_, x, y)| (x, y)).unzip();
+            let (x, y): (Vec<f64>, Vec<f64>) =
+                self.pairs(a, b).into_iter().map(|(_, x, y)| (x, y)).unzip();
             return (x.len() >= 2).then(|| matched_effect(&x, &y, draws, seed));
         }
         let values = |v| self.of(v).into_iter().map(|(_, u)| u).collect::<Vec<f64>>();
@@ -166,7 +184,8 @@ impl LayoutMeans {
 /// Effect from the levels of independent layouts of A and of B (two each at least).
 pub fn independent_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Averaged {
     let (na, nb) = (a.len() as f64, b.len() as f64);
-    // In an order of their own, so that sums are equal to the last bit however the layouts are numbered.
+    // In an order of their own, so that sums are equal to the last bit however the layouts are
+    // numbered.
     let sorted = |levels: &[f64]| {
         let mut levels = levels.to_vec();
         levels.sort_unstable_by(f64::total_cmp);
@@ -178,7 +197,8 @@ pub fn independent_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Aver
     let spread = va * va / (na - 1.0) + vb * vb / (nb - 1.0);
     let df = if spread > 0.0 { (va + vb).powi(2) / spread } else { na + nb - 2.0 };
     let labels = relabel::assignments(a, b, draws, seed);
-    let effect = around(mean(&own_b) - mean(&own_a), (va + vb).sqrt(), df, a.len().min(b.len()), labels);
+    let effect =
+        around(mean(&own_b) - mean(&own_a), (va + vb).sqrt(), df, a.len().min(b.len()), labels);
     Averaged { relink_band: relink_band(a, b), ..effect }
 }
 
@@ -195,7 +215,13 @@ pub fn matched_effect(a: &[f64], b: &[f64], draws: usize, seed: u64) -> Averaged
     Averaged { matched: true, relink_band: relink_band(a, b), ..effect }
 }
 
-fn around(estimate: f64, error: f64, df: f64, layouts: usize, mut labels: Relabellings) -> Averaged {
+fn around(
+    estimate: f64,
+    error: f64,
+    df: f64,
+    layouts: usize,
+    mut labels: Relabellings,
+) -> Averaged {
     let mut interval = |level: f64| {
         let half = t_quantile((1.0 + level) / 2.0, df) * error;
         labels.interval(1.0 - level).unwrap_or((estimate - half, estimate + half))

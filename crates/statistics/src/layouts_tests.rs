@@ -17,8 +17,14 @@ fn independent_layouts_give_what_scipy_gives() {
     let effect = independent_effect(&A, &B, 99, 1);
     assert!(close(effect.estimate, 0.0114) && close(effect.df, 7.675777129654836), "{effect:?}");
     // Welch's intervals are -0.00286 to 0.02566 and -0.00007 to 0.02287.
-    assert!((effect.low + 0.0029).abs() < 0.002 && (effect.high - 0.0257).abs() < 0.002, "{effect:?}");
-    assert!((effect.low90 + 0.0001).abs() < 0.002 && (effect.high90 - 0.0229).abs() < 0.002, "{effect:?}");
+    assert!(
+        (effect.low + 0.0029).abs() < 0.002 && (effect.high - 0.0257).abs() < 0.002,
+        "{effect:?}"
+    );
+    assert!(
+        (effect.low90 + 0.0001).abs() < 0.002 && (effect.high90 - 0.0229).abs() < 0.002,
+        "{effect:?}"
+    );
     assert!(close(effect.p_value, 28.0 / 252.0), "{effect:?}");
 }
 
@@ -36,9 +42,11 @@ fn matched_layouts_give_what_scipy_gives() {
 
 #[test]
 fn an_effect_beyond_every_relabelling_is_judged_by_t() {
-    // Eight layouts, a quarter slower: every relabelling is nearer to nothing, and 2/2^8 is as small as they get.
+    // Eight layouts, a quarter slower: every relabelling is nearer to nothing, and 2/2^8 is as
+    // small as they get.
     let a: Vec<f64> = (0..8).map(|l| 0.01 * f64::from(l * 5 % 8)).collect();
-    let b: Vec<f64> = a.iter().enumerate().map(|(l, x)| x + 0.2263 + 0.002 * (l % 3) as f64).collect();
+    let b: Vec<f64> =
+        a.iter().enumerate().map(|(l, x)| x + 0.2263 + 0.002 * (l % 3) as f64).collect();
     let effect = matched_effect(&a, &b, 99, 1);
     assert_eq!(effect.least_p_value, 2.0 / 256.0);
     assert!(effect.p_value < 1e-9, "{effect:?}");
@@ -46,7 +54,8 @@ fn an_effect_beyond_every_relabelling_is_judged_by_t() {
     assert_eq!(effect.least_p_value, 2.0 / 12870.0);
     assert!(effect.p_value < 1e-7 && effect.p_value > 1e-12, "{effect:?}");
     // Not at the floor: the exact test alone, as with five layouts, which can show nothing.
-    let near: Vec<f64> = a.iter().enumerate().map(|(l, x)| x + if l == 3 { -0.01 } else { 0.02 }).collect();
+    let near: Vec<f64> =
+        a.iter().enumerate().map(|(l, x)| x + if l == 3 { -0.01 } else { 0.02 }).collect();
     assert_eq!(matched_effect(&a, &near, 99, 1).p_value, 4.0 / 256.0);
     assert_eq!(matched_effect(&a[..5], &b[..5], 99, 1).p_value, 2.0 / 32.0);
 }
@@ -62,7 +71,9 @@ fn levels_without_any_spread_are_no_difference() {
 fn one_layout_is_not_enough() {
     let one = |variant, layout| Observation { round: 0, variant, layout, copy: 0, log: 0.0 };
     let means = LayoutMeans::new(&[one(0, 1), one(1, 1), one(1, 2)]);
-    assert!(means.compare(0, 1, false, 9, 1).is_none() && means.compare(0, 1, true, 9, 1).is_none());
+    assert!(
+        means.compare(0, 1, false, 9, 1).is_none() && means.compare(0, 1, true, 9, 1).is_none()
+    );
     assert!(LayoutMeans::new(&[]).compare(0, 1, false, 9, 1).is_none());
 }
 

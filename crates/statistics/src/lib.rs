@@ -1,8 +1,9 @@
-//! Is the difference between two programs real, layout luck, nothing, or undecided? Pure functions on numbers.
+//! Is the difference between two programs real, layout luck, nothing, or undecided? Pure functions
+//! on numbers.
 //!
-//! No files, no clock; the same numbers and seed give the same answer. Effects are differences of natural logarithms,
-//! ln(B) − ln(A), of a metric of which less is better (a throughput enters as −ln): 0.01 is 1 % slower, and e to the
-//! power of it is the ratio.
+//! No files, no clock; the same numbers and seed give the same answer. Effects are differences of
+//! natural logarithms, ln(B) − ln(A), of a metric of which less is better (a throughput enters as
+//! −ln): 0.01 is 1 % slower, and e to the power of it is the ratio.
 //!
 //! | question | call | result |
 //! |---|---|---|
@@ -19,9 +20,10 @@
 //! | warm-up, drift, steps, modes, carry-over | [`series`] | remarks as values |
 //! | does it keep its promises here? | [`calibration`] | false positive rate with interval |
 //!
-//! An [`Observation`] is one run. Layout 0 is the binary as built (run twice per round, copies 0 and 1), layouts 1… are
-//! relinks. Observations are given in time order and without the warm-up round; in each round every binary runs in
-//! random order. That randomisation is what makes the tests exact.
+//! An [`Observation`] is one run. Layout 0 is the binary as built (run twice per round, copies 0
+//! and 1), layouts 1… are relinks. Observations are given in time order and without the warm-up
+//! round; in each round every binary runs in random order. That randomisation is what makes the
+//! tests exact.
 
 mod answer;
 pub mod calibration;
@@ -42,7 +44,9 @@ pub mod variance;
 mod verdict;
 
 pub use answer::{Answer, AsBuilt, Options, compare, compare_all};
-pub use layouts::{Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, levelled, matched_effect};
+pub use layouts::{
+    Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, levelled, matched_effect,
+};
 pub use luck::Luck;
 pub use random::Random;
 pub use robust::{

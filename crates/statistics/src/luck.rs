@@ -1,4 +1,5 @@
-//! How much of what one pair of binaries shows is the luck of its code layout? As-built effect minus average effect.
+//! How much of what one pair of binaries shows is the luck of its code layout? As-built effect
+//! minus average effect.
 
 use crate::distribution::t_quantile;
 use crate::{AsBuilt, Averaged};
@@ -18,8 +19,9 @@ pub struct Luck {
 }
 
 impl Luck {
-    /// From the two effects. Degrees of freedom by Welch and Satterthwaite, so that a well-measured pair against few
-    /// layouts is judged with the layouts' few degrees. `None` when the as-built effect has no interval.
+    /// From the two effects. Degrees of freedom by Welch and Satterthwaite, so that a well-measured
+    /// pair against few layouts is judged with the layouts' few degrees. `None` when the
+    /// as-built effect has no interval.
     pub fn of(as_built: &AsBuilt, averaged: &Averaged) -> Option<Luck> {
         let (v0, vt) = (as_built.standard_error?.powi(2), averaged.standard_error.powi(2));
         let df0 = (as_built.blocks as f64 - 1.0).max(1.0);

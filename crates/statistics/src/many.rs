@@ -4,7 +4,8 @@ use crate::distribution::{chi_squared_tail, normal_quantile, sign_test, t_quanti
 use crate::robust::{mean, variance};
 use serde::{Deserialize, Serialize};
 
-/// Holm's (1979) adjusted p-values, in the order given: claiming those under α keeps the chance of any false claim ≤ α.
+/// Holm's (1979) adjusted p-values, in the order given: claiming those under α keeps the chance of
+/// any false claim ≤ α.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let order = ascending(p_values);
     let n = order.len();
@@ -17,8 +18,8 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Benjamini and Hochberg's (1995) adjusted p-values: claiming those under q keeps the expected share of false claims
-/// among all claims ≤ q.
+/// Benjamini and Hochberg's (1995) adjusted p-values: claiming those under q keeps the expected
+/// share of false claims among all claims ≤ q.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let order = ascending(p_values);
     let n = order.len();
@@ -68,8 +69,9 @@ pub fn index(effects: &[Effect]) -> Option<Index> {
     let range = range(&values)?;
     let estimate = mean(&values);
     let n = rows as f64;
-    let half =
-        normal_quantile(0.975) * effects.iter().map(|e| e.standard_error.powi(2)).sum::<f64>().sqrt() / n;
+    let half = normal_quantile(0.975)
+        * effects.iter().map(|e| e.standard_error.powi(2)).sum::<f64>().sqrt()
+        / n;
     let sample = (rows > 1).then(|| {
         let half = t_quantile(0.975, n - 1.0) * (variance(&values) / n).sqrt();
         (estimate - half, estimate + half)
@@ -100,8 +102,9 @@ pub struct Pooled {
     pub p_same: f64,
 }
 
-/// DerSimonian and Laird's (1986) mean; prediction interval after Higgins, Thompson and Spiegelhalter (2009), t with
-/// k − 2 degrees of freedom. Cells without a positive standard error are left out. `None` when none is left.
+/// DerSimonian and Laird's (1986) mean; prediction interval after Higgins, Thompson and
+/// Spiegelhalter (2009), t with k − 2 degrees of freedom. Cells without a positive standard error
+/// are left out. `None` when none is left.
 pub fn pool(cells: &[Effect]) -> Option<Pooled> {
     let cells: Vec<&Effect> =
         cells.iter().filter(|c| c.standard_error > 0.0 && c.standard_error.is_finite()).collect();
@@ -109,7 +112,8 @@ pub fn pool(cells: &[Effect]) -> Option<Pooled> {
         return None;
     }
     let weigh = |between: f64| -> (f64, f64) {
-        let weights: Vec<f64> = cells.iter().map(|c| 1.0 / (c.standard_error.powi(2) + between)).collect();
+        let weights: Vec<f64> =
+            cells.iter().map(|c| 1.0 / (c.standard_error.powi(2) + between)).collect();
         let sum: f64 = weights.iter().sum();
         (cells.iter().zip(&weights).map(|(c, w)| c.estimate * w).sum::<f64>() / sum, sum)
     };
@@ -121,8 +125,8 @@ pub fn pool(cells: &[Effect]) -> Option<Pooled> {
     let between = if scale > 0.0 { ((q - df) / scale).max(0.0) } else { 0.0 };
     let (estimate, sum) = weigh(between);
     let around = |half: f64| (estimate - half, estimate + half);
-    let prediction =
-        (cells.len() > 2).then(|| around(t_quantile(0.975, df - 1.0) * (between + 1.0 / sum).sqrt()));
+    let prediction = (cells.len() > 2)
+        .then(|| around(t_quantile(0.975, df - 1.0) * (between + 1.0 / sum).sqrt()));
     Some(Pooled {
         estimate,
         interval: around(normal_quantile(0.975) / sum.sqrt()),
@@ -133,8 +137,9 @@ pub fn pool(cells: &[Effect]) -> Option<Pooled> {
     })
 }
 
-/// Are the effects suspiciously often on one side? Sign test over all rows (or over A/A comparisons, where a small value
-/// means that the place in the schedule favours one side). Zeros count for neither.
+/// Are the effects suspiciously often on one side? Sign test over all rows (or over A/A
+/// comparisons, where a small value means that the place in the schedule favours one side). Zeros
+/// count for neither.
 pub fn one_sidedness(effects: &[f64]) -> f64 {
     let up = effects.iter().filter(|&&e| e > 0.0).count() as u64;
     let down = effects.iter().filter(|&&e| e < 0.0).count() as u64;
@@ -186,7 +191,9 @@ mod tests {
         let mut effects = [0.01; 12];
         effects[0] = -0.01;
         assert!(
-            one_sidedness(&effects) < 0.01 && one_sidedness(&[]) == 1.0 && one_sidedness(&[0.0; 9]) == 1.0
+            one_sidedness(&effects) < 0.01
+                && one_sidedness(&[]) == 1.0
+                && one_sidedness(&[0.0; 9]) == 1.0
         );
     }
 }

@@ -1,17 +1,21 @@
-//! How large is the difference between two variants, how sure is it? A randomisation test that mirrors the schedule.
+//! How large is the difference between two variants, how sure is it? A randomisation test that
+//! mirrors the schedule.
 //!
-//! Input: ln(value) of every run in time order. From each the running median over nine neighbours is taken away: a
-//! median that does not look at labels follows slow disturbances of the machine without breaking the test. The
-//! statistic is the difference of the 25 % trimmed means of the residuals. Its law under "no difference" comes from
-//! swapping the two labels inside each round, which is what the random schedule could as well have done: exact for
-//! any noise (autocorrelated, drifting, heavy-tailed); only an effect of one run on the next one breaks it.
+//! Input: ln(value) of every run in time order. From each the running median over nine neighbours
+//! is taken away: a median that does not look at labels follows slow disturbances of the machine
+//! without breaking the test. The statistic is the difference of the 25 % trimmed means of the
+//! residuals. Its law under "no difference" comes from swapping the two labels inside each round,
+//! which is what the random schedule could as well have done: exact for any noise (autocorrelated,
+//! drifting, heavy-tailed); only an effect of one run on the next one breaks it.
 //!
-//! The interval holds every shift that the same test, with the same swaps, does not reject; the estimate is the
-//! shift at which the statistic vanishes. (The statistic itself, taken at no shift, is noisier when the effect is
-//! much larger than the noise: the running median then jumps between the two variants' levels.)
+//! The interval holds every shift that the same test, with the same swaps, does not reject; the
+//! estimate is the shift at which the statistic vanishes. (The statistic itself, taken at no shift,
+//! is noisier when the effect is much larger than the noise: the running median then jumps between
+//! the two variants' levels.)
 //!
-//! Cost: one test is draws × runs steps of under a nanosecond (four draws at a time in one register); an interval takes
-//! about twelve tests. With very many rounds fewer patterns are drawn, never under 1,999: 10,000 runs take a second.
+//! Cost: one test is draws × runs steps of under a nanosecond (four draws at a time in one
+//! register); an interval takes about twelve tests. With very many rounds fewer patterns are drawn,
+//! never under 1,999: 10,000 runs take a second.
 
 use crate::distribution::{normal_quantile, t_quantile};
 use crate::robust::{TRIM, cut, median, median_around, spread, trimmed_mean};
@@ -60,7 +64,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The standard error that an interval at `level` with `df` degrees of freedom stands for; `None` without ends.
+    /// The standard error that an interval at `level` with `df` degrees of freedom stands for;
+    /// `None` without ends.
     pub fn standard_error(&self, level: f64, df: f64) -> Option<f64> {
         let width = self.high - self.low;
         width.is_finite().then(|| width / 2.0 / t_quantile((1.0 + level) / 2.0, df))
@@ -68,8 +73,8 @@ impl Interval {
 }
 
 impl PairTest {
-    /// `points` in time order, each round holding exactly one A and one B. Up to `draws` patterns of swaps are drawn
-    /// from `seed` when there are too many rounds to try all.
+    /// `points` in time order, each round holding exactly one A and one B. Up to `draws` patterns
+    /// of swaps are drawn from `seed` when there are too many rounds to try all.
     pub fn new(points: Vec<Point>, draws: usize, seed: u64) -> Self {
         let rounds = points.iter().filter(|p| p.label == Label::A).count();
         let logs = level_others(&points);
@@ -88,8 +93,9 @@ impl PairTest {
             }
             pair.push(*log);
         }
-        // Third binaries come to the common level of A and B, so that they tell about the machine and not about
-        // themselves. That level does not change when A and B are swapped, so the test stays exact.
+        // Third binaries come to the common level of A and B, so that they tell about the machine
+        // and not about themselves. That level does not change when A and B are swapped, so
+        // the test stays exact.
         let common = median(&mut pair);
         for (log, point) in logs.iter_mut().zip(&self.points) {
             if matches!(point.label, Label::Other(_)) {
@@ -118,13 +124,14 @@ impl PairTest {
         trimmed_mean(&mut b, TRIM) - trimmed_mean(&mut a, TRIM)
     }
 
-    /// How often chance alone gives a difference at least as large, if B were A shifted by `shift` (ln scale).
+    /// How often chance alone gives a difference at least as large, if B were A shifted by `shift`
+    /// (ln scale).
     pub fn p_value(&self, shift: f64) -> f64 {
         self.swaps.p_value(&self.residuals(shift), cut(self.rounds, TRIM))
     }
 
-    /// Are both shifts of ±`margin` rejected, so that the interval at 1 − `alpha` lies inside? Two one-sided tests at
-    /// `alpha`/2 each, without searching the ends.
+    /// Are both shifts of ±`margin` rejected, so that the interval at 1 − `alpha` lies inside? Two
+    /// one-sided tests at `alpha`/2 each, without searching the ends.
     pub fn excludes(&self, margin: f64, alpha: f64) -> bool {
         let inside = self.observed(-margin) > 0.0 && self.observed(margin) < 0.0;
         inside && self.p_value(margin) <= alpha && self.p_value(-margin) <= alpha
@@ -184,7 +191,8 @@ impl PairTest {
         self.intervals([level])[0]
     }
 
-    /// Intervals at several levels, the widest first: each search begins with what the ones before have found.
+    /// Intervals at several levels, the widest first: each search begins with what the ones before
+    /// have found.
     pub fn intervals<const N: usize>(&self, levels: [f64; N]) -> [Interval; N] {
         let estimate = self.estimate();
         let d: Vec<f64> = self.residuals(estimate).iter().map(|r| r[1] - r[0]).collect();
@@ -213,23 +221,31 @@ impl Search<'_> {
         p
     }
 
-    /// The nearest shift that is rejected, found to 0.2 %; `None` when none is. `error` is a first guess of the standard
-    /// error.
+    /// The nearest shift that is rejected, found to 0.2 %; `None` when none is. `error` is a first
+    /// guess of the standard error.
     fn end(&mut self, alpha: f64, error: f64) -> Option<f64> {
         let rounds = self.test.rounds;
         if rounds == 0 || 2.0 / 2f64.powi(rounds.min(1000) as i32) > alpha {
             return None;
         }
-        // On the scale of z the p-value falls nearly along a line, so a secant finds the end in a few steps.
+        // On the scale of z the p-value falls nearly along a line, so a secant finds the end in a
+        // few steps.
         let z_of = |p: f64| normal_quantile(1.0 - p / 2.0);
         let goal = z_of(alpha);
         let mut next = (error * (goal + 0.2)).max(1e-4);
         let (mut low, mut high) = loop {
-            let rejected =
-                self.tried.iter().filter(|t| t.1 <= alpha).min_by(|x, y| x.0.total_cmp(&y.0)).copied();
+            let rejected = self
+                .tried
+                .iter()
+                .filter(|t| t.1 <= alpha)
+                .min_by(|x, y| x.0.total_cmp(&y.0))
+                .copied();
             if let Some(high) = rejected {
                 let inside = self.tried.iter().filter(|t| t.1 > alpha && t.0 < high.0);
-                break (inside.max_by(|x, y| x.0.total_cmp(&y.0)).copied().unwrap_or((0.0, 1.0)), high);
+                break (
+                    inside.max_by(|x, y| x.0.total_cmp(&y.0)).copied().unwrap_or((0.0, 1.0)),
+                    high,
+                );
             }
             if next > 64.0 {
                 return None;
@@ -242,7 +258,8 @@ impl Search<'_> {
             let width = high.0 - low.0;
             let (z_low, z_high) = (z_of(low.1), z_of(high.1));
             let share = ((goal - z_low) / (z_high - z_low).max(1e-9)).clamp(0.0, 1.0);
-            // A little beyond the expected end, from alternating sides, so that both ends of the bracket close in.
+            // A little beyond the expected end, from alternating sides, so that both ends of the
+            // bracket close in.
             side = -side;
             let aim = low.0 + width * share + side * 8e-4 * high.0;
             let aim = aim.clamp(low.0 + 0.05 * width, high.0 - 0.05 * width);
@@ -268,7 +285,8 @@ fn level_others(points: &[Point]) -> Vec<f64> {
     }
     let level: std::collections::BTreeMap<usize, f64> =
         of.into_iter().map(|(other, mut logs)| (other, median(&mut logs))).collect();
-    let own = |label| if let Label::Other(other) = label { level.get(&other).copied() } else { None };
+    let own =
+        |label| if let Label::Other(other) = label { level.get(&other).copied() } else { None };
     points.iter().map(|p| p.log - own(p.label).unwrap_or(0.0)).collect()
 }
 

@@ -33,7 +33,8 @@ fn equal_values_have_p_one_and_five_rounds_have_no_interval() {
 #[test]
 fn a_large_effect_is_estimated_without_bias() {
     let mut random = Random::new(3);
-    let data: Vec<(f64, f64)> = (0..30).map(|_| (0.01 * random.unit(), 0.7 + 0.01 * random.unit())).collect();
+    let data: Vec<(f64, f64)> =
+        (0..30).map(|_| (0.01 * random.unit(), 0.7 + 0.01 * random.unit())).collect();
     let interval = PairTest::new(points(&data), 999, 1).interval(0.95);
     assert!((interval.estimate - 0.7).abs() < 0.003, "{interval:?}");
     assert!(interval.high - interval.low < 0.02, "{interval:?}");
@@ -62,7 +63,9 @@ fn every_shift_inside_the_interval_is_accepted_and_every_one_outside_rejected() 
     let [wide, narrow] = test.intervals([0.95, 0.90]);
     assert!(wide.low < narrow.low && narrow.high < wide.high);
     let width = wide.high - wide.low;
-    for (inside, outside) in [(wide.low + 0.02 * width, wide.low), (wide.high - 0.02 * width, wide.high)] {
+    for (inside, outside) in
+        [(wide.low + 0.02 * width, wide.low), (wide.high - 0.02 * width, wide.high)]
+    {
         assert!(test.p_value(inside) > 0.05 && test.p_value(outside) <= 0.05);
     }
     assert!(test.excludes(0.1, 0.1) && !test.excludes(narrow.high - 0.01 * width, 0.1));
@@ -74,7 +77,10 @@ fn ten_thousand_runs_are_tested_quickly() {
     let data: Vec<(f64, f64)> = (0..5000).map(|_| (random.unit(), random.unit())).collect();
     let started = std::time::Instant::now();
     let interval = PairTest::new(points(&data), 9999, 1).interval(0.95);
-    assert!(interval.low < 0.0 && interval.high > 0.0 && interval.high - interval.low < 0.1, "{interval:?}");
+    assert!(
+        interval.low < 0.0 && interval.high > 0.0 && interval.high - interval.low < 0.1,
+        "{interval:?}"
+    );
     // Optimised it takes about a second; tests are built without, on busy machines.
     assert!(started.elapsed().as_secs() < 60);
 }

@@ -1,7 +1,9 @@
-//! How small a difference would have been noticed, and how much more must be measured to see one of a given size?
+//! How small a difference would have been noticed, and how much more must be measured to see one of
+//! a given size?
 //!
-//! Detectable difference: (t(1−α/2) + t(power)) · SE, the usual approximation (Kalibera and Jones 2013 use the same for
-//! benchmarks). Needed replicates solve it for n, with the degrees of freedom that n gives.
+//! Detectable difference: (t(1−α/2) + t(power)) · SE, the usual approximation (Kalibera and Jones
+//! 2013 use the same for benchmarks). Needed replicates solve it for n, with the degrees of freedom
+//! that n gives.
 
 use crate::distribution::{normal_quantile, t_quantile};
 use crate::least_layouts;
@@ -24,34 +26,38 @@ pub enum Goal {
         /// The level after a correction for the number of comparisons.
         alpha: f64,
     },
-    /// To show that any difference lies within ± this (ln scale) where there is none, with [`EQUIVALENCE_POWER`].
+    /// To show that any difference lies within ± this (ln scale) where there is none, with
+    /// [`EQUIVALENCE_POWER`].
     Equivalence(f64),
 }
 
 impl Goal {
-    /// The room that the error has, and by how many standard errors it must be smaller: with `df` degrees of freedom.
+    /// The room that the error has, and by how many standard errors it must be smaller: with `df`
+    /// degrees of freedom.
     fn room(self, df: f64) -> (f64, f64) {
         match self {
             Goal::Difference { size, alpha } => {
                 (size, t_quantile(1.0 - alpha / 2.0, df) + t_quantile(POWER, df))
             }
             // z(0.95), not z(0.9): with no difference either side can fail.
-            Goal::Equivalence(margin) => {
-                (margin, t_quantile(0.95, df) + normal_quantile(1.0 - (1.0 - EQUIVALENCE_POWER) / 2.0))
-            }
+            Goal::Equivalence(margin) => (
+                margin,
+                t_quantile(0.95, df) + normal_quantile(1.0 - (1.0 - EQUIVALENCE_POWER) / 2.0),
+            ),
         }
     }
 }
 
-/// The smallest difference (ln scale) that is noticed with probability `power` at two-sided `alpha`.
+/// The smallest difference (ln scale) that is noticed with probability `power` at two-sided
+/// `alpha`.
 pub fn detectable(standard_error: f64, df: f64, alpha: f64, power: f64) -> f64 {
     (t_quantile(1.0 - alpha / 2.0, df) + t_quantile(power, df)) * standard_error
 }
 
 /// Layouts per variant that reach the goal.
 ///
-/// `deviation` is the standard deviation of one layout's level (independent) or of one matched difference. `None` when
-/// the size is 0 or more than 100,000 are needed.
+/// `deviation` is the standard deviation of one layout's level (independent) or of one matched
+/// difference. `None` when the size is 0 or more than 100,000 are needed.
 pub fn layouts(goal: Goal, deviation: f64, matched: bool) -> Option<u32> {
     let (samples, least) = (if matched { 1.0 } else { 2.0 }, least_layouts(matched) as u32);
     let (Goal::Difference { size, .. } | Goal::Equivalence(size)) = goal;
@@ -88,15 +94,16 @@ pub fn layouts_for(effect: f64, deviation: f64, matched: bool) -> Option<u32> {
     layouts(Goal::Difference { size: effect, alpha: ALPHA }, deviation, matched)
 }
 
-/// Layouts per variant that show equivalence within ±`margin` (ln scale) with 90 % chance where nothing differs.
+/// Layouts per variant that show equivalence within ±`margin` (ln scale) with 90 % chance where
+/// nothing differs.
 ///
 /// Two one-sided tests at 5 % each: n = k·σ²·(t(0.95) + z(0.95))²/m², k = 2 independent, 1 matched.
 pub fn layouts_for_equivalence(margin: f64, deviation: f64, matched: bool) -> Option<u32> {
     layouts(Goal::Equivalence(margin), deviation, matched)
 }
 
-/// Rounds after which a pair of programs reaches the goal, given the standard error after `rounds`: it falls with the
-/// root of the rounds.
+/// Rounds after which a pair of programs reaches the goal, given the standard error after `rounds`:
+/// it falls with the root of the rounds.
 pub fn rounds(goal: Goal, standard_error: f64, rounds: usize) -> Option<u32> {
     let (size, factor) = goal.room(1e6);
     let n = rounds as f64 * (standard_error * factor / size).powi(2);
@@ -107,8 +114,8 @@ pub fn rounds(goal: Goal, standard_error: f64, rounds: usize) -> Option<u32> {
     (n.is_finite() && n < 1e9).then(|| (n.ceil() as u32).max(least))
 }
 
-/// Rounds under which the swaps of one pair cannot be rare enough for a claim that is corrected for so many `rows`:
-/// the smallest p-value of R rounds is 2/2^R.
+/// Rounds under which the swaps of one pair cannot be rare enough for a claim that is corrected for
+/// so many `rows`: the smallest p-value of R rounds is 2/2^R.
 pub fn least_rounds(rows: f64) -> u32 {
     (1..64).find(|&r| 2.0 * rows.max(1.0) < ALPHA * 2f64.powi(r)).unwrap_or(64) as u32
 }
@@ -129,9 +136,14 @@ pub fn rounds_with_layouts(
     (room > 0.0 && n < 1e9).then(|| n.ceil().max(1.0) as u32)
 }
 
-/// Rounds per layout that waste no machine time: √(cost of a relink / cost of a run · σ_w² / σ_L²), at least 4
-/// (Kalibera and Jones 2013, with one level).
-pub fn best_rounds(relink_cost: f64, run_cost: f64, run_variance: f64, layout_variance: f64) -> u32 {
+/// Rounds per layout that waste no machine time: √(cost of a relink / cost of a run · σ_w² / σ_L²),
+/// at least 4 (Kalibera and Jones 2013, with one level).
+pub fn best_rounds(
+    relink_cost: f64,
+    run_cost: f64,
+    run_variance: f64,
+    layout_variance: f64,
+) -> u32 {
     let r = (relink_cost / run_cost * run_variance / layout_variance).sqrt();
     if r.is_finite() { r.ceil().clamp(4.0, 1e6) as u32 } else { 4 }
 }
@@ -142,7 +154,8 @@ mod tests {
 
     #[test]
     fn needed_layouts_are_those_of_the_design_study() {
-        let layouts = |effect: f64, deviation: f64, matched| layouts_for(effect, deviation, matched).unwrap();
+        let layouts =
+            |effect: f64, deviation: f64, matched| layouts_for(effect, deviation, matched).unwrap();
         assert_eq!([layouts(0.01, 0.013, false), layouts(0.01, 0.015, false)], [28, 37]);
         assert_eq!(layouts(0.01, 0.0085, true), 8);
         assert_eq!(layouts(0.03, 0.015, false), 6);
@@ -155,7 +168,9 @@ mod tests {
     fn what_is_needed_is_enough_and_one_less_is_not() {
         let n = layouts_for_equivalence(0.01, 0.015, false).unwrap();
         let half = |n: u32| {
-            (t_quantile(0.95, 2.0 * f64::from(n) - 2.0) + 1.6448536) * 0.015 * (2.0 / f64::from(n)).sqrt()
+            (t_quantile(0.95, 2.0 * f64::from(n) - 2.0) + 1.6448536)
+                * 0.015
+                * (2.0 / f64::from(n)).sqrt()
         };
         assert!(half(n) <= 0.01 && half(n - 1) > 0.01, "{n}");
         let rounds = rounds_with_layouts(Goal::Equivalence(0.01), 1e-5, 1e-3, 16, true).unwrap();

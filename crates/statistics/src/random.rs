@@ -1,6 +1,7 @@
 //! Which random numbers are drawn? Splitmix64: one seed repeats a whole schedule on every machine.
 
-/// A small deterministic generator (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// A small deterministic generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
 ///
 /// It decides run orders and label swaps, nothing secret.
 #[derive(Clone, Debug)]

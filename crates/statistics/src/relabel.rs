@@ -1,11 +1,13 @@
-//! Which effects do random relabellings of layouts not reject? Exact p-values and intervals from one enumeration.
+//! Which effects do random relabellings of layouts not reject? Exact p-values and intervals from
+//! one enumeration.
 //!
-//! A relabelling turns the difference T(δ) = τ − δ (of levels with B shifted back by δ) into T*(δ) = c − gδ. It counts
-//! against "the effect is δ" where |T*(δ)| ≥ |T(δ)|, that is for all δ between the two roots
-//! (τ − c)/(1 − g) and (τ + c)/(1 + g), which lie on either side of τ. So each relabelling gives an interval, p(δ) is the
-//! share of intervals that hold δ, and the ends of the confidence interval are quantiles of the ends of these: no search,
-//! and interval and test never disagree. For matched layouts the roots are means of a subset of the differences and of
-//! the rest (Hartigan's typical values, 1969).
+//! A relabelling turns the difference T(δ) = τ − δ (of levels with B shifted back by δ) into T*(δ)
+//! = c − gδ. It counts against "the effect is δ" where |T*(δ)| ≥ |T(δ)|, that is for all δ between
+//! the two roots (τ − c)/(1 − g) and (τ + c)/(1 + g), which lie on either side of τ. So each
+//! relabelling gives an interval, p(δ) is the share of intervals that hold δ, and the ends of the
+//! confidence interval are quantiles of the ends of these: no search, and interval and test never
+//! disagree. For matched layouts the roots are means of a subset of the differences and of the rest
+//! (Hartigan's typical values, 1969).
 
 use crate::Random;
 use crate::robust::mean;
@@ -20,7 +22,8 @@ pub(crate) struct Relabellings {
     lows: Vec<f64>,
     highs: Vec<f64>,
     extreme: usize,
-    /// How many of them are as far from 0 whatever the levels are: the labels as they were, and exactly reversed.
+    /// How many of them are as far from 0 whatever the levels are: the labels as they were, and
+    /// exactly reversed.
     always: usize,
 }
 
@@ -52,23 +55,33 @@ impl Relabellings {
     }
 
     fn with_capacity(n: usize) -> Self {
-        Relabellings { lows: Vec::with_capacity(n), highs: Vec::with_capacity(n), extreme: 0, always: 0 }
+        Relabellings {
+            lows: Vec::with_capacity(n),
+            highs: Vec::with_capacity(n),
+            extreme: 0,
+            always: 0,
+        }
     }
 
     fn add(&mut self, one: f64, other: f64, extreme: bool) {
         self.lows.push(one.min(other));
         self.highs.push(one.max(other));
         self.extreme += usize::from(extreme);
-        self.always += usize::from(one.min(other) == f64::NEG_INFINITY && one.max(other) == f64::INFINITY);
+        self.always +=
+            usize::from(one.min(other) == f64::NEG_INFINITY && one.max(other) == f64::INFINITY);
     }
 }
 
-/// Whole numbers around `centre` in place of fractions, 2^40 for the farthest: sums in any order are equal then. Values
-/// that were equal only in decimals differ by rounding, so ties are allowed a slack of one unit per addition.
+/// Whole numbers around `centre` in place of fractions, 2^40 for the farthest: sums in any order
+/// are equal then. Values that were equal only in decimals differ by rounding, so ties are allowed
+/// a slack of one unit per addition.
 fn whole(values: &[f64], centre: f64) -> (Vec<i64>, f64) {
     let largest = values.iter().fold(0.0f64, |m, v| m.max((v - centre).abs()));
     let scale = if largest > 0.0 { (1u64 << 40) as f64 / largest } else { 0.0 };
-    (values.iter().map(|v| ((v - centre) * scale).round() as i64).collect(), scale.max(f64::MIN_POSITIVE))
+    (
+        values.iter().map(|v| ((v - centre) * scale).round() as i64).collect(),
+        scale.max(f64::MIN_POSITIVE),
+    )
 }
 
 fn choose(n: u64, k: u64) -> u64 {
@@ -124,7 +137,12 @@ struct Groups {
 impl Groups {
     fn new(values: &[i64], k: usize, scale: f64) -> Groups {
         let own = values.iter().take(k).sum();
-        Groups { all: values.iter().sum(), own, sizes: (k as i64, (values.len() - k) as i64), scale }
+        Groups {
+            all: values.iter().sum(),
+            own,
+            sizes: (k as i64, (values.len() - k) as i64),
+            scale,
+        }
     }
 
     /// (mean of B − mean of A) × |A||B| for the sum of group A.
@@ -140,7 +158,9 @@ impl Groups {
         let (tau, c) = (observed as f64 * unit, other as f64 * unit);
         // Each of the `swapped` levels of B now counts for A and the other way round.
         let g = 1.0 - swapped as f64 * (1.0 / na + 1.0 / nb);
-        let root = |top: f64, bottom: f64, else_: f64| if bottom.abs() < 1e-9 { else_ } else { top / bottom };
+        let root = |top: f64, bottom: f64, else_: f64| {
+            if bottom.abs() < 1e-9 { else_ } else { top / bottom }
+        };
         let (one, other_root) =
             (root(tau - c, 1.0 - g, f64::NEG_INFINITY), root(tau + c, 1.0 + g, f64::INFINITY));
         let (one, other_root) = match (one.is_finite(), other_root.is_finite()) {
@@ -167,7 +187,8 @@ pub(crate) fn signs(differences: &[f64], draws: usize, seed: u64) -> Relabelling
         }
     };
     if n <= ALL_SIGNS {
-        // A pattern and its mirror image count alike, so the last sign stays. Gray code: one sign changes at a time.
+        // A pattern and its mirror image count alike, so the last sign stays. Gray code: one sign
+        // changes at a time.
         let patterns = 1usize << n.saturating_sub(1);
         let mut found = Relabellings::with_capacity(patterns);
         let (mut flipped, mut size) = (0i64, 0usize);
@@ -217,8 +238,12 @@ mod tests {
             for step in -20..20 {
                 let shift = f64::from(step) * 0.0503;
                 let share = |r: &Relabellings| {
-                    let holds =
-                        r.lows.iter().zip(&r.highs).filter(|(l, h)| **l <= shift && shift <= **h).count();
+                    let holds = r
+                        .lows
+                        .iter()
+                        .zip(&r.highs)
+                        .filter(|(l, h)| **l <= shift && shift <= **h)
+                        .count();
                     holds as f64 / r.lows.len() as f64
                 };
                 let moved: Vec<f64> = b.iter().map(|x| x - shift).collect();
@@ -235,7 +260,8 @@ mod tests {
         let a: Vec<f64> = (0..9).map(|_| random.unit()).collect();
         let b: Vec<f64> = (0..9).map(|_| random.unit() + 0.2).collect();
         let mut all = assignments(&a, &b, 0, 1);
-        // Eleven values more than what is enumerated, all equal on both sides, only add the same constant.
+        // Eleven values more than what is enumerated, all equal on both sides, only add the same
+        // constant.
         let mut drawn = Relabellings::with_capacity(0);
         let (values, scale) = whole(&[a.clone(), b.clone()].concat(), 0.0);
         let groups = Groups::new(&values, 9, scale);
@@ -255,7 +281,11 @@ mod tests {
         assert!(signs(&[0.1, 0.2, 0.3, 0.2, 0.1], 0, 1).interval(0.05).is_none());
         assert!(signs(&[0.1, 0.2, 0.3, 0.2, 0.1, 0.2], 0, 1).interval(0.05).is_some());
         assert!(assignments(&[0.1, 0.2, 0.3], &[0.4, 0.5, 0.6], 0, 1).interval(0.05).is_none());
-        assert!(assignments(&[0.1, 0.2, 0.3, 0.25], &[0.4, 0.5, 0.6, 0.7], 0, 1).interval(0.05).is_some());
+        assert!(
+            assignments(&[0.1, 0.2, 0.3, 0.25], &[0.4, 0.5, 0.6, 0.7], 0, 1)
+                .interval(0.05)
+                .is_some()
+        );
         assert!(signs(&[], 9, 1).interval(0.05).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! What is a typical value, and how far do values lie from it, when some of them are spoilt? Order statistics.
+//! What is a typical value, and how far do values lie from it, when some of them are spoilt? Order
+//! statistics.
 
 /// Neighbours (the run itself included) of the running median.
 pub const WINDOW: usize = 9;
@@ -20,7 +21,8 @@ pub(crate) fn median_around(values: &[f64], at: usize) -> f64 {
     }
 }
 
-/// The fifth of nine values by exchanges alone (Paeth, in Graphics Gems, 1990): no branch depends on the values.
+/// The fifth of nine values by exchanges alone (Paeth, in Graphics Gems, 1990): no branch depends
+/// on the values.
 fn median_of_nine(v: &mut [f64; WINDOW]) -> f64 {
     const EXCHANGES: [(usize, usize); 19] = [
         (1, 2),
@@ -62,7 +64,8 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// Median absolute deviation × 1.4826: the standard deviation where the values are normal. 0 for nothing.
+/// Median absolute deviation × 1.4826: the standard deviation where the values are normal. 0 for
+/// nothing.
 pub fn spread(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     let middle = median(&mut values);
@@ -72,7 +75,8 @@ pub fn spread(values: &[f64]) -> f64 {
     1.4826 * median(&mut values)
 }
 
-/// The mean without the share `trim` at each end (rounded down to whole values); sorts its input. 0 for nothing.
+/// The mean without the share `trim` at each end (rounded down to whole values); sorts its input. 0
+/// for nothing.
 pub fn trimmed_mean(values: &mut [f64], trim: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let cut = cut(values.len(), trim);
@@ -80,8 +84,9 @@ pub fn trimmed_mean(values: &mut [f64], trim: f64) -> f64 {
     kept.iter().sum::<f64>() / kept.len().max(1) as f64
 }
 
-/// Squared standard error of the trimmed mean and its degrees of freedom (Tukey and McLaughlin 1963): the Winsorised
-/// sum of squares over h(h − 1), h being the number of values kept; h − 1. Zero error for fewer than two kept.
+/// Squared standard error of the trimmed mean and its degrees of freedom (Tukey and McLaughlin
+/// 1963): the Winsorised sum of squares over h(h − 1), h being the number of values kept; h − 1.
+/// Zero error for fewer than two kept.
 pub fn trimmed_mean_error(values: &[f64], trim: f64) -> (f64, f64) {
     let mut v = values.to_vec();
     v.sort_unstable_by(f64::total_cmp);
@@ -108,7 +113,11 @@ pub fn mean(values: &[f64]) -> f64 {
 pub fn variance(values: &[f64]) -> f64 {
     let middle = mean(values);
     let n = values.len();
-    if n < 2 { 0.0 } else { values.iter().map(|v| (v - middle).powi(2)).sum::<f64>() / (n - 1) as f64 }
+    if n < 2 {
+        0.0
+    } else {
+        values.iter().map(|v| (v - middle).powi(2)).sum::<f64>() / (n - 1) as f64
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
-//! When may measuring stop early without claiming more than α? Looks planned beforehand, or a confidence sequence.
+//! When may measuring stop early without claiming more than α? Looks planned beforehand, or a
+//! confidence sequence.
 //!
-//! Looking after every round and stopping at the first p < 5 % is wrong in about a fifth of all A/A comparisons. Two
-//! rules that hold:
+//! Looking after every round and stopping at the first p < 5 % is wrong in about a fifth of all A/A
+//! comparisons. Two rules that hold:
 //!
-//! * **Looks** (Lan and DeMets 1983, O'Brien–Fleming type): by information t the error α(t) = 2 − 2Φ(z/√t) may be spent;
-//!   the nominal levels of the looks follow by integrating the law of the path that has not stopped (Armitage, McPherson
-//!   and Rowe 1969). Four looks: .00009, .0055, .0215, .0411. With layouts a new round moves the effect less than these
-//!   levels assume (layouts stay), so they hold there too.
-//! * **Until decided**: an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
-//!   arXiv 2103.06476) on the rounds' differences, clipped at ±4 × the typical size of the first ten: it may be looked
-//!   at after every round. It speaks about one pair of binaries only; with layouts, which no round makes more certain,
-//!   ten looks are planned over the budget in its place.
+//! * **Looks** (Lan and DeMets 1983, O'Brien–Fleming type): by information t the error α(t) = 2 −
+//!   2Φ(z/√t) may be spent; the nominal levels of the looks follow by integrating the law of the
+//!   path that has not stopped (Armitage, McPherson and Rowe 1969). Four looks: .00009, .0055,
+//!   .0215, .0411. With layouts a new round moves the effect less than these levels assume (layouts
+//!   stay), so they hold there too.
+//! * **Until decided**: an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and
+//!   Ramdas, arXiv 2103.06476) on the rounds' differences, clipped at ±4 × the typical size of the
+//!   first ten: it may be looked at after every round. It speaks about one pair of binaries only;
+//!   with layouts, which no round makes more certain, ten looks are planned over the budget in its
+//!   place.
 //!
 //! The rule looks at rounds only. Layouts are never added because a p-value is unpleasant.
 
@@ -20,25 +23,30 @@ use crate::{AsBuilt, LayoutMeans, Observation, Options};
 
 /// Rounds that the confidence sequence is sharpest at.
 const SHARPEST: f64 = 30.0;
-/// Rounds before which the confidence sequence says nothing: it is asymptotic, and they set the clipping.
+/// Rounds before which the confidence sequence says nothing: it is asymptotic, and they set the
+/// clipping.
 const FIRST: usize = 10;
 
-/// Nominal two-sided levels of `looks` equally spaced looks that spend `alpha` in O'Brien and Fleming's way.
+/// Nominal two-sided levels of `looks` equally spaced looks that spend `alpha` in O'Brien and
+/// Fleming's way.
 pub fn nominal_levels(looks: usize, alpha: f64) -> Vec<f64> {
-    // Midpoints: the density is smooth on the scale of one step, 300 cells give the levels to five digits.
+    // Midpoints: the density is smooth on the scale of one step, 300 cells give the levels to five
+    // digits.
     const CELLS: usize = 300;
     let z = normal_quantile(1.0 - alpha / 2.0);
     let spent = |look: usize| 2.0 - 2.0 * normal(z / (look as f64 / looks as f64).sqrt());
     let mut levels = Vec::with_capacity(looks);
-    // Density of the sum of `look` standard normal steps on paths that went on, on a grid over (-edge, edge).
+    // Density of the sum of `look` standard normal steps on paths that went on, on a grid over
+    // (-edge, edge).
     let mut density: Vec<(f64, f64)> = vec![(0.0, 1.0)];
     let mut before = 0.0;
     for look in 1..=looks {
         let root = (look as f64).sqrt();
         let spend = (spent(look) - before).max(0.0);
         before = spent(look);
-        let leaving =
-            |edge: f64| density.iter().map(|(x, w)| w * (normal(x - edge) + normal(-edge - x))).sum::<f64>();
+        let leaving = |edge: f64| {
+            density.iter().map(|(x, w)| w * (normal(x - edge) + normal(-edge - x))).sum::<f64>()
+        };
         let (mut low, mut high) = (0.0, 9.0 * root);
         for _ in 0..40 {
             let middle = (low + high) / 2.0;
@@ -59,13 +67,16 @@ pub fn nominal_levels(looks: usize, alpha: f64) -> Vec<f64> {
     levels
 }
 
-/// The p-value after looks that nobody planned: how often would chance alone have given one as small at any of them?
+/// The p-value after looks that nobody planned: how often would chance alone have given one as
+/// small at any of them?
 ///
-/// `looks` are the shares of the information, ascending, the last being 1 and the one that gave `p_value`. The law is that of
-/// [`nominal_levels`] with equal levels at all looks (Pocock 1977), so that k looks cost less than k times.
+/// `looks` are the shares of the information, ascending, the last being 1 and the one that gave
+/// `p_value`. The law is that of [`nominal_levels`] with equal levels at all looks (Pocock 1977),
+/// so that k looks cost less than k times.
 pub fn after_looks(p_value: f64, looks: &[f64]) -> f64 {
     const CELLS: usize = 400;
-    // Looks that tell all but the same are one; what chance alone would hardly ever give is bounded by their number.
+    // Looks that tell all but the same are one; what chance alone would hardly ever give is bounded
+    // by their number.
     let mut times: Vec<f64> = Vec::new();
     for &time in looks.iter().filter(|t| t.is_finite() && **t > 0.0) {
         if times.last().is_some_and(|last| time < last * 1.02) {
@@ -83,13 +94,15 @@ pub fn after_looks(p_value: f64, looks: &[f64]) -> f64 {
     for time in times {
         let (edge, step) = (z * time.sqrt(), (time - before).sqrt());
         before = time;
-        let leaving = |(x, w): &(f64, f64)| w * (normal((x - edge) / step) + normal((-edge - x) / step));
+        let leaving =
+            |(x, w): &(f64, f64)| w * (normal((x - edge) / step) + normal((-edge - x) / step));
         crossed += density.iter().map(leaving).sum::<f64>();
         let width = 2.0 * edge / CELLS as f64;
         let scale = width / (step * (2.0 * std::f64::consts::PI).sqrt());
         let at = |cell: usize| {
             let x = -edge + (cell as f64 + 0.5) * width;
-            let mass: f64 = density.iter().map(|(y, w)| w * (-0.5 * ((x - y) / step).powi(2)).exp()).sum();
+            let mass: f64 =
+                density.iter().map(|(y, w)| w * (-0.5 * ((x - y) / step).powi(2)).exp()).sum();
             (x, mass * scale)
         };
         density = (0..CELLS).map(at).collect();
@@ -133,12 +146,14 @@ impl ConfidenceSequence {
             return None;
         }
         let n = self.scores.len() as f64;
-        let clipped: Vec<f64> = self.scores.iter().map(|s| s.clamp(-self.clip, self.clip)).collect();
+        let clipped: Vec<f64> =
+            self.scores.iter().map(|s| s.clamp(-self.clip, self.clip)).collect();
         let mean = crate::robust::mean(&clipped);
         let deviation = (crate::robust::variance(&clipped) * (n - 1.0) / n).sqrt();
         let spread = n * self.rho_squared + 1.0;
         let half = deviation
-            * (2.0 * spread / (n * n * self.rho_squared) * (spread.sqrt() / self.alpha).ln()).sqrt();
+            * (2.0 * spread / (n * n * self.rho_squared) * (spread.sqrt() / self.alpha).ln())
+                .sqrt();
         Some((mean - half, mean + half))
     }
 }
@@ -167,8 +182,8 @@ pub enum Step {
     Budget,
 }
 
-/// Watches one variant against the base while rounds come in. With several variants use one monitor each, with the
-/// error rate divided by their number, and stop when none says [`Step::Continue`].
+/// Watches one variant against the base while rounds come in. With several variants use one monitor
+/// each, with the error rate divided by their number, and stop when none says [`Step::Continue`].
 pub struct Monitor {
     options: Options,
     pair: (usize, usize),
@@ -208,7 +223,8 @@ impl Monitor {
         }
     }
 
-    /// The error rate that the final analysis may still use, so that stopping early claims no more than α in all.
+    /// The error rate that the final analysis may still use, so that stopping early claims no more
+    /// than α in all.
     pub fn final_level(&self) -> f64 {
         let alpha = self.options.rule.alpha;
         if self.by_sequence() {
@@ -218,7 +234,8 @@ impl Monitor {
         }
     }
 
-    /// Adds one complete round (all binaries, in time order) and says what to do. A decision stands.
+    /// Adds one complete round (all binaries, in time order) and says what to do. A decision
+    /// stands.
     pub fn feed(&mut self, round: &[Observation]) -> Step {
         if let Some(step) = self.decided {
             return step;
@@ -262,17 +279,18 @@ impl Monitor {
         let due = (1..=looks).find(|look| (self.budget * look).div_ceil(looks) == self.rounds);
         let Some(look) = due else { return self.or_budget() };
         let error = self.options.rule.alpha;
-        let (different, equivalent) = self
-            .levels
-            .get_or_insert_with(|| (nominal_levels(looks, error), nominal_levels(looks, 2.0 * error)));
+        let (different, equivalent) = self.levels.get_or_insert_with(|| {
+            (nominal_levels(looks, error), nominal_levels(looks, 2.0 * error))
+        });
         let (alpha, both) = (different[look - 1], equivalent[look - 1]);
         let (a, b) = self.pair;
         let Options { draws, seed, matched, rule } = self.options;
         let means = self.layouts.then(|| LayoutMeans::new(&self.seen));
         let averaged = means.and_then(|means| means.compare(a, b, matched, draws, seed));
         if let Some(t) = averaged {
-            let half =
-                |level: f64| crate::distribution::t_quantile(1.0 - level / 2.0, t.df) * t.standard_error;
+            let half = |level: f64| {
+                crate::distribution::t_quantile(1.0 - level / 2.0, t.df) * t.standard_error
+            };
             if t.p_value < alpha {
                 return Step::Different;
             }
@@ -283,7 +301,8 @@ impl Monitor {
         }
         match AsBuilt::test(&self.seen, a, b, draws, seed) {
             Some(test) if test.p_value(0.0) < alpha => Step::Different,
-            // Two one-sided tests at the margins themselves: cheaper than the interval and the same answer.
+            // Two one-sided tests at the margins themselves: cheaper than the interval and the same
+            // answer.
             Some(test) if test.excludes(rule.log_margin(), both) => Step::Same,
             _ => self.or_budget(),
         }
@@ -319,7 +338,8 @@ mod tests {
     fn unplanned_looks_cost_what_pocock_says() {
         // His nominal levels for 5 % over 2, 3 and 5 equally spaced looks.
         for (looks, nominal) in [(2, 0.0294), (3, 0.0221), (5, 0.0158)] {
-            let times: Vec<f64> = (1..=looks).map(|look| f64::from(look) / f64::from(looks)).collect();
+            let times: Vec<f64> =
+                (1..=looks).map(|look| f64::from(look) / f64::from(looks)).collect();
             let p = after_looks(nominal, &times);
             assert!((p - 0.05).abs() < 0.0005, "{looks}: {p}");
         }

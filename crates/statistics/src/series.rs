@@ -1,5 +1,6 @@
-//! Did the machine warm up, drift or jump, do runs fall into two groups, does one run change the next? Remarks only:
-//! thanks to the random order inside rounds none of this breaks the tests, and nothing is cut for it.
+//! Did the machine warm up, drift or jump, do runs fall into two groups, does one run change the
+//! next? Remarks only: thanks to the random order inside rounds none of this breaks the tests, and
+//! nothing is cut for it.
 
 use crate::Observation;
 use crate::changes::changes;
@@ -9,7 +10,8 @@ use crate::robust::{cut, mean, median, running_median, spread, trimmed_mean, tri
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Lag-1 autocorrelation: how much a value resembles the one before, −1 to 1. 0 under three values or without spread.
+/// Lag-1 autocorrelation: how much a value resembles the one before, −1 to 1. 0 under three values
+/// or without spread.
 pub fn autocorrelation(values: &[f64]) -> f64 {
     let middle = mean(values);
     let total: f64 = values.iter().map(|v| (v - middle).powi(2)).sum();
@@ -17,8 +19,8 @@ pub fn autocorrelation(values: &[f64]) -> f64 {
     if values.len() < 3 || total <= 0.0 { 0.0 } else { next / total }
 }
 
-/// Rounds at the start that a steady state would be clearer without (MSER, White 1997): the d ≤ R/2 with the least
-/// Σ(x − mean)² / (R − d)² over what follows d.
+/// Rounds at the start that a steady state would be clearer without (MSER, White 1997): the d ≤ R/2
+/// with the least Σ(x − mean)² / (R − d)² over what follows d.
 pub fn warm_up(values: &[f64]) -> usize {
     let n = values.len();
     let (mut sum, mut squares) = (0.0, 0.0);
@@ -45,9 +47,13 @@ pub fn residuals(observations: &[Observation]) -> Vec<f64> {
     levelled.iter().zip(&baseline).map(|(x, m)| x - m).collect()
 }
 
-/// Median of each round, every binary first brought to the level 0: what the machine did, round by round.
+/// Median of each round, every binary first brought to the level 0: what the machine did, round by
+/// round.
 pub fn round_medians(observations: &[Observation]) -> Vec<(u32, f64)> {
-    levelled_rounds(observations).into_iter().map(|(round, mut logs)| (round, median(&mut logs))).collect()
+    levelled_rounds(observations)
+        .into_iter()
+        .map(|(round, mut logs)| (round, median(&mut logs)))
+        .collect()
 }
 
 /// What the rounds did over time.
@@ -82,9 +88,9 @@ pub enum Course {
     },
 }
 
-/// Classifies the medians of the rounds: PELT finds changes of mean or variance (penalty 15 ln R, as in the study of
-/// virtual machine warm-up by Barrett et al. 2017); neighbours whose means differ by less than 0.1 % or less than half
-/// their spread are one level.
+/// Classifies the medians of the rounds: PELT finds changes of mean or variance (penalty 15 ln R,
+/// as in the study of virtual machine warm-up by Barrett et al. 2017); neighbours whose means
+/// differ by less than 0.1 % or less than half their spread are one level.
 pub fn course(values: &[f64]) -> Course {
     let mut segments: Vec<(usize, usize)> = Vec::new();
     let mut from = 0;
@@ -105,7 +111,8 @@ pub fn course(values: &[f64]) -> Course {
         }
     }
     let levels: Vec<f64> = segments.iter().map(|&s| level(s)).collect();
-    let (Some(&first), Some(&last), Some(&(steady, _))) = (levels.first(), levels.last(), segments.last())
+    let (Some(&first), Some(&last), Some(&(steady, _))) =
+        (levels.first(), levels.last(), segments.last())
     else {
         return Course::Flat;
     };
@@ -115,21 +122,29 @@ pub fn course(values: &[f64]) -> Course {
     let steps: f64 = segments
         .iter()
         .map(|&s| {
-            values.get(s.0..s.1).unwrap_or_default().iter().map(|v| (v - level(s)).powi(2)).sum::<f64>()
+            values
+                .get(s.0..s.1)
+                .unwrap_or_default()
+                .iter()
+                .map(|v| (v - level(s)).powi(2))
+                .sum::<f64>()
         })
         .sum();
     match levels.len() {
         0 | 1 => Course::Flat,
         // A straight line fits better than the stairs.
         _ if line.1 < steps => Course::Drift { change: line.0 },
-        _ if falling && steady <= values.len() / 2 => Course::WarmUp { rounds: steady, excess: first - last },
+        _ if falling && steady <= values.len() / 2 => {
+            Course::WarmUp { rounds: steady, excess: first - last }
+        }
         2 => Course::Step { round: steady, change: last - first },
         _ if falling || rising => Course::Drift { change: last - first },
         n => Course::Unsteady { changes: n - 1 },
     }
 }
 
-/// Least-squares line: its rise from the first value to the last, and the squared deviations from it.
+/// Least-squares line: its rise from the first value to the last, and the squared deviations from
+/// it.
 fn line(values: &[f64]) -> (f64, f64) {
     let (centre, middle) = (mean(values), (values.len() as f64 - 1.0) / 2.0);
     let places = || values.iter().enumerate().map(|(at, v)| (at as f64 - middle, v - centre));
@@ -139,7 +154,8 @@ fn line(values: &[f64]) -> (f64, f64) {
     (slope * 2.0 * middle, places().map(|(x, y)| (y - slope * x).powi(2)).sum())
 }
 
-/// Runs of one binary that fall into two groups (page colours, address randomisation, turbo states).
+/// Runs of one binary that fall into two groups (page colours, address randomisation, turbo
+/// states).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Modes {
     /// Mean of the lower group.
@@ -148,12 +164,14 @@ pub struct Modes {
     pub high: f64,
     /// Share of runs in the upper group.
     pub upper_share: f64,
-    /// Ashman's D: distance of the means in units of the groups' spread. One normal group cut in two has 2.6.
+    /// Ashman's D: distance of the means in units of the groups' spread. One normal group cut in
+    /// two has 2.6.
     pub separation: f64,
 }
 
-/// Two groups, when the best cut (least variance inside the groups) leaves at least a tenth of the values on both sides
-/// and lies between groups that are clearly apart (D > 4.5; a uniform law has 3.5). `None` under 20 values.
+/// Two groups, when the best cut (least variance inside the groups) leaves at least a tenth of the
+/// values on both sides and lies between groups that are clearly apart (D > 4.5; a uniform law has
+/// 3.5). `None` under 20 values.
 pub fn two_modes(values: &[f64]) -> Option<Modes> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -168,7 +186,9 @@ pub fn two_modes(values: &[f64]) -> Option<Modes> {
     let score = |at: usize| inside(&kept[..at]) + inside(&kept[at..]);
     // Only the largest gaps can be the border of groups, so few cuts are tried.
     let mut gaps: Vec<usize> = (least..kept.len().saturating_sub(least)).collect();
-    gaps.sort_by(|&x, &y| (kept[y] - kept[y - 1]).total_cmp(&(kept[x] - kept[x - 1])).then(x.cmp(&y)));
+    gaps.sort_by(|&x, &y| {
+        (kept[y] - kept[y - 1]).total_cmp(&(kept[x] - kept[x - 1])).then(x.cmp(&y))
+    });
     let at = gaps.into_iter().take(8).min_by(|&x, &y| score(x).total_cmp(&score(y)))?;
     let (below, above) = kept.split_at(at);
     let (low, high) = (mean(below), mean(above));
@@ -189,8 +209,9 @@ pub struct CarryOver {
     pub p_value: f64,
 }
 
-/// Does a run depend on whether the same variant ran just before it? Yuen's (1974) test of 20 % trimmed means on the
-/// residuals from the running median. The strongest variant, if its corrected p is under 1 %.
+/// Does a run depend on whether the same variant ran just before it? Yuen's (1974) test of 20 %
+/// trimmed means on the residuals from the running median. The strongest variant, if its corrected
+/// p is under 1 %.
 pub fn carry_over(observations: &[Observation]) -> Option<CarryOver> {
     let residuals = residuals(observations);
     let mut groups = BTreeMap::<usize, [Vec<f64>; 2]>::new();
@@ -210,7 +231,8 @@ pub fn carry_over(observations: &[Observation]) -> Option<CarryOver> {
         .filter(|c| c.p_value < 0.01)
 }
 
-/// Difference of 20 % trimmed means (x − y) and its two-sided p-value; `None` with under six values on a side.
+/// Difference of 20 % trimmed means (x − y) and its two-sided p-value; `None` with under six values
+/// on a side.
 pub fn yuen(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
     if x.len() < 6 || y.len() < 6 {
         return None;

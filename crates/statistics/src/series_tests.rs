@@ -6,12 +6,16 @@ use crate::Random;
 /// 60 rounds of noise around a level that `level` gives.
 fn rounds(seed: u64, level: impl Fn(usize) -> f64) -> Vec<f64> {
     let mut random = Random::new(seed);
-    (0..60).map(|r| level(r) + 0.004 * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0)).collect()
+    (0..60)
+        .map(|r| level(r) + 0.004 * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0))
+        .collect()
 }
 
 #[test]
 fn autocorrelation_is_what_the_formula_gives() {
-    assert!((autocorrelation(&[1.0, 2.0, 4.0, 3.0, 5.0, 4.0, 6.0]) - 0.22350230414746544).abs() < 1e-12);
+    assert!(
+        (autocorrelation(&[1.0, 2.0, 4.0, 3.0, 5.0, 4.0, 6.0]) - 0.22350230414746544).abs() < 1e-12
+    );
     assert_eq!(autocorrelation(&[1.0; 9]), 0.0);
     assert_eq!(autocorrelation(&[]), 0.0);
 }
@@ -54,7 +58,8 @@ fn two_groups_are_seen_and_one_group_is_not_cut() {
     assert_eq!(two_modes(&one), None);
     let uniform: Vec<f64> = (0..200).map(|_| random.unit()).collect();
     assert_eq!(two_modes(&uniform), None);
-    let two: Vec<f64> = one.iter().enumerate().map(|(i, x)| if i % 3 == 0 { x + 9.0 } else { *x }).collect();
+    let two: Vec<f64> =
+        one.iter().enumerate().map(|(i, x)| if i % 3 == 0 { x + 9.0 } else { *x }).collect();
     let modes = two_modes(&two).unwrap();
     assert!(
         (modes.high - modes.low - 9.0).abs() < 0.5 && (modes.upper_share - 0.33).abs() < 0.05,
@@ -69,7 +74,10 @@ fn trimmed_means_are_compared_as_scipy_does() {
     let x = [1.1, 2.3, 0.7, 5.9, 3.1, 2.2, 1.9, 2.8, 40.0, 2.0];
     let y = [3.2, 4.1, 2.9, 6.3, 5.5, 3.9, 4.4, 9.1];
     let (difference, p) = yuen(&x, &y).unwrap();
-    assert!((difference + 2.183333333333334).abs() < 1e-12 && (p - 0.014354213118052897).abs() < 1e-9, "{p}");
+    assert!(
+        (difference + 2.183333333333334).abs() < 1e-12 && (p - 0.014354213118052897).abs() < 1e-9,
+        "{p}"
+    );
     assert!(yuen(&x[..5], &y).is_none() && yuen(&[1.0; 9], &[1.0; 9]).is_none());
 }
 

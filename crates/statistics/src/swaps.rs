@@ -1,9 +1,11 @@
-//! What would the difference of trimmed means be, had the schedule swapped the two programs in some rounds?
+//! What would the difference of trimmed means be, had the schedule swapped the two programs in some
+//! rounds?
 //!
-//! All patterns of swaps over few rounds, else patterns drawn once and used for every shift. The residuals are sorted
-//! once; a swap changes labels only, so each pattern is a walk along the sorted values that keeps, per side, those whose
-//! rank is not cut off. Values are rounded to whole numbers (a hundred-thousandth of the largest or finer), so that equal
-//! values are equal in whatever order they are added, and several patterns fit into one register.
+//! All patterns of swaps over few rounds, else patterns drawn once and used for every shift. The
+//! residuals are sorted once; a swap changes labels only, so each pattern is a walk along the
+//! sorted values that keeps, per side, those whose rank is not cut off. Values are rounded to whole
+//! numbers (a hundred-thousandth of the largest or finer), so that equal values are equal in
+//! whatever order they are added, and several patterns fit into one register.
 
 use crate::Random;
 
@@ -20,7 +22,8 @@ pub(crate) struct Swaps {
     rounds: usize,
     drawn: usize,
     exact: bool,
-    /// For each block of `LANES` patterns and each round, `LANES` bytes: 1 where the round is swapped.
+    /// For each block of `LANES` patterns and each round, `LANES` bytes: 1 where the round is
+    /// swapped.
     masks: Vec<u8>,
 }
 
@@ -52,8 +55,8 @@ impl Swaps {
         Swaps { rounds, drawn, exact, masks }
     }
 
-    /// Share of patterns whose statistic is at least as far from 0 as without swaps. `residuals` per round of A and B;
-    /// `cut` values go at each end of each side.
+    /// Share of patterns whose statistic is at least as far from 0 as without swaps. `residuals`
+    /// per round of A and B; `cut` values go at each end of each side.
     pub(crate) fn p_value(&self, residuals: &[[f64; 2]], cut: usize) -> f64 {
         let steps = steps(residuals);
         let (low, high) = (cut as i32, (self.rounds - cut) as i32);
@@ -80,7 +83,11 @@ fn steps(residuals: &[[f64; 2]]) -> Vec<Step> {
     let room = f64::from(i32::MAX) / (2 * residuals.len().max(1)) as f64 - 1.0;
     let scale = if largest > 0.0 { room / largest } else { 0.0 };
     let step = |(round, pair): (usize, &[f64; 2])| {
-        [0, 1].map(|side| Step { value: (pair[side] * scale).round() as i32, round, side: side as i32 })
+        [0, 1].map(|side| Step {
+            value: (pair[side] * scale).round() as i32,
+            round,
+            side: side as i32,
+        })
     };
     let mut steps: Vec<Step> = residuals.iter().enumerate().flat_map(step).collect();
     steps.sort_unstable_by_key(|s| (s.value, s.round, s.side));
@@ -99,13 +106,16 @@ fn observed(steps: &[Step], low: i32, high: i32) -> u32 {
     (sum[1] - sum[0]).unsigned_abs()
 }
 
-/// Difference of the kept sums under each of `LANES` patterns. Without branches, so that the compiler can use vectors.
+/// Difference of the kept sums under each of `LANES` patterns. Without branches, so that the
+/// compiler can use vectors.
 fn walk(steps: &[Step], masks: &[u8], low: i32, high: i32) -> [i32; LANES] {
     let mut seen = [0i32; LANES];
     let mut sums = [0i32; LANES];
     for (position, step) in steps.iter().enumerate() {
         let position = position as i32;
-        let Some(swapped) = masks.get(step.round * LANES..(step.round + 1) * LANES) else { continue };
+        let Some(swapped) = masks.get(step.round * LANES..(step.round + 1) * LANES) else {
+            continue;
+        };
         for ((mask, seen), sum) in swapped.iter().zip(&mut seen).zip(&mut sums) {
             // All ones on side B, zero on side A.
             let b = -(i32::from(*mask) ^ step.side);

@@ -1,11 +1,14 @@
 //! What is the noise made of: single runs, code layouts, or the machine's drift?
 //!
-//! * σ_w², of one run around its binary's level, such that the level over R rounds has variance σ_w²/R: R times the
-//!   squared standard error of the trimmed mean (Tukey and McLaughlin 1963), averaged over binaries. Resampling the
-//!   rounds gives the same number slower and with an error of its own.
-//! * σ_L², between layouts of one variant: max(0, s² − σ_w²/R), s² the variance of the layout levels pooled over variants
-//!   with ν = Σ(L − 1) degrees of freedom; its interval takes ν·s²/χ² minus σ_w²/R.
-//! * drift: variance of the round medians, minus what medians of that many runs scatter by themselves.
+//! * σ_w², of one run around its binary's level, such that the level over R rounds has variance
+//!   σ_w²/R: R times the squared standard error of the trimmed mean (Tukey and McLaughlin 1963),
+//!   averaged over binaries. Resampling the rounds gives the same number slower and with an error
+//!   of its own.
+//! * σ_L², between layouts of one variant: max(0, s² − σ_w²/R), s² the variance of the layout
+//!   levels pooled over variants with ν = Σ(L − 1) degrees of freedom; its interval takes ν·s²/χ²
+//!   minus σ_w²/R.
+//! * drift: variance of the round medians, minus what medians of that many runs scatter by
+//!   themselves.
 
 use crate::distribution::{chi_squared_quantile, t_quantile};
 use crate::layouts::{LAYOUT_TRIM, levelled_rounds};
@@ -30,11 +33,14 @@ pub struct Components {
     pub layout_share: f64,
     /// Share of drift.
     pub drift_share: f64,
-    /// σ_L² / (σ_L² + σ_w²): how much of what differs between two runs of different layouts is layout.
+    /// σ_L² / (σ_L² + σ_w²): how much of what differs between two runs of different layouts is
+    /// layout.
     pub icc: f64,
-    /// Half-width of the band in which 95 % of the differences between two relinks of the same code fall: t·σ_L·√2.
+    /// Half-width of the band in which 95 % of the differences between two relinks of the same
+    /// code fall: t·σ_L·√2.
     pub relink_band: Option<f64>,
-    /// Variance of matched differences D beyond run noise; absent without two layouts of both variants.
+    /// Variance of matched differences D beyond run noise; absent without two layouts of both
+    /// variants.
     pub difference_variance: Option<f64>,
     /// Correlation of matched layouts' levels, likewise: how well matching works.
     pub matched_correlation: Option<f64>,
@@ -44,7 +50,8 @@ pub struct Components {
     pub rounds: usize,
 }
 
-/// Splits the variance of the binaries of `pair` (A, B), or of all variants. `None` with fewer than two rounds.
+/// Splits the variance of the binaries of `pair` (A, B), or of all variants. `None` with fewer than
+/// two rounds.
 pub fn components(
     observations: &[Observation],
     means: &LayoutMeans,
@@ -64,15 +71,17 @@ pub fn components(
     }
     let run_variance = run_variance(&runs);
     let noise = run_variance / rounds.len() as f64;
-    let mut variants: Vec<usize> = means.cleaned().keys().map(|key| key.0).filter(|&v| wanted(v)).collect();
+    let mut variants: Vec<usize> =
+        means.cleaned().keys().map(|key| key.0).filter(|&v| wanted(v)).collect();
     variants.dedup();
     let levels: Vec<Vec<f64>> =
         variants.iter().map(|&v| means.of(v).into_iter().map(|(_, u)| u).collect()).collect();
     let df: usize = levels.iter().map(|u| u.len().saturating_sub(1)).sum();
-    let pooled =
-        levels.iter().map(|u| variance(u) * u.len().saturating_sub(1) as f64).sum::<f64>() / df.max(1) as f64;
+    let pooled = levels.iter().map(|u| variance(u) * u.len().saturating_sub(1) as f64).sum::<f64>()
+        / df.max(1) as f64;
     let layout_variance = if df > 0 { (pooled - noise).max(0.0) } else { 0.0 };
-    let end = |p: f64| (df as f64 * pooled / chi_squared_quantile(p, df as f64) - noise).max(0.0).sqrt();
+    let end =
+        |p: f64| (df as f64 * pooled / chi_squared_quantile(p, df as f64) - noise).max(0.0).sqrt();
     let drift_variance = drift(observations, run_variance);
     let total = (run_variance + layout_variance + drift_variance).max(f64::MIN_POSITIVE);
     let (difference_variance, matched_correlation) = matched(means, pair, noise);
@@ -85,7 +94,8 @@ pub fn components(
         layout_share: layout_variance / total,
         drift_share: drift_variance / total,
         icc: layout_variance / (layout_variance + run_variance).max(f64::MIN_POSITIVE),
-        relink_band: (df > 0).then(|| t_quantile(0.975, df as f64) * (2.0 * layout_variance).sqrt()),
+        relink_band: (df > 0)
+            .then(|| t_quantile(0.975, df as f64) * (2.0 * layout_variance).sqrt()),
         difference_variance,
         matched_correlation,
         layout_df: df,
@@ -93,8 +103,8 @@ pub fn components(
     })
 }
 
-/// n × the squared standard error of the binaries' trimmed means, averaged: per run, so that a binary that runs twice
-/// per round counts like the others.
+/// n × the squared standard error of the binaries' trimmed means, averaged: per run, so that a
+/// binary that runs twice per round counts like the others.
 fn run_variance(runs: &[&Vec<(u32, f64)>]) -> f64 {
     let of = |runs: &&Vec<(u32, f64)>| {
         let values: Vec<f64> = runs.iter().map(|run| run.1).collect();
@@ -111,7 +121,11 @@ fn drift(observations: &[Observation], run_variance: f64) -> f64 {
     (variance(&medians) - std::f64::consts::FRAC_PI_2 * run_variance / runs).max(0.0)
 }
 
-fn matched(means: &LayoutMeans, pair: Option<(usize, usize)>, noise: f64) -> (Option<f64>, Option<f64>) {
+fn matched(
+    means: &LayoutMeans,
+    pair: Option<(usize, usize)>,
+    noise: f64,
+) -> (Option<f64>, Option<f64>) {
     let Some((a, b)) = pair else { return (None, None) };
     let pairs = means.pairs(a, b);
     if pairs.len() < 2 {

@@ -1,7 +1,8 @@
 //! Faster, slower, the same, layout luck, or undecided? The rules that turn effects into one word.
 //!
-//! With layouts the word is about the change, because chance in code layout was averaged out; without, it is about
-//! these two binaries only. The size quoted with layouts is τ, never the as-built pair's.
+//! With layouts the word is about the change, because chance in code layout was averaged out;
+//! without, it is about these two binaries only. The size quoted with layouts is τ, never the
+//! as-built pair's.
 //!
 //! | verdict | with layouts | without |
 //! |---|---|---|
@@ -12,10 +13,11 @@
 //!
 //! With fewer layouts than [`least_layouts`] everything is undecided.
 //!
-//! A contradicting pair differs by more than 95 % of the relinks of one code do, in the direction opposite to τ (p₀ < α and
-//! beyond ±m too). Then these builds are not what the layouts are drawn from (someone picked them, or the layouts do not
-//! vary what matters), and the average must be surer of itself. It is rare where nobody picked, so error rate and power
-//! stay as they are; among builds that were picked it keeps false claims under the nominal rate.
+//! A contradicting pair differs by more than 95 % of the relinks of one code do, in the direction
+//! opposite to τ (p₀ < α and beyond ±m too). Then these builds are not what the layouts are drawn
+//! from (someone picked them, or the layouts do not vary what matters), and the average must be
+//! surer of itself. It is rare where nobody picked, so error rate and power stay as they are; among
+//! builds that were picked it keeps false claims under the nominal rate.
 
 use crate::{AsBuilt, Averaged, Luck, power};
 use serde::{Deserialize, Serialize};
@@ -59,13 +61,14 @@ impl Rule {
         self.margin.ln_1p()
     }
 
-    /// What settles a comparison with this estimate: it is shown to differ where it seems to by more than the margin, else
-    /// to be the same.
+    /// What settles a comparison with this estimate: it is shown to differ where it seems to by
+    /// more than the margin, else to be the same.
     pub fn goal(&self, estimate: f64) -> power::Goal {
         match estimate.abs() > self.log_margin() {
-            true => {
-                power::Goal::Difference { size: estimate.abs(), alpha: self.alpha / self.rows.max(1) as f64 }
-            }
+            true => power::Goal::Difference {
+                size: estimate.abs(),
+                alpha: self.alpha / self.rows.max(1) as f64,
+            },
             false => power::Goal::Equivalence(self.log_margin()),
         }
     }
@@ -81,7 +84,8 @@ impl Rule {
 pub struct Needed {
     /// So many layouts per variant in all, with as many rounds as now.
     pub layouts: Option<u32>,
-    /// So many rounds in all, with as many layouts as now. Absent where rounds alone cannot settle it.
+    /// So many rounds in all, with as many layouts as now. Absent where rounds alone cannot settle
+    /// it.
     pub rounds: Option<u32>,
 }
 
@@ -92,15 +96,16 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// A difference was shown, and it is shown to be within the margin.
     pub negligible: bool,
-    /// By how much the as-built pair is off, ln(as-built ratio) − ln(averaged ratio), where that is shown: with a faster
-    /// or slower verdict it over- or understates the change by so much.
+    /// By how much the as-built pair is off, ln(as-built ratio) − ln(averaged ratio), where that
+    /// is shown: with a faster or slower verdict it over- or understates the change by so
+    /// much.
     pub as_built_off: Option<f64>,
     /// Only when undecided.
     pub needed: Option<Needed>,
 }
 
-/// Applies the rules. For several comparisons give `as_built` and `averaged` their corrected p-values
-/// ([`crate::many::holm`]).
+/// Applies the rules. For several comparisons give `as_built` and `averaged` their corrected
+/// p-values ([`crate::many::holm`]).
 pub fn judge(as_built: &AsBuilt, averaged: Option<&Averaged>, rule: Rule) -> Judgement {
     match averaged {
         Some(averaged) => with_layouts(as_built, averaged, rule),
@@ -109,7 +114,8 @@ pub fn judge(as_built: &AsBuilt, averaged: Option<&Averaged>, rule: Rule) -> Jud
 }
 
 /// Layouts of each variant without which nothing is decided: fewer have no randomisation p-value
-/// under 5 % for a single comparison, be it by the 2^L signs of matched or by the C(2L, L) assignments of independent ones.
+/// under 5 % for a single comparison, be it by the 2^L signs of matched or by the C(2L, L)
+/// assignments of independent ones.
 pub const fn least_layouts(matched: bool) -> usize {
     if matched { 6 } else { 4 }
 }
@@ -119,7 +125,8 @@ fn direction(estimate: f64) -> Verdict {
 }
 
 fn without_layouts(as_built: &AsBuilt, rule: Rule) -> Judgement {
-    let same = as_built.low90.zip(as_built.high90).is_some_and(|(low, high)| rule.within(low, high));
+    let same =
+        as_built.low90.zip(as_built.high90).is_some_and(|(low, high)| rule.within(low, high));
     let shown = as_built.p_value < rule.alpha;
     let verdict = match (shown, same) {
         (true, _) => direction(as_built.estimate),
@@ -144,8 +151,9 @@ fn with_layouts(as_built: &AsBuilt, averaged: &Averaged, rule: Rule) -> Judgemen
     let contradicts = pair_shown && apart && as_built.estimate * averaged.estimate < 0.0;
     let alpha = if contradicts { rule.alpha / 5.0 } else { rule.alpha };
     let shown = enough && averaged.p_value < alpha;
-    let lucky =
-        enough && pair_shown && luck.is_some_and(|l| l.is_shown() && (same || l.explains(as_built.estimate)));
+    let lucky = enough
+        && pair_shown
+        && luck.is_some_and(|l| l.is_shown() && (same || l.explains(as_built.estimate)));
     let verdict = if shown {
         direction(averaged.estimate)
     } else if lucky {

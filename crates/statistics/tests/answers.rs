@@ -1,4 +1,5 @@
-//! Which words does a comparison get when the truth is plain? Hand-made effects through the public functions.
+//! Which words does a comparison get when the truth is plain? Hand-made effects through the public
+//! functions.
 
 use statistics::{
     AsBuilt, Averaged, Judgement, Observation, Options, Random, Rule, Verdict, judge, least_layouts,
@@ -108,7 +109,13 @@ fn recorded(layouts: u32, effect: f64, luck: f64, seed: u64) -> Vec<Observation>
     for round in 0..20 {
         random.shuffle(&mut binaries);
         for &(variant, layout, copy, level) in &binaries {
-            all.push(Observation { round, variant, layout, copy, log: level + 0.01 * random.unit() });
+            all.push(Observation {
+                round,
+                variant,
+                layout,
+                copy,
+                log: level + 0.01 * random.unit(),
+            });
         }
     }
     all
@@ -133,14 +140,17 @@ fn a_whole_comparison_sees_through_an_unlucky_build() {
 fn without_layouts_the_pair_decides_and_nothing_is_called_luck() {
     let answer = statistics::compare(&recorded(0, 0.0, 0.05, 3), 0, 1, Options::default()).unwrap();
     assert_eq!(answer.judgement.verdict, Verdict::Slower);
-    assert!(answer.averaged.is_none() && answer.luck.is_none() && answer.detectable.unwrap() < 0.01);
+    assert!(
+        answer.averaged.is_none() && answer.luck.is_none() && answer.detectable.unwrap() < 0.01
+    );
     assert!(statistics::compare(&[], 0, 1, Options::default()).is_none());
 }
 
 #[test]
 fn several_variants_are_corrected_together() {
     let mut three = recorded(0, 0.0, 0.0, 4);
-    let third: Vec<Observation> = recorded(0, 0.02, 0.0, 5).into_iter().filter(|o| o.variant == 1).collect();
+    let third: Vec<Observation> =
+        recorded(0, 0.02, 0.0, 5).into_iter().filter(|o| o.variant == 1).collect();
     three.extend(third.iter().map(|o| Observation { variant: 2, ..*o }));
     three.sort_by_key(|o| o.round);
     let answers = statistics::compare_all(&three, 3, Options { draws: 999, ..Options::default() });
@@ -155,9 +165,15 @@ fn calibration_counts_what_is_called_different() {
     let stream: Vec<f64> = (0..4000).map(|_| random.unit() * 0.02).collect();
     let same = statistics::calibration::same_binary(&stream, 10, 200, 499, 1).unwrap();
     assert!(same.comparisons == 200 && same.different <= 22 && same.holds(), "{same:?}");
-    assert!(same.ks_p_value > 0.001 && same.autocorrelation.abs() < 0.1 && same.p_values.len() == 200);
+    assert!(
+        same.ks_p_value > 0.001 && same.autocorrelation.abs() < 0.1 && same.p_values.len() == 200
+    );
     assert!(statistics::calibration::same_binary(&stream[..10], 10, 200, 499, 1).is_none());
-    let relinked = statistics::calibration::relinked(&recorded(24, 0.0, 0.0, 7), 8, 100, 499, 1).unwrap();
-    assert!(relinked.relinked_pairs_different.unwrap() > 0.4 && relinked.rate() < 0.2, "{relinked:?}");
+    let relinked =
+        statistics::calibration::relinked(&recorded(24, 0.0, 0.0, 7), 8, 100, 499, 1).unwrap();
+    assert!(
+        relinked.relinked_pairs_different.unwrap() > 0.4 && relinked.rate() < 0.2,
+        "{relinked:?}"
+    );
     assert!((relinked.layout_deviation.unwrap() - 0.0144).abs() < 0.005);
 }

@@ -1,4 +1,5 @@
-//! Do the promises hold on simulated machines? The cases of `examples/simulate`, few comparisons, wide bounds.
+//! Do the promises hold on simulated machines? The cases of `examples/simulate`, few comparisons,
+//! wide bounds.
 
 #![allow(dead_code)]
 
@@ -13,7 +14,8 @@ mod session;
 
 use cases::Outcome;
 
-/// Every case whose name holds one of `names`; a share must miss its target with 99.9 % certainty to fail.
+/// Every case whose name holds one of `names`; a share must miss its target with 99.9 % certainty
+/// to fail.
 fn check(names: &[&str], comparisons: u64) {
     let mut checked = 0;
     for case in cases::all().iter().filter(|case| names.iter().any(|name| case.name() == *name)) {
@@ -29,7 +31,10 @@ fn check(names: &[&str], comparisons: u64) {
 
 #[test]
 fn a_pair_of_equal_programs_is_rarely_called_different() {
-    check(&["A/A, vm, n = 10, pair", "A/A, drift, n = 30, pair", "3 % effect, vm, n = 30, pair"], 200);
+    check(
+        &["A/A, vm, n = 10, pair", "A/A, drift, n = 30, pair", "3 % effect, vm, n = 30, pair"],
+        200,
+    );
 }
 
 #[test]

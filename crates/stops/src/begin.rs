@@ -5,8 +5,8 @@ use crate::visit::Options;
 use crate::{Error, proc, refusal, sys};
 
 impl Tracer {
-    /// Takes a forked child that waits before its exec; the caller lets it go afterwards. Its stops begin with the
-    /// program that it becomes.
+    /// Takes a forked child that waits before its exec; the caller lets it go afterwards. Its stops
+    /// begin with the program that it becomes.
     ///
     /// # Errors
     ///
@@ -19,8 +19,8 @@ impl Tracer {
         Ok(tracer)
     }
 
-    /// Takes running processes with all their threads. A number that is a thread's but no process's stands for that
-    /// thread alone. Nothing is stopped by this.
+    /// Takes running processes with all their threads. A number that is a thread's but no process's
+    /// stands for that thread alone. Nothing is stopped by this.
     ///
     /// # Errors
     ///
@@ -36,7 +36,8 @@ impl Tracer {
                 tracer.take(status.tgid, tid)?;
                 continue;
             }
-            // A thread that is not traced yet may make another while we look; one that is traced brings its own.
+            // A thread that is not traced yet may make another while we look; one that is traced
+            // brings its own.
             loop {
                 let before = tracer.threads.len();
                 for thread in proc::threads(tid).map_err(|_| Error::Gone { pid: tid })? {
@@ -66,11 +67,15 @@ impl Tracer {
             }
             Err(error) => match proc::status(tid) {
                 // Its maker was traced already, so it is ours and reports soon.
-                Ok(status) if status.tracer == self.own_tid && self.processes.contains_key(&pid) => {
+                Ok(status)
+                    if status.tracer == self.own_tid && self.processes.contains_key(&pid) =>
+                {
                     self.insert(tid, pid, State::Starting);
                     Ok(())
                 }
-                Ok(status) if !matches!(status.state, b'Z' | b'X') => Err(refusal::explain(pid, error)),
+                Ok(status) if !matches!(status.state, b'Z' | b'X') => {
+                    Err(refusal::explain(pid, error))
+                }
                 _ => Ok(()),
             },
         }

@@ -1,8 +1,8 @@
-//! How each thread learns that its period is over: by a signal of its own where that is safe, else the tracer
-//! interrupts it.
+//! How each thread learns that its period is over: by a signal of its own where that is safe, else
+//! the tracer interrupts it.
 //!
-//! The signal has to be one that does nothing should the tracer die, and that the program has no use for, since a
-//! second one is lost while a first is queued: SIGURG, else SIGWINCH.
+//! The signal has to be one that does nothing should the tracer die, and that the program has no
+//! use for, since a second one is lost while a first is queued: SIGURG, else SIGWINCH.
 
 use crate::counts::{Reason, Skip, add};
 use crate::place::Place;
@@ -15,8 +15,8 @@ use crate::visit::{Ending, Visitor};
 
 /// So many periods without a stop raise the question whether the thread can be signalled.
 const SILENT_PERIODS: u64 = 3;
-/// The memory that says where a period ended is limited for ordinary users and needed by others too: so many threads
-/// get it.
+/// The memory that says where a period ended is limited for ordinary users and needed by others
+/// too: so many threads get it.
 const MOST_RINGS: usize = 48;
 
 fn bit(signal: i32) -> u64 {
@@ -29,7 +29,8 @@ fn free_signal(caught: u64) -> Option<i32> {
 }
 
 impl Thread {
-    /// What the thread has used, in the trigger's unit, from some start; CPU time where it has no event.
+    /// What the thread has used, in the trigger's unit, from some start; CPU time where it has no
+    /// event.
     pub(crate) fn clock(&self, tid: i32) -> Option<u64> {
         match &self.event {
             Some(event) => fine(event.count()),
@@ -37,8 +38,8 @@ impl Thread {
         }
     }
 
-    /// Opens the signal mask of a stopped thread for the signal that its clock sent, if that is queued: it is then
-    /// delivered, and dropped, before the thread executes anything.
+    /// Opens the signal mask of a stopped thread for the signal that its clock sent, if that is
+    /// queued: it is then delivered, and dropped, before the thread executes anything.
     pub(crate) fn unblock_own_signal(&mut self, tid: i32) -> bool {
         let ours = sys::queued(tid).into_iter().find(|info| self.sent_by_clock(info));
         let (Some(info), Some(mask)) = (ours, fine(sys::signal_mask(tid))) else { return false };
@@ -53,8 +54,8 @@ impl Thread {
 }
 
 impl Tracer {
-    /// Starts a thread's clock. `running`: its signal mask is its own already (a new thread begins with everything
-    /// blocked, and its library opens the mask later).
+    /// Starts a thread's clock. `running`: its signal mask is its own already (a new thread begins
+    /// with everything blocked, and its library opens the mask later).
     pub(crate) fn start_clock(&mut self, tid: i32, running: bool) {
         let with_ring = self.threads.len() <= MOST_RINGS;
         let Some(thread) = self.threads.get_mut(&tid) else { return };
@@ -130,10 +131,15 @@ impl Tracer {
         }
     }
 
-    /// Looks at every thread: does it still stop, was its stop taken by another wait, is it there at all?
+    /// Looks at every thread: does it still stop, was its stop taken by another wait, is it there
+    /// at all?
     pub(crate) fn sweep(&mut self, visitor: &mut dyn Visitor, place: &mut Place) {
-        let doubtful: Vec<i32> =
-            self.processes.iter().filter(|(_, process)| process.doubtful).map(|(pid, _)| *pid).collect();
+        let doubtful: Vec<i32> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.doubtful)
+            .map(|(pid, _)| *pid)
+            .collect();
         for pid in doubtful {
             self.choose_signal(pid);
         }
@@ -147,8 +153,12 @@ impl Tracer {
 
     /// Looks which signals a program handles, and changes its clocks if need be.
     fn choose_signal(&mut self, pid: i32) {
-        let Some((&tid, _)) = self.threads.iter().find(|(_, thread)| thread.pid == pid) else { return };
-        let (Ok(status), Some(process)) = (proc::status(tid), self.processes.get_mut(&pid)) else { return };
+        let Some((&tid, _)) = self.threads.iter().find(|(_, thread)| thread.pid == pid) else {
+            return;
+        };
+        let (Ok(status), Some(process)) = (proc::status(tid), self.processes.get_mut(&pid)) else {
+            return;
+        };
         process.doubtful = false;
         let signal = free_signal(status.caught);
         if signal == process.signal {
@@ -160,7 +170,9 @@ impl Tracer {
             .threads
             .iter()
             .filter(|(_, thread)| thread.pid == pid)
-            .filter(|(_, thread)| matches!(thread.way, Way::Signal(_) | Way::Interrupt(Reason::Handled)))
+            .filter(|(_, thread)| {
+                matches!(thread.way, Way::Signal(_) | Way::Interrupt(Reason::Handled))
+            })
             .map(|(tid, _)| *tid)
             .collect();
         for tid in affected {
@@ -183,7 +195,8 @@ impl Tracer {
             }
         }
         let Some(clock) = thread.clock(tid) else { return };
-        let silent = clock.saturating_sub(thread.seen) > thread.period.saturating_mul(SILENT_PERIODS);
+        let silent =
+            clock.saturating_sub(thread.seen) > thread.period.saturating_mul(SILENT_PERIODS);
         match thread.way {
             Way::Signal(signal) if silent => {
                 thread.seen = clock;
@@ -198,7 +211,8 @@ impl Tracer {
             }
             Way::Interrupt(Reason::Blocked) if !thread.flush => {
                 let Ok(status) = proc::status(tid) else { return };
-                let Some(signal) = self.processes.get(&pid).and_then(|process| process.signal) else {
+                let Some(signal) = self.processes.get(&pid).and_then(|process| process.signal)
+                else {
                     return;
                 };
                 if status.blocked & bit(signal) == 0 {
@@ -209,8 +223,8 @@ impl Tracer {
         }
     }
 
-    /// A stop that nobody reported was taken by another wait of this process; a thread that is not there was reaped by
-    /// one.
+    /// A stop that nobody reported was taken by another wait of this process; a thread that is not
+    /// there was reaped by one.
     fn recover(&mut self, tid: i32, visitor: &mut dyn Visitor, place: &mut Place) {
         let Some(thread) = self.threads.get(&tid) else { return };
         if thread.state == State::Listening {

@@ -39,7 +39,8 @@ pub enum LeftAlone {
     Gone,
     /// It asked to be traced by the process that made it.
     TracedByParent,
-    /// It did not stop in time for being let go, so the kernel lets it go when the tracing thread ends.
+    /// It did not stop in time for being let go, so the kernel lets it go when the tracing thread
+    /// ends.
     Busy,
 }
 
@@ -50,13 +51,14 @@ pub struct Counts {
     pub stops: u64,
     /// Stops that were not, by reason.
     pub skipped: BTreeMap<Skip, u64>,
-    /// How long threads stood still for these stops, in nanoseconds, summed. From the end of the period where the
-    /// kernel says when that was, else from when the tracer learnt of it.
+    /// How long threads stood still for these stops, in nanoseconds, summed. From the end of the
+    /// period where the kernel says when that was, else from when the tracer learnt of it.
     pub stopped_ns: u64,
-    /// How long new threads, and those that made them, stood still for their birth; so did programs that began. In
-    /// nanoseconds, summed, from when the tracer learnt of it.
+    /// How long new threads, and those that made them, stood still for their birth; so did
+    /// programs that began. In nanoseconds, summed, from when the tracer learnt of it.
     pub births_ns: u64,
-    /// CPU time of the tracing thread in [`run`](crate::Tracer::run), the visitor's included, in nanoseconds.
+    /// CPU time of the tracing thread in [`run`](crate::Tracer::run), the visitor's included, in
+    /// nanoseconds.
     pub tracer_cpu_ns: u64,
     /// Signals that were not ours and were passed on.
     pub signals_passed: u64,

@@ -1,8 +1,9 @@
 //! Threads that come faster than they can be afforded: those beyond an allowance are let be.
 //!
-//! To trace a thread from its birth to its end takes three stops and a clock, which is dear where it runs for less than that.
-//! A thread that makes too many is told the kernel to make untraced ones; those that still live two sweeps later are
-//! taken then, without a stop. What makes them is listened to again once the allowance is whole.
+//! To trace a thread from its birth to its end takes three stops and a clock, which is dear where
+//! it runs for less than that. A thread that makes too many is told the kernel to make untraced
+//! ones; those that still live two sweeps later are taken then, without a stop. What makes them is
+//! listened to again once the allowance is whole.
 
 use crate::proc;
 use crate::sys;
@@ -58,8 +59,9 @@ impl Allowance {
 }
 
 impl Tracer {
-    /// A new thread that has stopped for the first time is let be where too many came; true if it was. A process's first
-    /// thread stays, and has its own new ones traced, whatever its maker's were.
+    /// A new thread that has stopped for the first time is let be where too many came; true if it
+    /// was. A process's first thread stays, and has its own new ones traced, whatever its
+    /// maker's were.
     pub(crate) fn is_too_many(&mut self, tid: i32, visitor: &mut dyn Visitor) -> bool {
         let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else { return true };
         if pid == tid {

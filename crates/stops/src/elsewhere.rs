@@ -87,7 +87,11 @@ impl Tracer {
     /// # Errors
     ///
     /// None: there is no tracer to call this on.
-    pub fn run(&mut self, _visitor: &mut dyn Visitor, _stop: &dyn Fn() -> bool) -> Result<Ended, Error> {
+    pub fn run(
+        &mut self,
+        _visitor: &mut dyn Visitor,
+        _stop: &dyn Fn() -> bool,
+    ) -> Result<Ended, Error> {
         match self.0 {}
     }
 }

@@ -7,7 +7,8 @@ use std::io;
 pub enum Error {
     /// This machine is not x86-64 Linux.
     #[error(
-        "stopping running programs needs x86-64 Linux; on other machines record with emulation or the kernel's events"
+        "stopping running programs needs x86-64 Linux; on other machines record with emulation or \
+         the kernel's events"
     )]
     Unsupported,
     /// There is no such process.
@@ -36,8 +37,9 @@ pub enum Error {
     },
     /// The security module Yama forbids it.
     #[error(
-        "process {pid} may not be traced: /proc/sys/kernel/yama/ptrace_scope is {scope}; start the program with the \
-         recorder, record as root, or set it to 0: `sudo sysctl kernel.yama.ptrace_scope=0`"
+        "process {pid} may not be traced: /proc/sys/kernel/yama/ptrace_scope is {scope}; start \
+         the program with the recorder, record as root, or set it to 0: `sudo sysctl \
+         kernel.yama.ptrace_scope=0`"
     )]
     Yama {
         /// Its number.
@@ -47,7 +49,8 @@ pub enum Error {
     },
     /// It is a thread of the kernel.
     #[error(
-        "process {pid} ({name}) is part of the kernel, which cannot be stopped; name a program's process"
+        "process {pid} ({name}) is part of the kernel, which cannot be stopped; name a program's \
+         process"
     )]
     Kernel {
         /// Its number.
@@ -63,8 +66,9 @@ pub enum Error {
     },
     /// The kernel refused for a reason not known here.
     #[error(
-        "process {pid} may not be traced ({source}): it may be protected (prctl PR_SET_DUMPABLE, a container's \
-         seccomp filter, a security module); start it with the recorder or record as root"
+        "process {pid} may not be traced ({source}): it may be protected (prctl PR_SET_DUMPABLE, \
+         a container's seccomp filter, a security module); start it with the recorder or record \
+         as root"
     )]
     Refused {
         /// Its number.

@@ -1,4 +1,5 @@
-//! What a tracer does at each change of a thread: show it, pass its signal on, take its new threads.
+//! What a tracer does at each change of a thread: show it, pass its signal on, take its new
+//! threads.
 
 use crate::counts::{LeftAlone, Skip, add};
 use crate::place::Place;
@@ -10,7 +11,8 @@ use crate::visit::{Ending, Next, Visitor};
 
 /// Code segment of 64-bit user code (`__USER_CS`).
 const CODE_64_BIT: u64 = 0x33;
-/// The kernel's mark for "begin again, unless a handler runs first; then it is EINTR" (include/linux/errno.h).
+/// The kernel's mark for "begin again, unless a handler runs first; then it is EINTR"
+/// (include/linux/errno.h).
 const RESTART_UNLESS_HANDLED: i64 = -514;
 
 /// Whether a signal stops a process by job control.
@@ -18,8 +20,9 @@ pub(crate) fn stops_process(signal: i32) -> bool {
     matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
 }
 
-/// Lets the kernel begin a system call again that our stop ended with EINTR; true if it was one. Calls that the kernel
-/// restarts by itself have another mark there already, and `close` must not be repeated.
+/// Lets the kernel begin a system call again that our stop ended with EINTR; true if it was one.
+/// Calls that the kernel restarts by itself have another mark there already, and `close` must not
+/// be repeated.
 pub(crate) fn restart_call(tid: i32, registers: &libc::user_regs_struct) -> bool {
     let call = registers.orig_rax as i64;
     if call < 0 || call == libc::SYS_close || registers.rax as i64 != -i64::from(libc::EINTR) {
@@ -32,7 +35,13 @@ pub(crate) fn restart_call(tid: i32, registers: &libc::user_regs_struct) -> bool
 
 impl Tracer {
     /// Something happened to a thread.
-    pub(crate) fn changed(&mut self, tid: i32, change: Change, visitor: &mut dyn Visitor, place: &mut Place) {
+    pub(crate) fn changed(
+        &mut self,
+        tid: i32,
+        change: Change,
+        visitor: &mut dyn Visitor,
+        place: &mut Place,
+    ) {
         match change {
             Change::Exited(code) => self.exited(tid, Ending::Exited(code), &mut Some(visitor)),
             Change::Killed(signal) => self.exited(tid, Ending::Killed(signal), &mut Some(visitor)),
@@ -45,8 +54,8 @@ impl Tracer {
         }
     }
 
-    /// A thread reports that was not announced: its maker's event comes later, or never if that was killed. False if
-    /// it is not to be traced.
+    /// A thread reports that was not announced: its maker's event comes later, or never if that was
+    /// killed. False if it is not to be traced.
     pub(crate) fn adopt(&mut self, tid: i32, visitor: &mut dyn Visitor) -> bool {
         let Ok(status) = proc::status(tid) else {
             add(&mut self.counts.left_alone, LeftAlone::Gone);
@@ -71,7 +80,12 @@ impl Tracer {
     }
 
     /// A thread has made another.
-    pub(crate) fn announced(&mut self, maker: i32, tid: i32, visitor: &mut Option<&mut dyn Visitor>) {
+    pub(crate) fn announced(
+        &mut self,
+        maker: i32,
+        tid: i32,
+        visitor: &mut Option<&mut dyn Visitor>,
+    ) {
         if self.threads.contains_key(&tid) {
             return;
         }
@@ -94,7 +108,13 @@ impl Tracer {
     }
 
     /// A known thread is in a ptrace stop.
-    pub(crate) fn stopped(&mut self, tid: i32, code: i32, visitor: &mut dyn Visitor, place: &mut Place) {
+    pub(crate) fn stopped(
+        &mut self,
+        tid: i32,
+        code: i32,
+        visitor: &mut dyn Visitor,
+        place: &mut Place,
+    ) {
         let signal = code & 0xff;
         let (arrived_ns, shown) = (sys::now_ns(), self.counts.stops);
         match code >> 8 {
@@ -132,7 +152,8 @@ impl Tracer {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let ours = thread.sent_by_clock(&info);
         if let Some(mask) = thread.mask.take() {
-            // A signal that comes first must find the program's own mask; ours is taken off another time.
+            // A signal that comes first must find the program's own mask; ours is taken off another
+            // time.
             fine(sys::set_signal_mask(tid, mask));
             thread.flush = !ours;
         }
@@ -153,7 +174,13 @@ impl Tracer {
     }
 
     /// A stop without a signal: a new thread, an interrupt, or job control.
-    fn event_stopped(&mut self, tid: i32, signal: i32, visitor: &mut dyn Visitor, place: &mut Place) {
+    fn event_stopped(
+        &mut self,
+        tid: i32,
+        signal: i32,
+        visitor: &mut dyn Visitor,
+        place: &mut Place,
+    ) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let new = thread.state == State::Starting;
         if stops_process(signal) {
@@ -180,8 +207,8 @@ impl Tracer {
 
     /// A process has become another program, in a thread that now has the process's number.
     fn executed(&mut self, tid: i32, visitor: &mut dyn Visitor) {
-        // A thread that has changed its number takes no request before this stop is consumed (the kernel guards
-        // against requests meant for the former owner of the number).
+        // A thread that has changed its number takes no request before this stop is consumed (the
+        // kernel guards against requests meant for the former owner of the number).
         sys::consume(tid);
         let former = fine(sys::event_message(tid)).unwrap_or(tid);
         if former != tid
@@ -216,7 +243,8 @@ impl Tracer {
         self.go_on(tid, 0);
     }
 
-    /// Shows a thread to the visitor, where its registers are those of running code, and lets it go on.
+    /// Shows a thread to the visitor, where its registers are those of running code, and lets it go
+    /// on.
     fn show(&mut self, tid: i32, visitor: &mut dyn Visitor, place: &mut Place) {
         let follow = self.follow(true);
         let Some(thread) = self.threads.get_mut(&tid) else { return };

@@ -1,4 +1,5 @@
-//! Letting everything go: no clock runs any more, no signal of ours is left behind, no system call fails.
+//! Letting everything go: no clock runs any more, no signal of ours is left behind, no system call
+//! fails.
 
 use crate::counts::{LeftAlone, add};
 use crate::handle::{restart_call, stops_process};
@@ -12,8 +13,8 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const ORPHANS_NS: u64 = 5_000_000;
 
 impl Tracer {
-    /// Detaches all threads. A thread has to be stopped for that, so each is interrupted; one in a system call begins
-    /// it again.
+    /// Detaches all threads. A thread has to be stopped for that, so each is interrupted; one in a
+    /// system call begins it again.
     pub(crate) fn let_go(&mut self, visitor: &mut Option<&mut dyn Visitor>) {
         for thread in self.threads.values_mut() {
             thread.close_event();
@@ -43,8 +44,12 @@ impl Tracer {
             let peek = !self.is_careful();
             match sys::wait(WaitFor { peek, no_hang: true, ..WaitFor::default() }) {
                 Ok(Some((tid, Change::Stopped(code)))) => self.leave(tid, code, visitor),
-                Ok(Some((tid, Change::Exited(code)))) => self.exited(tid, Ending::Exited(code), visitor),
-                Ok(Some((tid, Change::Killed(signal)))) => self.exited(tid, Ending::Killed(signal), visitor),
+                Ok(Some((tid, Change::Exited(code)))) => {
+                    self.exited(tid, Ending::Exited(code), visitor)
+                }
+                Ok(Some((tid, Change::Killed(signal)))) => {
+                    self.exited(tid, Ending::Killed(signal), visitor)
+                }
                 Ok(Some((tid, Change::ChildStopped))) => sys::consume(tid),
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
                     let before = self.threads.len();
@@ -66,8 +71,12 @@ impl Tracer {
         let tids: Vec<i32> = self.threads.keys().copied().collect();
         for tid in tids {
             match sys::wait(WaitFor { tid: Some(tid), peek: true, no_hang: true }) {
-                Ok(Some((tid, Change::Exited(code)))) => self.exited(tid, Ending::Exited(code), visitor),
-                Ok(Some((tid, Change::Killed(signal)))) => self.exited(tid, Ending::Killed(signal), visitor),
+                Ok(Some((tid, Change::Exited(code)))) => {
+                    self.exited(tid, Ending::Exited(code), visitor)
+                }
+                Ok(Some((tid, Change::Killed(signal)))) => {
+                    self.exited(tid, Ending::Killed(signal), visitor)
+                }
                 Ok(Some((tid, Change::Stopped(code)))) => self.leave(tid, code, visitor),
                 Ok(None) => {
                     if let Ok(info) = sys::signal_info(tid) {
@@ -104,8 +113,8 @@ impl Tracer {
                 }
             }
             EVENT_STOP if !stops_process(signal) => {
-                let in_call =
-                    fine(sys::registers(tid)).is_some_and(|registers| registers.orig_rax as i64 >= 0);
+                let in_call = fine(sys::registers(tid))
+                    .is_some_and(|registers| registers.orig_rax as i64 >= 0);
                 if !in_call
                     && let Some(thread) = self.threads.get_mut(&tid)
                     && thread.mask.is_none()
@@ -123,7 +132,8 @@ impl Tracer {
             }
             libc::PTRACE_EVENT_EXEC => {
                 sys::consume(tid);
-                if let Some(former) = fine(sys::event_message(tid)).filter(|former| *former != tid) {
+                if let Some(former) = fine(sys::event_message(tid)).filter(|former| *former != tid)
+                {
                     self.forget(former, Ending::LetGo, visitor);
                 }
             }

@@ -1,35 +1,41 @@
-//! Stops the threads of natively running, unmodified programs for an instant on their CPU clock, shows a visitor their
-//! registers and memory, and lets them go on unharmed.
+//! Stops the threads of natively running, unmodified programs for an instant on their CPU clock,
+//! shows a visitor their registers and memory, and lets them go on unharmed.
 //!
 //! [`Tracer::seize_child`] takes a program that is about to begin, [`Tracer::attach`] running ones;
-//! [`Tracer::run`] shows each stop to a [`Visitor`]. It works for one's own processes without further rights.
+//! [`Tracer::run`] shows each stop to a [`Visitor`]. It works for one's own processes without
+//! further rights.
 //!
 //! # How
 //!
-//! Every thread is seized (ptrace(2), PTRACE_SEIZE) and gets a `cpu-clock` perf event that counts its CPU time and, in
-//! user code, sends the thread SIGURG at the end of each period. The tracer sees a signal before the thread does, and
-//! drops this one. What it stops at is therefore the instruction that the timer interrupted. Programs that use SIGURG
-//! get SIGWINCH instead; where that will not do either, for threads that block signals, and where no event can be
-//! opened, the tracer watches the thread's clock and stops it with PTRACE_INTERRUPT.
+//! Every thread is seized (ptrace(2), PTRACE_SEIZE) and gets a `cpu-clock` perf event that counts
+//! its CPU time and, in user code, sends the thread SIGURG at the end of each period. The tracer
+//! sees a signal before the thread does, and drops this one. What it stops at is therefore the
+//! instruction that the timer interrupted. Programs that use SIGURG get SIGWINCH instead; where
+//! that will not do either, for threads that block signals, and where no event can be opened, the
+//! tracer watches the thread's clock and stops it with PTRACE_INTERRUPT.
 //!
 //! # What stays as it was
 //!
 //! - Signals arrive with everything they carry. Stops by job control last as long as they would.
-//! - A system call that our stop ends with EINTR is begun again; one with a timeout begins its timeout again, too. This
-//!   concerns interrupted threads, and letting go of sleeping ones. A call that has done a part of its work (a write to
-//!   a pipe) returns that part, which POSIX allows at any time.
-//! - When the recorder dies, whatever way, the kernel lets everything go, and what is left is at most a signal that does
-//!   nothing. This is why PTRACE_O_EXITKILL and SIGTRAP events are not used: the former kills, the latter may.
-//! - Until a thread is found to block the signal (at most 0.1 s), one may be queued for it. It is taken off when found.
+//! - A system call that our stop ends with EINTR is begun again; one with a timeout begins its
+//!   timeout again, too. This concerns interrupted threads, and letting go of sleeping ones. A call
+//!   that has done a part of its work (a write to a pipe) returns that part, which POSIX allows at
+//!   any time.
+//! - When the recorder dies, whatever way, the kernel lets everything go, and what is left is at
+//!   most a signal that does nothing. This is why PTRACE_O_EXITKILL and SIGTRAP events are not
+//!   used: the former kills, the latter may.
+//! - Until a thread is found to block the signal (at most 0.1 s), one may be queued for it. It is
+//!   taken off when found.
 //! - 32-bit programs are let go when they begin.
 //!
 //! # What does not
 //!
-//! - A set-user-id program that a traced program starts does not get its owner's rights unless the tracer is root: the
-//!   kernel withholds them from traced programs, and the exec cannot be seen before it is done. Record such programs as
-//!   root, or without following children.
-//! - A traced program cannot be traced by another (a debugger), nor say of itself that it is (PTRACE_TRACEME). The children
-//!   of programs for which [`Visitor::may_trace`] says so are let go when they ask.
+//! - A set-user-id program that a traced program starts does not get its owner's rights unless the
+//!   tracer is root: the kernel withholds them from traced programs, and the exec cannot be seen
+//!   before it is done. Record such programs as root, or without following children.
+//! - A traced program cannot be traced by another (a debugger), nor say of itself that it is
+//!   (PTRACE_TRACEME). The children of programs for which [`Visitor::may_trace`] says so are let go
+//!   when they ask.
 //! - Of many short threads most are let be, where the options say so, and are never seen.
 //! - A process's `TracerPid` shows the tracer.
 //!

@@ -66,11 +66,12 @@ pub(crate) fn threads(pid: i32) -> io::Result<Vec<i32>> {
     Ok(listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Whether a process runs a program of 32-bit code (`EI_CLASS` of its ELF header; x32 programs count as such). A
-/// program that cannot be read counts as 64-bit; its stops tell.
+/// Whether a process runs a program of 32-bit code (`EI_CLASS` of its ELF header; x32 programs
+/// count as such). A program that cannot be read counts as 64-bit; its stops tell.
 pub(crate) fn runs_32_bit(pid: i32) -> bool {
     let mut header = [0u8; 5];
-    let read = File::open(format!("/proc/{pid}/exe")).and_then(|mut file| file.read_exact(&mut header));
+    let read =
+        File::open(format!("/proc/{pid}/exe")).and_then(|mut file| file.read_exact(&mut header));
     read.is_ok() && header == [0x7f, b'E', b'L', b'F', 1]
 }
 
@@ -94,7 +95,8 @@ pub(crate) fn last_cpu(pid: i32, tid: i32) -> Option<u32> {
     rest.split_whitespace().nth(39 - 3)?.parse().ok()
 }
 
-/// What Yama allows: 0 everything of one's own, 1 descendants, 2 root alone, 3 nothing. 0 where there is no Yama.
+/// What Yama allows: 0 everything of one's own, 1 descendants, 2 root alone, 3 nothing. 0 where
+/// there is no Yama.
 pub(crate) fn yama_scope() -> u32 {
     let text = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
@@ -106,8 +108,9 @@ mod tests {
 
     #[test]
     fn a_status_is_read_whatever_stands_in_it() {
-        let text = "Name:\tA: b\nState:\tt (tracing stop)\nTgid:\t12\nPPid:\t3\nTracerPid:\t7\nUid:\t1\t2\t3\t4\n\
-                    SigBlk:\t0000000000400000\nSigCgt:\tzz\nnothing\n";
+        let text = "Name:\tA: b\nState:\tt (tracing \
+                    stop)\nTgid:\t12\nPPid:\t3\nTracerPid:\t7\nUid:\t1\t2\t3\t4\nSigBlk:\\
+                    t0000000000400000\nSigCgt:\tzz\nnothing\n";
         let status = parse_status(text);
         assert_eq!((status.tgid, status.ppid, status.tracer, status.users), (12, 3, 7, (1, 2)));
         assert_eq!((status.state, status.blocked, status.caught), (b't', 1 << 22, 0));

@@ -9,7 +9,8 @@ use std::io;
 /// General registers, as the kernel's `struct user_regs_struct`.
 pub type Registers = libc::user_regs_struct;
 
-/// `si_code` of a single step's trap: TRAP_BRKPT and TRAP_TRACE (include/uapi/asm-generic/siginfo.h).
+/// `si_code` of a single step's trap: TRAP_BRKPT and TRAP_TRACE
+/// (include/uapi/asm-generic/siginfo.h).
 const STEP_CODES: [i32; 2] = [1, 2];
 
 /// What became of one step.
@@ -17,10 +18,11 @@ const STEP_CODES: [i32; 2] = [1, 2];
 pub enum Step {
     /// The thread executed one instruction (of a repeated string instruction: one round).
     Done,
-    /// The next instruction is a system call. It was not executed: a thread that sleeps would hold up all others.
+    /// The next instruction is a system call. It was not executed: a thread that sleeps would hold
+    /// up all others.
     SystemCall,
-    /// A signal came before the instruction was executed. It is delivered when the thread goes on, and until then
-    /// there are no further steps.
+    /// A signal came before the instruction was executed. It is delivered when the thread goes on,
+    /// and until then there are no further steps.
     Signal(i32),
     /// The whole process was stopped by job control; no further steps.
     Stopped,
@@ -90,8 +92,8 @@ impl Stopped<'_> {
         self.registers.map_or_else(|| sys::registers(self.tid), Ok)
     }
 
-    /// Its whole XSAVE area (NT_X86_XSTATE): x87, SSE, AVX and further state, in the standard format. What the vector
-    /// held before is lost.
+    /// Its whole XSAVE area (NT_X86_XSTATE): x87, SSE, AVX and further state, in the standard
+    /// format. What the vector held before is lost.
     ///
     /// # Errors
     ///
@@ -109,14 +111,15 @@ impl Stopped<'_> {
         memory::read(self.tid, address, bytes)
     }
 
-    /// Reads whole pages, addresses and pages in pairs, with one system call. It ends at the first page that cannot be
-    /// read; how many were read. Addresses must be multiples of 4096.
+    /// Reads whole pages, addresses and pages in pairs, with one system call. It ends at the first
+    /// page that cannot be read; how many were read. Addresses must be multiples of 4096.
     pub fn read_many(&self, addresses: &[u64], pages: &mut [[u8; 4096]]) -> usize {
         memory::read_pages(self.tid, addresses, pages)
     }
 
-    /// Executes one instruction of the thread. Meant for checking predictions, not for production: should this process
-    /// be killed (SIGKILL) in the middle of a step, the trap of that step may kill the program.
+    /// Executes one instruction of the thread. Meant for checking predictions, not for production:
+    /// should this process be killed (SIGKILL) in the middle of a step, the trap of that step
+    /// may kill the program.
     ///
     /// # Errors
     ///
@@ -177,7 +180,9 @@ impl Stopped<'_> {
                 Ok(Some((_, change))) => return Ok(change),
                 Ok(None) => {}
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Change::Exited(0)),
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                    return Ok(Change::Exited(0));
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -1,9 +1,9 @@
 //! The tracer: which threads it holds, and the loop that waits for them.
 //!
-//! One `waitid` that only looks (WNOWAIT) tells of stops and exits. A stop needs no consuming (but for an exec): it is over
-//! when the thread is resumed. An exit is consumed, unless the process is a child of ours, whose status its owner wants: then
-//! the zombie stays, and because it would be shown for ever, the tracer waits for stops alone from then on and looks
-//! for exits at each tick.
+//! One `waitid` that only looks (WNOWAIT) tells of stops and exits. A stop needs no consuming (but
+//! for an exec): it is over when the thread is resumed. An exit is consumed, unless the process is
+//! a child of ours, whose status its owner wants: then the zombie stays, and because it would be
+//! shown for ever, the tracer waits for stops alone from then on and looks for exits at each tick.
 
 use crate::Error;
 use crate::counts::{Counts, LeftAlone, add};
@@ -91,8 +91,9 @@ impl Thread {
         }
     }
 
-    /// Whether a signal comes from this thread's clock. Codes 1 to 6 are those of descriptors (POLL_IN to POLL_HUP);
-    /// everything that a program can send to itself has others, but for descriptors of its own.
+    /// Whether a signal comes from this thread's clock. Codes 1 to 6 are those of descriptors
+    /// (POLL_IN to POLL_HUP); everything that a program can send to itself has others, but for
+    /// descriptors of its own.
     pub(crate) fn sent_by_clock(&self, info: &SignalInfo) -> bool {
         let number = self.event.as_ref().map_or(-1, Event::number);
         matches!(info.signal, libc::SIGURG | libc::SIGWINCH)
@@ -124,10 +125,11 @@ pub(crate) struct Process {
 
 /// Threads of running programs, stopped in turn on their CPU clock.
 ///
-/// It belongs to the OS thread that made it, since the kernel takes ptrace requests from no other, and there may be one
-/// at a time in a thread. While [`Tracer::run`] runs, no other thread of this process may wait for a traced child
-/// (`Child::wait`, `Child::try_wait`): such a wait sees the child's stops and takes them for its end. Stops that are
-/// lost this way are found again within 100 ms, but the other wait has returned nonsense. Afterwards it is fine.
+/// It belongs to the OS thread that made it, since the kernel takes ptrace requests from no other,
+/// and there may be one at a time in a thread. While [`Tracer::run`] runs, no other thread of this
+/// process may wait for a traced child (`Child::wait`, `Child::try_wait`): such a wait sees the
+/// child's stops and takes them for its end. Stops that are lost this way are found again within
+/// 100 ms, but the other wait has returned nonsense. Afterwards it is fine.
 ///
 /// Dropping it lets all threads go.
 #[derive(Debug)]
@@ -177,19 +179,25 @@ impl Tracer {
         &self.counts
     }
 
-    /// Lets the programs run and shows their stops, until all traced processes have ended, `stop` says so (it is asked
-    /// at least every 100 ms), or there were enough stops; what still runs is then let go.
+    /// Lets the programs run and shows their stops, until all traced processes have ended, `stop`
+    /// says so (it is asked at least every 100 ms), or there were enough stops; what still runs
+    /// is then let go.
     ///
-    /// The calling thread is moved to the CPU of the threads that stop, gets SIGURG (a handler that does nothing is
-    /// installed) and may see calls that the visitor makes return EINTR; its affinity and signal mask are put back.
+    /// The calling thread is moved to the CPU of the threads that stop, gets SIGURG (a handler that
+    /// does nothing is installed) and may see calls that the visitor makes return EINTR; its
+    /// affinity and signal mask are put back.
     ///
     /// # Errors
     ///
     /// The timer cannot be made, or waiting fails for a reason that is none.
-    pub fn run(&mut self, visitor: &mut dyn Visitor, stop: &dyn Fn() -> bool) -> Result<Ended, Error> {
+    pub fn run(
+        &mut self,
+        visitor: &mut dyn Visitor,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Ended, Error> {
         let begun = sys::cpu_time_ns();
-        let ticks =
-            Ticks::every(TICK_NS).map_err(|source| Error::System { what: "cannot set a timer", source })?;
+        let ticks = Ticks::every(TICK_NS)
+            .map_err(|source| Error::System { what: "cannot set a timer", source })?;
         let mut place = Place::here();
         let why = self.trace(visitor, stop, &mut place);
         self.let_go(&mut Some(visitor));
@@ -234,7 +242,12 @@ impl Tracer {
                             break;
                         }
                     }
-                    _ => return Err(Error::System { what: "cannot wait for traced threads", source: error }),
+                    _ => {
+                        return Err(Error::System {
+                            what: "cannot wait for traced threads",
+                            source: error,
+                        });
+                    }
                 },
             }
             if self.options.max_stops.is_some_and(|most| self.counts.stops >= most) {
@@ -279,14 +292,20 @@ impl Tracer {
     }
 
     /// Forgets a thread that is traced no longer; with the last one its process.
-    pub(crate) fn forget(&mut self, tid: i32, ending: Ending, visitor: &mut Option<&mut dyn Visitor>) {
+    pub(crate) fn forget(
+        &mut self,
+        tid: i32,
+        ending: Ending,
+        visitor: &mut Option<&mut dyn Visitor>,
+    ) {
         let Some(thread) = self.threads.remove(&tid) else { return };
         let Some(process) = self.processes.get_mut(&thread.pid) else { return };
         process.threads = process.threads.saturating_sub(1);
         if process.threads == 0 || (tid == thread.pid && ending != Ending::LetGo) {
             self.processes.remove(&thread.pid);
             self.threads.retain(|_, other| other.pid != thread.pid);
-            let ending = if tid == thread.pid || ending == Ending::LetGo { ending } else { Ending::Unknown };
+            let ending =
+                if tid == thread.pid || ending == Ending::LetGo { ending } else { Ending::Unknown };
             if self.child == Some(thread.pid) && ending != Ending::LetGo {
                 self.child_ending = Some(ending);
             }
@@ -304,10 +323,17 @@ impl Tracer {
         self.forget(tid, Ending::LetGo, &mut Some(visitor));
     }
 
-    /// A thread's or an unknown child's end was seen; it is consumed unless the child is for somebody else to wait for.
-    pub(crate) fn exited(&mut self, tid: i32, ending: Ending, visitor: &mut Option<&mut dyn Visitor>) {
+    /// A thread's or an unknown child's end was seen; it is consumed unless the child is for
+    /// somebody else to wait for.
+    pub(crate) fn exited(
+        &mut self,
+        tid: i32,
+        ending: Ending,
+        visitor: &mut Option<&mut dyn Visitor>,
+    ) {
         let known = self.threads.get(&tid).map(|thread| thread.pid);
-        let status = if known.is_some_and(|pid| pid != tid) { None } else { proc::status(tid).ok() };
+        let status =
+            if known.is_some_and(|pid| pid != tid) { None } else { proc::status(tid).ok() };
         if status.is_some_and(|status| status.tgid == tid && status.ppid == sys::process_id()) {
             self.careful = true;
         } else {
@@ -343,13 +369,14 @@ impl Tracer {
     }
 }
 
-/// ESRCH is the normal answer about a thread that was killed; everything else a tracer can do nothing about either, and
-/// the thread reports again by exiting.
+/// ESRCH is the normal answer about a thread that was killed; everything else a tracer can do
+/// nothing about either, and the thread reports again by exiting.
 pub(crate) fn fine<T>(result: io::Result<T>) -> Option<T> {
     result.ok()
 }
 
-/// The kernel's clock knows no period below 10 us, and takes none that is negative as a signed number.
+/// The kernel's clock knows no period below 10 us, and takes none that is negative as a signed
+/// number.
 pub(crate) fn possible_period(period: u64) -> u64 {
     period.clamp(10_000, i64::MAX as u64)
 }

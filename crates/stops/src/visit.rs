@@ -7,19 +7,21 @@ use crate::{Counts, Stopped};
 pub struct Options {
     /// What a thread is stopped after.
     pub trigger: Trigger,
-    /// How much of it between two stops of a thread; the visitor may choose another at each stop. The kernel knows
-    /// none below 10,000.
+    /// How much of it between two stops of a thread; the visitor may choose another at each stop.
+    /// The kernel knows none below 10,000.
     pub period: u64,
-    /// Whether a thread's first period is a random part of the one chosen last, so that threads and processes which
-    /// are shorter than a period are stopped as often as their share of the time asks for.
+    /// Whether a thread's first period is a random part of the one chosen last, so that threads
+    /// and processes which are shorter than a period are stopped as often as their share of
+    /// the time asks for.
     pub spread_first: bool,
-    /// Whether processes that the traced ones start are traced too, and the programs that they become.
+    /// Whether processes that the traced ones start are traced too, and the programs that they
+    /// become.
     pub follow: bool,
     /// After how many stops to let everything go.
     pub max_stops: Option<u64>,
-    /// How many new threads are traced from their birth in a second, and at once; all when none. To begin and end one
-    /// takes about 0.3 ms, which is more than a short one runs. Where more come, the others are let be, and those of
-    /// them that live on are found later.
+    /// How many new threads are traced from their birth in a second, and at once; all when none.
+    /// To begin and end one takes about 0.3 ms, which is more than a short one runs. Where
+    /// more come, the others are let be, and those of them that live on are found later.
     pub new_threads: Option<u32>,
 }
 
@@ -41,7 +43,8 @@ pub enum Trigger {
 /// What a visitor wants of the thread that it saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// A new period for this thread, in the trigger's unit; it begins at once. None keeps the one it has.
+    /// A new period for this thread, in the trigger's unit; it begins at once. None keeps the one
+    /// it has.
     pub period: Option<u64>,
 }
 
@@ -58,7 +61,8 @@ pub enum Ending {
     Unknown,
 }
 
-/// Sees what happens. All calls come from the thread that runs the tracer, while other traced threads go on.
+/// Sees what happens. All calls come from the thread that runs the tracer, while other traced
+/// threads go on.
 pub trait Visitor {
     /// A thread has stopped between two instructions of its program. It goes on when this returns.
     fn stopped(&mut self, thread: &mut Stopped<'_>) -> Next;
@@ -66,8 +70,9 @@ pub trait Visitor {
     fn forked(&mut self, parent: i32, child: i32) {
         let _ = (parent, child);
     }
-    /// Whether processes that this one makes may ask to be traced by it (`PTRACE_TRACEME`), which the kernel refuses
-    /// to those that are traced already. Their first system calls are then watched, and one that asks is let go.
+    /// Whether processes that this one makes may ask to be traced by it (`PTRACE_TRACEME`), which
+    /// the kernel refuses to those that are traced already. Their first system calls are then
+    /// watched, and one that asks is let go.
     fn may_trace(&mut self, pid: i32) -> bool {
         let _ = pid;
         false
@@ -80,7 +85,8 @@ pub trait Visitor {
     fn ended(&mut self, pid: i32, ending: Ending) {
         let _ = (pid, ending);
     }
-    /// Called after each stop, and at least every 100 ms (unless [`Visitor::stopped`] takes longer).
+    /// Called after each stop, and at least every 100 ms (unless [`Visitor::stopped`] takes
+    /// longer).
     fn tick(&mut self) {}
 }
 
@@ -100,8 +106,9 @@ pub enum Why {
 pub struct Ended {
     /// Why.
     pub why: Why,
-    /// How the child given to [`seize_child`](crate::Tracer::seize_child) ended; none when it goes on untraced, or was
-    /// left alone. It is not waited for: the caller's own `Child::wait` still returns the same.
+    /// How the child given to [`seize_child`](crate::Tracer::seize_child) ended; none when it goes
+    /// on untraced, or was left alone. It is not waited for: the caller's own `Child::wait`
+    /// still returns the same.
     pub child: Option<Ending>,
     /// What was done.
     pub counts: Counts,

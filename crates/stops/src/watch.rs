@@ -1,15 +1,17 @@
-//! Children that ask to be traced by the process that made them, as those of debuggers do: let go before the kernel could
-//! refuse them.
+//! Children that ask to be traced by the process that made them, as those of debuggers do: let go
+//! before the kernel could refuse them.
 //!
-//! A new process whose maker may ask for that is stopped at its system calls until it becomes another program, or has made
-//! enough of them. At the begin of the one that asks it is let go, so that the call finds it untraced.
+//! A new process whose maker may ask for that is stopped at its system calls until it becomes
+//! another program, or has made enough of them. At the begin of the one that asks it is let go, so
+//! that the call finds it untraced.
 
 use crate::counts::LeftAlone;
 use crate::sys;
 use crate::tracer::{Tracer, fine};
 use crate::visit::Visitor;
 
-/// So many system calls of a new process are watched: debuggers set up terminal, signals and descriptors first.
+/// So many system calls of a new process are watched: debuggers set up terminal, signals and
+/// descriptors first.
 const WATCHED_CALLS: u32 = 256;
 
 impl Tracer {
@@ -27,8 +29,8 @@ impl Tracer {
         let Some(registers) = fine(sys::registers(tid)) else { return };
         // Until it has run, a call has this result.
         let begins = registers.rax as i64 == -i64::from(libc::ENOSYS);
-        let asks =
-            registers.orig_rax as i64 == libc::SYS_ptrace && registers.rdi == u64::from(libc::PTRACE_TRACEME);
+        let asks = registers.orig_rax as i64 == libc::SYS_ptrace
+            && registers.rdi == u64::from(libc::PTRACE_TRACEME);
         if begins && asks {
             self.leave_alone(tid, LeftAlone::TracedByParent, visitor);
             return;

@@ -1,4 +1,5 @@
-//! What visitor and caller can do: attach, let go, step, kill, change the period; and what outsiders do meanwhile.
+//! What visitor and caller can do: attach, let go, step, kill, change the period; and what
+//! outsiders do meanwhile.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails, which is what it is for")]
@@ -11,7 +12,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stops::{Ending, Error, Next, Options, Reason, Step, Stopped, Tracer, Visitor, Why};
-use support::{Log, compile, eventually, goes_on, kill, options, status_line, threads_of, trace, turn};
+use support::{
+    Log, compile, eventually, goes_on, kill, options, status_line, threads_of, trace, turn,
+};
 
 /// A program that runs until it is killed.
 struct Endless(Child);
@@ -85,7 +88,11 @@ fn a_sleeping_thread_is_let_go_without_an_interrupted_call() {
         restarted += tracer.run(&mut Log::default(), &stop).unwrap().counts.calls_restarted;
     }
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.stdout.as_slice(), output.status.code()), (&b"0\n"[..], Some(2)), "{restarted}");
+    assert_eq!(
+        (output.stdout.as_slice(), output.status.code()),
+        (&b"0\n"[..], Some(2)),
+        "{restarted}"
+    );
 }
 
 #[test]
@@ -231,7 +238,10 @@ impl Visitor for Stepper {
             self.steps += 1;
             sum += u64::from(at == first);
             let lengths = [(0, 4), (4, 1), (5, 3)];
-            at = lengths.iter().find(|(from, _)| first + from == at).map_or(first, |(_, bytes)| at + bytes);
+            at = lengths
+                .iter()
+                .find(|(from, _)| first + from == at)
+                .map_or(first, |(_, bytes)| at + bytes);
             let now = thread.registers().unwrap();
             if now.rip > last {
                 break;
@@ -285,7 +295,12 @@ fn a_period_of_nothing_is_the_shortest_possible() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "busy.c", &[]) else { return };
     let mut log = Log::default();
-    let run = trace(&program, &["30"], &Options { period: 0, max_stops: Some(200), ..options() }, &mut log);
+    let run = trace(
+        &program,
+        &["30"],
+        &Options { period: 0, max_stops: Some(200), ..options() },
+        &mut log,
+    );
     assert_eq!((run.ended.why, run.ended.counts.stops), (Why::MaxStops, 200));
     assert_eq!((run.ended.child, run.status.code()), (None, Some(7)));
 }
@@ -298,11 +313,16 @@ fn what_cannot_be_traced_says_why() {
     assert!(matches!(attach(i32::MAX), Err(Error::Gone { .. })));
     assert!(matches!(
         attach(2),
-        Err(Error::Kernel { .. } | Error::Refused { .. } | Error::NotOurs { .. } | Error::Gone { .. })
+        Err(Error::Kernel { .. }
+            | Error::Refused { .. }
+            | Error::NotOurs { .. }
+            | Error::Gone { .. })
     ));
     let mut child = Command::new("true").spawn().unwrap();
     let pid = i32::try_from(child.id()).unwrap();
-    eventually("it has ended", || status_line(pid, "State").is_some_and(|state| state.starts_with('Z')));
+    eventually("it has ended", || {
+        status_line(pid, "State").is_some_and(|state| state.starts_with('Z'))
+    });
     assert!(matches!(attach(pid), Err(Error::Gone { .. })));
     child.wait().unwrap();
     let message = Error::Yama { pid: 7, scope: 1 }.to_string();
@@ -323,7 +343,10 @@ fn threads_without_a_clock_of_their_own_are_interrupted() {
     let run = |command: &mut Command| {
         let output = command.output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        let stops = told.split("stops: ").nth(1).and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
+        let stops = told
+            .split("stops: ")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
         assert!(stops.is_some_and(|stops| stops > 0), "{told}");
         (output.status.code(), told)
     };

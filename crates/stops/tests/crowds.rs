@@ -1,4 +1,5 @@
-//! What is let be: children that somebody else traces, and threads that come faster than they can be afforded.
+//! What is let be: children that somebody else traces, and threads that come faster than they can
+//! be afforded.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails, which is what it is for")]
@@ -74,7 +75,8 @@ fn of_thousands_of_short_threads_most_are_let_be() {
     let seconds = begun.elapsed().as_secs_f64();
     assert_eq!((run.output.as_str(), run.status.code()), ("5000\n", Some(6)));
     let counts = &run.ended.counts;
-    // The first thread, those allowed at once, those of each second since, and hardly one that lived for two sweeps.
+    // The first thread, those allowed at once, those of each second since, and hardly one that
+    // lived for two sweeps.
     let most = 1.0 + 100.0 + 100.0 * seconds + 10.0;
     assert!(counts.threads >= 100 && counts.threads as f64 <= most, "{seconds} s, {counts:#?}");
     // Each time the allowance is spent the maker has one more on its way, or two.

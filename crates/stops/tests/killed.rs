@@ -17,7 +17,8 @@ struct Moments(u64);
 
 impl Moments {
     fn next(&mut self) -> Duration {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Duration::from_micros((self.0 >> 33) % 30_000)
     }
 }
@@ -25,7 +26,11 @@ impl Moments {
 /// Starts the recorder and waits until it traces.
 fn start(words: &[&str], stdout: Stdio) -> Child {
     let mut command = Command::new(recorder());
-    command.args(["--follow", "--period", "100000"]).args(words).stdin(Stdio::null()).stdout(stdout);
+    command
+        .args(["--follow", "--period", "100000"])
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(stdout);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -85,7 +90,9 @@ fn started(source: &str, words: &[&str], rounds: u32) {
 fn finished(program: &Path, said: &Path, expected: &str) {
     eventually(&format!("{} has printed its result", program.display()), || {
         let running = processes_of(program);
-        assert!(std::fs::read_to_string(said).is_ok_and(|text| text == expected || !running.is_empty()));
+        assert!(
+            std::fs::read_to_string(said).is_ok_and(|text| text == expected || !running.is_empty())
+        );
         running.is_empty()
     });
 }
@@ -95,7 +102,9 @@ fn processes_of(program: &Path) -> Vec<i32> {
     let all = std::fs::read_dir("/proc").unwrap();
     let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let mut found: Vec<i32> = numbers
-        .filter(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program))
+        .filter(|pid| {
+            std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program)
+        })
         .collect();
     found.retain(|pid| status_line(*pid, "State").is_some_and(|state| !state.starts_with('Z')));
     found

@@ -1,4 +1,5 @@
-//! Programs of every kind, stopped a thousand times a second: they print and return what they do alone.
+//! Programs of every kind, stopped a thousand times a second: they print and return what they do
+//! alone.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails, which is what it is for")]

@@ -1,13 +1,16 @@
-//! Where must the parts of a file lie so that offset and address of its text agree modulo a superpage?
+//! Where must the parts of a file lie so that offset and address of its text agree modulo a
+//! superpage?
 //!
-//! Input: the header tables, and the bytes that no header names. Output: a [`Plan`], the new tables and the moves of
-//! file bytes; addresses do not change. Invariant: parts keep their order and do not overlap, every loaded segment
-//! keeps its offset equal to its address modulo its alignment, nothing that a header names is lost.
+//! Input: the header tables, and the bytes that no header names. Output: a [`Plan`], the new tables
+//! and the moves of file bytes; addresses do not change. Invariant: parts keep their order and do
+//! not overlap, every loaded segment keeps its offset equal to its address modulo its alignment,
+//! nothing that a header names is lost.
 //!
-//! The file is a row of parts: runs of bytes that headers name, joined where they overlap. Each part goes to the first
-//! place behind the one before it that satisfies what it needs. Bytes that no header names are filler where they are
-//! all one byte, and may shrink or grow; other such bytes are kept, and where they would move the rewrite is refused,
-//! since whoever reads them knows only their offset (an archive behind a self-extracting program).
+//! The file is a row of parts: runs of bytes that headers name, joined where they overlap. Each
+//! part goes to the first place behind the one before it that satisfies what it needs. Bytes that
+//! no header names are filler where they are all one byte, and may shrink or grow; other such bytes
+//! are kept, and where they would move the rewrite is refused, since whoever reads them knows only
+//! their offset (an archive behind a self-extracting program).
 
 use std::fs::File;
 use std::ops::Range;
@@ -50,7 +53,8 @@ pub(crate) struct Plan {
 
 /// Where the tables themselves stand.
 fn tables(headers: &Headers) -> [Range<u64>; 3] {
-    let table = |start: u64, count: usize, entry: u64| start..start.saturating_add(count as u64 * entry);
+    let table =
+        |start: u64, count: usize, entry: u64| start..start.saturating_add(count as u64 * entry);
     [
         0..HEADER_BYTES,
         table(headers.program_table, headers.programs.len(), PROGRAM_BYTES),
@@ -66,10 +70,12 @@ pub(crate) fn named_extents(headers: &Headers) -> impl Iterator<Item = Range<u64
     // What reaches behind the end of the file is cut; the reader has refused segments that do.
     let file_bytes = headers.file_bytes;
     let all = tables.into_iter().chain(programs).chain(sections);
-    all.map(move |extent| extent.start..extent.end.min(file_bytes)).filter(|extent| extent.start < extent.end)
+    all.map(move |extent| extent.start..extent.end.min(file_bytes))
+        .filter(|extent| extent.start < extent.end)
 }
 
-/// Files with more sections are not rewritten: each is looked at for each part, and linked programs have some forty.
+/// Files with more sections are not rewritten: each is looked at for each part, and linked programs
+/// have some forty.
 const MOST_SECTIONS: usize = 16_384;
 
 /// Plans the rewrite.
@@ -77,10 +83,15 @@ pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> R
     let mut fillable = vec![fill; headers.programs.len()];
     loop {
         let plan = plan_filling(path, file, headers, &fillable)?;
-        // Text that cannot move may stay off superpages whatever is filled, and then its filler is no gain.
+        // Text that cannot move may stay off superpages whatever is filled, and then its filler is
+        // no gain.
         let mut lost = false;
-        for ((new, old), fillable) in plan.headers.programs.iter().zip(&headers.programs).zip(&mut fillable) {
-            if new.file_bytes > old.file_bytes && check::eligible(&plan.headers, new, SIZE).is_none() {
+        for ((new, old), fillable) in
+            plan.headers.programs.iter().zip(&headers.programs).zip(&mut fillable)
+        {
+            if new.file_bytes > old.file_bytes
+                && check::eligible(&plan.headers, new, SIZE).is_none()
+            {
                 (*fillable, lost) = (false, true);
             }
         }
@@ -91,22 +102,29 @@ pub(crate) fn plan(path: &Path, file: &File, headers: &Headers, fill: bool) -> R
 }
 
 /// Plans the rewrite, with filler behind those segments that are said to be fillable.
-fn plan_filling(path: &Path, file: &File, headers: &Headers, fillable: &[bool]) -> Result<Plan, Error> {
+fn plan_filling(
+    path: &Path,
+    file: &File,
+    headers: &Headers,
+    fillable: &[bool],
+) -> Result<Plan, Error> {
     let planner = Planner { path, file };
     let mut wanted = headers.clone();
     if headers.class == Class::Narrow {
-        return Err(
-            planner.refuse("only files of 64 bits are rewritten; link it with -z max-page-size=0x200000")
-        );
+        return Err(planner.refuse(
+            "only files of 64 bits are rewritten; link it with -z max-page-size=0x200000",
+        ));
     }
     if headers.sections.len() > MOST_SECTIONS {
         let count = headers.sections.len();
-        return Err(
-            planner.refuse(format!("it has {count} sections, more than {MOST_SECTIONS}; strip it first"))
-        );
+        return Err(planner.refuse(format!(
+            "it has {count} sections, more than {MOST_SECTIONS}; strip it first"
+        )));
     }
     let [file_header, programs, sections] = tables(headers);
-    for (one, other) in [(&file_header, &programs), (&file_header, &sections), (&programs, &sections)] {
+    for (one, other) in
+        [(&file_header, &programs), (&file_header, &sections), (&programs, &sections)]
+    {
         // What is written into one would change the other.
         if one.start.max(other.start) < one.end.min(other.end) {
             return Err(planner.refuse("its tables of headers lie over each other"));
@@ -126,8 +144,9 @@ fn plan_filling(path: &Path, file: &File, headers: &Headers, fillable: &[bool]) 
         let to = planner.place(&wanted, &part, end)?;
         if !part.named && to != part.range.start {
             return Err(planner.refuse(format!(
-                "the {} bytes at offset {:#x} belong to no segment and no section and would move; who reads them knows \
-                 only their offset (an archive at the end of a program, for example)",
+                "the {} bytes at offset {:#x} belong to no segment and no section and would move; \
+                 who reads them knows only their offset (an archive at the end of a program, for \
+                 example)",
                 part.range.end - part.range.start,
                 part.range.start
             )));
@@ -150,12 +169,15 @@ fn plan_filling(path: &Path, file: &File, headers: &Headers, fillable: &[bool]) 
         false => moved(wanted.section_table, SECTION_BYTES),
     };
     wanted.file_bytes = end;
-    for empty in wanted.programs.iter_mut().filter(|p| p.is_load() && p.file_bytes == 0 && p.offset > end) {
+    for empty in
+        wanted.programs.iter_mut().filter(|p| p.is_load() && p.file_bytes == 0 && p.offset > end)
+    {
         // It stood in filler that is gone. Loaders still want its offset to agree with its address.
         let step = empty.align.max(BASE_PAGE);
         let back = (empty.offset - end).div_ceil(step).checked_mul(step);
         empty.offset = back.and_then(|back| empty.offset.checked_sub(back)).ok_or_else(|| {
-            planner.refuse(format!("the empty segment at address {:#x} has no place", empty.address))
+            planner
+                .refuse(format!("the empty segment at address {:#x} has no place", empty.address))
         })?;
     }
     let before = wanted.clone();
@@ -166,13 +188,17 @@ fn plan_filling(path: &Path, file: &File, headers: &Headers, fillable: &[bool]) 
         }
     }
     let eligible = check::total(&wanted, file).eligible_bytes;
-    let plan =
-        Plan { headers: wanted, moves, eligible_bytes: eligible.saturating_sub(filled_bytes), filled_bytes };
+    let plan = Plan {
+        headers: wanted,
+        moves,
+        eligible_bytes: eligible.saturating_sub(filled_bytes),
+        filled_bytes,
+    };
     planner.verify(headers, &plan)?;
     if plan.eligible_bytes == 0 && plan.filled_bytes == 0 {
         return Err(planner.refuse(
-            "its text lies in one piece with the start of the file, which cannot move; link it again with \
-             -Wl,-z,separate-code or the flags of `planish pages check`"
+            "its text lies in one piece with the start of the file, which cannot move; link it \
+             again with -Wl,-z,separate-code or the flags of `planish pages check`"
                 .to_owned(),
         ));
     }
@@ -184,8 +210,8 @@ fn has_superpage(headers: &Headers, text: &Program) -> bool {
     !check::whole_superpages(headers, text, SIZE).is_empty()
 }
 
-/// Where a byte range lies after the moves. An empty range between two parts goes with the one in front of which it
-/// stands, else with the one behind which it stands.
+/// Where a byte range lies after the moves. An empty range between two parts goes with the one in
+/// front of which it stands, else with the one behind which it stands.
 fn moved(moves: &[Move], offset: u64, bytes: u64) -> u64 {
     let inside = moves.iter().find(|m| m.from.contains(&offset));
     let touching = || moves.iter().rev().find(|m| bytes == 0 && m.from.end <= offset);
@@ -210,12 +236,16 @@ impl Planner<'_> {
         Error::Refused { path: self.path.to_owned(), reason: reason.into() }
     }
 
-    /// Extends text that is fillable over the filler behind it where that completes a superpage. Returns the bytes of
-    /// filler.
+    /// Extends text that is fillable over the filler behind it where that completes a superpage.
+    /// Returns the bytes of filler.
     fn fill(&self, headers: &mut Headers, fillable: &[bool]) -> u64 {
         let before = headers.clone();
         let mut filled = 0;
-        let texts = headers.programs.iter_mut().zip(fillable).filter(|(text, fill)| **fill && text.is_text());
+        let texts = headers
+            .programs
+            .iter_mut()
+            .zip(fillable)
+            .filter(|(text, fill)| **fill && text.is_text());
         for (text, _) in texts {
             let end = text.address.saturating_add(text.file_bytes);
             let boundary = up(end, SUPERPAGE);
@@ -294,7 +324,8 @@ impl Planner<'_> {
             return Ok(0);
         }
         let mut need = |wanted: u64, offset: u64, size: u64| {
-            // Everything is a power of two, so the larger one holds for both when they agree modulo the smaller.
+            // Everything is a power of two, so the larger one holds for both when they agree modulo
+            // the smaller.
             let at_start = wanted.wrapping_sub(offset - start) % size;
             let agree = at_start % modulus.min(size) == rest % modulus.min(size);
             if size > modulus {
@@ -303,9 +334,11 @@ impl Planner<'_> {
             agree
         };
         let mut agree = true;
-        for load in headers.loads().filter(|load| load.file_bytes > 0 && part.range.contains(&load.offset)) {
-            let keeps =
-                load.align.is_power_of_two() && load.address.wrapping_sub(load.offset) % load.align == 0;
+        for load in
+            headers.loads().filter(|load| load.file_bytes > 0 && part.range.contains(&load.offset))
+        {
+            let keeps = load.align.is_power_of_two()
+                && load.address.wrapping_sub(load.offset) % load.align == 0;
             let size = if load.is_text() && has_superpage(headers, load) {
                 SUPERPAGE.max(if keeps { load.align } else { 1 })
             } else if keeps {
@@ -315,18 +348,26 @@ impl Planner<'_> {
             };
             if load.address.wrapping_sub(load.offset) % BASE_PAGE != 0 {
                 return Err(self.refuse(format!(
-                    "offset {:#x} and address {:#x} of a segment differ modulo a page, so no loader takes it",
+                    "offset {:#x} and address {:#x} of a segment differ modulo a page, so no \
+                     loader takes it",
                     load.offset, load.address
                 )));
             }
             agree &= need(load.address, load.offset, size);
         }
         let own = |s: &&crate::elf::Section| s.file_bytes > 0 && part.range.contains(&s.offset);
-        let most = headers.sections.iter().filter(own).map(|s| s.align).filter(|a| a.is_power_of_two()).max();
+        let most = headers
+            .sections
+            .iter()
+            .filter(own)
+            .map(|s| s.align)
+            .filter(|a| a.is_power_of_two())
+            .max();
         agree &= need(start, start, most.unwrap_or(1).clamp(8, BASE_PAGE));
         if !agree {
             return Err(self.refuse(format!(
-                "the bytes at offset {start:#x} belong to several segments whose addresses need different offsets"
+                "the bytes at offset {start:#x} belong to several segments whose addresses need \
+                 different offsets"
             )));
         }
         if !part.named {
@@ -344,7 +385,9 @@ impl Planner<'_> {
             .filter(|load| load.file_bytes > 0)
             .zip(old.loads().filter(|l| l.file_bytes > 0))
             .all(|(new, old)| {
-                let skew = |load: &Program, size: u64| load.address.wrapping_sub(load.offset) % size.max(1);
+                let skew = |load: &Program, size: u64| {
+                    load.address.wrapping_sub(load.offset) % size.max(1)
+                };
                 new.address == old.address
                     && skew(new, BASE_PAGE) == 0
                     && (skew(new, new.align) == 0 || skew(old, old.align) != 0)

@@ -1,9 +1,9 @@
 //! Puts the text of a file into superpages of the page cache, and keeps it there.
 //!
-//! The kernel caches a file in pages of the size in which it was first read or written. So cached small pages are
-//! dropped and read again through a mapping that asks for superpages. What cannot be dropped (pages mapped by running
-//! processes) stays small; then only a new file helps. Cached superpages can be split when memory is short; locked
-//! ones cannot be reclaimed.
+//! The kernel caches a file in pages of the size in which it was first read or written. So cached
+//! small pages are dropped and read again through a mapping that asks for superpages. What cannot
+//! be dropped (pages mapped by running processes) stays small; then only a new file helps. Cached
+//! superpages can be split when memory is short; locked ones cannot be reclaimed.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -63,7 +63,10 @@ fn text(path: &Path) -> Result<Text, Error> {
         let range = eligible(&headers, text, size?)?;
         // The superpages that hold it; its offsets agree with its addresses.
         let (start, end) = (down(range.start, SUPERPAGE), up(range.end, SUPERPAGE));
-        Some(Span { offset: text.offset.wrapping_add(start.wrapping_sub(text.address)), bytes: end - start })
+        Some(Span {
+            offset: text.offset.wrapping_add(start.wrapping_sub(text.address)),
+            bytes: end - start,
+        })
     };
     let spans = headers.texts().filter_map(span).collect();
     Ok(Text { file_bytes: headers.file_bytes, text_bytes: headers.text_bytes(), spans, file })
@@ -79,7 +82,8 @@ fn map(text: &Text, span: Span) -> Result<(Map, u64), Error> {
     let map = Map::new(From::File(&text.file, span.offset), bytes, SUPERPAGE as usize, false)
         .map_err(system("the file cannot be mapped"))?;
     map.advise(Advice::Huge).map_err(system(
-        "the kernel refuses MADV_HUGEPAGE (it was built without transparent superpages, or they are off)",
+        "the kernel refuses MADV_HUGEPAGE (it was built without transparent superpages, or they \
+         are off)",
     ))?;
     let limit = usize::try_from(text.file_bytes.saturating_sub(span.offset)).unwrap_or(usize::MAX);
     map.touch(SUPERPAGE as usize, limit);
@@ -90,14 +94,15 @@ fn map(text: &Text, span: Span) -> Result<(Map, u64), Error> {
 /// Puts the eligible text of a file into superpages of the page cache.
 ///
 /// # Errors
-/// When the file cannot be read or is no program or library, or the kernel knows no superpages. That some text stays
-/// in small pages is no error; [`Warmed::is_whole`] says it.
+/// When the file cannot be read or is no program or library, or the kernel knows no superpages.
+/// That some text stays in small pages is no error; [`Warmed::is_whole`] says it.
 pub fn warm(path: &Path) -> Result<Warmed, Error> {
     let text = text(path)?;
     let (mut eligible, mut before, mut after) = (0, 0, 0);
     for &span in &text.spans {
         eligible += span.bytes;
-        // Page by page, so that superpages that are there stay, and what is mapped elsewhere costs only itself.
+        // Page by page, so that superpages that are there stay, and what is mapped elsewhere costs
+        // only itself.
         let (whole, huge) = map(&text, span)?;
         drop(whole);
         before += huge;
@@ -114,9 +119,11 @@ pub fn warm(path: &Path) -> Result<Warmed, Error> {
     })
 }
 
-/// Drops what is cached in small pages and reads it again. Returns the bytes on superpages afterwards.
+/// Drops what is cached in small pages and reads it again. Returns the bytes on superpages
+/// afterwards.
 fn refault(text: &Text, span: Span) -> Result<u64, Error> {
-    // Dirty pages cannot be dropped. That a sync fails (read-only file systems have nothing to sync) shows in the result.
+    // Dirty pages cannot be dropped. That a sync fails (read-only file systems have nothing to
+    // sync) shows in the result.
     let _ = text.file.sync_all();
     let mut huge = 0;
     let mut at = 0;
@@ -124,14 +131,17 @@ fn refault(text: &Text, span: Span) -> Result<u64, Error> {
         let one = Span { offset: span.offset + at, bytes: SUPERPAGE };
         let (map_of_one, mut got) = map(text, one)?;
         drop(map_of_one);
-        // Freshly read pages may sit in a CPU's list for a moment and then stay; a second try finds them dropped.
+        // Freshly read pages may sit in a CPU's list for a moment and then stay; a second try finds
+        // them dropped.
         for _ in 0..3 {
             if got == one.bytes {
                 break;
             }
-            sys::drop_cached(&text.file, one.offset, one.bytes).map_err(|source| Error::System {
-                action: "the kernel refuses to drop cached pages (POSIX_FADV_DONTNEED)".into(),
-                source,
+            sys::drop_cached(&text.file, one.offset, one.bytes).map_err(|source| {
+                Error::System {
+                    action: "the kernel refuses to drop cached pages (POSIX_FADV_DONTNEED)".into(),
+                    source,
+                }
             })?;
             got = map(text, one)?.1;
         }
@@ -157,7 +167,8 @@ pub struct Kept {
 impl Kept {
     /// Whether another file has the path now, or none.
     pub fn is_replaced(&self) -> bool {
-        std::fs::metadata(&self.path).map_or(true, |about| (about.dev(), about.ino()) != self.identity)
+        std::fs::metadata(&self.path)
+            .map_or(true, |about| (about.dev(), about.ino()) != self.identity)
     }
 }
 
@@ -167,7 +178,8 @@ impl Kept {
 /// As [`warm`], and when the kernel does not allow to lock that much.
 pub fn keep(path: &Path) -> Result<Kept, Error> {
     let text = text(path)?;
-    let about = text.file.metadata().map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let about =
+        text.file.metadata().map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let wanted: u64 = text.spans.iter().map(|span| span.bytes).sum();
     let mut kept = Kept {
         path: path.to_owned(),
@@ -179,10 +191,11 @@ pub fn keep(path: &Path) -> Result<Kept, Error> {
     for &span in &text.spans {
         let (map, huge) = map(&text, span)?;
         map.lock().map_err(|source| {
-            let limit = sys::lock_limit().map_or_else(|| "unlimited".to_owned(), |limit| format!("{} KiB", limit >> 10));
+            let limit = sys::lock_limit()
+                .map_or_else(|| "unlimited".to_owned(), |limit| format!("{} KiB", limit >> 10));
             let action = format!(
-                "{}: {wanted} bytes cannot be locked (mlock; RLIMIT_MEMLOCK is {limit}); raise LimitMEMLOCK= of the \
-                 unit or ulimit -l, or give CAP_IPC_LOCK",
+                "{}: {wanted} bytes cannot be locked (mlock; RLIMIT_MEMLOCK is {limit}); raise \
+                 LimitMEMLOCK= of the unit or ulimit -l, or give CAP_IPC_LOCK",
                 path.display()
             );
             Error::System { action, source }

@@ -1,12 +1,14 @@
 //! Which bytes of a file's text can lie on superpages, and which cannot, and why?
 //!
-//! Input: the header tables and, for filler, the bytes behind an executable segment. Output: for each executable
-//! segment and each size of superpage the eligible bytes and the losses by reason; both together are the segment.
+//! Input: the header tables and, for filler, the bytes behind an executable segment. Output: for
+//! each executable segment and each size of superpage the eligible bytes and the losses by reason;
+//! both together are the segment.
 //!
-//! A superpage of the page cache is mapped as one when the file offset and the address of its start are both multiples
-//! of its size and the mapping, which has whole base pages, covers all of it. So the bytes in front of the first
-//! multiple and behind the last are lost, all are where offset and address differ modulo the size, and all are where
-//! the base of the program is only aligned to a base page.
+//! A superpage of the page cache is mapped as one when the file offset and the address of its start
+//! are both multiples of its size and the mapping, which has whole base pages, covers all of it. So
+//! the bytes in front of the first multiple and behind the last are lost, all are where offset and
+//! address differ modulo the size, and all are where the base of the program is only aligned to a
+//! base page.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -78,7 +80,8 @@ pub struct Size {
     pub base_page: u64,
     /// Bytes of the superpage.
     pub bytes: u64,
-    /// Whether it is a run of neighbouring entries (contiguous bit) instead of one entry a level higher.
+    /// Whether it is a run of neighbouring entries (contiguous bit) instead of one entry a level
+    /// higher.
     pub contiguous: bool,
 }
 
@@ -169,7 +172,8 @@ pub struct Assessment {
     pub eligible_pct: f64,
     /// The rest by reason.
     pub losses: BTreeMap<Reason, u64>,
-    /// Eligible per cent after rewriting, and after rewriting with the filler; absent where that is refused.
+    /// Eligible per cent after rewriting, and after rewriting with the filler; absent where that
+    /// is refused.
     pub aligned_pct: Option<f64>,
     /// As `aligned_pct`, with the linker's filler.
     pub filled_pct: Option<f64>,
@@ -182,16 +186,19 @@ pub struct Assessment {
 /// Says what of the text of a file can lie on superpages.
 ///
 /// # Errors
-/// When the file cannot be read, is no program or library with the least significant byte first, or its
-/// tables or segments do not fit into the file or into each other.
+/// When the file cannot be read, is no program or library with the least significant byte first, or
+/// its tables or segments do not fit into the file or into each other.
 pub fn check(path: &Path) -> Result<Assessment, Error> {
     let file = crate::elf::open(path)?;
     let headers = Headers::read(path, &file)?;
-    let segments: Vec<Segment> = headers.texts().map(|text| segment(&headers, &file, text)).collect();
+    let segments: Vec<Segment> =
+        headers.texts().map(|text| segment(&headers, &file, text)).collect();
     let total = total(&headers, &file);
     let text_bytes = headers.text_bytes();
-    let planned =
-        |fill| align::plan(path, &file, &headers, fill).map(|plan| percent(plan.eligible_bytes, text_bytes));
+    let planned = |fill| {
+        align::plan(path, &file, &headers, fill)
+            .map(|plan| percent(plan.eligible_bytes, text_bytes))
+    };
     let (aligned_pct, refused) = match planned(false) {
         Ok(pct) => (Some(pct), None),
         Err(error) => (None, Some(error.to_string())),
@@ -211,7 +218,8 @@ pub fn check(path: &Path) -> Result<Assessment, Error> {
     })
 }
 
-/// Bytes of all executable segments of a file: what [`check()`] states, without its planning of rewrites.
+/// Bytes of all executable segments of a file: what [`check()`] states, without its planning of
+/// rewrites.
 ///
 /// # Errors
 /// As [`check()`].
@@ -245,13 +253,16 @@ fn segment(headers: &Headers, file: &File, text: &Program) -> Segment {
     }
 }
 
-/// The superpages of a segment as addresses `first..last`, both multiples of the size; empty when `first >= last`.
+/// The superpages of a segment as addresses `first..last`, both multiples of the size; empty when
+/// `first >= last`.
 pub(crate) fn whole_superpages(headers: &Headers, text: &Program, size: Size) -> Range<u64> {
     let start = down(text.address, size.base_page);
     let mapped_end = up(text.address.saturating_add(text.file_bytes), size.base_page);
     // The page cache has no superpage that reaches behind the end of the file.
-    let file_end =
-        up(text.address.saturating_add(headers.file_bytes.saturating_sub(text.offset)), size.base_page);
+    let file_end = up(
+        text.address.saturating_add(headers.file_bytes.saturating_sub(text.offset)),
+        size.base_page,
+    );
     up(start, size.bytes)..down(mapped_end.min(file_end), size.bytes)
 }
 
@@ -272,7 +283,8 @@ pub(crate) fn eligible(headers: &Headers, text: &Program, size: Size) -> Option<
     (!inside.is_empty() && hindrance(headers, text, size).is_none()).then_some(inside)
 }
 
-/// The addresses of a segment's text within its whole superpages; empty, behind the head, where it has none.
+/// The addresses of a segment's text within its whole superpages; empty, behind the head, where it
+/// has none.
 fn inside(headers: &Headers, text: &Program, size: Size) -> Range<u64> {
     let (start, end) = (text.address, text.address.saturating_add(text.file_bytes));
     let whole = whole_superpages(headers, text, size);
@@ -321,8 +333,8 @@ fn share(headers: &Headers, file: &File, text: &Program, size: Size) -> Share {
     share
 }
 
-/// How many bytes of filler (0xCC or 0) that no header names stand in the file behind a segment, up to the size
-/// of a superpage.
+/// How many bytes of filler (0xCC or 0) that no header names stand in the file behind a segment, up
+/// to the size of a superpage.
 pub(crate) fn filler_behind(headers: &Headers, file: &File, text: &Program) -> u64 {
     let end = text.file_end();
     let limit = end.saturating_add(SUPERPAGE).min(headers.file_bytes);
@@ -350,7 +362,8 @@ pub(crate) fn filler_behind(headers: &Headers, file: &File, text: &Program) -> u
     counted
 }
 
-/// How many bytes at the begin are this one. Compares whole blocks: there may be a superpage of them.
+/// How many bytes at the begin are this one. Compares whole blocks: there may be a superpage of
+/// them.
 pub(crate) fn leading(bytes: &[u8], byte: u8) -> usize {
     const BLOCK: usize = 512;
     let model = [byte; BLOCK];

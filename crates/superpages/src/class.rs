@@ -43,7 +43,8 @@ impl Class {
         self == Class::Wide
     }
 
-    /// A number as wide as an address: the `n`-th place of files of 32 bits, or this one of files of 64.
+    /// A number as wide as an address: the `n`-th place of files of 32 bits, or this one of files
+    /// of 64.
     fn word(self, bytes: &[u8], narrow: usize, wide: usize) -> u64 {
         if self.wide() { u64_at(bytes, wide) } else { u32_at(bytes, narrow).into() }
     }
@@ -66,7 +67,8 @@ impl Class {
     pub(crate) fn tables(self, header: &[u8]) -> Tables {
         let (programs, sections) = if self.wide() { (54, 58) } else { (42, 46) };
         let counted = |at: usize| (u16_at(header, at), u16_at(header, at + 2));
-        let ((program, program_count), (section, section_count)) = (counted(programs), counted(sections));
+        let ((program, program_count), (section, section_count)) =
+            (counted(programs), counted(sections));
         Tables {
             programs: (self.word(header, 28, 32), program, program_count),
             sections: (self.word(header, 32, 40), section, section_count),
@@ -99,6 +101,8 @@ impl Class {
     /// The entries of a dynamic section: tag and value.
     pub(crate) fn dynamic(self, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
         let (size, value) = if self.wide() { (16, 8) } else { (8, 4) };
-        bytes.chunks_exact(size).map(move |entry| (self.word(entry, 0, 0), self.word(entry, value, value)))
+        bytes
+            .chunks_exact(size)
+            .map(move |entry| (self.word(entry, 0, 0), self.word(entry, value, value)))
     }
 }

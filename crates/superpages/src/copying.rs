@@ -1,7 +1,7 @@
 //! What must be so before text can be copied into memory of a process, and how is that asked for?
 //!
-//! The library `libplanish_hugetext.so` does the copying in the program that it is preloaded into; what it is to do
-//! stands in the environment as a [`Request`].
+//! The library `libplanish_hugetext.so` does the copying in the program that it is preloaded into;
+//! what it is to do stands in the environment as a [`Request`].
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -44,7 +44,8 @@ impl Memory {
 pub struct Request {
     /// Where the text goes.
     pub memory: Memory,
-    /// Device and inode of the program that is meant; others on the way to it (a script's `env`) are left alone.
+    /// Device and inode of the program that is meant; others on the way to it (a script's `env`)
+    /// are left alone.
     pub program: (u64, u64),
     /// End the program where not all text can be copied.
     pub strict: bool,
@@ -58,25 +59,32 @@ impl Request {
     /// The request for a program, with what is preloaded now.
     ///
     /// # Errors
-    /// When the program cannot be read, is started without a dynamic linker or with privileges for which the dynamic
-    /// linker ignores `LD_PRELOAD`.
-    pub fn new(program: &Path, memory: Memory, strict: bool, quiet: bool) -> Result<Request, Error> {
+    /// When the program cannot be read, is started without a dynamic linker or with privileges for
+    /// which the dynamic linker ignores `LD_PRELOAD`.
+    pub fn new(
+        program: &Path,
+        memory: Memory,
+        strict: bool,
+        quiet: bool,
+    ) -> Result<Request, Error> {
         let file = crate::elf::open(program)?;
         let headers = Headers::read(program, &file)?;
-        let refuse = |reason: &str| Error::NotCopied { path: program.to_owned(), reason: reason.to_owned() };
+        let refuse =
+            |reason: &str| Error::NotCopied { path: program.to_owned(), reason: reason.to_owned() };
         if headers.interpreter().is_none() {
             return Err(refuse(
-                "it is linked statically, and copying needs a dynamic linker that loads a library into it; planish \
-                 pages align and run without --copy do without",
+                "it is linked statically, and copying needs a dynamic linker that loads a library \
+                 into it; planish pages align and run without --copy do without",
             ));
         }
         if rewrite::privileges(program, &file)?.is_some() {
             return Err(refuse(
-                "it is set-user-id or has file capabilities, and for such programs the dynamic linker loads no library \
-                 that the environment names",
+                "it is set-user-id or has file capabilities, and for such programs the dynamic \
+                 linker loads no library that the environment names",
             ));
         }
-        let about = file.metadata().map_err(|source| Error::Read { path: program.to_owned(), source })?;
+        let about =
+            file.metadata().map_err(|source| Error::Read { path: program.to_owned(), source })?;
         let program = (about.dev(), about.ino());
         Ok(Request { memory, program, strict, quiet, preloaded: env::var_os(PRELOAD) })
     }
@@ -88,8 +96,9 @@ impl Request {
     pub fn variables(&self, library: &Path) -> Result<Vec<(&'static str, OsString)>, Error> {
         let path = library.as_os_str();
         if path.as_bytes().iter().any(|byte| b" :".contains(byte)) {
-            let reason =
-                "LD_PRELOAD separates paths by blanks and colons, and this one has such a sign".into();
+            let reason = "LD_PRELOAD separates paths by blanks and colons, and this one has such \
+                          a sign"
+                .into();
             return Err(Error::NotCopied { path: library.to_owned(), reason });
         }
         let mut preload = path.to_owned();
@@ -132,8 +141,8 @@ fn parse(text: &OsStr, preloaded: Option<OsString>) -> Option<Request> {
     Some(Request { memory, program, strict: flag()?, quiet: flag()?, preloaded })
 }
 
-/// The library: where `PLANISH_HUGETEXT` says, else beside the running program, in `../lib/planish` of an installed one,
-/// or in cargo's `deps` of a built one.
+/// The library: where `PLANISH_HUGETEXT` says, else beside the running program, in `../lib/planish`
+/// of an installed one, or in cargo's `deps` of a built one.
 ///
 /// # Errors
 /// When it is in none of these places.
@@ -152,7 +161,8 @@ pub fn copying_library() -> Result<PathBuf, Error> {
     found.ok_or(Error::NoLibrary { name: LIBRARY, looked })
 }
 
-/// Whether a process started by this one can have its text in such memory, by trying with one superpage.
+/// Whether a process started by this one can have its text in such memory, by trying with one
+/// superpage.
 ///
 /// # Errors
 /// What is missing, by name.
@@ -160,25 +170,26 @@ pub fn copying_works(memory: Memory) -> Result<(), Error> {
     let missing = |action: &str, source| Error::System { action: action.to_owned(), source };
     if sys::refuses_new_code() {
         return Err(missing(
-            "PR_SET_MDWE is set for this process and those it starts: memory that was written cannot be executed, so \
-             text cannot be copied",
+            "PR_SET_MDWE is set for this process and those it starts: memory that was written \
+             cannot be executed, so text cannot be copied",
             std::io::Error::from(std::io::ErrorKind::PermissionDenied),
         ));
     }
     let bytes = SUPERPAGE as usize;
     match memory {
         Memory::Hugetlb => {
-            let map = Map::new(From::Hugetlb, bytes, bytes, true)
-                .map_err(|error| missing("no superpages are reserved (sysctl vm.nr_hugepages=N)", error))?;
+            let map = Map::new(From::Hugetlb, bytes, bytes, true).map_err(|error| {
+                missing("no superpages are reserved (sysctl vm.nr_hugepages=N)", error)
+            })?;
             map.touch_to_write(bytes);
             Ok(())
         }
         Memory::Anonymous => {
-            let map =
-                Map::new(From::Anonymous, bytes, bytes, true).map_err(|error| missing("no memory", error))?;
+            let map = Map::new(From::Anonymous, bytes, bytes, true)
+                .map_err(|error| missing("no memory", error))?;
             let off = "the kernel gives no anonymous superpages (transparent superpages are off: \
-                       /sys/kernel/mm/transparent_hugepage/enabled is never, or PR_SET_THP_DISABLE is set; or memory \
-                       is fragmented)";
+                       /sys/kernel/mm/transparent_hugepage/enabled is never, or \
+                       PR_SET_THP_DISABLE is set; or memory is fragmented)";
             map.advise(Advice::Huge).map_err(|error| missing(off, error))?;
             map.touch_to_write(bytes);
             match verify::own_superpage_bytes(map.address(), SUPERPAGE)? {
@@ -203,7 +214,8 @@ mod tests {
             preloaded: Some("/lib/other.so".into()),
         };
         let variables = request.variables(Path::new("/lib/h.so")).unwrap();
-        let value = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
+        let value =
+            |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
         assert_eq!(value(PRELOAD).unwrap(), "/lib/h.so:/lib/other.so");
         assert_eq!(parse(&value(REQUEST).unwrap(), value(PRELOADED_BEFORE)).unwrap(), request);
         assert_eq!(request.restored()[0], (PRELOAD, Some("/lib/other.so".into())));

@@ -1,7 +1,7 @@
 //! Which bytes of an ELF file go to which addresses, and where do its tables say so?
 //!
-//! Reads the ELF header, the program headers and the section headers of little-endian files with bounded
-//! reads; nothing else of the file is looked at. Source: System V ABI, chapters 4 and 5.
+//! Reads the ELF header, the program headers and the section headers of little-endian files with
+//! bounded reads; nothing else of the file is looked at. Source: System V ABI, chapters 4 and 5.
 
 use std::fs::File;
 use std::io;
@@ -119,8 +119,8 @@ impl Headers {
     /// Reads the tables of an open file.
     ///
     /// # Errors
-    /// When it is no program or library with the least significant byte first, or its tables or segments
-    /// do not fit into the file or into each other.
+    /// When it is no program or library with the least significant byte first, or its tables or
+    /// segments do not fit into the file or into each other.
     pub(crate) fn read(path: &Path, file: &File) -> Result<Headers, Error> {
         Reader { path, file, file_bytes: length(path, file)? }.headers()
     }
@@ -152,7 +152,8 @@ impl Headers {
 /// Opens a file to be read, without waiting where it is a pipe with a name that nobody writes to.
 pub(crate) fn open(path: &Path) -> Result<File, Error> {
     let read = |source| Error::Read { path: path.to_owned(), source };
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(read)?;
+    let file =
+        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(read)?;
     length(path, &file).map(|_| file)
 }
 
@@ -179,7 +180,11 @@ struct Dynamic {
 impl Dynamic {
     /// A program, or a library? Both have type 3; libc.so.6 even names an interpreter.
     fn kind(self, interpreted: bool) -> Kind {
-        if self.pie || interpreted && !(self.there && self.named) { Kind::Pie } else { Kind::Library }
+        if self.pie || interpreted && !(self.there && self.named) {
+            Kind::Pie
+        } else {
+            Kind::Library
+        }
     }
 }
 
@@ -220,16 +225,19 @@ impl Reader<'_> {
         match kind {
             2 | 3 => {}
             1 => {
-                return Err(self.no_program("is an object file, not linked yet; give the program or library"));
+                return Err(self
+                    .no_program("is an object file, not linked yet; give the program or library"));
             }
             4 => {
                 return Err(self.no_program(
-                    "is a core file, the memory of a process that ended; give the program or library it came from",
+                    "is a core file, the memory of a process that ended; give the program or \
+                     library it came from",
                 ));
             }
             other => {
-                return Err(self
-                    .no_program(format!("has ELF type {other}; a program (2) or library (3) is expected")));
+                return Err(self.no_program(format!(
+                    "has ELF type {other}; a program (2) or library (3) is expected"
+                )));
             }
         }
         let tables = class.tables(&header);
@@ -277,7 +285,8 @@ impl Reader<'_> {
         }
         if !matches!(header.get(4), Some(1 | 2)) || header.get(5) != Some(&1) {
             return Err(self.no_program(
-                "is no ELF file of 32 or 64 bits with the least significant byte first; only those are known here",
+                "is no ELF file of 32 or 64 bits with the least significant byte first; only \
+                 those are known here",
             ));
         }
         match (class, u16_at(header, 18)) {
@@ -286,37 +295,47 @@ impl Reader<'_> {
             (Class::Narrow, 3) => Ok((class, Arch::X86)),
             (Class::Narrow, 40) => Ok((class, Arch::Arm)),
             (_, other) => Err(self.no_program(format!(
-                "is for ELF machine {other}; superpages are known here for x86-64 (62), AArch64 (183), and of 32 bits for \
-                 x86 (3) and Arm (40)"
+                "is for ELF machine {other}; superpages are known here for x86-64 (62), AArch64 \
+                 (183), and of 32 bits for x86 (3) and Arm (40)"
             ))),
         }
     }
 
-    fn programs(&self, class: Class, (table, entry, count): (u64, u64, u64)) -> Result<Vec<Program>, Error> {
+    fn programs(
+        &self,
+        class: Class,
+        (table, entry, count): (u64, u64, u64),
+    ) -> Result<Vec<Program>, Error> {
         if count == 0 || table == 0 {
             return Err(self.no_program(
-                "has no program headers, so nothing of it is loaded; give a linked program or library",
+                "has no program headers, so nothing of it is loaded; give a linked program or \
+                 library",
             ));
         }
         // Linux loads no file with more (fs/binfmt_elf.c, load_elf_phdrs).
         let usual = class.program_bytes();
         if entry != usual || count * entry > 65_536 {
             return Err(self.damaged(format!(
-                "{count} program headers of {entry} bytes are announced; Linux loads at most 65536 bytes of them, each of \
-                 {usual}"
+                "{count} program headers of {entry} bytes are announced; Linux loads at most \
+                 65536 bytes of them, each of {usual}"
             )));
         }
         let bytes = self.bytes(table, count * entry, "the program header table")?;
         Ok(bytes.chunks_exact(usual as usize).map(|entry| class.program(entry)).collect())
     }
 
-    fn sections(&self, class: Class, (table, entry, count): (u64, u64, u64)) -> Result<Vec<Section>, Error> {
+    fn sections(
+        &self,
+        class: Class,
+        (table, entry, count): (u64, u64, u64),
+    ) -> Result<Vec<Section>, Error> {
         if table == 0 {
             return Ok(Vec::new());
         }
         let usual = class.section_bytes();
         if entry != usual {
-            let what = format!("section headers of {entry} bytes were announced, {usual} are usual");
+            let what =
+                format!("section headers of {entry} bytes were announced, {usual} are usual");
             return Err(self.damaged(what));
         }
         let count = match count {
@@ -330,7 +349,8 @@ impl Reader<'_> {
 
     fn interpreter(&self, programs: &[Program]) -> Option<String> {
         let wanted = programs.iter().find(|program| program.kind == PT_INTERP)?;
-        let bytes = self.bytes(wanted.offset, wanted.file_bytes.min(4096), "the interpreter").ok()?;
+        let bytes =
+            self.bytes(wanted.offset, wanted.file_bytes.min(4096), "the interpreter").ok()?;
         let path = bytes.split(|&byte| byte == 0).next()?;
         Some(String::from_utf8_lossy(path).into_owned())
     }
@@ -357,16 +377,20 @@ impl Reader<'_> {
 
     fn check(&self, headers: &Headers) -> Result<(), Error> {
         for load in headers.loads() {
-            let in_file = load.offset.checked_add(load.file_bytes).is_some_and(|end| end <= self.file_bytes);
+            let in_file =
+                load.offset.checked_add(load.file_bytes).is_some_and(|end| end <= self.file_bytes);
             if !in_file {
                 return Err(self.damaged(format!(
                     "a segment should be the {} bytes at offset {:#x}, the file has {} bytes",
                     load.file_bytes, load.offset, self.file_bytes
                 )));
             }
-            // The last 2 MiB of the address space are left out, so that rounding up cannot overflow.
-            let fits =
-                load.address.checked_add(load.memory_bytes).is_some_and(|end| end < 0xffff_ffff_f000_0000);
+            // The last 2 MiB of the address space are left out, so that rounding up cannot
+            // overflow.
+            let fits = load
+                .address
+                .checked_add(load.memory_bytes)
+                .is_some_and(|end| end < 0xffff_ffff_f000_0000);
             if !fits || load.memory_bytes < load.file_bytes {
                 return Err(self.damaged(format!(
                     "the segment at address {:#x} has {:#x} bytes in memory and {:#x} in the file",
@@ -374,14 +398,18 @@ impl Reader<'_> {
                 )));
             }
         }
-        let mut loads: Vec<&Program> = headers.loads().filter(|load| load.memory_bytes > 0).collect();
+        let mut loads: Vec<&Program> =
+            headers.loads().filter(|load| load.memory_bytes > 0).collect();
         if loads.is_empty() {
-            return Err(self.no_program("has no segment that is loaded; give a linked program or library"));
+            return Err(
+                self.no_program("has no segment that is loaded; give a linked program or library")
+            );
         }
         // Addresses of the upper half belong to kernels.
         if loads.iter().any(|load| load.address >= 1 << 63) {
-            return Err(self
-                .no_program("has the addresses of a kernel, which maps itself; give a program or library"));
+            return Err(self.no_program(
+                "has the addresses of a kernel, which maps itself; give a program or library",
+            ));
         }
         loads.sort_by_key(|load| load.address);
         for pair in loads.windows(2) {

@@ -1,13 +1,15 @@
 //! Which program text can lie and does lie on superpages: check, rewrite, warm, verify, probe.
 //!
-//! A superpage is one entry of the page tables for 2 MiB (on x86-64): one entry of the instruction TLB instead of 512,
-//! and one page fault instead of many. The kernel maps file-backed text so, shared by all processes, when two things
-//! hold: file offset and address agree modulo 2 MiB ([`check()`] says it, [`align()`] makes it so without changing an
-//! address), and the page cache holds the text in superpages ([`warm()`] brings it about, [`keep()`] holds it).
-//! [`verify()`] looks at a process, [`probe()`] tries what this kernel and file system can do. A [`Request`] asks
-//! `crates/hugetext` for a copy in memory of one process instead.
+//! A superpage is one entry of the page tables for 2 MiB (on x86-64): one entry of the instruction
+//! TLB instead of 512, and one page fault instead of many. The kernel maps file-backed text so,
+//! shared by all processes, when two things hold: file offset and address agree modulo 2 MiB
+//! ([`check()`] says it, [`align()`] makes it so without changing an address), and the page cache
+//! holds the text in superpages ([`warm()`] brings it about, [`keep()`] holds it). [`verify()`]
+//! looks at a process, [`probe()`] tries what this kernel and file system can do. A [`Request`]
+//! asks `crates/hugetext` for a copy in memory of one process instead.
 //!
-//! Addresses in results are plain numbers in bytes, as the file or the process states them; no function takes one.
+//! Addresses in results are plain numbers in bytes, as the file or the process states them; no
+//! function takes one.
 
 mod align;
 mod cache;
@@ -26,7 +28,9 @@ mod system;
 mod verify;
 
 pub use cache::{Kept, Warmed, keep, warm};
-pub use check::{Assessment, Reason, SUPERPAGE, Segment, Share, Size, SizeShare, check, percent, text_bytes};
+pub use check::{
+    Assessment, Reason, SUPERPAGE, Segment, Share, Size, SizeShare, check, percent, text_bytes,
+};
 pub use copying::{Memory, Request, copying_library, copying_works};
 pub use elf::{Arch, Kind};
 pub use error::Error;

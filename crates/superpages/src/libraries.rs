@@ -1,8 +1,10 @@
-//! Which files does a command run: the program behind its scripts, its dynamic linker, its libraries?
+//! Which files does a command run: the program behind its scripts, its dynamic linker, its
+//! libraries?
 //!
-//! The program's own dynamic linker is asked (`--list`, as `ldd` does), so search paths, RUNPATH and the linker's
-//! cache count as they will when it runs. Libraries that a program opens later by itself are not known before.
-//! Of a program that is only looked at, nothing is run but the system's dynamic linker ([`Loading::Looked`]).
+//! The program's own dynamic linker is asked (`--list`, as `ldd` does), so search paths, RUNPATH
+//! and the linker's cache count as they will when it runs. Libraries that a program opens later by
+//! itself are not known before. Of a program that is only looked at, nothing is run but the
+//! system's dynamic linker ([`Loading::Looked`]).
 
 use std::env;
 use std::io::Read;
@@ -38,10 +40,14 @@ pub fn find_program(name: &str) -> Result<PathBuf, Error> {
     let path = env::var_os("PATH").unwrap_or_default();
     let runnable = |path: &PathBuf| {
         use std::os::unix::fs::PermissionsExt;
-        path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+        path.metadata()
+            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
     };
     let found = env::split_paths(&path).map(|folder| folder.join(name)).find(runnable);
-    found.ok_or_else(|| Error::NotAProgram { path: name.into(), what: "is in no folder of PATH".into() })
+    found.ok_or_else(|| Error::NotAProgram {
+        path: name.into(),
+        what: "is in no folder of PATH".into(),
+    })
 }
 
 /// The ELF program that a file is run by: itself, or the interpreter of a script.
@@ -57,8 +63,9 @@ pub fn elf_program(path: &Path) -> Result<PathBuf, Error> {
             .read_to_end(&mut start)
             .map_err(|source| Error::Read { path: path.clone(), source })?;
         let Some(line) = start.strip_prefix(b"#!") else { return Ok(path) };
-        let line = String::from_utf8_lossy(line.split(|&byte| byte == b'\n').next().unwrap_or_default())
-            .into_owned();
+        let line =
+            String::from_utf8_lossy(line.split(|&byte| byte == b'\n').next().unwrap_or_default())
+                .into_owned();
         let mut words = line.split_whitespace();
         let interpreter = words.next().unwrap_or_default();
         // `#!/usr/bin/env python3`: env only looks the next word up.
@@ -85,8 +92,8 @@ fn asks_too_much(headers: &Headers, linker: &str) -> Option<String> {
     foreign.filter(|_| !known || !linker.starts_with('/'))
 }
 
-/// The program and everything its dynamic linker loads before it runs; for a static program itself alone.
-/// `library_path` stands for `LD_LIBRARY_PATH` where given.
+/// The program and everything its dynamic linker loads before it runs; for a static program itself
+/// alone. `library_path` stands for `LD_LIBRARY_PATH` where given.
 ///
 /// # Errors
 /// When the program cannot be read, or its dynamic linker does not answer, or may not be asked.
@@ -113,7 +120,10 @@ pub fn files_of(
     }
     let done = command.output().map_err(|error| failed(format!("{linker}: {error}")))?;
     if !done.status.success() {
-        return Err(failed(format!("{linker} says: {}", String::from_utf8_lossy(&done.stderr).trim())));
+        return Err(failed(format!(
+            "{linker} says: {}",
+            String::from_utf8_lossy(&done.stderr).trim()
+        )));
     }
     for line in String::from_utf8_lossy(&done.stdout).lines() {
         let line = line.trim();

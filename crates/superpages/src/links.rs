@@ -20,8 +20,11 @@ pub fn link_flags(arch: Arch, base_page: u64) -> Vec<Advice> {
         // 64 KiB base pages: 512 MiB is out of reach; 2 MiB is the contiguous size.
         _ => "0x200000",
     };
-    let advice =
-        |linker, flags: &str, effect| Advice { linker, flags: flags.replace("SIZE", superpage), effect };
+    let advice = |linker, flags: &str, effect| Advice {
+        linker,
+        flags: flags.replace("SIZE", superpage),
+        effect,
+    };
     vec![
         advice(
             "lld",
@@ -36,12 +39,14 @@ pub fn link_flags(arch: Arch, base_page: u64) -> Vec<Advice> {
         advice(
             "GNU ld",
             "-fuse-ld=bfd -Wl,-z,max-page-size=SIZE -Wl,-z,separate-code",
-            "up to 6 MiB larger (holes, where the file system has them); the tail is lost unless filled",
+            "up to 6 MiB larger (holes, where the file system has them); the tail is lost unless \
+             filled",
         ),
         advice(
             "mold",
             "-fuse-ld=mold -Wl,-z,max-page-size=SIZE",
-            "offsets agree with addresses; add -Wl,-z,separate-loadable-segments for superpages of its own",
+            "offsets agree with addresses; add -Wl,-z,separate-loadable-segments for superpages \
+             of its own",
         ),
     ]
 }

@@ -1,9 +1,10 @@
-//! What can this kernel and this file system do with text and superpages? Each mechanism is tried, none is guessed
-//! from a version.
+//! What can this kernel and this file system do with text and superpages? Each mechanism is tried,
+//! none is guessed from a version.
 //!
-//! Whether the machine below a virtual one backs a superpage with a superpage of its own is measured: a chain of
-//! pointers through 448 small pages of a superpage needs one TLB entry when the backing is whole, 448 when it is
-//! not. It is held against a chain of the same length within few pages, and one through as many small pages.
+//! Whether the machine below a virtual one backs a superpage with a superpage of its own is
+//! measured: a chain of pointers through 448 small pages of a superpage needs one TLB entry when
+//! the backing is whole, 448 when it is not. It is held against a chain of the same length within
+//! few pages, and one through as many small pages.
 
 use std::fs::File;
 use std::io;
@@ -39,7 +40,8 @@ pub struct Tried {
 pub struct Probe {
     /// Name of the folder's file system.
     pub file_system: String,
-    /// File-backed text, shared by all processes, on superpages: whether `warm` and `align` will work here.
+    /// File-backed text, shared by all processes, on superpages: whether `warm` and `align` will
+    /// work here.
     pub file_backed: bool,
     /// Each mechanism.
     pub tried: Vec<Tried>,
@@ -56,11 +58,15 @@ pub fn probe(folder: &Path) -> Result<Probe, Error> {
         })
     };
     let (small, large, dropped) = (make()?, make()?, make()?);
-    let failed =
-        |source| Error::Write { path: folder.to_owned(), what: "the probe writes a file there", source };
+    let failed = |source| Error::Write {
+        path: folder.to_owned(),
+        what: "the probe writes a file there",
+        source,
+    };
     fill(small.as_file(), 64 << 10).map_err(failed)?;
     fill(large.as_file(), SUPERPAGE as usize).map_err(failed)?;
-    // Apart, since the trials before it may leave superpages that a drop does not take away (tmpfs).
+    // Apart, since the trials before it may leave superpages that a drop does not take away
+    // (tmpfs).
     fill(dropped.as_file(), 64 << 10).map_err(failed)?;
     let dropped = dropped.as_file();
     let (small, large) = (small.as_file(), large.as_file());
@@ -71,8 +77,9 @@ pub fn probe(folder: &Path) -> Result<Probe, Error> {
         tell("dropped and read again through MADV_HUGEPAGE", refault(dropped)),
         tell(PLAIN_AFTERWARDS, file_backed(dropped, false)),
     ];
-    let file_backed =
-        tried.iter().any(|one| one.works && matches!(one.mechanism, LARGE_WRITES | PLAIN_AFTERWARDS));
+    let file_backed = tried
+        .iter()
+        .any(|one| one.works && matches!(one.mechanism, LARGE_WRITES | PLAIN_AFTERWARDS));
     tried.push(tell("copy into anonymous superpages (mremap)", anonymous(small)));
     tried.push(tell("copy into a memory file, MADV_COLLAPSE", memory_file()));
     tried.push(tell("copy into reserved superpages (hugetlb)", hugetlb(small)));
@@ -104,7 +111,8 @@ fn said(what: &'static str) -> impl Fn(io::Error) -> String {
 }
 
 fn huge(map: &Map) -> Result<u64, String> {
-    verify::own_superpage_bytes(map.address(), map.bytes() as u64).map_err(|error| error.to_string())
+    verify::own_superpage_bytes(map.address(), map.bytes() as u64)
+        .map_err(|error| error.to_string())
 }
 
 fn mapped(file: &File) -> Result<Map, String> {
@@ -190,8 +198,8 @@ pub struct Backing {
     pub small_pages_ns: f64,
     /// Each superpage tried.
     pub superpages_ns: Vec<f64>,
-    /// How the superpages are backed; absent where latency cannot tell, since the two chains above differ too little or
-    /// did not take the same before and after.
+    /// How the superpages are backed; absent where latency cannot tell, since the two chains above
+    /// differ too little or did not take the same before and after.
     pub found: Option<Backed>,
 }
 
@@ -206,8 +214,9 @@ pub struct Backed {
     pub undecided: usize,
 }
 
-/// Places in a chain: one cache line in as many of the 512 small pages of a superpage as leave an eighth of a data cache of
-/// 32 KiB free. With all 512 the cache is full, and whatever else is touched costs more than what is measured.
+/// Places in a chain: one cache line in as many of the 512 small pages of a superpage as leave an
+/// eighth of a data cache of 32 KiB free. With all 512 the cache is full, and whatever else is
+/// touched costs more than what is measured.
 const CHAIN: usize = 448;
 /// Rounds of one measurement, about 0.1 ms.
 const ROUNDS: usize = 64;
@@ -216,7 +225,8 @@ const TRIES: usize = 7;
 /// The chains that others are held against are measured so often, before and after.
 const CONTROLS: usize = 3;
 
-/// Measures whether `count` superpages of anonymous memory are backed by superpages of the machine below.
+/// Measures whether `count` superpages of anonymous memory are backed by superpages of the machine
+/// below.
 ///
 /// # Errors
 /// When the kernel gives no superpages.
@@ -229,7 +239,8 @@ pub fn host_backing(count: usize) -> Result<Backing, Error> {
     let map = |advice| {
         let map = Map::new(From::Anonymous, bytes, bytes, true)
             .map_err(system("no memory for the latency chains"))?;
-        map.advise(advice).map_err(system("the kernel has no transparent superpages (MADV_HUGEPAGE)"))?;
+        map.advise(advice)
+            .map_err(system("the kernel has no transparent superpages (MADV_HUGEPAGE)"))?;
         map.touch_to_write(BASE_PAGE as usize);
         Ok(map)
     };
@@ -244,11 +255,13 @@ pub fn host_backing(count: usize) -> Result<Backing, Error> {
     if maps.is_empty() {
         let source = io::Error::from(io::ErrorKind::OutOfMemory);
         return Err(system(
-            "the kernel gave no anonymous superpage (transparent_hugepage/enabled is never, or memory is fragmented)",
+            "the kernel gave no anonymous superpage (transparent_hugepage/enabled is never, or \
+             memory is fragmented)",
         )(source));
     }
-    let controls =
-        || -> Vec<[f64; 2]> { (0..CONTROLS).map(|_| [few_pages(&small), pages_each(&small)]).collect() };
+    let controls = || -> Vec<[f64; 2]> {
+        (0..CONTROLS).map(|_| [few_pages(&small), pages_each(&small)]).collect()
+    };
     let mut held = controls();
     let superpages_ns: Vec<f64> = maps.iter().map(pages_each).collect();
     held.extend(controls());
@@ -259,8 +272,9 @@ pub fn host_backing(count: usize) -> Result<Backing, Error> {
     Ok(Backing { few_pages_ns: least(&few), small_pages_ns: least(&through), superpages_ns, found })
 }
 
-/// Which superpages are as fast as the one kind of control and which as slow as the other. Each control's fastest
-/// measurement before and after must agree to a third of what lies between the two kinds.
+/// Which superpages are as fast as the one kind of control and which as slow as the other. Each
+/// control's fastest measurement before and after must agree to a third of what lies between the
+/// two kinds.
 fn judged(few: &[f64], through: &[f64], superpages: &[f64]) -> Option<Backed> {
     let range = |of: &[f64]| {
         let halves = of.split_at(of.len() / 2);
@@ -270,8 +284,13 @@ fn judged(few: &[f64], through: &[f64], superpages: &[f64]) -> Option<Backed> {
     };
     let ((low, low_again), (high, high_again)) = (range(few), range(through));
     let third = (high - low) / 3.0;
-    // A difference of a quarter is some three cycles; less may come from elsewhere than from the TLB.
-    if !(third.is_finite() && high > low * 1.25 && low_again - low < third && high_again - high < third) {
+    // A difference of a quarter is some three cycles; less may come from elsewhere than from the
+    // TLB.
+    if !(third.is_finite()
+        && high > low * 1.25
+        && low_again - low < third
+        && high_again - high < third)
+    {
         return None;
     }
     let mut found = Backed::default();
@@ -291,8 +310,8 @@ fn few_pages(map: &Map) -> f64 {
     chain(map, |index| index * 64)
 }
 
-/// Nanoseconds a step with a line in every page. Each page uses another line, so that the chain fits the data cache as
-/// well as one within few pages.
+/// Nanoseconds a step with a line in every page. Each page uses another line, so that the chain
+/// fits the data cache as well as one within few pages.
 fn pages_each(map: &Map) -> f64 {
     chain(map, |index| index * BASE_PAGE as usize + index % 64 * 64)
 }

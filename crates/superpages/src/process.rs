@@ -58,7 +58,8 @@ fn parse(smaps: &str) -> Vec<Mapping> {
         let first = line.split(' ').next().unwrap_or_default();
         if let Some(key) = first.strip_suffix(':') {
             let Some(mapping) = found.last_mut().filter(|_| inside) else { continue };
-            let kib: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0);
+            let kib: u64 =
+                line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0);
             let bytes = kib.saturating_mul(1024);
             match key {
                 "Rss" => mapping.resident = bytes,
@@ -88,7 +89,8 @@ fn head(line: &str) -> Option<Mapping> {
     let offset = hex(words.next()?)?;
     let rest = words.nth(2).unwrap_or_default();
     let name = rest.trim_start().to_owned();
-    let mapping = Mapping { start: hex(start)?, end: hex(end)?, offset, name, ..Mapping::default() };
+    let mapping =
+        Mapping { start: hex(start)?, end: hex(end)?, offset, name, ..Mapping::default() };
     (permissions.as_bytes().get(2) == Some(&b'x') && mapping.is_text()).then_some(mapping)
 }
 
@@ -125,8 +127,9 @@ pub fn users(path: &Path) -> Vec<User> {
         .filter(|pid| {
             let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
             let maps = String::from_utf8_lossy(&maps);
-            maps.lines()
-                .any(|line| line.splitn(6, ' ').nth(5).is_some_and(|name| name.trim_start() == wanted))
+            maps.lines().any(|line| {
+                line.splitn(6, ' ').nth(5).is_some_and(|name| name.trim_start() == wanted)
+            })
         })
         .map(|pid| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -160,7 +163,10 @@ Private_Hugetlb:    2048 kB
         let found = parse(smaps);
         assert_eq!(found.len(), 2);
         let first = &found[0];
-        assert_eq!((first.start, first.end, first.offset), (0x7f00_0020_0000, 0x7f00_0060_0000, 0x20_0000));
+        assert_eq!(
+            (first.start, first.end, first.offset),
+            (0x7f00_0020_0000, 0x7f00_0060_0000, 0x20_0000)
+        );
         assert_eq!((first.name.as_str(), first.resident), ("/a b", 4 << 20));
         assert_eq!((first.file_pmd, first.other_huge), (2 << 20, 1 << 20));
         assert_eq!((found[1].name.as_str(), found[1].other_huge), ("", 2 << 20));

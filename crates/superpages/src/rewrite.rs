@@ -1,9 +1,11 @@
-//! Writes a file whose text lies at superpage-congruent offsets, in writes that give the page cache superpages.
+//! Writes a file whose text lies at superpage-congruent offsets, in writes that give the page cache
+//! superpages.
 //!
-//! The output is put together in memory two mebibytes at a time and written so, at offsets that are multiples of it:
-//! file systems with large folios then cache each write as one superpage, while smaller writes, `cp` and linkers leave
-//! small pages. It is written beside its place, synced (only clean pages can be dropped and read again) and renamed,
-//! so that a program that runs from the old file keeps it.
+//! The output is put together in memory two mebibytes at a time and written so, at offsets that are
+//! multiples of it: file systems with large folios then cache each write as one superpage, while
+//! smaller writes, `cp` and linkers leave small pages. It is written beside its place, synced (only
+//! clean pages can be dropped and read again) and renamed, so that a program that runs from the old
+//! file keeps it.
 
 use std::fs::{self, File};
 use std::io;
@@ -51,7 +53,8 @@ pub struct Aligned {
 /// `fill` extends executable segments over the linker's filler where that completes a superpage.
 ///
 /// # Errors
-/// When the input is no program or library, cannot be rewritten safely, or the output cannot be written.
+/// When the input is no program or library, cannot be rewritten safely, or the output cannot be
+/// written.
 pub fn align(input: &Path, output: &Path, fill: bool, writes: Writes) -> Result<Aligned, Error> {
     Rewrite::planned(input, fill)?.write(input, output, writes)
 }
@@ -67,11 +70,17 @@ pub enum Written {
     Refused(Error),
 }
 
-/// Rewrites a file as [`align()`] does where that makes more text eligible, and copies it as [`copy()`] does elsewhere.
+/// Rewrites a file as [`align()`] does where that makes more text eligible, and copies it as
+/// [`copy()`] does elsewhere.
 ///
 /// # Errors
 /// When the input cannot be read or the output cannot be written.
-pub fn align_or_copy(input: &Path, output: &Path, fill: bool, writes: Writes) -> Result<Written, Error> {
+pub fn align_or_copy(
+    input: &Path,
+    output: &Path,
+    fill: bool,
+    writes: Writes,
+) -> Result<Written, Error> {
     let written = match Rewrite::planned(input, fill) {
         Ok(rewrite) if rewrite.plan.eligible_bytes > rewrite.eligible_before => {
             return rewrite.write(input, output, writes).map(Written::Aligned);
@@ -110,9 +119,15 @@ impl Rewrite {
     fn write(self, input: &Path, output: &Path, writes: Writes) -> Result<Aligned, Error> {
         let Rewrite { file, headers, plan, eligible_before } = self;
         let text_bytes = headers.text_bytes();
-        let source =
-            Source { path: input, file: &file, patches: patches(input, &file, &headers, &plan)?, plan };
-        write(&file, output, source.plan.headers.file_bytes, writes, |buffer, at| source.window(buffer, at))?;
+        let source = Source {
+            path: input,
+            file: &file,
+            patches: patches(input, &file, &headers, &plan)?,
+            plan,
+        };
+        write(&file, output, source.plan.headers.file_bytes, writes, |buffer, at| {
+            source.window(buffer, at)
+        })?;
         let plan = &source.plan;
         Ok(Aligned {
             path: output.to_owned(),
@@ -126,7 +141,8 @@ impl Rewrite {
     }
 }
 
-/// Copies the bytes of a file as they are, and its owner and mode as [`align()`] does: set-user-id bits go.
+/// Copies the bytes of a file as they are, and its owner and mode as [`align()`] does: set-user-id
+/// bits go.
 ///
 /// # Errors
 /// When it is no regular file, cannot be read or cannot be written.
@@ -134,21 +150,25 @@ pub fn copy(input: &Path, output: &Path, writes: Writes) -> Result<(), Error> {
     let file = elf::open(input)?;
     let about = file.metadata().map_err(|source| Error::Read { path: input.to_owned(), source })?;
     write(&file, output, about.len(), writes, |buffer, at| {
-        file.read_exact_at(buffer, at).map_err(|source| Error::Read { path: input.to_owned(), source })
+        file.read_exact_at(buffer, at)
+            .map_err(|source| Error::Read { path: input.to_owned(), source })
     })
 }
 
-/// What a file's programs may more than those who start them, and what to do before it is rewritten.
+/// What a file's programs may more than those who start them, and what to do before it is
+/// rewritten.
 pub(crate) fn privileges(path: &Path, file: &File) -> Result<Option<&'static str>, Error> {
     let about = file.metadata().map_err(|source| Error::Read { path: path.to_owned(), source })?;
     if about.mode() & 0o6000 != 0 {
         return Ok(Some(
-            "it is set-user-id or set-group-id; take the bits away and set them again on the output",
+            "it is set-user-id or set-group-id; take the bits away and set them again on the \
+             output",
         ));
     }
     if sys::has_capabilities(file) {
         return Ok(Some(
-            "it has file capabilities, which a copy loses; rewrite a copy and use setcap on the output",
+            "it has file capabilities, which a copy loses; rewrite a copy and use setcap on the \
+             output",
         ));
     }
     Ok(None)
@@ -189,7 +209,10 @@ impl Source<'_> {
             }
             if part.to < end && at < part.to + size {
                 let (start, stop) = (part.to.max(at), (part.to + size).min(end));
-                self.read(slice(buffer, start - at..stop - at), part.from.start + (start - part.to))?;
+                self.read(
+                    slice(buffer, start - at..stop - at),
+                    part.from.start + (start - part.to),
+                )?;
             }
         }
         for patch in &self.patches {
@@ -215,7 +238,8 @@ fn slice(buffer: &mut [u8], range: std::ops::Range<u64>) -> &mut [u8] {
     buffer.get_mut(range.start as usize..range.end as usize).unwrap_or_default()
 }
 
-/// The tables of the output: as in the input but for offsets, sizes of filled segments, and alignments.
+/// The tables of the output: as in the input but for offsets, sizes of filled segments, and
+/// alignments.
 fn patches(path: &Path, file: &File, old: &Headers, plan: &Plan) -> Result<Vec<Patch>, Error> {
     let new = &plan.headers;
     let read = |at: u64, count: usize| {
@@ -233,10 +257,12 @@ fn patches(path: &Path, file: &File, old: &Headers, plan: &Plan) -> Result<Vec<P
         put(entry, 40, program.memory_bytes);
         put(entry, 48, program.align);
     }
-    let mut patches = vec![Patch { at: 0, bytes: header }, Patch { at: new.program_table, bytes: programs }];
+    let mut patches =
+        vec![Patch { at: 0, bytes: header }, Patch { at: new.program_table, bytes: programs }];
     if old.section_table != 0 {
         let mut sections = read(old.section_table, old.sections.len() * SECTION_BYTES as usize)?;
-        for (entry, section) in sections.chunks_exact_mut(SECTION_BYTES as usize).zip(&new.sections) {
+        for (entry, section) in sections.chunks_exact_mut(SECTION_BYTES as usize).zip(&new.sections)
+        {
             put(entry, 24, section.offset);
         }
         patches.push(Patch { at: new.section_table, bytes: sections });
@@ -258,12 +284,14 @@ fn write(
     writes: Writes,
     mut fill: impl FnMut(&mut [u8], u64) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let fail = |what| move |source: io::Error| Error::Write { path: output.to_owned(), what, source };
+    let fail =
+        |what| move |source: io::Error| Error::Write { path: output.to_owned(), what, source };
     if fs::symlink_metadata(output).is_ok_and(|about| !about.is_file() && !about.is_symlink()) {
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(fail("something that is no file has this name")(source));
     }
-    // A link stays a link; the file it leads to is replaced. /dev/stdout leads to no file that has a name.
+    // A link stays a link; the file it leads to is replaced. /dev/stdout leads to no file that has
+    // a name.
     let place = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
     if fs::symlink_metadata(output).is_ok_and(|about| about.is_symlink())
         && !fs::metadata(&place).is_ok_and(|about| about.is_file())
@@ -271,7 +299,8 @@ fn write(
         let source = io::Error::from(io::ErrorKind::NotFound);
         return Err(fail("it is a link that leads to no file; name the file itself")(source));
     }
-    let unfinished = beside::Unfinished::at(&place).map_err(fail("no file can be made in its folder"))?;
+    let unfinished =
+        beside::Unfinished::at(&place).map_err(fail("no file can be made in its folder"))?;
     let file = unfinished.file().map_err(fail("no file can be made in its folder"))?;
     let size = match writes {
         Writes::Large => SUPERPAGE,
@@ -293,6 +322,9 @@ fn write(
     // Only the superuser can give a file away; for others it is theirs.
     let _ = std::os::unix::fs::fchown(file, Some(about.uid()), Some(about.gid()));
     file.sync_all().map_err(fail("syncing failed"))?;
-    unfinished.with_mode(about.mode() & 0o777).finish().map_err(fail("renaming into place failed"))?;
+    unfinished
+        .with_mode(about.mode() & 0o777)
+        .finish()
+        .map_err(fail("renaming into place failed"))?;
     Ok(())
 }

@@ -48,11 +48,19 @@ pub(crate) enum From<'a> {
 }
 
 impl Map {
-    /// Maps `bytes` bytes at an address that is a multiple of `align` plus the file offset modulo `align`.
-    pub(crate) fn new(from: From<'_>, bytes: usize, align: usize, writable: bool) -> io::Result<Map> {
+    /// Maps `bytes` bytes at an address that is a multiple of `align` plus the file offset modulo
+    /// `align`.
+    pub(crate) fn new(
+        from: From<'_>,
+        bytes: usize,
+        align: usize,
+        writable: bool,
+    ) -> io::Result<Map> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
-        let reserved =
-            bytes.checked_add(align).filter(|_| bytes > 0 && align.is_power_of_two()).ok_or_else(wrong)?;
+        let reserved = bytes
+            .checked_add(align)
+            .filter(|_| bytes > 0 && align.is_power_of_two())
+            .ok_or_else(wrong)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at a place that the kernel chooses touches no memory in use.
         let base = unsafe { libc::mmap(ptr::null_mut(), reserved, libc::PROT_NONE, flags, -1, 0) };
@@ -65,13 +73,18 @@ impl Map {
         let (protection, flags, fd, offset) = match from {
             From::File(file, offset) => (read_write, libc::MAP_PRIVATE, file.as_raw_fd(), offset),
             From::Anonymous => (read_write, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0),
-            From::Hugetlb => {
-                (read_write, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | (21 << 26), -1, 0)
-            }
+            From::Hugetlb => (
+                read_write,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | (21 << 26),
+                -1,
+                0,
+            ),
         };
         let offset = libc::off_t::try_from(offset).map_err(|_| wrong())?;
-        // SAFETY: `start..start + bytes` lies in the reservation made above, which nothing else uses.
-        let got = unsafe { libc::mmap(start, bytes, protection, flags | libc::MAP_FIXED, fd, offset) };
+        // SAFETY: `start..start + bytes` lies in the reservation made above, which nothing else
+        // uses.
+        let got =
+            unsafe { libc::mmap(start, bytes, protection, flags | libc::MAP_FIXED, fd, offset) };
         if got == libc::MAP_FAILED {
             map.bytes = 0;
             return Err(io::Error::last_os_error());
@@ -104,7 +117,8 @@ impl Map {
         checked(unsafe { libc::mlock(self.start, self.bytes) })
     }
 
-    /// Puts this memory in the place of another mapping of the same size, as text is replaced while it runs.
+    /// Puts this memory in the place of another mapping of the same size, as text is replaced while
+    /// it runs.
     pub(crate) fn move_over(mut self, target: &Map) -> io::Result<()> {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         if self.bytes != target.bytes {
@@ -119,8 +133,9 @@ impl Map {
         Ok(())
     }
 
-    /// Reads one byte every `step` bytes, so that the pages are there. The file must not shrink meanwhile: a read
-    /// behind its end would end the process by SIGBUS, so `limit` is the file's length from the map's start on.
+    /// Reads one byte every `step` bytes, so that the pages are there. The file must not shrink
+    /// meanwhile: a read behind its end would end the process by SIGBUS, so `limit` is the
+    /// file's length from the map's start on.
     pub(crate) fn touch(&self, step: usize, limit: usize) {
         for at in (0..self.bytes.min(limit)).step_by(step.max(1)) {
             // SAFETY: `at` is inside the mapping, which is readable.
@@ -138,15 +153,21 @@ impl Map {
 
     /// Writes a pointer at `at` to `to`, both offsets in this map. Offsets outside are left alone.
     pub(crate) fn link(&self, at: usize, to: usize) {
-        if at.is_multiple_of(8) && at.checked_add(8).is_some_and(|end| end <= self.bytes) && to < self.bytes {
+        if at.is_multiple_of(8)
+            && at.checked_add(8).is_some_and(|end| end <= self.bytes)
+            && to < self.bytes
+        {
             let value = self.start.cast::<u8>().wrapping_add(to) as usize;
             // SAFETY: eight aligned bytes inside the mapping, which the caller mapped writable.
-            unsafe { ptr::write_volatile(self.start.cast::<u8>().wrapping_add(at).cast::<usize>(), value) };
+            unsafe {
+                ptr::write_volatile(self.start.cast::<u8>().wrapping_add(at).cast::<usize>(), value)
+            };
         }
     }
 
-    /// Follows a ring of `length` pointers from `from` on, `rounds` times; returns where it ended, or `None` when the
-    /// pointers are no such ring. What a step costs is the load alone: nothing is checked while it goes round.
+    /// Follows a ring of `length` pointers from `from` on, `rounds` times; returns where it ended,
+    /// or `None` when the pointers are no such ring. What a step costs is the load alone:
+    /// nothing is checked while it goes round.
     pub(crate) fn chase(&self, from: usize, length: usize, rounds: usize) -> Option<usize> {
         let first = self.start as usize;
         let start = first.wrapping_add(from);
@@ -162,8 +183,9 @@ impl Map {
             return None;
         }
         for _ in 0..length.saturating_mul(rounds) {
-            // SAFETY: the walk above has found all of these places inside the mapping, aligned and leading back to the
-            // first; only this thread has the map, and nothing writes to it meanwhile.
+            // SAFETY: the walk above has found all of these places inside the mapping, aligned and
+            // leading back to the first; only this thread has the map, and nothing
+            // writes to it meanwhile.
             at = unsafe { ptr::read_volatile(at as *const usize) };
         }
         Some(at)
@@ -179,11 +201,13 @@ impl Drop for Map {
 
 /// Asks the kernel to forget cached pages of a file; mapped and dirty ones stay.
 pub(crate) fn drop_cached(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let number =
-        |value: u64| libc::off_t::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let number = |value: u64| {
+        libc::off_t::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+    };
     let (offset, bytes) = (number(offset)?, number(bytes)?);
     // SAFETY: takes numbers and a file that is open.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, libc::POSIX_FADV_DONTNEED) } {
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, libc::POSIX_FADV_DONTNEED) }
+    {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     }
@@ -203,10 +227,13 @@ pub(crate) fn memory_file() -> io::Result<File> {
 /// Whether a file has capabilities (the attribute `security.capability`).
 pub(crate) fn has_capabilities(file: &File) -> bool {
     // SAFETY: with size 0 the kernel writes nothing and returns the size of the value.
-    unsafe { libc::fgetxattr(file.as_raw_fd(), c"security.capability".as_ptr(), ptr::null_mut(), 0) > 0 }
+    unsafe {
+        libc::fgetxattr(file.as_raw_fd(), c"security.capability".as_ptr(), ptr::null_mut(), 0) > 0
+    }
 }
 
-/// Whether memory that could be written may never be executed in this process and those it starts (PR_SET_MDWE, Linux 6.3).
+/// Whether memory that could be written may never be executed in this process and those it starts
+/// (PR_SET_MDWE, Linux 6.3).
 pub(crate) fn refuses_new_code() -> bool {
     const PR_GET_MDWE: libc::c_int = 66;
     const PR_MDWE_REFUSE_EXEC_GAIN: libc::c_int = 1;
@@ -264,8 +291,8 @@ pub(crate) const PAGE_IS_HUGE: u64 = 1 << 6;
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: u64 = (3 << 30) | ((size_of::<ScanArgument>() as u64) << 16) | (0x66 << 8) | 16;
 
-/// The mapped pages of a range of a process, as runs of equal category, in order. Pages that are not there are left
-/// out. `pagemap` is `/proc/PID/pagemap`; kernels before 6.7 answer ENOTTY.
+/// The mapped pages of a range of a process, as runs of equal category, in order. Pages that are
+/// not there are left out. `pagemap` is `/proc/PID/pagemap`; kernels before 6.7 answer ENOTTY.
 pub(crate) fn scan(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<Region>> {
     let mut found = Vec::new();
     let mut regions = [Region::default(); 512];
@@ -281,8 +308,10 @@ pub(crate) fn scan(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<Regio
             return_mask: PAGE_IS_PRESENT | PAGE_IS_HUGE,
             ..ScanArgument::default()
         };
-        // SAFETY: the argument has its stated size, and `vec` and `vec_len` describe the array above.
-        let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut argument) };
+        // SAFETY: the argument has its stated size, and `vec` and `vec_len` describe the array
+        // above.
+        let count =
+            unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut argument) };
         let Ok(count) = usize::try_from(count) else { return Err(io::Error::last_os_error()) };
         found.extend(regions.iter().take(count));
         // No progress would be an endless loop; the kernel promises it.

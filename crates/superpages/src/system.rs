@@ -14,11 +14,13 @@ pub struct Found {
     pub files: Vec<PathBuf>,
     /// Folders, entries of folders and files that could not be read.
     pub unreadable: usize,
-    /// ELF files that are no programs and libraries for superpages (objects, other machines, damaged ones).
+    /// ELF files that are no programs and libraries for superpages (objects, other machines,
+    /// damaged ones).
     pub other_elf: usize,
 }
 
-/// Walks folders, without following links or leaving their file system, for files with at least `least` bytes of text.
+/// Walks folders, without following links or leaving their file system, for files with at least
+/// `least` bytes of text.
 pub fn find(folders: &[PathBuf], least: u64) -> Found {
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
@@ -38,7 +40,8 @@ pub fn find(folders: &[PathBuf], least: u64) -> Found {
                 continue;
             };
             for entry in listing {
-                let Ok((entry, here)) = entry.and_then(|entry| entry.metadata().map(|about| (entry, about)))
+                let Ok((entry, here)) =
+                    entry.and_then(|entry| entry.metadata().map(|about| (entry, about)))
                 else {
                     found.unreadable += 1;
                     continue;
@@ -50,7 +53,10 @@ pub fn find(folders: &[PathBuf], least: u64) -> Found {
                     if seen.insert((here.dev(), here.ino())) {
                         left.push(entry.path());
                     }
-                } else if here.is_file() && here.len() >= least && seen.insert((here.dev(), here.ino())) {
+                } else if here.is_file()
+                    && here.len() >= least
+                    && seen.insert((here.dev(), here.ino()))
+                {
                     look(&entry.path(), least, &mut found);
                 }
             }

@@ -1,7 +1,7 @@
 //! Does the text of a process lie on superpages, two mebibytes after two mebibytes?
 //!
-//! Two sources are put side by side: `smaps` sums superpages per mapping, PAGEMAP_SCAN says it for each page. Kernels
-//! before 6.7 have no PAGEMAP_SCAN; then there is no map, and that is said.
+//! Two sources are put side by side: `smaps` sums superpages per mapping, PAGEMAP_SCAN says it for
+//! each page. Kernels before 6.7 have no PAGEMAP_SCAN; then there is no map, and that is said.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -89,7 +89,10 @@ pub fn verify(pid: u32, file: Option<&str>) -> Result<Verification, Error> {
     if let Some(wanted) = file {
         mappings.retain(|mapping| mapping.name.contains(wanted));
         if mappings.is_empty() {
-            return Err(Error::Process { pid, what: format!("it has no text of a file named {wanted}") });
+            return Err(Error::Process {
+                pid,
+                what: format!("it has no text of a file named {wanted}"),
+            });
         }
     }
     let pagemap = PathBuf::from(format!("/proc/{pid}/pagemap"));
@@ -99,7 +102,8 @@ pub fn verify(pid: u32, file: Option<&str>) -> Result<Verification, Error> {
     };
     let mut texts = Vec::new();
     for mapping in &mappings {
-        let scanned = match pagemap.as_ref().map(|file| sys::scan(file, mapping.start, mapping.end)) {
+        let scanned = match pagemap.as_ref().map(|file| sys::scan(file, mapping.start, mapping.end))
+        {
             Some(Ok(regions)) => Some(regions),
             Some(Err(error)) => {
                 no_map = Some(match error.raw_os_error() {
@@ -130,7 +134,9 @@ pub fn verify(pid: u32, file: Option<&str>) -> Result<Verification, Error> {
 }
 
 fn text(mapping: &Mapping, scanned: Option<&[sys::Region]>) -> Text {
-    let huge = |regions: &[sys::Region]| regions.iter().filter(|r| is_huge(r)).map(|r| r.end - r.start).sum();
+    let huge = |regions: &[sys::Region]| {
+        regions.iter().filter(|r| is_huge(r)).map(|r| r.end - r.start).sum()
+    };
     let hugetlb_is_not_resident = mapping.resident.max(mapping.other_huge);
     Text {
         name: mapping.name.clone(),
@@ -167,17 +173,22 @@ fn cells(start: u64, end: u64, regions: &[sys::Region]) -> Vec<Cell> {
     cells
 }
 
-/// Bytes on superpages in a range of this process, by PAGEMAP_SCAN, else by smaps (then of the mapping that begins there).
+/// Bytes on superpages in a range of this process, by PAGEMAP_SCAN, else by smaps (then of the
+/// mapping that begins there).
 ///
 /// # Errors
 /// When this process's page map cannot be read.
 pub fn own_superpage_bytes(start: u64, bytes: u64) -> Result<u64, Error> {
-    let failed =
-        |source| Error::System { action: "this process's own page map cannot be read".into(), source };
+    let failed = |source| Error::System {
+        action: "this process's own page map cannot be read".into(),
+        source,
+    };
     let pagemap = File::open("/proc/self/pagemap").map_err(failed)?;
     match sys::scan(&pagemap, start, start + up(bytes, BASE_PAGE)) {
         Ok(regions) => Ok(regions.iter().filter(|r| is_huge(r)).map(|r| r.end - r.start).sum()),
-        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => own_by_smaps(start).map_err(failed),
+        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+            own_by_smaps(start).map_err(failed)
+        }
         Err(error) => Err(failed(error)),
     }
 }
@@ -187,7 +198,8 @@ fn own_by_smaps(start: u64) -> std::io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/smaps")?;
     let head = format!("{start:x}-");
     let lines = text.lines().skip_while(|line| !line.starts_with(&head)).skip(1);
-    let own = lines.take_while(|line| line.split(' ').next().is_some_and(|word| word.ends_with(':')));
+    let own =
+        lines.take_while(|line| line.split(' ').next().is_some_and(|word| word.ends_with(':')));
     let huge = |line: &&str| {
         ["FilePmdMapped:", "AnonHugePages:", "ShmemPmdMapped:", "Private_Hugetlb:"]
             .iter()

@@ -1,5 +1,5 @@
-//! Linked programs, rewritten: do they run, do other tools like them, is every section as it was? Damaged files: are
-//! they refused with the reason?
+//! Linked programs, rewritten: do they run, do other tools like them, is every section as it was?
+//! Damaged files: are they refused with the reason?
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -21,7 +21,9 @@ int main(void) { printf(\"%d\\n\", f1(f2(f3(f4(0))))); return 0; }
 
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new(program).args(arguments).output().ok()?;
-    let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    let said = [done.stdout, done.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat();
     assert!(done.status.success(), "{program} {arguments:?}: {said}");
     Some(said)
 }
@@ -30,8 +32,12 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
 fn compiled(folder: &Path, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
     let (source, program) = (folder.join("big.c"), folder.join("big"));
     fs::write(&source, BIG).unwrap();
-    let done =
-        Command::new(compiler).args(["-O1", "-g", "-o"]).arg(&program).arg(&source).args(flags).output();
+    let done = Command::new(compiler)
+        .args(["-O1", "-g", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .args(flags)
+        .output();
     match done {
         Ok(done) if done.status.success() => Some(program),
         other => {
@@ -41,21 +47,29 @@ fn compiled(folder: &Path, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// Name, address, size and content of every section, and the content of every loaded segment at its address.
+/// Name, address, size and content of every section, and the content of every loaded segment at its
+/// address.
 fn content(path: &Path) -> Vec<(String, Vec<u8>)> {
     let bytes = fs::read(path).unwrap();
     let number = |at: usize, size: usize| {
-        bytes[at..at + size].iter().rev().fold(0usize, |value, &byte| value << 8 | usize::from(byte))
+        bytes[at..at + size]
+            .iter()
+            .rev()
+            .fold(0usize, |value, &byte| value << 8 | usize::from(byte))
     };
     let (table, count, names) = (number(40, 8), number(60, 2), number(62, 2));
     let field = |index: usize, at: usize, size: usize| number(table + index * 64 + at, size);
     let mut found = Vec::new();
     for index in 0..count {
         let name_at = field(names, 24, 8) + field(index, 0, 4);
-        let name: Vec<u8> = bytes[name_at..].iter().copied().take_while(|&byte| byte != 0).collect();
+        let name: Vec<u8> =
+            bytes[name_at..].iter().copied().take_while(|&byte| byte != 0).collect();
         let (offset, size) = (field(index, 24, 8), field(index, 32, 8));
-        let there =
-            if matches!(field(index, 4, 4), 0 | 8) { vec![] } else { bytes[offset..offset + size].to_vec() };
+        let there = if matches!(field(index, 4, 4), 0 | 8) {
+            vec![]
+        } else {
+            bytes[offset..offset + size].to_vec()
+        };
         let label = format!("{} {:x} {size}", String::from_utf8_lossy(&name), field(index, 16, 8));
         found.push((label, there));
     }
@@ -86,7 +100,8 @@ fn rewritten_programs_run_and_keep_every_section_and_other_tools_read_them() {
         let after = check(&aligned).unwrap();
         assert_eq!(after.eligible_bytes, done.eligible_bytes, "{flags:?}");
         assert!(
-            !after.losses.contains_key(&Reason::OffsetSkew) && !after.losses.contains_key(&Reason::PieBase)
+            !after.losses.contains_key(&Reason::OffsetSkew)
+                && !after.losses.contains_key(&Reason::PieBase)
         );
         assert!(content(&program) == content(&aligned), "{flags:?}: a section differs");
         let path = aligned.to_str().unwrap();
@@ -94,7 +109,8 @@ fn rewritten_programs_run_and_keep_every_section_and_other_tools_read_them() {
         if let Some(said) = run("readelf", &["-aW", path]) {
             assert!(!said.contains("Warning") && !said.contains("Error"), "{flags:?}: {said}");
         }
-        let lines = |path: &Path| run("gdb", &["-batch", "-ex", "info line f3", path.to_str().unwrap()]);
+        let lines =
+            |path: &Path| run("gdb", &["-batch", "-ex", "info line f3", path.to_str().unwrap()]);
         if let (Some(before), Some(now)) = (lines(&program), lines(&aligned)) {
             assert!(now.contains("big.c"), "{now}");
             assert_eq!(before, now);
@@ -103,7 +119,11 @@ fn rewritten_programs_run_and_keep_every_section_and_other_tools_read_them() {
         }
         if run("strip", &[path]).is_some() {
             assert_eq!(run(path, &[]).unwrap(), "10\n", "{flags:?} stripped");
-            assert_eq!(check(&aligned).unwrap().eligible_bytes, done.eligible_bytes, "{flags:?} stripped");
+            assert_eq!(
+                check(&aligned).unwrap().eligible_bytes,
+                done.eligible_bytes,
+                "{flags:?} stripped"
+            );
         }
     }
 }
@@ -111,7 +131,8 @@ fn rewritten_programs_run_and_keep_every_section_and_other_tools_read_them() {
 #[test]
 fn filler_behind_the_text_becomes_text_when_wanted() {
     let folder = tempfile::tempdir().unwrap();
-    let flags = ["-fuse-ld=lld", "-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-loadable-segments"];
+    let flags =
+        ["-fuse-ld=lld", "-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-loadable-segments"];
     let Some(program) = compiled(folder.path(), "clang-22", &flags) else { return };
     let before = check(&program).unwrap();
     assert!(before.losses.contains_key(&Reason::TailFiller), "{before:?}");
@@ -129,7 +150,11 @@ fn what_is_lost_and_what_is_eligible_are_all_of_the_text() {
         let folder = tempfile::tempdir().unwrap();
         let Some(program) = compiled(folder.path(), compiler, &flags) else { continue };
         let found = check(&program).unwrap();
-        assert_eq!(found.eligible_bytes + found.losses.values().sum::<u64>(), found.text_bytes, "{found:?}");
+        assert_eq!(
+            found.eligible_bytes + found.losses.values().sum::<u64>(),
+            found.text_bytes,
+            "{found:?}"
+        );
         let fixed = flags.contains(&"-no-pie");
         assert_eq!(found.kind, if fixed { Kind::Fixed } else { Kind::Pie }, "{flags:?}");
         assert!(found.aligned_pct.unwrap() >= found.eligible_pct, "{found:?}");
@@ -143,7 +168,8 @@ fn what_is_warmed_is_what_the_check_calls_eligible() {
         let Some(program) = compiled(folder.path(), compiler, &flags) else { continue };
         let found = check(&program).unwrap();
         match warm(&program) {
-            // It counts whole superpages, of which the text's first page may begin with other bytes.
+            // It counts whole superpages, of which the text's first page may begin with other
+            // bytes.
             Ok(warmed) => {
                 let whole = found.eligible_bytes.next_multiple_of(SUPERPAGE);
                 assert_eq!(warmed.eligible_bytes, whole, "{flags:?}: {found:?}");
@@ -176,7 +202,9 @@ fn warm_text_of_a_running_program_lies_on_superpages_where_the_kernel_can() {
     let folder = tempfile::tempdir().unwrap();
     let probe = superpages::probe(folder.path()).unwrap();
     if !probe.file_backed {
-        return eprintln!("skipped: no file-backed superpages on this kernel and file system: {probe:?}");
+        return eprintln!(
+            "skipped: no file-backed superpages on this kernel and file system: {probe:?}"
+        );
     }
     let Some(program) = compiled(folder.path(), "gcc", &["-fuse-ld=bfd"]) else { return };
     let aligned = folder.path().join("aligned");
@@ -203,12 +231,16 @@ fn warm_text_of_a_running_program_lies_on_superpages_where_the_kernel_can() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let users = superpages::users(&aligned);
-    let seen = users.iter().find(|user| user.pid != gdb.id()).map(|user| verify(user.pid, Some("aligned")));
+    let seen = users
+        .iter()
+        .find(|user| user.pid != gdb.id())
+        .map(|user| verify(user.pid, Some("aligned")));
     fs::write(folder.path().join("go"), "").unwrap();
     gdb.wait().unwrap();
     let Some(seen) = seen else { return eprintln!("skipped: gdb may not run programs here") };
     let seen = seen.unwrap();
-    // The breakpoint in main made its page a private one; the functions in other superpages were all run.
+    // The breakpoint in main made its page a private one; the functions in other superpages were
+    // all run.
     assert!(seen.superpage_bytes >= 2 * SUPERPAGE, "{seen:?}");
     let scanned: Option<u64> = seen.mappings.iter().map(|text| text.scanned_superpage_bytes).sum();
     assert!(scanned.is_none_or(|bytes| bytes == seen.superpage_bytes), "{seen:?}");
@@ -270,20 +302,26 @@ fn programs_of_32_bits_are_judged_and_not_rewritten() {
     for (target, arch) in [("i686-linux-gnu", Arch::X86), ("armv7-linux-gnueabihf", Arch::Arm)] {
         let build = |name: &str, page: &str| {
             let path = folder.path().join(name);
-            let link = ["-nostdlib", "-static", "-fuse-ld=lld", page, "-Wl,-z,separate-loadable-segments"];
+            let link =
+                ["-nostdlib", "-static", "-fuse-ld=lld", page, "-Wl,-z,separate-loadable-segments"];
             let mut clang = Command::new("clang-22");
             clang.arg(format!("--target={target}")).args(link).arg(&source).arg("-o").arg(&path);
             let done = clang.output();
             done.is_ok_and(|done| done.status.success()).then_some(path)
         };
-        let (Some(small), Some(large)) =
-            (build("small", "-Wl,-z,max-page-size=4096"), build("large", "-Wl,-z,max-page-size=0x200000"))
-        else {
+        let (Some(small), Some(large)) = (
+            build("small", "-Wl,-z,max-page-size=4096"),
+            build("large", "-Wl,-z,max-page-size=0x200000"),
+        ) else {
             eprintln!("skipped: clang-22 does not link for {target}");
             continue;
         };
         let found = check(&large).unwrap();
-        assert_eq!((found.arch, found.kind, found.text_bytes), (arch, Kind::Fixed, 0x60_0000), "{target}");
+        assert_eq!(
+            (found.arch, found.kind, found.text_bytes),
+            (arch, Kind::Fixed, 0x60_0000),
+            "{target}"
+        );
         assert_eq!(found.eligible_bytes, 0x60_0000, "{target}: {found:?}");
         let found = check(&small).unwrap();
         assert!(found.eligible_bytes < 0x60_0000, "{target}: {found:?}");
@@ -304,9 +342,15 @@ fn bad_files_are_refused_with_the_reason() {
         assert!(warm(path).is_err());
         assert!(!output.exists());
     };
-    refused(&file(folder.path(), 2, &[[0, 0x40_0000, 4096], [4096, 0x40_0800, 4096]], 8192), "overlap");
+    refused(
+        &file(folder.path(), 2, &[[0, 0x40_0000, 4096], [4096, 0x40_0800, 4096]], 8192),
+        "overlap",
+    );
     refused(&file(folder.path(), 3, &[], 4096), "no program headers");
-    refused(&file(folder.path(), 2, &[[0, 0xffff_ffff_8100_0000, 4096]], 4096), "addresses of a kernel");
+    refused(
+        &file(folder.path(), 2, &[[0, 0xffff_ffff_8100_0000, 4096]], 4096),
+        "addresses of a kernel",
+    );
     refused(&file(folder.path(), 4, &[[0, 0, 4096]], 4096), "core file");
     refused(&file(folder.path(), 1, &[[0, 0, 4096]], 4096), "object file");
     refused(&file(folder.path(), 3, &[[0, 0, 1 << 40]], 4096), "the file has 4096 bytes");
@@ -388,10 +432,12 @@ fn set_user_id_programs_and_places_that_cannot_be_written_are_refused() {
     let said = align(&path, folder.path(), false, Writes::Large).unwrap_err().to_string();
     assert!(said.contains("no file has this name"), "{said}");
     // sysfs takes no new files from anyone.
-    let said = align(&path, Path::new("/sys/planish"), false, Writes::Large).unwrap_err().to_string();
+    let said =
+        align(&path, Path::new("/sys/planish"), false, Writes::Large).unwrap_err().to_string();
     assert!(said.contains("/sys/planish: cannot be written"), "{said}");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
-    let said = align(&path, &folder.path().join("out"), false, Writes::Large).unwrap_err().to_string();
+    let said =
+        align(&path, &folder.path().join("out"), false, Writes::Large).unwrap_err().to_string();
     assert!(said.contains("set-user-id"), "{said}");
 }
 
@@ -404,7 +450,8 @@ fn a_link_as_output_leads_to_a_file_or_is_refused() {
     std::os::unix::fs::symlink(&kept, &link).unwrap();
     align(&program, &link, false, Writes::Large).unwrap();
     assert!(
-        fs::symlink_metadata(&link).unwrap().is_symlink() && fs::metadata(&kept).unwrap().len() > SUPERPAGE
+        fs::symlink_metadata(&link).unwrap().is_symlink()
+            && fs::metadata(&kept).unwrap().len() > SUPERPAGE
     );
     // To nothing, and to what is no file, as /dev/stdout does.
     for target in [folder.path().join("nothing"), folder.path().to_owned()] {
@@ -419,10 +466,16 @@ fn a_link_as_output_leads_to_a_file_or_is_refused() {
 #[test]
 fn text_that_cannot_move_is_refused_where_nothing_would_be_gained() {
     let folder = tempfile::tempdir().unwrap();
-    let flags =
-        ["-no-pie", "-static", "-Wl,-z,noseparate-code", "-Wl,-Ttext-segment=0x401000", "-fuse-ld=bfd"];
+    let flags = [
+        "-no-pie",
+        "-static",
+        "-Wl,-z,noseparate-code",
+        "-Wl,-Ttext-segment=0x401000",
+        "-fuse-ld=bfd",
+    ];
     let Some(program) = compiled(folder.path(), "gcc", &flags) else { return };
-    let refused = align(&program, &folder.path().join("out"), false, Writes::Large).unwrap_err().to_string();
+    let refused =
+        align(&program, &folder.path().join("out"), false, Writes::Large).unwrap_err().to_string();
     assert!(refused.contains("separate-code"), "{refused}");
     assert_eq!(check(&program).unwrap().aligned_pct, None);
 }

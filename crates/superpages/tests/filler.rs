@@ -1,4 +1,5 @@
-//! Filler is made text where that completes a superpage, and only there; what stands in filler keeps a place.
+//! Filler is made text where that completes a superpage, and only there; what stands in filler
+//! keeps a place.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
@@ -6,12 +7,23 @@ use std::fs;
 
 use superpages::{SUPERPAGE, Writes, align, check};
 
-/// A position-independent file of zeros whose text begins at its first byte, is that long and lies at that address.
+/// A position-independent file of zeros whose text begins at its first byte, is that long and lies
+/// at that address.
 fn file(size: u64, text: u64, address: u64) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(size).unwrap()];
     bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-    let fields =
-        [(16, 3), (18, 62), (20, 1), (32, 64), (52, 64), (54, 56), (56, 1), (58, 64), (64, 1), (68, 5)];
+    let fields = [
+        (16, 3),
+        (18, 62),
+        (20, 1),
+        (32, 64),
+        (52, 64),
+        (54, 56),
+        (56, 1),
+        (58, 64),
+        (64, 1),
+        (68, 5),
+    ];
     fields.iter().for_each(|&(at, value)| bytes[at] = value);
     for (at, value) in [(80, address), (88, address), (96, text), (104, text), (112, 4096)] {
         bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
@@ -23,7 +35,8 @@ fn file(size: u64, text: u64, address: u64) -> Vec<u8> {
 fn filler_behind_text_that_cannot_move_is_no_gain() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
-    // Its start is the start of the file, so it keeps the distance between offset and address: no superpage.
+    // Its start is the start of the file, so it keeps the distance between offset and address: no
+    // superpage.
     fs::write(&input, file(4 * SUPERPAGE, 2 * SUPERPAGE, 0x3000)).unwrap();
     let refused = align(&input, &output, true, Writes::Large).unwrap_err().to_string();
     assert!(refused.contains("cannot move"), "{refused}");

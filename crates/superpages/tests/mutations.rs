@@ -1,5 +1,5 @@
-//! Damaged ELF files: whatever bytes change, checking and rewriting end with a result or an error, and what is
-//! rewritten is a file that can be rewritten again to the same bytes.
+//! Damaged ELF files: whatever bytes change, checking and rewriting end with a result or an error,
+//! and what is rewritten is a file that can be rewritten again to the same bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -28,7 +28,8 @@ fn program() -> Vec<u8> {
     {
         put(entry, 1, 4);
         put(entry + 4, flags, 4);
-        for (field, value) in [(8, offset), (16, address), (24, address), (32, size), (40, size), (48, 4096)]
+        for (field, value) in
+            [(8, offset), (16, address), (24, address), (32, size), (40, size), (48, 4096)]
         {
             put(entry + field, value, 8);
         }

@@ -13,9 +13,13 @@ fn text_is_moved_once_and_what_may_not_be_rewritten_is_copied_with_the_reason() 
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (made, kept, again) = (at("made"), at("kept"), at("again"));
-    fs::write(at("a.c"), "int main(void) { __asm__ volatile(\".fill 0x600000, 1, 0x90\"); return 0; }\n")
-        .unwrap();
-    let compiled = Command::new("gcc").args(["-fuse-ld=bfd", "-o"]).args([&made, &at("a.c")]).status();
+    fs::write(
+        at("a.c"),
+        "int main(void) { __asm__ volatile(\".fill 0x600000, 1, 0x90\"); return 0; }\n",
+    )
+    .unwrap();
+    let compiled =
+        Command::new("gcc").args(["-fuse-ld=bfd", "-o"]).args([&made, &at("a.c")]).status();
     if !compiled.is_ok_and(|status| status.success()) {
         return eprintln!("skipped: gcc or GNU ld is not installed");
     }

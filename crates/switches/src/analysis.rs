@@ -126,15 +126,15 @@ pub struct Analysis {
     pub lost: u64,
     /// What became of the call chains of samples.
     pub chains: Chains,
-    /// From switch-outs to the next switch-in on the same CPU, where one follows at once, in ns: the switches themselves,
-    /// which the scheduler counts as CPU time.
+    /// From switch-outs to the next switch-in on the same CPU, where one follows at once, in ns:
+    /// the switches themselves, which the scheduler counts as CPU time.
     pub switching_ns: u64,
     /// Files whose names could not be used: gone, or changed since. Sorted.
     pub unusable_files: Vec<String>,
 }
 
-/// Reads a recording's switches and pairs them. `kernel` names the kernel's functions, when it is still the recorded
-/// one.
+/// Reads a recording's switches and pairs them. `kernel` names the kernel's functions, when it is
+/// still the recorded one.
 pub fn analyse(input: &Input, kernel: Option<&KernelSymbols>) -> Result<Analysis, Error> {
     let mut reading = Reading {
         attrs: input.attrs(),
@@ -212,7 +212,8 @@ impl Reading<'_, '_> {
                 self.switch(id, *out, *preempt);
             }
             Record::Sample(sample) => self.sample(sample),
-            // The kernel's own notes count all records, and its recorder's count the samples among them.
+            // The kernel's own notes count all records, and its recorder's count the samples among
+            // them.
             Record::Lost { lost, .. } => self.lost += lost,
             Record::LostSamples { lost } => self.lost_samples += lost,
             _ => {}
@@ -247,12 +248,16 @@ impl Reading<'_, '_> {
             thread.voluntary += u64::from(out && !preempt);
             thread.preempted += u64::from(out && preempt);
         }
-        let ended =
-            if out { self.pairing.switch_out(tid, time, preempt) } else { self.pairing.switch_in(tid, time) };
+        let ended = if out {
+            self.pairing.switch_out(tid, time, preempt)
+        } else {
+            self.pairing.switch_in(tid, time)
+        };
         self.ended(tid, ended);
     }
 
-    /// Sums up the time of switches from one recorded thread to the next on a CPU. The records lie on both sides of it.
+    /// Sums up the time of switches from one recorded thread to the next on a CPU. The records lie
+    /// on both sides of it.
     fn between(&mut self, cpu: Option<u32>, time: u64, out: bool) {
         let Some(cpu) = cpu else { return };
         if out {
@@ -294,7 +299,8 @@ impl Reading<'_, '_> {
             (CPU_CLOCK | TASK_CLOCK, Some(chain)) if tid != 0 => {
                 let stack = self.stack(pid, tid, chain, sample);
                 let times = self.by_stack.entry(Some(stack)).or_default();
-                times.cpu_ns = times.cpu_ns.saturating_add(sample.period.unwrap_or(attr.period_or_freq));
+                times.cpu_ns =
+                    times.cpu_ns.saturating_add(sample.period.unwrap_or(attr.period_or_freq));
             }
             _ => {}
         }
@@ -313,11 +319,14 @@ impl Reading<'_, '_> {
         if ledger.outs + ledger.ins == 0 {
             return Err(Error::NoSwitches);
         }
-        let switched =
-            |thread: &ThreadRow| thread.voluntary + thread.preempted > 0 || thread.times != Times::default();
+        let switched = |thread: &ThreadRow| {
+            thread.voluntary + thread.preempted > 0 || thread.times != Times::default()
+        };
         let mut threads: Vec<ThreadRow> =
             self.ended.into_iter().chain(self.threads.into_values()).filter(switched).collect();
-        threads.sort_by_key(|thread| (std::cmp::Reverse(thread.times.waited_ns()), thread.tid, thread.pid));
+        threads.sort_by_key(|thread| {
+            (std::cmp::Reverse(thread.times.waited_ns()), thread.tid, thread.pid)
+        });
         let stacks = &self.stacks;
         let row = |(id, times): (Option<StackId>, Times)| StackRow {
             frames: id.map(|id| stacks.frames(id).to_vec()),

@@ -8,8 +8,8 @@ pub enum Error {
     Recording(#[from] perfdata::Error),
     /// It holds no switch records.
     #[error(
-        "the recording holds no records of context switches; make one that does with \
-         `planish record --switch-events -g -- CMD`"
+        "the recording holds no records of context switches; make one that does with `planish \
+         record --switch-events -g -- CMD`"
     )]
     NoSwitches,
 }

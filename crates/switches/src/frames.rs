@@ -24,7 +24,8 @@ const MISSING_NAME: &str = "[a caller is missing]";
 const MOST_UNWOUND: usize = 127;
 /// `PERF_SAMPLE_REGS_ABI_64`.
 const ABI_64: u64 = 2;
-/// DWARF's and perf's numbers (`arch/x86/include/uapi/asm/perf_regs.h`) of the registers that rules of functions use.
+/// DWARF's and perf's numbers (`arch/x86/include/uapi/asm/perf_regs.h`) of the registers that rules
+/// of functions use.
 const DWARF_TO_PERF: [(u16, u32); 17] = [
     (0, 0),
     (1, 3),
@@ -137,7 +138,8 @@ impl<'k> Stacks<'k> {
         if let Some((_, before)) = process.mappings.range_mut(..start).next_back() {
             before.end = before.end.min(start);
         }
-        let covered: Vec<u64> = process.mappings.range(start..end).map(|(start, _)| *start).collect();
+        let covered: Vec<u64> =
+            process.mappings.range(start..end).map(|(start, _)| *start).collect();
         for start in covered {
             process.mappings.remove(&start);
         }
@@ -161,7 +163,8 @@ impl<'k> Stacks<'k> {
         self.processes.insert(pid, Process { generation, ..Process::default() });
     }
 
-    /// The number of a sample's call chain, its first user frames completed by what the sample has of the stack.
+    /// The number of a sample's call chain, its first user frames completed by what the sample has
+    /// of the stack.
     pub(crate) fn id(&mut self, pid: i32, mut chain: Vec<u64>, sample: &Sample<'_>) -> StackId {
         match chain.iter().rposition(|&word| word == CONTEXT_USER) {
             Some(mark) => {
@@ -181,8 +184,9 @@ impl<'k> Stacks<'k> {
         self.id_of(pid, chain)
     }
 
-    /// The user part of a chain with the callers that have no frame pointer. What a walk along frame pointers gives begins
-    /// with the sampled address and goes on with the first function that has one: its caller. Unwinding fills the gap.
+    /// The user part of a chain with the callers that have no frame pointer. What a walk along
+    /// frame pointers gives begins with the sampled address and goes on with the first function
+    /// that has one: its caller. Unwinding fills the gap.
     fn completed(&mut self, pid: i32, user: &[u64], sample: &Sample<'_>) -> Vec<u64> {
         let Some((&innermost, callers)) = user.split_first() else { return Vec::new() };
         if user.iter().any(|&word| word >= CONTEXT_FIRST) {
@@ -219,17 +223,22 @@ impl<'k> Stacks<'k> {
         found.unwrap_or(true)
     }
 
-    /// The addresses of the user's frames, innermost first, as far as the recorded part of the stack reaches.
+    /// The addresses of the user's frames, innermost first, as far as the recorded part of the
+    /// stack reaches.
     fn unwound(&mut self, pid: i32, sample: &Sample<'_>) -> Unwound {
         let mut found = Unwound { frames: Vec::new(), cut: true };
-        let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else { return found };
+        let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else {
+            return found;
+        };
         let mut registers = UnwindRegisters::default();
         for (dwarf, perf) in DWARF_TO_PERF {
             if let Some(value) = recorded.get(perf) {
                 registers.set(dwarf, value);
             }
         }
-        let Some(bottom) = registers.stack_pointer().filter(|_| recorded.abi == ABI_64) else { return found };
+        let Some(bottom) = registers.stack_pointer().filter(|_| recorded.abi == ABI_64) else {
+            return found;
+        };
         let beyond = Cell::new(false);
         let read = |address: u64| {
             let at = usize::try_from(address.checked_sub(bottom)?).ok()?;
@@ -245,7 +254,9 @@ impl<'k> Stacks<'k> {
             let Some((image, at)) = self.place(pid, code) else { return found };
             match image.caller(at, &registers, read) {
                 // A caller's frame lies above; anything else would never end.
-                Some(caller) if caller.stack_pointer() > registers.stack_pointer() => registers = caller,
+                Some(caller) if caller.stack_pointer() > registers.stack_pointer() => {
+                    registers = caller
+                }
                 _ => {
                     found.cut = beyond.get() || image.has_frame_pointer_at(at).is_none();
                     return found;
@@ -301,7 +312,8 @@ impl<'k> Stacks<'k> {
     }
 
     fn kernel_name(&self, address: u64) -> String {
-        let named = self.kernel.filter(|_| self.kernel_fits).and_then(|kernel| kernel.find(address));
+        let named =
+            self.kernel.filter(|_| self.kernel_fits).and_then(|kernel| kernel.find(address));
         named.map_or_else(|| format!("[kernel] {address:#x}"), |name| format!("{name} [kernel]"))
     }
 
@@ -327,7 +339,9 @@ impl<'k> Stacks<'k> {
     }
 
     fn user_name(&mut self, pid: i32, address: u64) -> String {
-        let Some((number, offset)) = self.mapped(pid, address) else { return format!("{address:#x}") };
+        let Some((number, offset)) = self.mapped(pid, address) else {
+            return format!("{address:#x}");
+        };
         let Some(path) = self.files.get(number).map(|file| file.path.clone()) else {
             return format!("{address:#x}");
         };
@@ -339,8 +353,10 @@ impl<'k> Stacks<'k> {
             return format!("{short}+{offset:#x}");
         };
         let found = image.address_of(FileOffset(offset)).and_then(|at| image.functions().find(at));
-        found
-            .map_or_else(|| format!("{short}+{offset:#x}"), |function| format!("{} ({short})", function.name))
+        found.map_or_else(
+            || format!("{short}+{offset:#x}"),
+            |function| format!("{} ({short})", function.name),
+        )
     }
 }
 

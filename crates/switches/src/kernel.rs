@@ -15,10 +15,14 @@ impl KernelSymbols {
         let mut text = None;
         for line in kallsyms.lines() {
             let mut words = line.split_whitespace();
-            let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else {
+            let (Some(address), Some(kind), Some(name)) =
+                (words.next(), words.next(), words.next())
+            else {
                 continue;
             };
-            let Some(address) = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0) else {
+            let Some(address) =
+                u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)
+            else {
                 continue;
             };
             if name == "_text" {
@@ -33,8 +37,8 @@ impl KernelSymbols {
         KernelSymbols { functions, text }
     }
 
-    /// Whether these are the names of a kernel whose text began at this address: the recorded one, unless the machine
-    /// was started again since.
+    /// Whether these are the names of a kernel whose text began at this address: the recorded one,
+    /// unless the machine was started again since.
     pub(crate) fn is_at(&self, text: u64) -> bool {
         self.text == Some(text)
     }
@@ -52,8 +56,9 @@ mod tests {
 
     #[test]
     fn addresses_are_found_in_the_function_before_them() {
-        let text = "ffffffff81000000 T _text\nffffffff81000000 T start\nffffffff81000100 t schedule\n\
-                    ffffffff81000200 D data\n0000000000000000 T hidden\nffffffffa0000000 t run\t[module]\nbroken";
+        let text = "ffffffff81000000 T _text\nffffffff81000000 T start\nffffffff81000100 t \
+                    schedule\nffffffff81000200 D data\n0000000000000000 T \
+                    hidden\nffffffffa0000000 t run\t[module]\nbroken";
         let symbols = KernelSymbols::parse(text);
         assert!(symbols.is_at(0xffff_ffff_8100_0000) && !symbols.is_at(0));
         assert_eq!(symbols.find(0xffff_ffff_8100_0000), Some("start"));

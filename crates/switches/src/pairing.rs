@@ -1,9 +1,10 @@
 //! Which switch-out, sample and switch-in belong together.
 //!
-//! Input: the switches and samples of all threads, each thread's in time order. The kernel samples `context-switches`
-//! just before it records the switch-out, so the last sample of a thread since it came onto its CPU is that of the
-//! switch. The next switch-in of the thread ends the wait. Invariant: what entered is what was used plus what the
-//! ledger names. Cost: a table look-up a record. Source: `perf_event_task_sched_out` (`include/linux/perf_event.h`).
+//! Input: the switches and samples of all threads, each thread's in time order. The kernel samples
+//! `context-switches` just before it records the switch-out, so the last sample of a thread since
+//! it came onto its CPU is that of the switch. The next switch-in of the thread ends the wait.
+//! Invariant: what entered is what was used plus what the ledger names. Cost: a table look-up a
+//! record. Source: `perf_event_task_sched_out` (`include/linux/perf_event.h`).
 
 use rustc_hash::FxHashMap;
 
@@ -67,8 +68,8 @@ pub struct Ledger {
     pub ins_paired: u64,
     /// Of the idle task.
     pub ins_idle: u64,
-    /// The first of a thread: what it did before is not recorded, or it was just made; or of one that has no number any
-    /// more.
+    /// The first of a thread: what it did before is not recorded, or it was just made; or of one
+    /// that has no number any more.
     pub ins_first: u64,
     /// Preceded by another switch-in of the same thread: the switch-out between is missing.
     pub ins_without_out: u64,
@@ -78,7 +79,8 @@ pub struct Ledger {
     pub samples_paired: u64,
     /// Of the idle task.
     pub samples_idle: u64,
-    /// Followed by another sample, a switch-in or the thread's or recording's end before any switch-out.
+    /// Followed by another sample, a switch-in or the thread's or recording's end before any
+    /// switch-out.
     pub samples_without_out: u64,
     /// Waits with both ends and no sample: only their time is known.
     pub waits_without_stack: u64,
@@ -87,11 +89,15 @@ pub struct Ledger {
 impl Ledger {
     /// Whether what entered is what was used plus what is named.
     pub fn balances(&self) -> bool {
-        let outs =
-            self.outs_paired + self.outs_idle + self.outs_without_in + self.outs_at_exit + self.outs_at_end;
+        let outs = self.outs_paired
+            + self.outs_idle
+            + self.outs_without_in
+            + self.outs_at_exit
+            + self.outs_at_end;
         let ins = self.ins_paired + self.ins_idle + self.ins_first + self.ins_without_out;
         let samples = self.samples_paired + self.samples_idle + self.samples_without_out;
-        (outs, ins, samples) == (self.outs, self.ins, self.samples) && self.outs_paired == self.ins_paired
+        (outs, ins, samples) == (self.outs, self.ins, self.samples)
+            && self.outs_paired == self.ins_paired
     }
 
     /// What a thread leaves open.
@@ -137,7 +143,8 @@ pub struct Pairing {
 /// The idle tasks of all CPUs have this number.
 const IDLE: i32 = 0;
 
-/// Whether a record is of a thread that has already given its number back, which the kernel then writes as -1.
+/// Whether a record is of a thread that has already given its number back, which the kernel then
+/// writes as -1.
 fn is_gone(tid: i32) -> bool {
     tid < 0
 }
@@ -209,7 +216,13 @@ impl Pairing {
                 self.ledger.outs_paired += 1;
                 self.ledger.ins_paired += 1;
                 self.ledger.waits_without_stack += u64::from(stack.is_none());
-                Ended::Wait(Wait { tid, reason, stack, start_ns: since, end_ns: time_ns.max(since) })
+                Ended::Wait(Wait {
+                    tid,
+                    reason,
+                    stack,
+                    start_ns: since,
+                    end_ns: time_ns.max(since),
+                })
             }
             Place::On { .. } => {
                 self.ledger.ins_without_out += 1;
@@ -266,11 +279,17 @@ mod tests {
         assert_eq!(pairing.switch_out(7, 150, false), Ended::Run(50));
         // Another thread between them changes nothing.
         pairing.switch_in(8, 160);
-        let wait =
-            Wait { tid: 7, reason: Reason::Synchronization, stack: Some(A), start_ns: 150, end_ns: 400 };
+        let wait = Wait {
+            tid: 7,
+            reason: Reason::Synchronization,
+            stack: Some(A),
+            start_ns: 150,
+            end_ns: 400,
+        };
         assert_eq!(pairing.switch_in(7, 400), Ended::Wait(wait));
         assert_eq!(pairing.switch_out(7, 410, true), Ended::Run(10));
-        let wait = Wait { reason: Reason::Preemption, stack: None, start_ns: 410, end_ns: 420, ..wait };
+        let wait =
+            Wait { reason: Reason::Preemption, stack: None, start_ns: 410, end_ns: 420, ..wait };
         assert_eq!(pairing.switch_in(7, 420), Ended::Wait(wait));
         assert_eq!(pairing.exit(7, 425), Ended::Run(5));
         let ledger = pairing.finish();
@@ -355,7 +374,9 @@ mod tests {
                     2 | 3 => pairing.switch_in(tid, time),
                     _ => pairing.exit(tid, time),
                 };
-                assert!(!matches!(ended, Ended::Wait(wait) if wait.tid == 0 || wait.end_ns < wait.start_ns));
+                assert!(
+                    !matches!(ended, Ended::Wait(wait) if wait.tid == 0 || wait.end_ns < wait.start_ns)
+                );
             }
             let ledger = pairing.finish();
             assert!(ledger.balances(), "{ledger:?}");

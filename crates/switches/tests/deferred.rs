@@ -1,4 +1,5 @@
-//! Call chains whose user part the kernel delivers later are put together, for several samples of one cookie.
+//! Call chains whose user part the kernel delivers later are put together, for several samples of
+//! one cookie.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
@@ -15,7 +16,8 @@ fn at(tid: i32, time: u64) -> SampleId {
     SampleId { pid: Some(7), tid: Some(tid), time: Some(time), ..SampleId::default() }
 }
 
-/// A record of the kernel's that the encoder has no word for: header, body, and the trailer of TID and TIME.
+/// A record of the kernel's that the encoder has no word for: header, body, and the trailer of TID
+/// and TIME.
 fn record(out: &mut Vec<u8>, kind: u32, misc: u16, body: &[u64], (tid, time): (i32, u64)) {
     out.extend(kind.to_le_bytes());
     out.extend(misc.to_le_bytes());
@@ -46,12 +48,19 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         record(bytes, kind::SWITCH, misc::SWITCH_OUT, &[], (tid, time + 1));
         record(bytes, kind::SWITCH, 0, &[], (tid, time + 5));
     };
-    // Twice off the CPU before the program runs on: one record for both. The other thread's cookie is of the same number.
+    // Twice off the CPU before the program runs on: one record for both. The other thread's cookie
+    // is of the same number.
     wait(&mut bytes, 8, 10, 77);
     wait(&mut bytes, 8, 20, 77);
     wait(&mut bytes, 9, 30, 77);
     wait(&mut bytes, 9, 40, 78);
-    record(&mut bytes, kind::CALLCHAIN_DEFERRED, 0, &[77, 3, CONTEXT_USER, 0x1111, 0x2223], (8, 50));
+    record(
+        &mut bytes,
+        kind::CALLCHAIN_DEFERRED,
+        0,
+        &[77, 3, CONTEXT_USER, 0x1111, 0x2223],
+        (8, 50),
+    );
     record(&mut bytes, kind::CALLCHAIN_DEFERRED, 0, &[77, 1, 0x3333], (9, 51));
     let mut writer = FileWriter::new(Cursor::new(Vec::new()), std::slice::from_ref(&attr)).unwrap();
     writer.append(&bytes).unwrap();

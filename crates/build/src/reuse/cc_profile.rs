@@ -1,4 +1,5 @@
-//! The lines of a cc profile that are about some functions. Grammar: clang's basic block sections profile, version 1.
+//! The lines of a cc profile that are about some functions. Grammar: clang's basic block sections
+//! profile, version 1.
 
 use super::store::Store;
 use crate::Error;
@@ -19,16 +20,15 @@ pub(super) struct CcText {
 
 impl CcText {
     pub(super) fn read(path: &Path) -> Result<CcText, Error> {
-        let whole = beside::given::read_text(path, beside::given::DATA).map_err(|source| Error::File {
-            path: path.to_owned(),
-            action: "cannot read",
-            source,
+        let whole = beside::given::read_text(path, beside::given::DATA).map_err(|source| {
+            Error::File { path: path.to_owned(), action: "cannot read", source }
         })?;
         Ok(CcText::parse(path, whole))
     }
 
     fn parse(path: &Path, whole: String) -> CcText {
-        let mut text = CcText { path: path.to_owned(), whole, entries: None, by_name: BTreeMap::new() };
+        let mut text =
+            CcText { path: path.to_owned(), whole, entries: None, by_name: BTreeMap::new() };
         let mut lines = text.whole.lines();
         if lines.next().map(str::trim_end) != Some("v1") {
             return text;
@@ -62,12 +62,17 @@ impl CcText {
         let Some(entries) = &self.entries else { return Some(self.whole.clone()) };
         let named = functions.iter().filter_map(|name| self.by_name.get(name)).flatten();
         let wanted: BTreeSet<usize> = named.copied().collect();
-        let lines: String = wanted.iter().filter_map(|&n| entries.get(n)).map(String::as_str).collect();
+        let lines: String =
+            wanted.iter().filter_map(|&n| entries.get(n)).map(String::as_str).collect();
         (!lines.is_empty()).then(|| format!("v1\n{lines}"))
     }
 
     /// Arguments of a link in which the profile's name is one with its hash.
-    pub(super) fn renamed(&self, arguments: &[OsString], store: &Store) -> Result<Vec<OsString>, Error> {
+    pub(super) fn renamed(
+        &self,
+        arguments: &[OsString],
+        store: &Store,
+    ) -> Result<Vec<OsString>, Error> {
         let swap = |argument: &OsString| match self.named_in(argument) {
             Some(flag) => {
                 let mut word = OsString::from(flag);
@@ -97,9 +102,11 @@ mod tests {
 
     #[test]
     fn an_object_gets_the_lines_about_its_functions_alone() {
-        let text = "v1\n#a remark\nm a.c\nf one alias\np 1 2\nc0 1\nf two\nc0\nm b.c\nf one\nc0 3\n";
+        let text =
+            "v1\n#a remark\nm a.c\nf one alias\np 1 2\nc0 1\nf two\nc0\nm b.c\nf one\nc0 3\n";
         let text = CcText::parse(Path::new("x"), text.into());
-        let about = |names: &[&str]| text.about(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let about =
+            |names: &[&str]| text.about(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(about(&["two", "three"]).unwrap(), "v1\nf two\nc0\n");
         assert_eq!(about(&["alias"]).unwrap(), "v1\nm a.c\nf one alias\np 1 2\nc0 1\n");
         assert!(about(&["one"]).unwrap().ends_with("c0 1\nm b.c\nf one\nc0 3\n"));

@@ -1,4 +1,5 @@
-//! What does a compiler's command line do? Only as much as reuse needs: does it compile C or C++, one file to one object?
+//! What does a compiler's command line do? Only as much as reuse needs: does it compile C or C++,
+//! one file to one object?
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -68,7 +69,8 @@ const MORE_FILES: [&str; 8] = [
 ];
 
 impl Compile {
-    /// Looks at the arguments; `None` when they compile nothing that is C or C++ to code, or cannot be understood.
+    /// Looks at the arguments; `None` when they compile nothing that is C or C++ to code, or cannot
+    /// be understood.
     pub(super) fn of(arguments: &[OsString]) -> Option<Compile> {
         let words: Vec<&str> = arguments.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
         let (mut output, mut stops_at_object, mut dependencies) = (None, false, None);
@@ -107,7 +109,8 @@ impl Compile {
         if sources == 0 {
             return None;
         }
-        let one_object = stops_at_object && files.len() == 1 && files.first() != Some(&"-") && !more_files;
+        let one_object =
+            stops_at_object && files.len() == 1 && files.first() != Some(&"-") && !more_files;
         let output = match (output, files.first()) {
             (Some(output), _) => PathBuf::from(output),
             (None, Some(file)) => Path::new(Path::new(file).file_name()?).with_extension("o"),
@@ -129,7 +132,10 @@ impl Compile {
 
 fn is_code(file: &str) -> bool {
     let ending = Path::new(file).extension().and_then(|e| e.to_str()).unwrap_or_default();
-    matches!(ending, "c" | "i" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "C" | "CPP" | "ii" | "m" | "mm")
+    matches!(
+        ending,
+        "c" | "i" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "C" | "CPP" | "ii" | "m" | "mm"
+    )
 }
 
 #[cfg(test)]
@@ -158,10 +164,14 @@ mod tests {
 
     #[test]
     fn what_makes_more_or_something_else_is_not_kept() {
-        for line in ["a.c b.c -o app", "-c a.c b.c", "-gsplit-dwarf -c a.c", "-c -", "a.c b.o -o app"] {
+        for line in
+            ["a.c b.c -o app", "-c a.c b.c", "-gsplit-dwarf -c a.c", "-c -", "a.c b.o -o app"]
+        {
             assert!(!of(line).is_some_and(|c| c.can_be_kept()), "{line}");
         }
-        for line in ["a.o b.o -o app", "-E a.c", "-c start.S -o start.o", "@file -c a.c", "--version"] {
+        for line in
+            ["a.o b.o -o app", "-E a.c", "-c start.S -o start.o", "@file -c a.c", "--version"]
+        {
             assert_eq!(of(line), None, "{line}");
         }
         assert!(of("a.c b.o -o app").is_some(), "it compiles, though what cannot be kept");

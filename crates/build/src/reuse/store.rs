@@ -1,4 +1,5 @@
-//! Kept objects: `KEY.o`, what it was made from in `KEY.json`, and the list of files read as the build wants it, `KEY.d`.
+//! Kept objects: `KEY.o`, what it was made from in `KEY.json`, and the list of files read as the
+//! build wants it, `KEY.d`.
 
 use super::command::Compile;
 use crate::Error;
@@ -44,7 +45,8 @@ impl Store {
         Store { directory }
     }
 
-    /// What the command makes is decided by this and the files that it reads. `None` when the directory is unknown.
+    /// What the command makes is decided by this and the files that it reads. `None` when the
+    /// directory is unknown.
     pub(super) fn key(&self, compiler: &OsStr, arguments: &[OsString]) -> Option<String> {
         let here = std::env::current_dir().ok()?;
         let mut hash = Sha256::new();
@@ -62,8 +64,10 @@ impl Store {
         add(&changed.map_or(0, |t| t.as_nanos()).to_le_bytes());
         for argument in arguments {
             add(argument.as_encoded_bytes());
-            // Profiles, lists of functions: what a flag names is read, but not among the files the compiler lists.
-            let named = argument.to_str().and_then(|a| a.split_once('=')).map(|(_, path)| Path::new(path));
+            // Profiles, lists of functions: what a flag names is read, but not among the files the
+            // compiler lists.
+            let named =
+                argument.to_str().and_then(|a| a.split_once('=')).map(|(_, path)| Path::new(path));
             if let Some(path) = named.filter(|path| path.is_file()) {
                 add(hash_of(path).ok()?.as_bytes());
             }
@@ -90,7 +94,11 @@ impl Store {
             self.write(&path, part.as_bytes())
         };
         if !path.is_file() {
-            write().map_err(|source| Error::File { path: path.clone(), action: "cannot write", source })?;
+            write().map_err(|source| Error::File {
+                path: path.clone(),
+                action: "cannot write",
+                source,
+            })?;
         }
         Ok(path)
     }
@@ -102,7 +110,8 @@ impl Store {
         self.directory.join(format!("{key}.{}.reads", std::process::id()))
     }
 
-    /// Keeps what a command has just made. `own` lists the files read unless the command itself asks for a list.
+    /// Keeps what a command has just made. `own` lists the files read unless the command itself
+    /// asks for a list.
     pub(super) fn put(&self, key: &str, compile: &Compile, own: &Path) -> io::Result<()> {
         let list = std::fs::read_to_string(compile.dependencies.as_deref().unwrap_or(own))?;
         let here = std::env::current_dir()?;
@@ -130,7 +139,8 @@ impl Store {
 
     /// A kept object whose files are still the same.
     pub(super) fn get(&self, key: &str) -> Option<Kept> {
-        let kept: Kept = serde_json::from_slice(&std::fs::read(self.file(key, "json")).ok()?).ok()?;
+        let kept: Kept =
+            serde_json::from_slice(&std::fs::read(self.file(key, "json")).ok()?).ok()?;
         let same = |(path, hash): &(PathBuf, String)| hash_of(path).is_ok_and(|now| now == *hash);
         (self.file(key, "o").is_file() && kept.reads.iter().all(same)).then_some(kept)
     }
@@ -139,7 +149,11 @@ impl Store {
     pub(super) fn copy(&self, key: &str, kept: &Kept, compile: &Compile) -> Result<(), Error> {
         let copy = |ending: &str, to: &Path| {
             let copied = beside::copy(&self.file(key, ending), to);
-            copied.map_err(|source| Error::File { path: to.to_owned(), action: "cannot write", source })
+            copied.map_err(|source| Error::File {
+                path: to.to_owned(),
+                action: "cannot write",
+                source,
+            })
         };
         if let (true, Some(to)) = (kept.has_dependency_file, &compile.dependencies) {
             copy("d", to)?;
@@ -157,8 +171,8 @@ impl Store {
     }
 }
 
-/// The files of the first rule of a makefile, as compilers write it: after the colon, blanks escaped by a backslash,
-/// `$` doubled, lines continued by a backslash.
+/// The files of the first rule of a makefile, as compilers write it: after the colon, blanks
+/// escaped by a backslash, `$` doubled, lines continued by a backslash.
 fn files_of(list: &str) -> Vec<String> {
     let joined = list.replace("\\\r\n", " ").replace("\\\n", " ");
     let rule = joined.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -199,7 +213,9 @@ fn hash_of(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(io::Error::other("more bytes than are looked at of a file that a compiler reads"));
+        return Err(io::Error::other(
+            "more bytes than are looked at of a file that a compiler reads",
+        ));
     }
     Ok(hex(&Sha256::digest(bytes)))
 }

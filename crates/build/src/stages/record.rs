@@ -7,7 +7,8 @@ use crate::plan::{STATE_DIRECTORY, text};
 use crate::step::quoted;
 use std::path::{Path, PathBuf};
 
-/// Per cent of the program's CPU time that goes into stops of training: nobody waits for it but planish.
+/// Per cent of the program's CPU time that goes into stops of training: nobody waits for it but
+/// planish.
 const BUDGET: f64 = 100.0;
 
 impl Stages<'_> {
@@ -52,14 +53,22 @@ impl Stages<'_> {
     }
 
     /// Times the training and decides how it is recorded.
-    fn time(&self, round: Round, program: &Path, training: &Path, commands: &[Vec<String>]) -> Step {
+    fn time(
+        &self,
+        round: Round,
+        program: &Path,
+        training: &Path,
+        commands: &[Vec<String>],
+    ) -> Step {
         let record = &self.config.record;
         let mut step = planish(format!("{}time-training", round.prefix()), &["train", "time"]);
         step.arguments.extend(["--branches".into(), record.branches.word().into()]);
         let number = |key: &str, value: f64| [key.to_owned(), value.to_string()];
         step.arguments.extend(number("--seconds", record.seconds.unwrap_or(Record::SECONDS)));
-        step.arguments
-            .extend(number("--emulate-below", record.emulate_below.unwrap_or(Record::EMULATE_BELOW)));
+        step.arguments.extend(number(
+            "--emulate-below",
+            record.emulate_below.unwrap_or(Record::EMULATE_BELOW),
+        ));
         step.arguments.extend(number("--budget", record.budget.unwrap_or(BUDGET)));
         self.keep_output(&mut step);
         for command in commands {
@@ -80,7 +89,9 @@ impl Stages<'_> {
             Some(period) => vec!["--period".to_owned(), period.to_string()],
             None => vec!["--budget".to_owned(), record.budget.unwrap_or(BUDGET).to_string()],
         };
-        words.extend(record.stop_by.into_iter().flat_map(|by| ["--stop-by".into(), by.word().into()]));
+        words.extend(
+            record.stop_by.into_iter().flat_map(|by| ["--stop-by".into(), by.word().into()]),
+        );
         words
     }
 
@@ -88,8 +99,8 @@ impl Stages<'_> {
     fn way(&self) -> Vec<String> {
         let record = &self.config.record;
         let mut words = vec![format!("--branches={}", record.branches.word())];
-        // Under emulation time means nothing and a period of 1,000 taken branches costs little. Elsewhere record knows a
-        // rate that the machine bears.
+        // Under emulation time means nothing and a period of 1,000 taken branches costs little.
+        // Elsewhere record knows a rate that the machine bears.
         let period = record.period.or((record.branches == Branches::Emulated).then_some(1000));
         words.extend(period.into_iter().flat_map(|n| ["-c".to_owned(), n.to_string()]));
         words

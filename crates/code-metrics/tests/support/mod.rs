@@ -15,7 +15,8 @@ pub fn skipped<T>(why: &str) -> Option<T> {
 
 /// True when a tool is installed.
 pub fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found =
+        Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
         eprintln!("skipped: {tool} is not installed");
     }
@@ -31,7 +32,8 @@ pub fn compile(dir: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
 /// Compiles any file.
 pub fn compile_file(dir: &Path, source: &Path, flags: &[&str]) -> Option<PathBuf> {
     let output = dir.join(source.file_stem().unwrap());
-    let done = Command::new("clang-22").args(["-O1", "-o"]).arg(&output).arg(source).args(flags).output();
+    let done =
+        Command::new("clang-22").args(["-O1", "-o"]).arg(&output).arg(source).args(flags).output();
     match done {
         Ok(done) if done.status.success() => Some(output),
         Ok(done) => skipped(&String::from_utf8_lossy(&done.stderr)),

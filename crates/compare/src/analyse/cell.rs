@@ -61,19 +61,25 @@ impl<'a> Runs<'a> {
         let metric = metric.or(benchmark.metrics.first()).cloned().unwrap_or_default();
         let stopped = |v: &usize| {
             let name = design.variants.get(*v).map(|v| v.name.as_str());
-            file.stopped.iter().any(|s| Some(s.variant.as_str()) == name && s.benchmark == benchmark.name)
+            file.stopped
+                .iter()
+                .any(|s| Some(s.variant.as_str()) == name && s.benchmark == benchmark.name)
         };
         let variants: Vec<usize> = (0..design.variants.len()).filter(|v| !stopped(v)).collect();
-        let here =
-            || file.runs.iter().filter(|run| run.benchmark == index && variants.contains(&run.variant));
+        let here = || {
+            file.runs.iter().filter(|run| run.benchmark == index && variants.contains(&run.variant))
+        };
         let wanted: BTreeSet<_> =
             design.slots().into_iter().filter(|slot| variants.contains(&slot.variant)).collect();
         let mut seen = BTreeMap::<u32, BTreeSet<_>>::new();
         for run in here().filter(|run| block.holds(design, run.round)) {
             seen.entry(run.round).or_default().insert(run.slot());
         }
-        let complete: BTreeSet<u32> =
-            seen.into_iter().filter(|(_, slots)| *slots == wanted).map(|(round, _)| round).collect();
+        let complete: BTreeSet<u32> = seen
+            .into_iter()
+            .filter(|(_, slots)| *slots == wanted)
+            .map(|(round, _)| round)
+            .collect();
         let used: Vec<&Run> = here().filter(|run| complete.contains(&run.round)).collect();
         let left_out = here().filter(|run| block.holds(design, run.round)).count() - used.len();
         if used.is_empty() && variants.len() > 1 {
@@ -84,7 +90,17 @@ impl<'a> Runs<'a> {
         }
         let observations = observations(design, &metric, &used, true)?;
         let residuals = series::residuals(&observations);
-        Ok(Runs { design, benchmark, index, metric, used, observations, residuals, left_out, variants })
+        Ok(Runs {
+            design,
+            benchmark,
+            index,
+            metric,
+            used,
+            observations,
+            residuals,
+            left_out,
+            variants,
+        })
     }
 
     pub(super) fn rounds(&self) -> usize {
@@ -107,8 +123,8 @@ fn observations(
             let name = design.variants.get(run.variant).map_or("", |v| v.name.as_str());
             let found = value.map_or("missing".to_owned(), |v| v.to_string());
             Error::TooFew(format!(
-                "{name}, round {}: {} is {found}, but effects are ratios and need numbers above 0; judge by another \
-                 metric",
+                "{name}, round {}: {} is {found}, but effects are ratios and need numbers above \
+                 0; judge by another metric",
                 run.round,
                 metric.label()
             ))
@@ -136,9 +152,15 @@ pub(super) struct Row {
     compared: Compared,
 }
 
-pub(super) fn rows(runs: &Runs, machine: usize, margin: f64, options: &Options) -> Result<Vec<Row>, Error> {
+pub(super) fn rows(
+    runs: &Runs,
+    machine: usize,
+    margin: f64,
+    options: &Options,
+) -> Result<Vec<Row>, Error> {
     let rule = Rule { margin, alpha: 0.05, rows: 1 };
-    let settings = statistics::Options { rule, draws: options.draws, seed: runs.design.seed, matched: false };
+    let settings =
+        statistics::Options { rule, draws: options.draws, seed: runs.design.seed, matched: false };
     let watched = watched(runs);
     let mut rows = Vec::new();
     for &variant in runs.variants.iter().filter(|&&v| v > 0) {
@@ -196,9 +218,10 @@ impl Row {
     pub(super) fn effect(&self) -> statistics::many::Effect {
         let (estimate, error) = match &self.answer.averaged {
             Some(averaged) => (averaged.estimate, averaged.standard_error),
-            None => {
-                (self.answer.as_built.estimate, self.answer.as_built.standard_error.unwrap_or(f64::INFINITY))
-            }
+            None => (
+                self.answer.as_built.estimate,
+                self.answer.as_built.standard_error.unwrap_or(f64::INFINITY),
+            ),
         };
         statistics::many::Effect { estimate: self.metric.sign() * estimate, standard_error: error }
     }
@@ -210,26 +233,28 @@ impl Row {
         let answer = self.answer.with_corrected(corrected, rule);
         compared.p_corrected = corrected;
         compared.smallest_effect = answer.detectable.map(f64::exp_m1);
-        compared.verdict = bound(self.watched, answer.judgement.verdict, answer.judgement.negligible);
+        compared.verdict =
+            bound(self.watched, answer.judgement.verdict, answer.judgement.negligible);
         compared.negligible = answer.judgement.negligible && compared.verdict != Verdict::Same;
-        compared.needed = answer
-            .judgement
-            .needed
-            .map(|n| Needed { rounds: n.rounds.map(|r| r as usize), layouts: n.layouts.map(|l| l as usize) });
+        compared.needed = answer.judgement.needed.map(|n| Needed {
+            rounds: n.rounds.map(|r| r as usize),
+            layouts: n.layouts.map(|l| l as usize),
+        });
         if self.confirm && compared.verdict == Verdict::Slower && !compared.negligible {
             let second = self.second.unwrap_or_default();
             compared.verdict = if second.confirmed { Verdict::Slower } else { Verdict::Undecided };
             compared.confirmation = Some(second);
         }
-        let told = words::Told { answer: &answer, metric: &self.metric, margin: rule.margin, among };
+        let told =
+            words::Told { answer: &answer, metric: &self.metric, margin: rule.margin, among };
         compared.sentence = told.sentence(&compared);
         compared.warnings.extend(told.warnings(&compared));
         compared
     }
 }
 
-/// The verdict where the measurement could end early: a difference needs the monitor's word, since the p-value of the
-/// moment at which one stopped was picked from many.
+/// The verdict where the measurement could end early: a difference needs the monitor's word, since
+/// the p-value of the moment at which one stopped was picked from many.
 fn bound(watched: Option<Step>, verdict: Verdict, negligible: bool) -> Verdict {
     match (watched, verdict) {
         (None | Some(Step::Different), verdict) => verdict,
@@ -240,7 +265,13 @@ fn bound(watched: Option<Step>, verdict: Verdict, negligible: bool) -> Verdict {
 }
 
 /// Ratio and interval as printed, from the log scale on which less is better.
-pub(super) fn effect(sign: f64, estimate: f64, low: Option<f64>, high: Option<f64>, p_value: f64) -> Effect {
+pub(super) fn effect(
+    sign: f64,
+    estimate: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    p_value: f64,
+) -> Effect {
     let ends = low.zip(high).map(|(low, high)| {
         let (a, b) = ((sign * low).exp(), (sign * high).exp());
         [a.min(b), a.max(b)]
@@ -251,8 +282,10 @@ pub(super) fn effect(sign: f64, estimate: f64, low: Option<f64>, high: Option<f6
 pub(super) fn of_answer(answer: &Answer, sign: f64) -> (Effect, Option<Effect>) {
     let built = &answer.as_built;
     let as_built = effect(sign, built.estimate, built.low, built.high, built.p_value);
-    let averaged =
-        answer.averaged.as_ref().map(|a| effect(sign, a.estimate, Some(a.low), Some(a.high), a.p_value));
+    let averaged = answer
+        .averaged
+        .as_ref()
+        .map(|a| effect(sign, a.estimate, Some(a.low), Some(a.high), a.p_value));
     (as_built, averaged)
 }
 
@@ -268,7 +301,8 @@ fn describe(runs: &Runs, variant: usize, answer: &Answer) -> Compared {
     warnings.extend(identical(runs.design, variant));
     if runs.design.stopping == Stopping::UntilDecided && (rounds as u32) < runs.design.rounds {
         warnings.push(
-            "the measurement ended as soon as it was decided; the interval is that of the rounds used"
+            "the measurement ended as soon as it was decided; the interval is that of the rounds \
+             used"
                 .to_owned(),
         );
     }
@@ -302,7 +336,8 @@ fn describe(runs: &Runs, variant: usize, answer: &Answer) -> Compared {
 /// Two names for the same bytes: whatever differs is noise, and a reader should know.
 fn identical(design: &Design, variant: usize) -> Option<String> {
     let (base, other) = (design.variants.first()?, design.variants.get(variant)?);
-    let digest = |v: &crate::Variant| v.digests.first().filter(|digest| !digest.is_empty()).cloned();
+    let digest =
+        |v: &crate::Variant| v.digests.first().filter(|digest| !digest.is_empty()).cloned();
     let same = digest(base)? == digest(other)?;
     same.then(|| format!("{} and {} are the same file, byte for byte", base.name, other.name))
 }
@@ -313,7 +348,8 @@ fn layouts(runs: &Runs, variant: usize, answer: &Answer, averaged: Effect) -> Av
         .luck
         .as_ref()
         .map(|l| {
-            let p = 2.0 * statistics::distribution::normal_tail((l.estimate / l.standard_error).abs());
+            let p =
+                2.0 * statistics::distribution::normal_tail((l.estimate / l.standard_error).abs());
             effect(sign, l.estimate, Some(l.low), Some(l.high), if p.is_finite() { p } else { 1.0 })
         })
         .unwrap_or_default();
@@ -324,7 +360,9 @@ fn layouts(runs: &Runs, variant: usize, answer: &Answer, averaged: Effect) -> Av
         effect: averaged,
         luck,
         layout_sd: components.map_or(0.0, |c| c.layout_variance.sqrt()),
-        layout_sd_interval: components.and_then(|c| c.layout_interval).map(|(low, high)| [low, high]),
+        layout_sd_interval: components
+            .and_then(|c| c.layout_interval)
+            .map(|(low, high)| [low, high]),
         within_sd: components.map_or(0.0, |c| c.run_variance.sqrt()),
         drift_sd: components.map_or(0.0, |c| c.drift_variance.sqrt()),
         one_relink: components.and_then(|c| c.relink_band).map_or(0.0, f64::exp_m1),
@@ -346,7 +384,8 @@ const FEWER_DRAWS: usize = 999;
 
 fn others(runs: &Runs, variant: usize, settings: statistics::Options) -> Vec<OtherMetric> {
     let one = |metric: &Metric| {
-        // A number that is missing in some run (a counter, say) is left out rather than failing the comparison.
+        // A number that is missing in some run (a counter, say) is left out rather than failing the
+        // comparison.
         let observations = observations(runs.design, metric, &runs.used, false).ok()?;
         let settings = statistics::Options { draws: FEWER_DRAWS, ..settings };
         let answer = statistics::compare(&observations, 0, variant, settings)?;

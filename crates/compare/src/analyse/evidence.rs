@@ -8,7 +8,12 @@ use statistics::{LayoutMeans, distribution, mean, spread};
 /// Clock ticks of /proc/stat in a second, as every Linux has it.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-pub(super) fn of(runs: &Runs, machine: usize, benchmark: usize, variant: impl Fn(&str) -> usize) -> Evidence {
+pub(super) fn of(
+    runs: &Runs,
+    machine: usize,
+    benchmark: usize,
+    variant: impl Fn(&str) -> usize,
+) -> Evidence {
     let index = |v: usize| runs.design.variants.get(v).map_or(0, |v| variant(&v.name));
     let far = far_out(runs);
     let shown = |(at, run): (usize, &&crate::Run)| Shown {
@@ -17,7 +22,8 @@ pub(super) fn of(runs: &Runs, machine: usize, benchmark: usize, variant: impl Fn
         variant: index(run.variant),
         layout: run.layout,
         value: runs.metric.value(run).unwrap_or(f64::NAN),
-        steal: (run.steal_ticks as f64 / TICKS_PER_SECOND / (run.wall_ns.max(1) as f64 / 1e9)).min(1.0),
+        steal: (run.steal_ticks as f64 / TICKS_PER_SECOND / (run.wall_ns.max(1) as f64 / 1e9))
+            .min(1.0),
         outlier: far.contains(&at).then(|| cause(run).to_owned()),
     };
     Evidence {
@@ -32,7 +38,8 @@ fn dots(runs: &Runs, index: impl Fn(usize) -> usize) -> Vec<Dot> {
     let means = LayoutMeans::new(&runs.observations);
     let own: Vec<f64> = means.of(0).into_iter().map(|(_, level)| level).collect();
     let sign = runs.metric.sign();
-    // The level is the one that the analysis uses; the interval is that of a mean of runs with this robust spread.
+    // The level is the one that the analysis uses; the interval is that of a mean of runs with this
+    // robust spread.
     let middle = means.levels();
     let levels: Vec<((usize, u32), f64, f64)> = means
         .cleaned()

@@ -1,4 +1,5 @@
-//! What must a reader know about a measurement before believing it? Remarks; nothing is ever deleted for them.
+//! What must a reader know about a measurement before believing it? Remarks; nothing is ever
+//! deleted for them.
 
 use super::cell::Runs;
 use crate::Run;
@@ -45,8 +46,8 @@ fn metric_choice(runs: &Runs) -> Option<String> {
     let share = |run: &Run, ns: u64| ns as f64 / run.wall_ns.max(1) as f64;
     let busy = median_of(used, |run| cpu(run) / (run.wall_ns.max(1)) as f64);
     if busy > 1.2 {
-        let text = "several threads or processes ran at once; CPU time does not tell how well they shared the work (see \
-                    --metric wall)";
+        let text = "several threads or processes ran at once; CPU time does not tell how well \
+                    they shared the work (see --metric wall)";
         return Some(format!("on average {busy:.1} CPUs were busy: {text}"));
     }
     let pct = |share: f64| format!("{:.0} %", share * 100.0);
@@ -56,23 +57,27 @@ fn metric_choice(runs: &Runs) -> Option<String> {
     if used.iter().all(|run| run.queued_ns.is_some()) {
         let queued = median_of(used, |run| share(run, run.queued_ns.unwrap_or(0))).min(away);
         let rest = away - queued;
-        // Losing the CPU to others is no waiting of the program's; only one that gives it away itself waits.
+        // Losing the CPU to others is no waiting of the program's; only one that gives it away
+        // itself waits.
         let waits = rest > 0.2 && gave > 20.0;
-        let crowded =
-            format!("for {} of the time the program waited for a CPU, since others used it", pct(queued));
+        let crowded = format!(
+            "for {} of the time the program waited for a CPU, since others used it",
+            pct(queued)
+        );
         return match (queued > 0.1, waits) {
             (true, true) => Some(format!(
-                "{crowded}, and for {} for something else (disk, network, locks, other processes), which CPU time does \
-                 not show (see --metric wall)",
+                "{crowded}, and for {} for something else (disk, network, locks, other \
+                 processes), which CPU time does not show (see --metric wall)",
                 pct(rest)
             )),
             (true, false) => Some(format!(
-                "{crowded}: CPU time leaves that out, wall time would not, and caches are shared; measure on an idle \
-                 machine"
+                "{crowded}: CPU time leaves that out, wall time would not, and caches are shared; \
+                 measure on an idle machine"
             )),
             (false, true) => Some(format!(
-                "for {} of the time the program waits, not for a CPU but for something else (disk, network, locks, other \
-                 processes), which CPU time does not show (see --metric wall)",
+                "for {} of the time the program waits, not for a CPU but for something else \
+                 (disk, network, locks, other processes), which CPU time does not show (see \
+                 --metric wall)",
                 pct(rest)
             )),
             (false, false) => None,
@@ -82,10 +87,11 @@ fn metric_choice(runs: &Runs) -> Option<String> {
         return None;
     }
     let likely = if lost > gave {
-        "more often since others took the CPU than by itself, so most of it was probably waiting for a CPU"
+        "more often since others took the CPU than by itself, so most of it was probably waiting \
+         for a CPU"
     } else {
-        "more often by itself than since others took the CPU, so most of it was probably waiting for something else, which \
-         CPU time does not show (see --metric wall)"
+        "more often by itself than since others took the CPU, so most of it was probably waiting \
+         for something else, which CPU time does not show (see --metric wall)"
     };
     Some(format!("for {} of the time the program was not on a CPU: it left it {likely}", pct(away)))
 }
@@ -100,7 +106,12 @@ pub(super) fn far_out(runs: &Runs) -> Vec<usize> {
     if limit <= 0.0 {
         return Vec::new();
     }
-    residuals.iter().enumerate().filter(|(_, r)| (*r - middle).abs() > limit).map(|(at, _)| at).collect()
+    residuals
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| (*r - middle).abs() > limit)
+        .map(|(at, _)| at)
+        .collect()
 }
 
 /// What the kernel knows about a run that lies far out.
@@ -118,7 +129,8 @@ pub(super) fn cause(run: &Run) -> &'static str {
 
 /// They stay in: the statistic is robust, and deleting by hand is how results are bent.
 fn outliers(runs: &Runs) -> Option<String> {
-    let far: Vec<&Run> = far_out(runs).into_iter().filter_map(|at| runs.used.get(at).copied()).collect();
+    let far: Vec<&Run> =
+        far_out(runs).into_iter().filter_map(|at| runs.used.get(at).copied()).collect();
     if far.is_empty() {
         return None;
     }
@@ -127,7 +139,8 @@ fn outliers(runs: &Runs) -> Option<String> {
     for run in &far {
         *causes.entry(cause(run)).or_default() += 1;
     }
-    let causes: Vec<String> = causes.into_iter().map(|(cause, n)| format!("{n} × {cause}")).collect();
+    let causes: Vec<String> =
+        causes.into_iter().map(|(cause, n)| format!("{n} × {cause}")).collect();
     let more = if far.len() > 8 { ", …" } else { "" };
     Some(format!(
         "{} of {} runs lie far out (rounds {}{more}; {}); they are kept, the statistic is robust",
@@ -144,15 +157,16 @@ fn carry_over(runs: &Runs) -> Option<String> {
     let name = &runs.design.variants.get(found.variant)?.name;
     let pct = (found.change.exp_m1() * 100.0).abs();
     Some(format!(
-        "{name} runs {pct:.1} % differently after itself than after another program: one run influences the next, the \
-         interval may be too narrow"
+        "{name} runs {pct:.1} % differently after itself than after another program: one run \
+         influences the next, the interval may be too narrow"
     ))
 }
 
-/// What the machine did over the rounds. The random order makes it harmless for the comparison, but it says how far
-/// the medians can be trusted.
+/// What the machine did over the rounds. The random order makes it harmless for the comparison, but
+/// it says how far the medians can be trusted.
 fn course(runs: &Runs) -> Option<String> {
-    let rounds: Vec<f64> = series::round_medians(&runs.observations).into_iter().map(|(_, m)| m).collect();
+    let rounds: Vec<f64> =
+        series::round_medians(&runs.observations).into_iter().map(|(_, m)| m).collect();
     let pct = |log: f64| format!("{:.1} %", (log.exp_m1() * 100.0).abs());
     let harmless = "the random order keeps it out of the comparison";
     match series::course(&rounds) {
@@ -197,8 +211,8 @@ fn two_modes(runs: &Runs) -> Option<String> {
         let apart = ((modes.high - modes.low).exp_m1() * 100.0).abs();
         let upper = modes.upper_share * 100.0;
         return Some(format!(
-            "{name} has two speeds {apart:.1} % apart ({upper:.0} % of its runs are in the slower group); its median \
-             depends on which group is larger"
+            "{name} has two speeds {apart:.1} % apart ({upper:.0} % of its runs are in the slower \
+             group); its median depends on which group is larger"
         ));
     }
     None

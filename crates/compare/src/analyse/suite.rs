@@ -31,7 +31,8 @@ pub(super) fn variants(recorded: &[Recorded]) -> Result<Vec<Variant>, Error> {
         let base = file.design.variants.first().map_or("", |v| v.name.as_str());
         if let Some(first) = all.first().filter(|first| first.name != base) {
             return Err(Error::Design(format!(
-                "the files compare with different bases ({:?} and {base:?}); their results cannot be merged",
+                "the files compare with different bases ({:?} and {base:?}); their results cannot \
+                 be merged",
                 first.name
             )));
         }
@@ -53,8 +54,8 @@ pub(super) fn variants(recorded: &[Recorded]) -> Result<Vec<Variant>, Error> {
     Ok(all)
 }
 
-/// Geometric means of every variant: over each machine's benchmarks, and over all cells where there are several
-/// machines.
+/// Geometric means of every variant: over each machine's benchmarks, and over all cells where there
+/// are several machines.
 pub(super) fn indices(rows: &[Row], machines: &[Machine]) -> Vec<Index> {
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
@@ -75,8 +76,13 @@ pub(super) fn indices(rows: &[Row], machines: &[Machine]) -> Vec<Index> {
     all
 }
 
-fn mean_of<'a>(variant: &str, machine: Option<String>, rows: impl Iterator<Item = &'a Row>) -> Option<Index> {
-    let effects: Vec<many::Effect> = rows.map(Row::effect).filter(|e| e.standard_error.is_finite()).collect();
+fn mean_of<'a>(
+    variant: &str,
+    machine: Option<String>,
+    rows: impl Iterator<Item = &'a Row>,
+) -> Option<Index> {
+    let effects: Vec<many::Effect> =
+        rows.map(Row::effect).filter(|e| e.standard_error.is_finite()).collect();
     if effects.len() < 2 {
         return None;
     }

@@ -5,7 +5,8 @@ use crate::Metric;
 use crate::result::{Compared, Confirmation, Verdict};
 use statistics::{Answer, least_layouts, power};
 
-/// What warnings of rows without layouts advise, at their end. It is for programs: of other things there are no layouts.
+/// What warnings of rows without layouts advise, at their end. It is for programs: of other things
+/// there are no layouts.
 pub const LAYOUTS_ADVICE: &str = " (--layouts 8 finds out)";
 
 fn percent(ratio: f64) -> String {
@@ -47,10 +48,16 @@ impl Told<'_> {
         let Some(layouts) = &c.layouts else {
             return match c.verdict {
                 Verdict::Faster | Verdict::Slower => {
-                    format!("{} ({}){limit}", self.claim("this binary", c.verdict), self.size(c.effect))
+                    format!(
+                        "{} ({}){limit}",
+                        self.claim("this binary", c.verdict),
+                        self.size(c.effect)
+                    )
                 }
                 Verdict::Same => "the two are the same within the margin".to_owned(),
-                Verdict::LayoutLuck | Verdict::Undecided => self.open(c, "the runs show no difference"),
+                Verdict::LayoutLuck | Verdict::Undecided => {
+                    self.open(c, "the runs show no difference")
+                }
             };
         };
         let over = format!(
@@ -66,7 +73,8 @@ impl Told<'_> {
             }
             Verdict::Same => format!("the same within the margin, {over}"),
             Verdict::LayoutLuck => format!(
-                "layout luck: the programs as built differ by {as_built}, {over} the change makes {}",
+                "layout luck: the programs as built differ by {as_built}, {over} the change makes \
+                 {}",
                 percent(c.effect)
             ),
             Verdict::Undecided => self.open(c, &format!("{over}, no difference is shown")),
@@ -78,9 +86,13 @@ impl Told<'_> {
         let worse = verdict == Verdict::Slower;
         match self.metric.is_speed() {
             true => format!("{subject} is {}", if worse { "slower" } else { "faster" }),
-            false => format!("{subject} has {} {}", if worse { "more" } else { "less" }, self.metric.noun())
-                .replace("has more memory", "takes more memory")
-                .replace("has less memory", "takes less memory"),
+            false => format!(
+                "{subject} has {} {}",
+                if worse { "more" } else { "less" },
+                self.metric.noun()
+            )
+            .replace("has more memory", "takes more memory")
+            .replace("has less memory", "takes less memory"),
         }
     }
 
@@ -95,7 +107,10 @@ impl Told<'_> {
         let mean = self.answer.averaged.as_ref().map_or(0.0, |a| a.estimate);
         let by = percent((sign * off).exp());
         match self.answer.as_built.estimate * mean < 0.0 {
-            true => format!("; the pair as built says the opposite ({})", change(c.as_built.ratio, sign)),
+            true => format!(
+                "; the pair as built says the opposite ({})",
+                change(c.as_built.ratio, sign)
+            ),
             false if off * mean > 0.0 => format!("; the pair as built overstates it by {by}"),
             false => format!("; the pair as built understates it by {by}"),
         }
@@ -109,8 +124,8 @@ impl Told<'_> {
                 let p = format!("p = {:.3} alone, {:.3} corrected", c.p_value, c.p_corrected);
                 let margin = self.margin * 100.0;
                 format!(
-                    "the interval {low:.3} to {high:.3} lies beyond ±{margin} %, but among {} rows that is not shown \
-                     ({p}){needed}",
+                    "the interval {low:.3} to {high:.3} lies beyond ±{margin} %, but among {} \
+                     rows that is not shown ({p}){needed}",
                     self.among
                 )
             }
@@ -120,8 +135,8 @@ impl Told<'_> {
 
     /// What two blocks of rounds say together of a variant that the first shows to be slower.
     fn confirmed(&self, c: &Compared, second: &Confirmation) -> String {
-        let claim =
-            self.claim(if c.layouts.is_some() { "the change" } else { "this binary" }, Verdict::Slower);
+        let claim = self
+            .claim(if c.layouts.is_some() { "the change" } else { "this binary" }, Verdict::Slower);
         let first = format!("{claim} in the first {} rounds ({})", c.n, self.size(c.effect));
         match second.effect {
             Some(effect) if second.confirmed => {
@@ -150,23 +165,34 @@ impl Told<'_> {
         if c.negligible {
             warnings.push(format!("the difference is shown but negligible: within ±{margin} %"));
         }
-        if c.verdict == Verdict::Undecided && c.p_value < 0.05 && self.among > 1 && !c.is_beyond(self.margin)
+        if c.verdict == Verdict::Undecided
+            && c.p_value < 0.05
+            && self.among > 1
+            && !c.is_beyond(self.margin)
         {
-            let p =
-                format!("p = {:.3} alone, {:.3} corrected for the number of rows", c.p_value, c.p_corrected);
+            let p = format!(
+                "p = {:.3} alone, {:.3} corrected for the number of rows",
+                c.p_value, c.p_corrected
+            );
             warnings.push(format!("not shown among so many comparisons: {p}"));
         }
         match &c.layouts {
             None => warnings.extend(self.without_layouts(c)),
-            Some(layouts) if layouts.count < least_layouts(layouts.matched) => warnings.push(format!(
-                "{} layouts cannot show a difference at 5 %; {} are the least, 8 or more are usual",
-                layouts.count,
-                least_layouts(layouts.matched)
-            )),
-            Some(layouts) if layouts.matched && layouts.correlation.is_some_and(|r| r < 0.3) => warnings.push(
-                "the layouts are matched, but the variants do not follow them together; the gain of matching is lost"
-                    .into(),
-            ),
+            Some(layouts) if layouts.count < least_layouts(layouts.matched) => {
+                warnings.push(format!(
+                    "{} layouts cannot show a difference at 5 %; {} are the least, 8 or more are \
+                     usual",
+                    layouts.count,
+                    least_layouts(layouts.matched)
+                ))
+            }
+            Some(layouts) if layouts.matched && layouts.correlation.is_some_and(|r| r < 0.3) => {
+                warnings.push(
+                    "the layouts are matched, but the variants do not follow them together; the \
+                     gain of matching is lost"
+                        .into(),
+                )
+            }
             _ => {}
         }
         warnings
@@ -176,13 +202,19 @@ impl Told<'_> {
         let least = power::least_rounds(self.among as f64);
         if c.n < least as usize {
             let least = if least == 6 { "six".to_owned() } else { least.to_string() };
-            let among = if self.among > 1 { format!(" among {} rows", self.among) } else { String::new() };
-            return Some(format!("{} rounds cannot show anything at 5 %{among}; {least} are the least", c.n));
+            let among =
+                if self.among > 1 { format!(" among {} rows", self.among) } else { String::new() };
+            return Some(format!(
+                "{} rounds cannot show anything at 5 %{among}; {least} are the least",
+                c.n
+            ));
         }
         // Where code lies moves times, not what a program does.
-        let about_place = matches!(c.verdict, Verdict::Faster | Verdict::Slower) && self.metric.is_speed();
+        let about_place =
+            matches!(c.verdict, Verdict::Faster | Verdict::Slower) && self.metric.is_speed();
         about_place.then(|| {
-            "without layouts this is about the two files: where the linker happened to put the code may explain it"
+            "without layouts this is about the two files: where the linker happened to put the \
+             code may explain it"
                 .to_owned()
                 + LAYOUTS_ADVICE
         })
@@ -192,13 +224,15 @@ impl Told<'_> {
 fn needed(c: &Compared) -> Option<String> {
     let needed = c.needed?;
     let of = |number: Option<usize>, what: &str| number.map(|n| format!("{n} {what}"));
-    let ways: Vec<String> =
-        [of(needed.layouts, "layouts"), of(needed.rounds, "rounds")].into_iter().flatten().collect();
+    let ways: Vec<String> = [of(needed.layouts, "layouts"), of(needed.rounds, "rounds")]
+        .into_iter()
+        .flatten()
+        .collect();
     (!ways.is_empty()).then(|| format!("about {} in all would decide", ways.join(" or ")))
 }
 
-/// Which claims rest on t because relabelling so few layouts could not have made them among so many rows, and what t takes
-/// for granted.
+/// Which claims rest on t because relabelling so few layouts could not have made them among so many
+/// rows, and what t takes for granted.
 pub(super) fn below_the_floor(rows: &[Row], corrected: &[f64], among: usize) -> Option<String> {
     let floor = |row: &Row| row.answer.averaged.as_ref().map_or(0.0, |a| a.least_p_value);
     let rests = |(row, p): &(&Row, &f64)| **p < 0.05 && floor(row) * among as f64 >= 0.05;
@@ -206,8 +240,9 @@ pub(super) fn below_the_floor(rows: &[Row], corrected: &[f64], among: usize) -> 
     let first = rows.iter().zip(corrected).find(rests)?.0;
     let layouts = first.answer.averaged.as_ref().map_or(0, |a| a.layouts);
     Some(format!(
-        "{found} of {among} rows are decided by Student's t over the layouts: relabelling {layouts} layouts cannot go below \
-         p = {:.4}; t takes for granted that layouts move base and variant alike",
+        "{found} of {among} rows are decided by Student's t over the layouts: relabelling \
+         {layouts} layouts cannot go below p = {:.4}; t takes for granted that layouts move base \
+         and variant alike",
         floor(first)
     ))
 }

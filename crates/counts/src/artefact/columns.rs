@@ -1,9 +1,11 @@
-//! What do the next rows of a row group hold? Its columns, read side by side some rows at a time, so that a group of many
-//! rows is never in memory as a whole.
+//! What do the next rows of a row group hold? Its columns, read side by side some rows at a time,
+//! so that a group of many rows is never in memory as a whole.
 
 use image::ImageAddr;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type};
+use parquet::data_type::{
+    ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::reader::RowGroupReader;
 

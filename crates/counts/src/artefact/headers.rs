@@ -1,13 +1,16 @@
-//! What do the headers of a Parquet file say, as far as it must be known before the Parquet library reads them?
+//! What do the headers of a Parquet file say, as far as it must be known before the Parquet library
+//! reads them?
 //!
-//! They are Thrift structures in the compact protocol. The library's type for page headers is private. It passes over fields
-//! that it does not know, and over a list of flags without reading a byte: ten bytes may ask for two thousand million
-//! steps. It also reads fields that it knows as their type, whatever type stands there, so that only a look at all types
-//! tells what it will read. Hence fields and types are those of the tables below, and all others are refused.
+//! They are Thrift structures in the compact protocol. The library's type for page headers is
+//! private. It passes over fields that it does not know, and over a list of flags without reading a
+//! byte: ten bytes may ask for two thousand million steps. It also reads fields that it knows as
+//! their type, whatever type stands there, so that only a look at all types tells what it will
+//! read. Hence fields and types are those of the tables below, and all others are refused.
 //!
-//! Input: bytes from anybody. Invariant: a step takes at least one byte of the input, and structures lie in one another as
-//! deep as in the tables; so the time is linear in the bytes there are, and the memory constant. Numbers in more bytes than they
-//! need room for and fields out of order are written by nobody; they are refused, since two readers could understand them
+//! Input: bytes from anybody. Invariant: a step takes at least one byte of the input, and
+//! structures lie in one another as deep as in the tables; so the time is linear in the bytes there
+//! are, and the memory constant. Numbers in more bytes than they need room for and fields out of
+//! order are written by nobody; they are refused, since two readers could understand them
 //! differently. Sources: parquet.thrift of [parquet-format] 2.12, and the [compact protocol].
 //!
 //! [parquet-format]: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
@@ -57,8 +60,17 @@ const SCHEMA_ELEMENT: Kind = Struct(&[
     (9, I32),
     (10, LOGICAL_TYPE),
 ]);
-const STATISTICS: Kind =
-    Struct(&[(1, Text), (2, Text), (3, I64), (4, I64), (5, Text), (6, Text), (7, Flag), (8, Flag), (9, I64)]);
+const STATISTICS: Kind = Struct(&[
+    (1, Text),
+    (2, Text),
+    (3, I64),
+    (4, I64),
+    (5, Text),
+    (6, Text),
+    (7, Flag),
+    (8, Flag),
+    (9, I64),
+]);
 const KEY_VALUE: Kind = Struct(&[(1, Text), (2, Text)]);
 const ENCODING_STATS: Kind = Struct(&[(1, I32), (2, I32), (3, I32)]);
 const SIZE_STATISTICS: Kind = Struct(&[(1, I64), (2, List(&I64)), (3, List(&I64))]);
@@ -110,7 +122,19 @@ const PAGE: [(u8, Kind); 8] = [
     (5, Struct(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, STATISTICS)])),
     (6, NOTHING),
     (7, Struct(&[(1, I32), (2, I32), (3, Flag)])),
-    (8, Struct(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, I32), (6, I32), (7, Flag), (8, STATISTICS)])),
+    (
+        8,
+        Struct(&[
+            (1, I32),
+            (2, I32),
+            (3, I32),
+            (4, I32),
+            (5, I32),
+            (6, I32),
+            (7, Flag),
+            (8, STATISTICS),
+        ]),
+    ),
 ];
 
 impl Kind {
@@ -129,8 +153,8 @@ impl Kind {
     }
 }
 
-/// What sees each number, and the length of each list: where it stands, as the numbers of its field and of those around it,
-/// the outermost first, and what it is.
+/// What sees each number, and the length of each list: where it stands, as the numbers of its field
+/// and of those around it, the outermost first, and what it is.
 type See<'s> = &'s mut dyn FnMut(&[u8], i64) -> io::Result<()>;
 
 /// Looks over the metadata of a file; the bytes that it takes.
@@ -213,7 +237,8 @@ impl<R: Read> Walk<'_, R> {
             }
             id = id.saturating_add(distance);
             // A distance of 0 announces a number that follows, which no known field needs.
-            let kind = known.iter().find(|(known, kind)| *known == id && kind.is(number) && distance > 0);
+            let kind =
+                known.iter().find(|(known, kind)| *known == id && kind.is(number) && distance > 0);
             let Some((_, kind)) = kind else {
                 return Err(refused(format!("a header with a field {id} of type {number}")));
             };
@@ -236,7 +261,11 @@ impl<R: Read> Walk<'_, R> {
                 let length = self.number()?;
                 let there = io::copy(&mut self.bytes.by_ref().take(length), &mut io::sink())?;
                 self.taken += there;
-                if there == length { Ok(()) } else { Err(refused("a header that ends within a text")) }
+                if there == length {
+                    Ok(())
+                } else {
+                    Err(refused("a header that ends within a text"))
+                }
             }
             List(element) => {
                 let head = self.byte()?;
@@ -286,10 +315,14 @@ mod tests {
         bytes.extend([0x31, 0x1c, 0x18, 0x03, b'a', b'b', b'c', 0, 0, 0]); // 7: a flag, 8: one with a text
         let whole = bytes.len() as u64;
         bytes.extend([0xff; 8]);
-        let numbers = vec![(vec![2], 2), (vec![3], -65), (vec![8, 1], 3), (vec![8, 2], 0), (vec![8, 4], 1)];
+        let numbers =
+            vec![(vec![2], 2), (vec![3], -65), (vec![8, 1], 3), (vec![8, 2], 0), (vec![8, 4], 1)];
         assert_eq!(page_of(&bytes), Ok((numbers, whole)));
         // A list of two schema elements, each of nothing; then a number.
-        assert_eq!(file_of(&[0x29, 0x2c, 0, 0, 0x16, 0x06, 0]), Ok((vec![(vec![2], 2), (vec![3], 3)], 7)));
+        assert_eq!(
+            file_of(&[0x29, 0x2c, 0, 0, 0x16, 0x06, 0]),
+            Ok((vec![(vec![2], 2), (vec![3], 3)], 7))
+        );
     }
 
     #[test]
@@ -301,12 +334,17 @@ mod tests {
                 .contains("field 1 of type 9")
         );
         assert!(
-            file_of(&[0x29, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0]).unwrap_err().contains("list of type 1")
+            file_of(&[0x29, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07, 0])
+                .unwrap_err()
+                .contains("list of type 1")
         );
         assert!(page_of(&[0x1b, 0xff, 0xff, 0xff, 0xff, 0x07, 0x11, 0]).is_err());
         assert!(file_of(&[0x29, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0, 0]).is_err());
         assert!(page_of(&[0x5c; 1000]).is_err() && file_of(&[0x29; 1000]).is_err());
-        assert!(file_of(&[0x68, 0xff, 0xff, 0xff, 0xff, 0x07, 0]).is_err(), "a string longer than the input");
+        assert!(
+            file_of(&[0x68, 0xff, 0xff, 0xff, 0xff, 0x07, 0]).is_err(),
+            "a string longer than the input"
+        );
     }
 
     #[test]

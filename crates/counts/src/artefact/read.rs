@@ -12,11 +12,13 @@ use std::collections::hash_map::Entry;
 
 /// Rows that are read at once.
 const BATCH_ROWS: usize = 1 << 16;
-/// Most rows of a larger file, for each byte of it. Rows differ, and honest ones need a byte or more.
+/// Most rows of a larger file, for each byte of it. Rows differ, and honest ones need a byte or
+/// more.
 const ROWS_OF_BYTE: u64 = 16;
 /// Most images of a file; a machine with many programs has some thousands.
 const MOST_IMAGES: usize = 1 << 16;
-/// Most bytes of an image's path: `PATH_MAX` of Linux, each byte shown as the sign of one that is no text.
+/// Most bytes of an image's path: `PATH_MAX` of Linux, each byte shown as the sign of one that is
+/// no text.
 const MOST_NAME: usize = 3 * 4096;
 
 /// Reads an artefact.
@@ -24,7 +26,8 @@ const MOST_NAME: usize = 3 * 4096;
 /// # Errors
 /// Where `path` is no counts artefact of this version, or damaged.
 pub fn read(path: &std::path::Path) -> Result<Counts, Error> {
-    let file = std::fs::File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    let file =
+        std::fs::File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
     let mut magic = [0; MAGIC.len()];
     let start = std::io::Read::read_exact(&mut &file, &mut magic);
     if start.is_err() || magic != *MAGIC {
@@ -52,7 +55,8 @@ thread_local! {
     static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Runs `call` and catches its panic without a message on standard error. Other threads' panics stay loud.
+/// Runs `call` and catches its panic without a message on standard error. Other threads' panics
+/// stay loud.
 fn quietly<T>(call: impl FnOnce() -> T + std::panic::UnwindSafe) -> std::thread::Result<T> {
     static HOOK: std::sync::Once = std::sync::Once::new();
     HOOK.call_once(|| {
@@ -90,7 +94,11 @@ fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Erro
             ));
         }
         Some(version) if !(1..=VERSION).any(|known| version == known.to_string()) => {
-            return Err(Error::Version { path: path.to_owned(), found: version, expected: VERSION });
+            return Err(Error::Version {
+                path: path.to_owned(),
+                found: version,
+                expected: VERSION,
+            });
         }
         Some(_) => {}
     }
@@ -98,8 +106,11 @@ fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Erro
         .map_err(|_| malformed(path, LEDGER_KEY, "a ledger in JSON", "something else"))?;
     // Rows may be stated without bytes behind them.
     let most = (GROUP_ROWS as u64).max(size.saturating_mul(ROWS_OF_BYTE));
-    let rows =
-        reader.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
+    let rows = reader
+        .metadata()
+        .row_groups()
+        .iter()
+        .map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
     let stated = rows.fold(0, u64::saturating_add);
     if stated > most {
         let (expected, found) =
@@ -142,9 +153,11 @@ fn read_group(
     Ok(())
 }
 
-/// Adds rows to their images; else the number of the row that is none, from 0, and what belongs there.
+/// Adds rows to their images; else the number of the row that is none, from 0, and what belongs
+/// there.
 fn read_rows(batch: &Rows, images: &mut Images) -> Result<(), (usize, &'static str)> {
-    let places = batch.firsts.iter().zip(&batch.seconds).zip(batch.befores.iter().zip(&batch.afters));
+    let places =
+        batch.firsts.iter().zip(&batch.seconds).zip(batch.befores.iter().zip(&batch.afters));
     let cells = batch.kinds.iter().zip(places).zip(batch.sums.iter().zip(&batch.missed));
     let mut current: Option<(&[u8], &[u8], usize)> = None;
     for (row, (((kind, ((first, second), (before, after))), (sum, miss)), (id, name))) in
@@ -163,12 +176,13 @@ fn read_rows(batch: &Rows, images: &mut Images) -> Result<(), (usize, &'static s
     Ok(())
 }
 
-/// The images that the rows so far belong to. Rows of one image need not lie together, and each image is kept once, so that
-/// rows which name images in turn take no more memory than others.
+/// The images that the rows so far belong to. Rows of one image need not lie together, and each
+/// image is kept once, so that rows which name images in turn take no more memory than others.
 #[derive(Default)]
 struct Images {
     list: Vec<ImageCounts>,
-    /// Where they are in the list: by build ID, and by path where they have none, as [`crate::merge`] tells them apart.
+    /// Where they are in the list: by build ID, and by path where they have none, as
+    /// [`crate::merge`] tells them apart.
     places: HashMap<(Option<BuildId>, String), usize>,
 }
 
@@ -194,7 +208,9 @@ impl Images {
                 }
                 Ok(at)
             }
-            Entry::Vacant(_) if self.list.len() >= MOST_IMAGES => Err("rows of at most 65536 images"),
+            Entry::Vacant(_) if self.list.len() >= MOST_IMAGES => {
+                Err("rows of at most 65536 images")
+            }
             Entry::Vacant(free) => {
                 let at = *free.insert(self.list.len());
                 self.list.push(ImageCounts { build_id, path: name, ..ImageCounts::default() });
@@ -237,9 +253,8 @@ fn add_row(
             image.first_half.branches.push(Branch { from, to, count, mispredicted });
         }
         _ => {
-            return Err(
-                "kind sample, branch, fall-through, path or one of the first half with its addresses",
-            );
+            return Err("kind sample, branch, fall-through, path or one of the first half with \
+                        its addresses");
         }
     }
     Ok(())

@@ -1,8 +1,10 @@
-//! What unwinding asks about an address: is it an instruction, a call, a return, and which call returns to it.
+//! What unwinding asks about an address: is it an instruction, a call, a return, and which call
+//! returns to it.
 //!
-//! Code is decoded when it is first asked for, from one function's symbol to the next one's, and the answers are kept
-//! by address. So memory follows what ran, not the size of the image. Linkage tables count as outside, as for
-//! llvm-profgen: nothing in them has a probe, and control that passes through them comes back.
+//! Code is decoded when it is first asked for, from one function's symbol to the next one's, and
+//! the answers are kept by address. So memory follows what ran, not the size of the image. Linkage
+//! tables count as outside, as for llvm-profgen: nothing in them has a probe, and control that
+//! passes through them comes back.
 
 use crate::straight_line::{self, Unrecorded};
 use image::code::{InstructionKind, instructions};
@@ -17,7 +19,8 @@ pub(super) struct Facts {
     pub code: bool,
     pub call: bool,
     pub returns: bool,
-    /// Within two instructions of a function's begin or of a return: frame pointers do not show all callers here.
+    /// Within two instructions of a function's begin or of a return: frame pointers do not show
+    /// all callers here.
     pub frame_incomplete: bool,
     /// The call that the instruction before is; where it returns to is this address.
     pub call_before: Option<ImageAddr>,
@@ -44,7 +47,8 @@ pub(super) struct Code<'i> {
 
 impl<'i> Code<'i> {
     pub fn new(image: &'i Image) -> Code<'i> {
-        let mut starts: Vec<u64> = image.functions().iter().map(|function| function.address.0).collect();
+        let mut starts: Vec<u64> =
+            image.functions().iter().map(|function| function.address.0).collect();
         starts.dedup();
         let left_out = crate::resolve::linkage_tables(image);
         Code {
@@ -71,14 +75,16 @@ impl<'i> Code<'i> {
     pub fn is_straight(&mut self, first: ImageAddr, last: ImageAddr) -> bool {
         let image = self.image;
         *self.straight.entry((first.0, last.0)).or_insert_with(|| {
-            straight_line::check(image, first, &[last], Unrecorded::default()).first() == Some(&Ok(()))
+            straight_line::check(image, first, &[last], Unrecorded::default()).first()
+                == Some(&Ok(()))
         })
     }
 
     fn look(&mut self, address: u64) -> Facts {
         let mut facts = Facts { call_before: self.call_before(address), ..Facts::default() };
         let Some((start, stretch)) = self.stretch(address) else { return facts };
-        let Ok(at) = stretch.instructions.binary_search_by_key(&address, |(address, _)| *address) else {
+        let Ok(at) = stretch.instructions.binary_search_by_key(&address, |(address, _)| *address)
+        else {
             return facts;
         };
         let kind = |at: usize| stretch.instructions.get(at).map(|(_, kind)| *kind);
@@ -86,7 +92,8 @@ impl<'i> Code<'i> {
         facts.call = kind(at).is_some_and(is_call);
         facts.returns = kind(at) == Some(InstructionKind::Return);
         let begins = address == start || at == 1;
-        facts.frame_incomplete = begins || facts.returns || kind(at + 1) == Some(InstructionKind::Return);
+        facts.frame_incomplete =
+            begins || facts.returns || kind(at + 1) == Some(InstructionKind::Return);
         facts
     }
 
@@ -111,7 +118,9 @@ impl<'i> Code<'i> {
         let image = self.image;
         let stretch = self.stretches.entry(start).or_insert_with(|| {
             let mut stretch = Stretch { end: start, instructions: Vec::new() };
-            for instruction in instructions(image, ImageAddr(start)).take_while(|one| one.address.0 < end) {
+            for instruction in
+                instructions(image, ImageAddr(start)).take_while(|one| one.address.0 < end)
+            {
                 stretch.end = instruction.address.0.saturating_add(u64::from(instruction.len));
                 stretch.instructions.push((instruction.address.0, instruction.kind));
             }

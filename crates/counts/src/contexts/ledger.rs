@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Counts of one or several recordings. `samples` is the sum of `unwound` and of the reasons below it.
+/// Counts of one or several recordings. `samples` is the sum of `unwound` and of the reasons below
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContextLedger {
     /// Samples read.
@@ -17,12 +18,13 @@ pub struct ContextLedger {
     pub without_branches: u64,
     /// Samples none of whose branches touches the image.
     pub outside: u64,
-    /// Samples taken within two instructions of a function's begin or of a return, where a chain of frame pointers
-    /// lacks a caller.
+    /// Samples taken within two instructions of a function's begin or of a return, where a chain
+    /// of frame pointers lacks a caller.
     pub incomplete_frame: u64,
     /// Samples (and lines of text) that are damaged.
     pub malformed: u64,
-    /// Call chains that stop at an address that no call returns to; the frames before it were used.
+    /// Call chains that stop at an address that no call returns to; the frames before it were
+    /// used.
     pub broken_chains: u64,
     /// Call chains none of whose frames lies in the image.
     pub foreign_chains: u64,
@@ -32,17 +34,21 @@ pub struct ContextLedger {
     pub branches: u64,
     /// Branches on a wrong, speculated path.
     pub wrong_path: u64,
-    /// Samples whose chain is the sampled address alone; their contexts begin where their branches show a call.
+    /// Samples whose chain is the sampled address alone; their contexts begin where their branches
+    /// show a call.
     pub leaf_only: u64,
     /// Samples whose callers the kernel delivers in a record of its own, which is not there.
     pub deferred_missing: u64,
     /// Calls whose caller is not in the chain; it was filled in.
     pub unmatched_calls: u64,
-    /// Returns to where no call stands before. What is older in the sample counts without a context.
+    /// Returns to where no call stands before. What is older in the sample counts without a
+    /// context.
     pub unmatched_returns: u64,
-    /// Ranges that no code runs straight through. What is older in the sample counts without a context.
+    /// Ranges that no code runs straight through. What is older in the sample counts without a
+    /// context.
     pub impossible_ranges: u64,
-    /// Ways out of the image without one back, or the other way. What is older in the sample counts without a context.
+    /// Ways out of the image without one back, or the other way. What is older in the sample
+    /// counts without a context.
     pub unpaired_outside: u64,
     /// Contexts met when there were too many already; what ran in them counts without one.
     pub folded_contexts: u64,
@@ -80,9 +86,15 @@ impl ContextLedger {
             (&mut self.branches, ""),
             (&mut self.wrong_path, "branches on a wrong path left out"),
             (&mut self.leaf_only, "samples whose call chain is their own address alone"),
-            (&mut self.deferred_missing, "samples whose callers come later, in a record that is not there"),
+            (
+                &mut self.deferred_missing,
+                "samples whose callers come later, in a record that is not there",
+            ),
             (&mut self.unmatched_calls, "calls whose caller the chain lacks, filled in"),
-            (&mut self.unmatched_returns, "returns to where no call stands; older branches without context"),
+            (
+                &mut self.unmatched_returns,
+                "returns to where no call stands; older branches without context",
+            ),
             (&mut self.impossible_ranges, "impossible ranges; older branches without context"),
             (
                 &mut self.unpaired_outside,
@@ -125,8 +137,10 @@ impl ContextLedger {
                 rest.push(format!("{count} {words}"));
             }
         }
-        let ranges =
-            format!("{} ranges counted, {} of them in a context", self.ranges, self.ranges_in_context);
+        let ranges = format!(
+            "{} ranges counted, {} of them in a context",
+            self.ranges, self.ranges_in_context
+        );
         let mut lines = vec![first, ranges];
         lines.append(&mut rest);
         lines

@@ -5,7 +5,8 @@ use crate::timeline::Change;
 
 /// What a line says.
 pub(super) enum Line {
-    /// A mapping of a process (the same again for a listing that shows no pids); `None` where it does not parse.
+    /// A mapping of a process (the same again for a listing that shows no pids); `None` where it
+    /// does not parse.
     Mapping(Option<(i32, Change, Option<Change>)>),
     /// The branch stack that ends a sample.
     Branches(Branches),
@@ -36,7 +37,9 @@ impl Line {
         let indented = line.starts_with('\t') || line.starts_with(FRAME_INDENT);
         let line = &without_file_names(line);
         let mut words = line.split_whitespace();
-        let Some(first) = words.next().filter(|word| !word.starts_with('#')) else { return Line::Blank };
+        let Some(first) = words.next().filter(|word| !word.starts_with('#')) else {
+            return Line::Blank;
+        };
         let branches: Vec<Entry> = line.split_whitespace().filter_map(parse_entry).collect();
         if !branches.is_empty() {
             return Line::Branches(Branches { pid: leading_numbers(line).0, branches });
@@ -80,7 +83,10 @@ mod tests {
         let Line::Branches(found) = Line::parse(" 0x1/0x2/P/-/-/0  0x3/0x4/M/-/-/0  ") else {
             panic!("a branch stack");
         };
-        assert_eq!(found.branches.iter().map(|e| (e.from, e.to)).collect::<Vec<_>>(), [(1, 2), (3, 4)]);
+        assert_eq!(
+            found.branches.iter().map(|e| (e.from, e.to)).collect::<Vec<_>>(),
+            [(1, 2), (3, 4)]
+        );
         assert!(matches!(Line::parse("  \t "), Line::Blank));
         assert!(matches!(Line::parse("PERF_RECORD_MMAP2 1"), Line::Mapping(None)));
     }

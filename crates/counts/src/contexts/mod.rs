@@ -1,11 +1,13 @@
 //! Samples with a branch stack and a call chain to counts by calling context.
 //!
-//! Input: recordings made with branch stacks and call chains together (`perf record -b --call-graph fp`), as perf.data or
-//! as what `perf script` prints of it, and the recorded image. Output: [`ContextCounts`], that is fall-through ranges and
-//! branches for each path of calls that led to them. [`unwind`] says how the path of each branch is found.
+//! Input: recordings made with branch stacks and call chains together (`perf record -b --call-graph
+//! fp`), as perf.data or as what `perf script` prints of it, and the recorded image. Output:
+//! [`ContextCounts`], that is fall-through ranges and branches for each path of calls that led to
+//! them. [`unwind`] says how the path of each branch is found.
 //!
-//! Cost: each sample is unwound alone and nothing of it is kept but the sums, so memory is that of the distinct contexts
-//! and ranges; both the depth of a context and the number of contexts are bounded, and what is beyond is counted.
+//! Cost: each sample is unwound alone and nothing of it is kept but the sums, so memory is that of
+//! the distinct contexts and ranges; both the depth of a context and the number of contexts are
+//! bounded, and what is beyond is counted.
 
 mod code;
 mod ledger;
@@ -23,7 +25,8 @@ use image::ImageAddr;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-/// Calls of a context beyond this number are left out, the outermost ones. perf records 127 by default.
+/// Calls of a context beyond this number are left out, the outermost ones. perf records 127 by
+/// default.
 pub const MAX_DEPTH: usize = 256;
 /// What would make more contexts than this counts without a context.
 pub const MOST_CONTEXTS: usize = 1 << 20;
@@ -31,7 +34,8 @@ pub const MOST_CONTEXTS: usize = 1 << 20;
 /// Counts in one context, by addresses of the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InContext {
-    /// The call instructions that led here, outermost first, recursion compressed; empty where nothing is known.
+    /// The call instructions that led here, outermost first, recursion compressed; empty where
+    /// nothing is known.
     pub calls: Vec<ImageAddr>,
     /// Executions of straight lines from first to last instruction, both inclusive.
     pub ranges: FxHashMap<(ImageAddr, ImageAddr), u64>,
@@ -67,8 +71,14 @@ impl ContextCounts {
         for context in other.contexts {
             let number = self.context(context.calls);
             let Some(own) = self.contexts.get_mut(number) else { continue };
-            context.ranges.into_iter().for_each(|(range, count)| add_to(&mut own.ranges, range, count));
-            context.branches.into_iter().for_each(|(branch, count)| add_to(&mut own.branches, branch, count));
+            context
+                .ranges
+                .into_iter()
+                .for_each(|(range, count)| add_to(&mut own.ranges, range, count));
+            context
+                .branches
+                .into_iter()
+                .for_each(|(branch, count)| add_to(&mut own.branches, branch, count));
         }
     }
 
@@ -106,7 +116,11 @@ impl ContextCounts {
     }
 }
 
-fn add_to(sums: &mut FxHashMap<(ImageAddr, ImageAddr), u64>, key: (ImageAddr, ImageAddr), count: u64) {
+fn add_to(
+    sums: &mut FxHashMap<(ImageAddr, ImageAddr), u64>,
+    key: (ImageAddr, ImageAddr),
+    count: u64,
+) {
     let sum = sums.entry(key).or_default();
     *sum = sum.saturating_add(count);
 }

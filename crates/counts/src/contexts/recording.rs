@@ -21,11 +21,13 @@ const CHAIN_MARKS: u64 = -4095i64 as u64;
 /// The event of emulated recordings (`planish record --branches=emulated`).
 const EMULATED: &str = "taken-branches:u";
 
-/// Counts what `image` did in each of its calling contexts, from the samples of `input` that have a branch stack and a call
-/// chain. `path` names the recording in messages; of the options only the process matters.
+/// Counts what `image` did in each of its calling contexts, from the samples of `input` that have a
+/// branch stack and a call chain. `path` names the recording in messages; of the options only the
+/// process matters.
 ///
 /// # Errors
-/// Where the recording cannot be read, holds no sample, or none that has both and touches the image.
+/// Where the recording cannot be read, holds no sample, or none that has both and touches the
+/// image.
 pub fn of_recording(
     path: &Path,
     input: &Input,
@@ -65,8 +67,8 @@ pub fn of_recording(
     checked(path, image, unwinder.counts)
 }
 
-/// Whether the recorder followed every call itself, so that chains are whole everywhere: planish's emulator, which is told
-/// by the name of its event. Nothing else of that name records call chains.
+/// Whether the recorder followed every call itself, so that chains are whole everywhere: planish's
+/// emulator, which is told by the name of its event. Nothing else of that name records call chains.
 fn has_exact_chains(input: &Input) -> bool {
     let chained = |attr: &&EventAttr| attr.sample_type & sample_type::CALLCHAIN != 0;
     let mut attrs = input.attrs().iter().filter(chained).peekable();
@@ -74,7 +76,11 @@ fn has_exact_chains(input: &Input) -> bool {
 }
 
 /// Refuses counts that say nothing, with the reason.
-pub(super) fn checked(path: &Path, image: &Image, counts: ContextCounts) -> Result<ContextCounts, Error> {
+pub(super) fn checked(
+    path: &Path,
+    image: &Image,
+    counts: ContextCounts,
+) -> Result<ContextCounts, Error> {
     debug_assert!(counts.ledger.balances());
     if counts.ledger.samples == 0 {
         return Err(Error::NoSamples { path: path.to_owned() });
@@ -147,18 +153,22 @@ impl<'t> Unwinder<'t> {
     fn recorded(&mut self, sample: &Sample<'_>, clock: Clock, position: u64) {
         let Some(pid) = sample.pid else { return self.malformed() };
         let time = if clock == Clock::Time { sample.time.unwrap_or(0) } else { position };
-        // perf_event.h: bits 24 and 25 of the flags tell of speculation, 1 = executed on the wrong path.
+        // perf_event.h: bits 24 and 25 of the flags tell of speculation, 1 = executed on the wrong
+        // path.
         let branches = sample.branches.iter().flat_map(|stack| stack.iter());
         let branches = branches.map(|e| (e.from.0, e.to.0, (e.flags.0 >> 24) & 3 == 1));
         let tid = sample.tid.unwrap_or(pid);
-        let chain =
-            sample.callchain.as_ref().map(|chain| self.deferred.whole(tid, chain)).unwrap_or_default();
+        let chain = sample
+            .callchain
+            .as_ref()
+            .map(|chain| self.deferred.whole(tid, chain))
+            .unwrap_or_default();
         self.counts.ledger.deferred_missing += u64::from(chain.missing);
         self.sample(pid, time, chain.words.into_iter(), branches);
     }
 
-    /// Unwinds a sample of the process at the time. `chain` is innermost first and may have marks in it; `branches`
-    /// are newest first: from, to, and whether on a wrong path.
+    /// Unwinds a sample of the process at the time. `chain` is innermost first and may have marks
+    /// in it; `branches` are newest first: from, to, and whether on a wrong path.
     pub fn sample(
         &mut self,
         pid: i32,
@@ -172,7 +182,8 @@ impl<'t> Unwinder<'t> {
             return;
         }
         self.enter(pid, time);
-        let (mut frames, mut entries) = (std::mem::take(&mut self.chain), std::mem::take(&mut self.entries));
+        let (mut frames, mut entries) =
+            (std::mem::take(&mut self.chain), std::mem::take(&mut self.entries));
         frames.clear();
         entries.clear();
         frames.extend(chain.filter(|word| *word < CHAIN_MARKS).map(|address| self.place(address)));

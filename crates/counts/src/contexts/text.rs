@@ -1,9 +1,10 @@
 //! Contexts from what `perf script` prints of samples with call chains and branch stacks.
 //!
-//! Lines understood: those of `perf script --show-mmap-events -F [comm,pid,]ip,brstack` of such a recording. A sample is
-//! an optional line with names and numbers (the pid among them), one line for each frame, innermost first, that begins with
-//! a blank or tab and a hex number, and one line of `0xFROM/0xTO/…` tokens. The text is read twice, since mappings
-//! may follow the samples they explain.
+//! Lines understood: those of `perf script --show-mmap-events -F [comm,pid,]ip,brstack` of such a
+//! recording. A sample is an optional line with names and numbers (the pid among them), one line
+//! for each frame, innermost first, that begins with a blank or tab and a hex number, and one line
+//! of `0xFROM/0xTO/…` tokens. The text is read twice, since mappings may follow the samples they
+//! explain.
 
 use super::ContextCounts;
 use super::line::Line;
@@ -19,8 +20,8 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Counts what `image` did in each of its calling contexts, from the text in the file `path`; of the options only the
-/// process matters.
+/// Counts what `image` did in each of its calling contexts, from the text in the file `path`; of
+/// the options only the process matters.
 ///
 /// # Errors
 /// Where the text cannot be read, or has no sample that has both stacks and touches the image.
@@ -43,7 +44,8 @@ pub fn of_text(path: &Path, image: &Arc<Image>, options: Options) -> Result<Cont
         pids_shown = false;
     }
     changes.retain(|(_, _, replica)| !(*replica && pids_shown));
-    let timeline = Timeline::build(changes.into_iter().map(|(time, change, _)| (time, change)).collect());
+    let timeline =
+        Timeline::build(changes.into_iter().map(|(time, change, _)| (time, change)).collect());
     let bindings = Bindings::new(timeline.files(), std::slice::from_ref(image), Vec::new());
     let mut unwinder = Unwinder::new(&timeline, &bindings, image, options.pid);
     let (mut chain, mut pid) = (Vec::new(), ANY_PID);
@@ -74,7 +76,8 @@ pub fn of_text(path: &Path, image: &Arc<Image>, options: Options) -> Result<Cont
             path: path.to_owned(),
             place: format!("call chains of {} samples", ledger.unwound),
             expected: format!("frames that lie in {}", image.path().display()),
-            found: "none; perf prints them as offsets in their files where it can: give the perf.data itself"
+            found: "none; perf prints them as offsets in their files where it can: give the \
+                    perf.data itself"
                 .to_owned(),
         });
     }

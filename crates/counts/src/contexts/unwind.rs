@@ -1,23 +1,29 @@
-//! Virtual unwinding: the call chain at each branch of a sample, from the one chain that was recorded with it.
+//! Virtual unwinding: the call chain at each branch of a sample, from the one chain that was
+//! recorded with it.
 //!
-//! Input: a call chain, taken when the newest branch had just been taken, and the branches, newest first. Going back in
-//! time, a call takes the frame of its caller off the chain, a return puts the frame of the function that it left on it,
-//! and any other branch moves within the innermost frame. What ran between two branches belongs to the chain at that time.
-//! The rules are llvm-profgen's:
-//! 1. The innermost frame is the one that the newest branch went to; the sampled address itself may be far behind it.
-//! 2. Frames are known by the address of their call. A chain ends at a frame that no call returns to.
-//! 3. A call that does not match the frame below it leaves that frame alone: the chain lacked it (function prologues).
+//! Input: a call chain, taken when the newest branch had just been taken, and the branches, newest
+//! first. Going back in time, a call takes the frame of its caller off the chain, a return puts the
+//! frame of the function that it left on it, and any other branch moves within the innermost frame.
+//! What ran between two branches belongs to the chain at that time. The rules are llvm-profgen's:
+//! 1. The innermost frame is the one that the newest branch went to; the sampled address itself may
+//!    be far behind it.
+//! 2. Frames are known by the address of their call. A chain ends at a frame that no call returns
+//!    to.
+//! 3. A call that does not match the frame below it leaves that frame alone: the chain lacked it
+//!    (function prologues).
 //! 4. What lies outside the image is one frame; a context begins behind the last such frame.
-//! 5. After a range that cannot have run, or one with a single end outside, the chain is not known any more. The rest of
-//!    the branches counts without a context.
+//! 5. After a range that cannot have run, or one with a single end outside, the chain is not known
+//!    any more. The rest of the branches counts without a context.
 //!
-//! One rule is our own: a return to where no call stands before (a context switched by hand, a signal's end) ends
-//! the chain as in 5; llvm-profgen makes a frame without a place of it.
+//! One rule is our own: a return to where no call stands before (a context switched by hand, a
+//! signal's end) ends the chain as in 5; llvm-profgen makes a frame without a place of it.
 //!
-//! Samples at the begin and end of functions are left out, as llvm-profgen does, where the kernel followed frame pointers: a
-//! caller is missing there. An emulator that follows each call misses none.
+//! Samples at the begin and end of functions are left out, as llvm-profgen does, where the kernel
+//! followed frame pointers: a caller is missing there. An emulator that follows each call misses
+//! none.
 //!
-//! Frames of tail calls are missing in chains and stay missing; llvm-profgen guesses them (`--infer-missing-frames`).
+//! Frames of tail calls are missing in chains and stay missing; llvm-profgen guesses them
+//! (`--infer-missing-frames`).
 
 use super::code::Code;
 use super::{ContextCounts, MAX_DEPTH};
@@ -30,7 +36,8 @@ pub(super) struct Entry {
     pub to: Option<ImageAddr>,
 }
 
-/// The chain at some time, without its innermost frame: outermost call first, `None` is code outside the image.
+/// The chain at some time, without its innermost frame: outermost call first, `None` is code
+/// outside the image.
 struct State {
     callers: Vec<Option<ImageAddr>>,
     /// Whether the chain is known.
@@ -47,8 +54,9 @@ impl State {
     }
 }
 
-/// Unwinds one sample: `chain` has addresses as recorded (the sampled one, then where calls return to), innermost first;
-/// `entries` is newest first. An `exact` chain is whole at the begin and end of functions, too; others lack a caller there.
+/// Unwinds one sample: `chain` has addresses as recorded (the sampled one, then where calls return
+/// to), innermost first; `entries` is newest first. An `exact` chain is whole at the begin and end
+/// of functions, too; others lack a caller there.
 pub(super) fn sample(
     code: &mut Code<'_>,
     counts: &mut ContextCounts,
@@ -65,7 +73,8 @@ pub(super) fn sample(
         counts.ledger.outside += 1;
         return;
     }
-    if !exact && chain.first().copied().flatten().is_some_and(|leaf| code.at(leaf).frame_incomplete) {
+    if !exact && chain.first().copied().flatten().is_some_and(|leaf| code.at(leaf).frame_incomplete)
+    {
         counts.ledger.incomplete_frame += 1;
         return;
     }
@@ -187,8 +196,8 @@ fn context(counts: &mut ContextCounts, state: &mut State) -> usize {
     number
 }
 
-/// Replaces every sequence that is repeated at once by one of it, short sequences first: recursion of any depth is one
-/// context. As llvm-profgen does by default.
+/// Replaces every sequence that is repeated at once by one of it, short sequences first: recursion
+/// of any depth is one context. As llvm-profgen does by default.
 pub fn compress_recursion<T: PartialEq + Clone>(calls: &mut Vec<T>) {
     let mut length = 1;
     while length <= calls.len() / 2 {

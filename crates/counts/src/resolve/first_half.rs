@@ -20,13 +20,15 @@ impl HalfSums {
         other.branches.into_iter().for_each(|(k, n)| *self.branches.entry(k).or_default() += n);
     }
 
-    /// The share of what was counted. A doubled entry that was taken back may be of either half; what is left of its
-    /// branch bounds it.
+    /// The share of what was counted. A doubled entry that was taken back may be of either half;
+    /// what is left of its branch bounds it.
     pub(super) fn of(self, samples: &[SampleCount], branches: &[Branch]) -> FirstHalf {
-        let of =
-            |whole: u64, half: Option<&u64>| half.map(|&half| half.min(whole)).filter(|&count| count > 0);
-        let sample =
-            |s: &SampleCount| Some(SampleCount { count: of(s.count, self.samples.get(&s.address))?, ..*s });
+        let of = |whole: u64, half: Option<&u64>| {
+            half.map(|&half| half.min(whole)).filter(|&count| count > 0)
+        };
+        let sample = |s: &SampleCount| {
+            Some(SampleCount { count: of(s.count, self.samples.get(&s.address))?, ..*s })
+        };
         let branch = |b: &Branch| {
             let count = of(b.count, self.branches.get(&(b.from, b.to)))?;
             Some(Branch { count, mispredicted: 0, ..*b })
@@ -39,15 +41,23 @@ impl HalfSums {
 }
 
 impl Sums<'_> {
-    /// Notes branches of the first half; those that turn out not to be counted fall away in the end.
-    pub(super) fn add_half(&mut self, from: Result<Place, Reason>, to: Result<Place, Reason>, count: u64) {
+    /// Notes branches of the first half; those that turn out not to be counted fall away in the
+    /// end.
+    pub(super) fn add_half(
+        &mut self,
+        from: Result<Place, Reason>,
+        to: Result<Place, Reason>,
+        count: u64,
+    ) {
         let mut note = |image: usize, ends| {
             if let Some((_, sums)) = self.images.get_mut(&image) {
                 *sums.first_half.branches.entry(ends).or_default() += count;
             }
         };
         match (from, to) {
-            (Ok(f), Ok(t)) if f.image == t.image => note(f.image, (Some(f.address), Some(t.address))),
+            (Ok(f), Ok(t)) if f.image == t.image => {
+                note(f.image, (Some(f.address), Some(t.address)))
+            }
             (f, t) => {
                 f.into_iter().for_each(|f| note(f.image, (Some(f.address), None)));
                 t.into_iter().for_each(|t| note(t.image, (None, Some(t.address))));

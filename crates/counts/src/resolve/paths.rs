@@ -11,11 +11,17 @@ use rustc_hash::FxHashMap;
 pub(super) type PathKey = (Option<ImageAddr>, ImageAddr, ImageAddr, Option<ImageAddr>);
 
 impl Sums<'_> {
-    /// Adds the paths of one address space. A path is in an image where its range is; ends elsewhere stay open.
-    pub fn add_paths(&mut self, spaces: Spaces<'_>, paths: impl Iterator<Item = (RuntimePath, u64)>) {
+    /// Adds the paths of one address space. A path is in an image where its range is; ends
+    /// elsewhere stay open.
+    pub fn add_paths(
+        &mut self,
+        spaces: Spaces<'_>,
+        paths: impl Iterator<Item = (RuntimePath, u64)>,
+    ) {
         for (path, count) in paths {
             let (first, last) = (self.place(spaces, path.first), self.place(spaces, path.last));
-            let fault = if self.rules == Rules::Autofdo { autofdo_fault(first, last) } else { None };
+            let fault =
+                if self.rules == Rules::Autofdo { autofdo_fault(first, last) } else { None };
             let (first, last) = match (fault, range_ends(first, last)) {
                 (Some(reason), _) | (None, Err(reason)) => {
                     self.ledger.paths.write_off(reason, count);
@@ -49,7 +55,8 @@ pub(super) fn check(
                 ledger.paths.use_up(count);
                 kept.push(Path { from, first, last, to, count });
             }
-            // As for ranges: an entry that is equal in its source to the next is a repetition of it.
+            // As for ranges: an entry that is equal in its source to the next is a repetition of
+            // it.
             Some(_) if rules == Rules::Auto && from == Some(last) => {
                 ledger.paths.write_off(Reason::DuplicateEntry, count);
             }

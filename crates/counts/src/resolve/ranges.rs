@@ -60,8 +60,15 @@ pub(super) fn check_ranges(
     Checked { kept, refused }
 }
 
-/// Takes back the branches of doubled entries: the branch goes from the range's end to its beginning.
-fn drop_doubled(sums: &mut ImageSums, from: ImageAddr, to: ImageAddr, doubled: u64, ledger: &mut Ledger) {
+/// Takes back the branches of doubled entries: the branch goes from the range's end to its
+/// beginning.
+fn drop_doubled(
+    sums: &mut ImageSums,
+    from: ImageAddr,
+    to: ImageAddr,
+    doubled: u64,
+    ledger: &mut Ledger,
+) {
     if doubled == 0 {
         return;
     }

@@ -20,9 +20,14 @@ impl Sums<'_> {
         }
     }
 
-    /// Adds what is known to have run behind the targets of branches: from the target to the first instruction that can
-    /// transfer control. A target outside the images counted gives nothing; its branch is in the books already.
-    pub fn add_targets(&mut self, spaces: Spaces<'_>, targets: impl Iterator<Item = (RuntimeAddr, u64)>) {
+    /// Adds what is known to have run behind the targets of branches: from the target to the first
+    /// instruction that can transfer control. A target outside the images counted gives
+    /// nothing; its branch is in the books already.
+    pub fn add_targets(
+        &mut self,
+        spaces: Spaces<'_>,
+        targets: impl Iterator<Item = (RuntimeAddr, u64)>,
+    ) {
         for (target, count) in targets {
             let Ok(first) = self.place(spaces, target) else { continue };
             let last = self

@@ -1,9 +1,10 @@
 //! Arm SPE: records of single operations, out of AUX data, to the same tables that samples fill.
 //!
-//! A record's instruction counts as a sample. A branch that was taken counts as a branch, as if it were the one entry of a
-//! branch stack; where the processor wrote down the target of the branch before (FEAT_SPE_PBT), the range from there to
-//! this branch is a fall-through range. Without it the code behind the target is known to have run up to the next
-//! instruction that can transfer control, and only that far; see [`crate::resolve::Sums::add_targets`].
+//! A record's instruction counts as a sample. A branch that was taken counts as a branch, as if it
+//! were the one entry of a branch stack; where the processor wrote down the target of the branch
+//! before (FEAT_SPE_PBT), the range from there to this branch is a fall-through range. Without it
+//! the code behind the target is known to have run up to the next instruction that can transfer
+//! control, and only that far; see [`crate::resolve::Sums::add_targets`].
 //!
 //! Buffers are read in blocks, and each is decoded for itself, so worker threads share them out.
 
@@ -74,8 +75,13 @@ impl<'s, 't> Counter<'s, 't> {
         Counter { shared, owners, tables: BySpace::new(), sums }
     }
 
-    fn buffer(&mut self, buffer: &Buffer, progress: &(dyn Fn(u64) + Sync)) -> Result<(), perfdata::Error> {
-        let span = AuxSpan { stream: buffer.stream, offset: buffer.offset, size_bytes: buffer.size_bytes };
+    fn buffer(
+        &mut self,
+        buffer: &Buffer,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), perfdata::Error> {
+        let span =
+            AuxSpan { stream: buffer.stream, offset: buffer.offset, size_bytes: buffer.size_bytes };
         let mut data = self.shared.input.aux_data(span);
         let mut decoder = Decoder::new(buffer.aux_offset);
         let mut bytes = Vec::new();
@@ -138,7 +144,13 @@ impl<'s, 't> Counter<'s, 't> {
             tables.addresses.add_in(address.runtime().0, 0, 0, 0, half);
             if let Some(branch) = branch {
                 let (from, to) = (branch.from.runtime().0, branch.to.runtime().0);
-                tables.branches.add_in(from, to, Trace::NONE.0, u64::from(branch.mispredicted), half);
+                tables.branches.add_in(
+                    from,
+                    to,
+                    Trace::NONE.0,
+                    u64::from(branch.mispredicted),
+                    half,
+                );
                 match record.previous_target {
                     Some(first) => tables.ranges.add(first.runtime().0, from, 0, 0),
                     None => tables.targets.add(to, 0, 0, 0),

@@ -13,9 +13,10 @@ pub(crate) fn notes(path: &Path, spe: &SpeLedger) -> Vec<String> {
     let without = spe.taken.saturating_sub(spe.with_previous_target);
     if without > 0 {
         notes.push(format!(
-            "{path}: {without} of {} taken branches of Arm SPE come without the target of the branch before \
-             (FEAT_SPE_PBT, Armv8.7): no fall-through ranges were recorded for them, only branches; the code at \
-             their targets is counted up to the next branch, call or return, and not beyond",
+            "{path}: {without} of {} taken branches of Arm SPE come without the target of the \
+             branch before (FEAT_SPE_PBT, Armv8.7): no fall-through ranges were recorded for \
+             them, only branches; the code at their targets is counted up to the next branch, \
+             call or return, and not beyond",
             spe.taken
         ));
     }
@@ -29,17 +30,17 @@ pub(crate) fn notes(path: &Path, spe: &SpeLedger) -> Vec<String> {
     let lost = spe.truncated.saturating_add(spe.partial).saturating_add(spe.collided);
     if lost > 0 {
         notes.push(format!(
-            "{path}: the kernel says that Arm SPE records were lost: {} times the buffer was full (record -m,SIZE \
-             makes it larger), {} times with gaps, {} times operations were picked too fast (record -c N with a \
-             larger N)",
+            "{path}: the kernel says that Arm SPE records were lost: {} times the buffer was full \
+             (record -m,SIZE makes it larger), {} times with gaps, {} times operations were \
+             picked too fast (record -c N with a larger N)",
             spe.truncated, spe.partial, spe.collided
         ));
     }
     if spe.damaged > 0 {
         let first = spe.first_damage.unwrap_or_default();
         notes.push(format!(
-            "{path}: {} places in the Arm SPE data are no packets, the first at offset {first:#x} of the file; each was \
-             left out up to the end of a record",
+            "{path}: {} places in the Arm SPE data are no packets, the first at offset {first:#x} \
+             of the file; each was left out up to the end of a record",
             spe.damaged
         ));
     }
@@ -57,7 +58,11 @@ impl AuxSideband {
     /// The note on them.
     pub(crate) fn note_others(&self, path: &Path) -> Option<String> {
         let others = self.others()?;
-        Some(format!("{}: {} bytes of AUX data of {others} were not decoded", path.display(), self.bytes()))
+        Some(format!(
+            "{}: {} bytes of AUX data of {others} were not decoded",
+            path.display(),
+            self.bytes()
+        ))
     }
 }
 

@@ -1,17 +1,20 @@
-//! Whose a record is, and of when: what the rest of the recording says about a place in an AUX buffer.
+//! Whose a record is, and of when: what the rest of the recording says about a place in an AUX
+//! buffer.
 //!
 //! The process, from the surest source to the least:
 //!
-//! 1. the record's context packet, which holds the thread where the kernel puts it into the context register
-//!    (`CONFIG_PID_IN_CONTEXTIDR`);
-//! 2. the thread of the buffer, where each thread has one (perf names a thread of processors' buffers too: the first that
-//!    was recorded, whoever ran there, so that of those it is the last resort);
-//! 3. in recordings of whole processors the thread that came on the processor last, by the record's timestamp;
-//! 4. in others the thread that an AUX record names: the kernel writes one whenever the recorded thread leaves a
-//!    processor, and it covers the bytes since the one before.
+//! 1. the record's context packet, which holds the thread where the kernel puts it into the context
+//!    register (`CONFIG_PID_IN_CONTEXTIDR`);
+//! 2. the thread of the buffer, where each thread has one (perf names a thread of processors'
+//!    buffers too: the first that was recorded, whoever ran there, so that of those it is the last
+//!    resort);
+//! 3. in recordings of whole processors the thread that came on the processor last, by the record's
+//!    timestamp;
+//! 4. in others the thread that an AUX record names: the kernel writes one whenever the recorded
+//!    thread leaves a processor, and it covers the bytes since the one before.
 //!
-//! The time is that of the timestamp packet, converted by TIME_CONV; else that of the AUX record that covers the bytes;
-//! else the end of the recording.
+//! The time is that of the timestamp packet, converted by TIME_CONV; else that of the AUX record
+//! that covers the bytes; else the end of the recording.
 
 use crate::aggregate::Clock;
 use crate::ledger::SpeLedger;
@@ -36,7 +39,8 @@ pub(crate) struct Buffer {
     cpu: u32,
 }
 
-/// What an AUX record says: these bytes of the AUX stream were written until then, and who ran then.
+/// What an AUX record says: these bytes of the AUX stream were written until then, and who ran
+/// then.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     start: u64,
@@ -58,8 +62,9 @@ struct Conversion {
 
 impl Conversion {
     fn ns(self, ticks: u64) -> u64 {
-        let ticks =
-            self.short.map_or(ticks, |(seen, mask)| seen.wrapping_add(ticks.wrapping_sub(seen) & mask));
+        let ticks = self
+            .short
+            .map_or(ticks, |(seen, mask)| seen.wrapping_add(ticks.wrapping_sub(seen) & mask));
         let shift = self.shift.min(63) as u32;
         let (whole, part) = (ticks >> shift, ticks & ((1 << shift) - 1));
         let part = (u128::from(part) * u128::from(self.mult)) >> shift;
@@ -90,22 +95,31 @@ impl AuxSideband {
         self.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.size_bytes))
     }
 
-    /// Takes in a record; `payload` is where its payload would begin, as (stream, offset). Nothing is kept of recordings
-    /// that have no AUX data: perf announces it first of all.
+    /// Takes in a record; `payload` is where its payload would begin, as (stream, offset). Nothing
+    /// is kept of recordings that have no AUX data: perf announces it first of all.
     pub fn note(&mut self, time: u64, record: &Record<'_>, id: &SampleId, payload: (u32, u64)) {
         if let Record::User(UserRecord::AuxtraceInfo { tracer, .. }) = record {
             self.tracers.insert(*tracer);
         }
         if let Record::User(UserRecord::TimeConv { shift, mult, zero, short }) = record {
-            self.conversion = Some(Conversion { shift: *shift, mult: *mult, zero: *zero, short: *short });
+            self.conversion =
+                Some(Conversion { shift: *shift, mult: *mult, zero: *zero, short: *short });
         }
         if self.tracers.is_empty() {
             return;
         }
         match record {
             Record::User(UserRecord::Auxtrace { size_bytes, aux_offset, tid, cpu, .. }) => {
-                let ((stream, offset), size_bytes, aux_offset) = (payload, *size_bytes, *aux_offset);
-                self.buffers.push(Buffer { stream, offset, size_bytes, aux_offset, tid: *tid, cpu: *cpu });
+                let ((stream, offset), size_bytes, aux_offset) =
+                    (payload, *size_bytes, *aux_offset);
+                self.buffers.push(Buffer {
+                    stream,
+                    offset,
+                    size_bytes,
+                    aux_offset,
+                    tid: *tid,
+                    cpu: *cpu,
+                });
             }
             Record::Aux { offset_bytes, size_bytes, flags } => {
                 self.losses.truncated += u64::from(flags & aux_flag::TRUNCATED != 0);
@@ -196,8 +210,16 @@ pub(crate) struct Owners {
 impl Owners {
     /// Sorts what the first pass brought home.
     pub fn new(sideband: AuxSideband, clock: Clock) -> Owners {
-        let AuxSideband { buffers, pieces: all, mut threads, mut switches, wide, conversion, losses, .. } =
-            sideband;
+        let AuxSideband {
+            buffers,
+            pieces: all,
+            mut threads,
+            mut switches,
+            wide,
+            conversion,
+            losses,
+            ..
+        } = sideband;
         let of_threads = buffers.iter().any(|buffer| buffer.cpu == u32::MAX);
         let mut pieces: FxHashMap<i64, Vec<Piece>> = FxHashMap::default();
         for piece in all {
@@ -213,12 +235,16 @@ impl Owners {
         Owners { buffers, pieces, threads, switches, wide, conversion, losses }
     }
 
-    /// The process of a record, where anything tells it, and the time at which its mappings are to be looked up.
+    /// The process of a record, where anything tells it, and the time at which its mappings are to
+    /// be looked up.
     pub fn owner(&self, buffer: &Buffer, record: &SpeRecord) -> (Option<i32>, u64) {
         let piece = self.piece(buffer, record.aux_offset);
-        let exact = record.timestamp.zip(self.conversion).map(|(ticks, conversion)| conversion.ns(ticks));
-        // The last moment of all holds for no version of an address space, the one before for the last.
-        let time = exact.or(piece.map(|piece| piece.time)).unwrap_or(u64::MAX - 1).min(u64::MAX - 1);
+        let exact =
+            record.timestamp.zip(self.conversion).map(|(ticks, conversion)| conversion.ns(ticks));
+        // The last moment of all holds for no version of an address space, the one before for the
+        // last.
+        let time =
+            exact.or(piece.map(|piece| piece.time)).unwrap_or(u64::MAX - 1).min(u64::MAX - 1);
         let context = record.context.and_then(|id| i32::try_from(id).ok());
         let named_thread = (buffer.tid >= 0).then_some(buffer.tid);
         let own_thread = named_thread.filter(|_| buffer.cpu == u32::MAX);
@@ -232,13 +258,15 @@ impl Owners {
     }
 
     fn piece(&self, buffer: &Buffer, at: u64) -> Option<&Piece> {
-        let key = if buffer.cpu == u32::MAX { i64::from(buffer.tid) } else { i64::from(buffer.cpu) };
+        let key =
+            if buffer.cpu == u32::MAX { i64::from(buffer.tid) } else { i64::from(buffer.cpu) };
         let list = self.pieces.get(&key)?;
         let after = list.partition_point(|piece| piece.start <= at);
         list.get(after.checked_sub(1)?).filter(|piece| at < piece.end)
     }
 
-    /// The process of a thread; one that the recording does not know is taken for a process of its own.
+    /// The process of a thread; one that the recording does not know is taken for a process of its
+    /// own.
     fn process_of(&self, tid: i32, time: u64) -> i32 {
         let known = self.threads.get(&tid);
         let first = || known?.first().map(|&(_, pid)| pid);
@@ -264,7 +292,8 @@ mod tests {
         let short = Conversion { short: Some((0x1_00f0, 0xff)), ..conversion };
         assert_eq!(short.ns(0xf5), 1000 + 4 * 0x1_00f5);
         assert_eq!(short.ns(0x02), 1000 + 4 * 0x1_0102);
-        let wild = Conversion { shift: u64::MAX, mult: u64::MAX, zero: u64::MAX, short: Some((1, 3)) };
+        let wild =
+            Conversion { shift: u64::MAX, mult: u64::MAX, zero: u64::MAX, short: Some((1, 3)) };
         let _ = wild.ns(u64::MAX);
     }
 }

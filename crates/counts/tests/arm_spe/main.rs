@@ -1,5 +1,5 @@
-//! Arm SPE data of made-up recordings is counted as it was written. No data of a real machine was at hand; perf's own
-//! decoder is asked whether the packets mean what they are meant to.
+//! Arm SPE data of made-up recordings is counted as it was written. No data of a real machine was
+//! at hand; perf's own decoder is asked whether the packets mean what they are meant to.
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
 
@@ -63,12 +63,14 @@ fn expected(
     samples: &[(u64, u64)],
     branches: &[(u64, u64, u64)],
 ) -> String {
-    let (mut ranges, mut samples, mut branches) = (ranges.to_vec(), samples.to_vec(), branches.to_vec());
+    let (mut ranges, mut samples, mut branches) =
+        (ranges.to_vec(), samples.to_vec(), branches.to_vec());
     ranges.sort_unstable();
     samples.sort_unstable();
     branches.sort_unstable();
     let image = Image::open(&p.path).unwrap();
-    let mut out = format!("# image {} {}\n{}\n", image.build_id().unwrap(), p.path.display(), ranges.len());
+    let mut out =
+        format!("# image {} {}\n{}\n", image.build_id().unwrap(), p.path.display(), ranges.len());
     ranges.iter().for_each(|(first, last, count)| out += &format!("{first:x}-{last:x}:{count}\n"));
     out += &format!("{}\n", samples.len());
     samples.iter().for_each(|(address, count)| out += &format!("{address:x}:{count}\n"));
@@ -101,7 +103,8 @@ fn a_loop_recorded_with_previous_targets_gives_branches_and_ranges() {
         let samples = [(p.call, 4), (p.ret, 4), (p.jump, 8), (p.work, 4)];
         let branches = [(p.call, p.work, 4), (p.ret, p.back, 4), (p.jump, p.head, 4)];
         assert_eq!(text::render(&found.counts), expected(&p, &ranges, &samples, &branches));
-        let missed: Vec<u64> = found.counts.images[0].branches.iter().map(|b| b.mispredicted).collect();
+        let missed: Vec<u64> =
+            found.counts.images[0].branches.iter().map(|b| b.mispredicted).collect();
         assert_eq!((missed.iter().sum::<u64>(), found.samples), (4, 24));
         let ledger = &found.counts.ledger;
         assert_eq!(ledger.samples.unused.get(&Reason::WrongPath), Some(&4));
@@ -129,7 +132,11 @@ fn without_previous_targets_code_counts_up_to_the_next_transfer_and_that_is_said
     let branches = [(p.call, p.work, 1), (p.ret, p.back, 1), (p.jump, p.head, 1)];
     assert_eq!(text::render(&found.counts), expected(&p, &ranges, &samples, &branches));
     assert_eq!(found.counts.ledger.spe.inferred_ranges, 3);
-    assert!(found.notes.iter().any(|note| note.contains("no fall-through ranges")), "{:?}", found.notes);
+    assert!(
+        found.notes.iter().any(|note| note.contains("no fall-through ranges")),
+        "{:?}",
+        found.notes
+    );
 }
 
 #[test]
@@ -152,7 +159,10 @@ fn damage_costs_the_record_it_is_in_and_is_counted_with_its_place() {
     let branches = [(p.call, p.work, 1), (p.jump, p.head, 1)];
     assert_eq!(text::render(&found.counts), expected(&p, &ranges, &samples, &branches));
     let spe = &found.counts.ledger.spe;
-    assert_eq!((spe.damaged, spe.incomplete, spe.truncated, spe.collided, spe.partial), (1, 1, 1, 1, 0));
+    assert_eq!(
+        (spe.damaged, spe.incomplete, spe.truncated, spe.collided, spe.partial),
+        (1, 1, 1, 1, 0)
+    );
     let file = std::fs::read(p.path.with_extension("data")).unwrap();
     let place = usize::try_from(spe.first_damage.unwrap()).unwrap();
     assert_eq!(file[place], 0xff);
@@ -205,7 +215,8 @@ fn a_record_belongs_to_the_process_that_context_buffer_switch_or_aux_record_name
     recording.aux(&of(None, None), 0, PID, 101, 0);
     recording.aux(&of(None, None), 0, PID, 101, 1);
     assert_eq!((samples_of(&recording, &p, PID), samples_of(&recording, &p, 77)), (2, 1));
-    // Whole processors: who came on last by the record's own time, which lies 1000 ns behind the ticks.
+    // Whole processors: who came on last by the record's own time, which lies 1000 ns behind the
+    // ticks.
     let mut recording = begun();
     recording.came_on(PID, 1050, 0);
     recording.came_on(77, 1060, 0);
@@ -274,7 +285,10 @@ fn perf_reads_the_same_packets_out_of_the_recording() {
         ticks: Some(0x1234_5678),
         ..without_targets_before(call)
     });
-    packets.branch(Branch { events: RETIRED | NOT_TAKEN | MISPREDICTED, ..without_targets_before(back) });
+    packets.branch(Branch {
+        events: RETIRED | NOT_TAKEN | MISPREDICTED,
+        ..without_targets_before(back)
+    });
     packets.branch(Branch { level: 1, from: 0xff80_0010_0000, ..without_targets_before(back) });
     recording.aux(&packets.0, aux_flag::COLLISION, PID, 100, 0);
     let path = p.path.with_extension("data");
@@ -287,10 +301,15 @@ fn perf_reads_the_same_packets_out_of_the_recording() {
     let text = String::from_utf8_lossy(&dump.stdout);
     assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
     if !text.contains("ARM SPE data") {
-        eprintln!("skipped: this perf shows no Arm SPE data: {}", String::from_utf8_lossy(&dump.stderr));
+        eprintln!(
+            "skipped: this perf shows no Arm SPE data: {}",
+            String::from_utf8_lossy(&dump.stderr)
+        );
         return;
     }
-    let said = |part: &str, times: usize| assert_eq!(text.matches(part).count(), times, "{part} in {text}");
+    let said = |part: &str, times: usize| {
+        assert_eq!(text.matches(part).count(), times, "{part} in {text}")
+    };
     said(&format!("PC 0x{:x} el0 ns=1", p.call), 1);
     said(&format!("TGT 0x{:x} el0 ns=1", p.work), 1);
     said(&format!("PC 0x{:x} el0 ns=1", p.ret), 1);

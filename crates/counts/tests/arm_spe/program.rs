@@ -15,7 +15,8 @@ const SOURCE: &str = "volatile int sum;\n\
       __builtin_trap();\n\
     }\n";
 
-/// Addresses of what runs in a round of the loop; runtime addresses are the file's, as the program has a fixed place.
+/// Addresses of what runs in a round of the loop; runtime addresses are the file's, as the program
+/// has a fixed place.
 pub struct Program {
     pub path: PathBuf,
     /// First instruction of a round.
@@ -35,9 +36,16 @@ pub struct Program {
 pub fn build(directory: &Path) -> Option<Program> {
     let (source, path) = (directory.join("rounds.c"), directory.join("rounds"));
     std::fs::write(&source, SOURCE).unwrap();
-    let target = ["--target=aarch64-linux-gnu", "-O1", "-g", "-fdebug-info-for-profiling", "-fno-pic"];
+    let target =
+        ["--target=aarch64-linux-gnu", "-O1", "-g", "-fdebug-info-for-profiling", "-fno-pic"];
     let linked = ["-fno-unroll-loops", "-nostdlib", "-static", "-fuse-ld=lld", "-Wl,--build-id"];
-    let built = Command::new("clang-22").args(target).args(linked).arg(&source).arg("-o").arg(&path).output();
+    let built = Command::new("clang-22")
+        .args(target)
+        .args(linked)
+        .arg(&source)
+        .arg("-o")
+        .arg(&path)
+        .output();
     match built {
         Ok(done) if done.status.success() => {}
         Ok(done) => panic!("clang-22: {}", String::from_utf8_lossy(&done.stderr)),

@@ -1,8 +1,10 @@
-//! A perf.data with Arm SPE data, put together byte by byte: packets after the Arm Architecture Reference Manual, records
-//! as perf writes them on an Arm machine.
+//! A perf.data with Arm SPE data, put together byte by byte: packets after the Arm Architecture
+//! Reference Manual, records as perf writes them on an Arm machine.
 
 use perfdata::write::{Encoder, FileWriter};
-use perfdata::{CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr, SampleId, TaskEvent, attr_flag, kind};
+use perfdata::{
+    CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr, SampleId, TaskEvent, attr_flag, kind,
+};
 use std::path::Path;
 
 /// The number that the kernel gave the SPE unit; any number beyond those of perf_event.h.
@@ -24,7 +26,8 @@ impl Packets {
         self
     }
 
-    /// An instruction's address: index 0 itself, 1 the target, 4 the target of the branch before; at a level.
+    /// An instruction's address: index 0 itself, 1 the target, 4 the target of the branch before;
+    /// at a level.
     pub fn address(&mut self, index: u8, address: u64, level: u64) -> &mut Self {
         let value = address & ((1 << 56) - 1) | 1 << 63 | level << 61;
         self.packet(0xb0 | index, &value.to_le_bytes())
@@ -59,7 +62,8 @@ impl Packets {
         }
     }
 
-    /// A whole record of a program's branch, in the order in which processors write packets, padded to 64 bytes.
+    /// A whole record of a program's branch, in the order in which processors write packets, padded
+    /// to 64 bytes.
     pub fn branch(&mut self, branch: Branch) -> &mut Self {
         self.address(0, branch.from, branch.level);
         if let Some(id) = branch.context {
@@ -132,8 +136,12 @@ impl Recording {
             name: Some("arm_spe_0/branch_filter=1,ts_enable=1/u".into()),
             ..EventAttr::default()
         };
-        let mut recording =
-            Recording { encoder: Encoder::new(&attr), attr, bytes: Vec::new(), aux: Default::default() };
+        let mut recording = Recording {
+            encoder: Encoder::new(&attr),
+            attr,
+            bytes: Vec::new(),
+            aux: Default::default(),
+        };
         // Its private words: the unit's number, and that each processor has a buffer.
         let words = [u64::from(tracer), u64::from(PMU_TYPE), 1];
         recording.user(kind::AUXTRACE_INFO, &words.map(u64::to_le_bytes).concat());
@@ -184,7 +192,9 @@ impl Recording {
 
     pub fn started(&mut self, pid: i32, time: u64, cpu: u32) {
         let body = [pid.to_le_bytes(), pid.to_le_bytes()].concat();
-        self.encoder.other(&mut self.bytes, kind::ITRACE_START, 0, &body, &at(pid, time, cpu)).unwrap();
+        self.encoder
+            .other(&mut self.bytes, kind::ITRACE_START, 0, &body, &at(pid, time, cpu))
+            .unwrap();
     }
 
     /// A process comes on a processor, in a recording of whole processors.

@@ -8,8 +8,8 @@ use counts::{Counts, Error};
 use image::Image;
 use perfdata::write::{Encoder, FileWriter, SampleValues, StackValues};
 use perfdata::{
-    BranchEntry, BranchFlags, BuildIdEntry, CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr, SampleId,
-    TaskEvent, attr_flag, branch_sample, sample_type,
+    BranchEntry, BranchFlags, BuildIdEntry, CpuMode, EventAttr, Features, MmapEvent, RuntimeAddr,
+    SampleId, TaskEvent, attr_flag, branch_sample, sample_type,
 };
 use std::io::Cursor;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ pub type Piece = (u64, u64, bool);
 
 pub const CODE_BYTES: usize = 0x100;
 
-/// A program of position-independent code: each executable piece is one-byte instructions, then a jump at +0x80.
+/// A program of position-independent code: each executable piece is one-byte instructions, then a
+/// jump at +0x80.
 pub fn elf(pieces: &[Piece], align: u64, build_id: u8) -> Vec<u8> {
     let note_at = 0x40 + 56 * (pieces.len() + 1);
     let mut out = vec![0u8; 0x40];
@@ -77,7 +78,14 @@ impl Recording {
     }
 
     /// `piece`: first address, length, file offset.
-    pub fn map(&mut self, pid: i32, time: u64, piece: (u64, u64, u64), path: &str, id: Option<&[u8]>) {
+    pub fn map(
+        &mut self,
+        pid: i32,
+        time: u64,
+        piece: (u64, u64, u64),
+        path: &str,
+        id: Option<&[u8]>,
+    ) {
         let (start, len, pgoff) = piece;
         let event = MmapEvent {
             pid,
@@ -101,7 +109,9 @@ impl Recording {
     }
 
     pub fn exec(&mut self, pid: i32, time: u64) {
-        self.encoder.comm(&mut self.bytes, pid, pid, b"app", true, &at(pid, time)).expect("encoded");
+        self.encoder
+            .comm(&mut self.bytes, pid, pid, b"app", true, &at(pid, time))
+            .expect("encoded");
     }
 
     /// An entry of the header's list of build IDs.
@@ -122,14 +132,19 @@ impl Recording {
             .collect();
         let ip = branches[0].to.0;
         let stacks = StackValues { branches: &branches, ..StackValues::default() };
-        let values =
-            SampleValues { cpumode: CpuMode::User, id: at(pid, time), ip, stacks, ..SampleValues::default() };
+        let values = SampleValues {
+            cpumode: CpuMode::User,
+            id: at(pid, time),
+            ip,
+            stacks,
+            ..SampleValues::default()
+        };
         self.encoder.sample(&mut self.bytes, &values).expect("encoded");
     }
 
     pub fn file(&self) -> Vec<u8> {
-        let mut writer =
-            FileWriter::new(Cursor::new(Vec::new()), std::slice::from_ref(&self.attr)).expect("begun");
+        let mut writer = FileWriter::new(Cursor::new(Vec::new()), std::slice::from_ref(&self.attr))
+            .expect("begun");
         writer.append(&self.bytes).expect("appended");
         let features = Features { build_ids: self.build_ids.clone(), ..Features::default() };
         writer.finish(&features).expect("finished").into_inner()

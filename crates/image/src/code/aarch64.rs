@@ -1,5 +1,6 @@
-//! AArch64 instructions: four bytes each, told apart by the masks of the architecture manual (Arm DDI 0487, C4.1
-//! "A64 instruction set encoding", branches, exception generating and system instructions).
+//! AArch64 instructions: four bytes each, told apart by the masks of the architecture manual (Arm
+//! DDI 0487, C4.1 "A64 instruction set encoding", branches, exception generating and system
+//! instructions).
 //!
 //! Instructions are little-endian even in big-endian images.
 
@@ -66,7 +67,8 @@ fn classify(word: u32) -> (InstructionKind, Option<i64>) {
     }
 }
 
-/// Branches through a register; `opc` is bits 24 to 21. Plain and pointer-authenticated forms differ elsewhere.
+/// Branches through a register; `opc` is bits 24 to 21. Plain and pointer-authenticated forms
+/// differ elsewhere.
 fn register_branch(word: u32) -> InstructionKind {
     match word >> 21 & 15 {
         0b0000 | 0b1000 => InstructionKind::IndirectBranch,
@@ -138,8 +140,14 @@ mod tests {
 
     #[test]
     fn a_misaligned_or_cut_instruction_is_invalid() {
-        assert_eq!(Aarch64::new(&[0; 8], ImageAddr(2)).next().unwrap().kind, InstructionKind::Invalid);
-        assert_eq!(Aarch64::new(&[0; 3], ImageAddr(4)).next().unwrap().kind, InstructionKind::Invalid);
+        assert_eq!(
+            Aarch64::new(&[0; 8], ImageAddr(2)).next().unwrap().kind,
+            InstructionKind::Invalid
+        );
+        assert_eq!(
+            Aarch64::new(&[0; 3], ImageAddr(4)).next().unwrap().kind,
+            InstructionKind::Invalid
+        );
         assert_eq!(Aarch64::new(&[], ImageAddr(4)).next(), None);
     }
 }

@@ -1,13 +1,17 @@
-//! Two numbers per instruction that survive a rebuild: to recognise a block in another build of the program.
+//! Two numbers per instruction that survive a rebuild: to recognise a block in another build of the
+//! program.
 //!
-//! Addresses that a linker or a neighbour's size decides take no part: direct branch targets, displacements from the
-//! instruction pointer, and in files at fixed addresses every constant that is an address of the file. Padding (`nop`) is
-//! left out. The numbers are comparable within one version of planish only.
+//! Addresses that a linker or a neighbour's size decides take no part: direct branch targets,
+//! displacements from the instruction pointer, and in files at fixed addresses every constant that
+//! is an address of the file. Padding (`nop`) is left out. The numbers are comparable within one
+//! version of planish only.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction as Decoded, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction as Decoded, Mnemonic, OpKind, Register,
+};
 use rustc_hash::FxHasher;
 
 use super::{Aarch64, InstructionKind};
@@ -22,7 +26,8 @@ pub struct Fingerprint {
     pub with_operands: u64,
 }
 
-/// The fingerprints of the instructions that begin in `from..end`. Empty for processors that are not decoded.
+/// The fingerprints of the instructions that begin in `from..end`. Empty for processors that are
+/// not decoded.
 pub fn fingerprints(image: &Image, from: ImageAddr, end: ImageAddr) -> Vec<Fingerprint> {
     let bytes = image.code_at(from).unwrap_or(&[]);
     let size = usize::try_from(end.0.saturating_sub(from.0)).unwrap_or(usize::MAX);
@@ -37,8 +42,8 @@ pub fn fingerprints(image: &Image, from: ImageAddr, end: ImageAddr) -> Vec<Finge
     }
 }
 
-/// The addresses that constants of the code may name: those of a file that lies where it says. Empty for files that
-/// can lie anywhere, which name none.
+/// The addresses that constants of the code may name: those of a file that lies where it says.
+/// Empty for files that can lie anywhere, which name none.
 fn fixed_addresses(image: &Image) -> Range<u64> {
     if !matches!(image.kind(), ImageKind::Executable | ImageKind::Kernel) {
         return 0..0;
@@ -100,7 +105,8 @@ fn memory(decoded: &Decoded, hasher: &mut FxHasher, addresses: &Range<u64>) {
 /// Masks as in [`super`]'s decoder; `ADR` and `ADRP` hold addresses too.
 fn aarch64(bytes: &[u8], from: ImageAddr) -> Vec<Fingerprint> {
     const NOP: u32 = 0xd503_201f;
-    let words = bytes.chunks_exact(4).filter_map(|chunk| Some(u32::from_le_bytes(chunk.try_into().ok()?)));
+    let words =
+        bytes.chunks_exact(4).filter_map(|chunk| Some(u32::from_le_bytes(chunk.try_into().ok()?)));
     let mut decoder = Aarch64::new(bytes, from);
     let kinds = std::iter::from_fn(|| decoder.next());
     let mut list = Vec::new();
@@ -109,7 +115,9 @@ fn aarch64(bytes: &[u8], from: ImageAddr) -> Vec<Fingerprint> {
         let is_adr = word & 0x1f00_0000 == 0x1000_0000;
         let (operation, with_operands) = match instruction.kind {
             ConditionalBranch => (u32::MAX, word & 0xff00_001f),
-            Call | UnconditionalBranch if instruction.target.is_some() => (word >> 26, word & 0xfc00_0000),
+            Call | UnconditionalBranch if instruction.target.is_some() => {
+                (word >> 26, word & 0xfc00_0000)
+            }
             _ if is_adr => (word & 0x9f00_0000, word & 0x9f00_001f),
             _ => (word >> 21, word),
         };

@@ -1,7 +1,8 @@
 //! Where instructions begin, and which of them can change the flow of control.
 //!
-//! Decoding is linear from a given address, as the processor would do it, to the end of the executable section or to
-//! the first byte sequence that is no instruction. No text is made; only length, kind and direct target.
+//! Decoding is linear from a given address, as the processor would do it, to the end of the
+//! executable section or to the first byte sequence that is no instruction. No text is made; only
+//! length, kind and direct target.
 
 mod aarch64;
 mod fingerprint;
@@ -18,7 +19,8 @@ use crate::{Arch, Image, ImageAddr};
 pub enum InstructionKind {
     /// Goes on to the next instruction.
     Other,
-    /// Goes to its target or to the next instruction (also `xbegin`, whose target is the abort handler).
+    /// Goes to its target or to the next instruction (also `xbegin`, whose target is the abort
+    /// handler).
     ConditionalBranch,
     /// Goes to its target, which the instruction states.
     UnconditionalBranch,
@@ -39,7 +41,8 @@ pub enum InstructionKind {
 }
 
 impl InstructionKind {
-    /// Whether the instruction never goes on to the next one by itself: control after it comes from elsewhere.
+    /// Whether the instruction never goes on to the next one by itself: control after it comes from
+    /// elsewhere.
     pub fn ends_straight_line(self) -> bool {
         use InstructionKind::{IndirectBranch, Invalid, Return, Trap, UnconditionalBranch};
         matches!(self, UnconditionalBranch | IndirectBranch | Return | Trap | Invalid)
@@ -48,11 +51,18 @@ impl InstructionKind {
     /// Whether a taken branch of this kind is recorded by a branch stack.
     pub fn is_transfer(self) -> bool {
         use InstructionKind::{
-            Call, ConditionalBranch, IndirectBranch, IndirectCall, Return, Syscall, UnconditionalBranch,
+            Call, ConditionalBranch, IndirectBranch, IndirectCall, Return, Syscall,
+            UnconditionalBranch,
         };
         matches!(
             self,
-            ConditionalBranch | UnconditionalBranch | IndirectBranch | Call | IndirectCall | Return | Syscall
+            ConditionalBranch
+                | UnconditionalBranch
+                | IndirectBranch
+                | Call
+                | IndirectCall
+                | Return
+                | Syscall
         )
     }
 }
@@ -82,8 +92,9 @@ enum Decoder<'i> {
     None,
 }
 
-/// Decodes from an address to the end of its executable section. An invalid instruction is returned as such and ends
-/// the walk. Nothing is returned for addresses without code, and for processors other than x86 and AArch64.
+/// Decodes from an address to the end of its executable section. An invalid instruction is returned
+/// as such and ends the walk. Nothing is returned for addresses without code, and for processors
+/// other than x86 and AArch64.
 pub fn instructions(image: &Image, from: ImageAddr) -> Instructions<'_> {
     let bytes = image.code_at(from).unwrap_or(&[]);
     let decoder = match image.arch() {

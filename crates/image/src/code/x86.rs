@@ -26,7 +26,8 @@ impl<'b> X86<'b> {
         self.decoder.decode_out(&mut self.decoded);
         let kind = kind(&self.decoded);
         use InstructionKind::{Call, ConditionalBranch, UnconditionalBranch};
-        let direct = matches!(kind, Call | ConditionalBranch | UnconditionalBranch) && is_near(&self.decoded);
+        let direct = matches!(kind, Call | ConditionalBranch | UnconditionalBranch)
+            && is_near(&self.decoded);
         Some(Instruction {
             address: ImageAddr(self.decoded.ip()),
             // A prefix run of 15 bytes is the longest instruction there is.

@@ -61,7 +61,8 @@ impl Abbreviation {
             if name == 0 && form == 0 {
                 break;
             }
-            let implicit = if form == gimli::DW_FORM_implicit_const.0 { input.read_sleb128()? } else { 0 };
+            let implicit =
+                if form == gimli::DW_FORM_implicit_const.0 { input.read_sleb128()? } else { 0 };
             specs.push(Spec { name: gimli::DwAt(name), form, implicit });
             match (form::fixed_bytes(form, encoding), steps.last_mut()) {
                 (Some(0), _) => {}
@@ -73,11 +74,21 @@ impl Abbreviation {
         let is_partial_unit = tag == gimli::DW_TAG_partial_unit || tag == gimli::DW_TAG_type_unit;
         let has = |name: gimli::DwAt| specs.iter().any(|spec: &Spec| spec.name == name);
         let kind = kind(tag);
-        let has_code = (has(gimli::DW_AT_low_pc) && has(gimli::DW_AT_high_pc)) || has(gimli::DW_AT_ranges);
+        let has_code =
+            (has(gimli::DW_AT_low_pc) && has(gimli::DW_AT_high_pc)) || has(gimli::DW_AT_ranges);
         let is_inlined = kind == Kind::Subprogram && has(gimli::DW_AT_inline);
         let without_code = kind == Kind::Type || (kind == Kind::Subprogram && !has_code);
         let can_jump = has_children && without_code && has(gimli::DW_AT_sibling);
-        Ok(Abbreviation { kind, has_children, is_partial_unit, has_code, is_inlined, can_jump, specs, steps })
+        Ok(Abbreviation {
+            kind,
+            has_children,
+            is_partial_unit,
+            has_code,
+            is_inlined,
+            can_jump,
+            specs,
+            steps,
+        })
     }
 
     /// Passes over the attributes of an entry.
@@ -155,7 +166,8 @@ impl Abbreviations {
         Ok(table)
     }
 
-    /// Parses only as far as the abbreviation `code`, which for a unit's root entry is the first one.
+    /// Parses only as far as the abbreviation `code`, which for a unit's root entry is the first
+    /// one.
     ///
     /// `scanned` grows by the bytes looked at, also when that fails.
     pub(super) fn parse_one(
@@ -182,7 +194,8 @@ impl Abbreviations {
     /// The abbreviation of a number other than 0.
     #[inline]
     pub(super) fn get(&self, code: u64) -> gimli::Result<&Abbreviation> {
-        let dense = usize::try_from(code.wrapping_sub(1)).ok().and_then(|index| self.dense.get(index));
+        let dense =
+            usize::try_from(code.wrapping_sub(1)).ok().and_then(|index| self.dense.get(index));
         dense.or_else(|| self.sparse.get(&code)).ok_or(gimli::Error::InvalidAbbreviationCode(code))
     }
 }

@@ -1,7 +1,9 @@
-//! Which compiler made the units, from which language and with which flags, and by which names does it know its functions?
+//! Which compiler made the units, from which language and with which flags, and by which names does
+//! it know its functions?
 //!
-//! Compilers look a function of a profile up by the name they would give its symbol. Debug information has that name as
-//! `DW_AT_linkage_name`; only where a language does not mangle names does `DW_AT_name` say the same.
+//! Compilers look a function of a profile up by the name they would give its symbol. Debug
+//! information has that name as `DW_AT_linkage_name`; only where a language does not mangle names
+//! does `DW_AT_name` say the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,8 +76,9 @@ pub struct CompiledUnit {
 }
 
 impl CompiledUnit {
-    /// The flags, where the compiler recorded them: gcc does by itself, clang with `-grecord-command-line`. What gcc compiled
-    /// at link time has the flags of the link, which say nothing of those of its sources.
+    /// The flags, where the compiler recorded them: gcc does by itself, clang with
+    /// `-grecord-command-line`. What gcc compiled at link time has the flags of the link, which
+    /// say nothing of those of its sources.
     pub fn flags(&self) -> Option<&str> {
         if self.producer.starts_with("GNU GIMPLE ") {
             return None;
@@ -86,15 +89,20 @@ impl CompiledUnit {
     /// The major release of the gcc that made it (`GNU C17 12.2.0 …`).
     pub fn gcc_major(&self) -> Option<u32> {
         let rest = self.producer.strip_prefix("GNU ").filter(|rest| !rest.starts_with("AS "))?;
-        let release = rest.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+        let release =
+            rest.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
         release.split('.').next()?.parse().ok()
     }
 }
 
 impl DebugInfo<'_> {
-    /// The compilation unit that contains each address. `None` where the debug information says nothing. Addresses must
-    /// be sorted and without duplicates.
-    pub fn units_at(&self, addresses: &[ImageAddr], threads: usize) -> Vec<Option<Arc<CompiledUnit>>> {
+    /// The compilation unit that contains each address. `None` where the debug information says
+    /// nothing. Addresses must be sorted and without duplicates.
+    pub fn units_at(
+        &self,
+        addresses: &[ImageAddr],
+        threads: usize,
+    ) -> Vec<Option<Arc<CompiledUnit>>> {
         let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
         let mut units = vec![None; plain.len()];
         if self.is_empty() {
@@ -115,8 +123,8 @@ impl DebugInfo<'_> {
         units
     }
 
-    /// The unit that stands for most of the code: of the language and compiler with the most bytes. Reads every unit's
-    /// root.
+    /// The unit that stands for most of the code: of the language and compiler with the most bytes.
+    /// Reads every unit's root.
     pub fn main_unit(&self, threads: usize) -> Option<CompiledUnit> {
         if self.is_empty() {
             return None;
@@ -126,22 +134,25 @@ impl DebugInfo<'_> {
         let mut bytes: BTreeMap<(Language, &str), (u64, usize)> = BTreeMap::new();
         for ((position, unit), own) in found.iter().enumerate().zip(sight.index.code_bytes()) {
             let Some(unit) = unit else { continue };
-            let entry = bytes.entry((unit.language, release(&unit.producer))).or_insert((0, position));
+            let entry =
+                bytes.entry((unit.language, release(&unit.producer))).or_insert((0, position));
             entry.0 = entry.0.saturating_add(own);
         }
         let (_, (_, position)) = bytes.into_iter().max_by_key(|(_, (bytes, _))| *bytes)?;
         found.into_iter().nth(position).flatten()
     }
 
-    /// The names by which the compiler itself knows the functions of the debug information, with code or inlined
-    /// everywhere. A name that is not the symbol's is left out: in a language that mangles names a plain one counts only
-    /// in units that have linkage names at all (`extern "C"`). Reads every unit.
+    /// The names by which the compiler itself knows the functions of the debug information, with
+    /// code or inlined everywhere. A name that is not the symbol's is left out: in a language
+    /// that mangles names a plain one counts only in units that have linkage names at all
+    /// (`extern "C"`). Reads every unit.
     pub fn compiler_names(&self, threads: usize) -> BTreeSet<String> {
         if self.is_empty() {
             return BTreeSet::new();
         }
         let sight = self.sight();
-        let names = jobs::run(sight.index.units.len(), threads, |unit| sight.compiler_names_of(unit));
+        let names =
+            jobs::run(sight.index.units.len(), threads, |unit| sight.compiler_names_of(unit));
         names.into_iter().flatten().filter(|name| !name.is_empty()).collect()
     }
 }
@@ -155,7 +166,8 @@ impl Sight<'_> {
     fn compiled(&self, unit: usize) -> Option<CompiledUnit> {
         let open = self.open(unit, &mut DebugProblems::default())?;
         let root = &open.unit.root;
-        let text = |value: Option<&[u8]>| String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
+        let text =
+            |value: Option<&[u8]>| String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
         let (own, supplement) = (self.dwarf(&open), self.supplement.as_ref());
         Some(CompiledUnit {
             name: text(root.name(own, supplement)),
@@ -190,7 +202,8 @@ mod tests {
 
     #[test]
     fn producers_tell_their_flags_and_release() {
-        let unit = |producer: &str| CompiledUnit { producer: producer.into(), ..CompiledUnit::default() };
+        let unit =
+            |producer: &str| CompiledUnit { producer: producer.into(), ..CompiledUnit::default() };
         let gcc = unit("GNU C17 12.2.0 -mtune=generic -O2 -fauto-profile=a.gcov");
         assert_eq!(gcc.flags(), Some("-mtune=generic -O2 -fauto-profile=a.gcov"));
         assert_eq!(gcc.gcc_major(), Some(12));

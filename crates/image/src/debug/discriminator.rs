@@ -1,8 +1,9 @@
 //! What a discriminator is made of.
 //!
-//! LLVM packs up to three numbers into one, low bits first: which block of the line (base), how many copies of the
-//! instruction one iteration stands for (duplication factor, from unrolling and vectorisation), and which copy it is.
-//! Each is 1 bit for zero, else 7 or 14 bits. Source: llvm/IR/DebugInfoMetadata.h, "Encoding of discriminators".
+//! LLVM packs up to three numbers into one, low bits first: which block of the line (base), how
+//! many copies of the instruction one iteration stands for (duplication factor, from unrolling and
+//! vectorisation), and which copy it is. Each is 1 bit for zero, else 7 or 14 bits. Source:
+//! llvm/IR/DebugInfoMetadata.h, "Encoding of discriminators".
 
 /// The parts of a discriminator of a build without flow-sensitive discriminators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub struct Parts {
     pub copy: u32,
 }
 
-/// Splits a discriminator. A value whose low three bits are set belongs to a pseudo probe instead, whose base is the
-/// DWARF discriminator that it carries, or else the number of the probe.
+/// Splits a discriminator. A value whose low three bits are set belongs to a pseudo probe instead,
+/// whose base is the DWARF discriminator that it carries, or else the number of the probe.
 pub fn parts(discriminator: u32) -> Parts {
     if discriminator & 7 == 7 {
         return Parts { base: probe_base(discriminator), duplication: 1, copy: 0 };
@@ -68,8 +69,11 @@ mod tests {
     #[test]
     fn every_base_that_fits_comes_back() {
         for base in 1..4096u32 {
-            let component =
-                if base > 0x1f { (base & 0x1f | 1 << 5 | (base & 0xfe0) << 1) << 1 } else { base << 1 };
+            let component = if base > 0x1f {
+                (base & 0x1f | 1 << 5 | (base & 0xfe0) << 1) << 1
+            } else {
+                base << 1
+            };
             assert_eq!(parts(component).base, base, "encoded {component:#x}");
         }
     }

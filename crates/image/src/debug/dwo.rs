@@ -37,17 +37,23 @@ impl<'a> DwoSearch<'a> {
     /// Finds the part of a unit; the answer is kept in the unit.
     fn find(&self, main: &Dwarf<'a>, entry: &'a UnitEntry, skeleton: &Unit<'a>) -> &'a Dwo {
         entry.dwo.get_or_init(|| {
-            let (Some(id), Some((name, directory))) = (skeleton.root.dwo_id, skeleton.root.dwo_file(main))
+            let (Some(id), Some((name, directory))) =
+                (skeleton.root.dwo_id, skeleton.root.dwo_file(main))
             else {
                 return Dwo::None;
             };
-            if self.package.is_some_and(|package| matches!(package.package_unit(id, main), Ok(Some(_)))) {
+            if self
+                .package
+                .is_some_and(|package| matches!(package.package_unit(id, main), Ok(Some(_))))
+            {
                 return Dwo::Package;
             }
             let candidates = self.search.split_unit_paths(self.image, path(directory), path(name));
             for candidate in &candidates {
                 let Ok(image) = Image::open(candidate) else { continue };
-                let Ok(file) = DebugFile::load(Holder::Own(Arc::new(image)), true) else { continue };
+                let Ok(file) = DebugFile::load(Holder::Own(Arc::new(image)), true) else {
+                    continue;
+                };
                 if unit_of(&file.dwarf(), id).is_some() {
                     return Dwo::File(Box::new(file));
                 }
@@ -56,7 +62,8 @@ impl<'a> DwoSearch<'a> {
         })
     }
 
-    /// The unit whose entries describe the code: the split-off one where it can be found, else `skeleton` itself.
+    /// The unit whose entries describe the code: the split-off one where it can be found, else
+    /// `skeleton` itself.
     pub(super) fn full(
         &self,
         main: &Dwarf<'a>,

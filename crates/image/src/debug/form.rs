@@ -62,7 +62,11 @@ pub(super) fn fixed_bytes(form: u16, encoding: Encoding) -> Option<usize> {
     let word = usize::from(encoding.format.word_size());
     Some(match gimli::DwForm(form) {
         dw::DW_FORM_flag_present | dw::DW_FORM_implicit_const => 0,
-        dw::DW_FORM_data1 | dw::DW_FORM_ref1 | dw::DW_FORM_flag | dw::DW_FORM_strx1 | dw::DW_FORM_addrx1 => 1,
+        dw::DW_FORM_data1
+        | dw::DW_FORM_ref1
+        | dw::DW_FORM_flag
+        | dw::DW_FORM_strx1
+        | dw::DW_FORM_addrx1 => 1,
         dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => 2,
         dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => 3,
         dw::DW_FORM_data4
@@ -124,13 +128,17 @@ pub(super) fn read<'a>(
         dw::DW_FORM_string => Value::Inline(input.read_null_terminated_slice()?.slice()),
         dw::DW_FORM_strp => Value::Str(word(input, format)?),
         dw::DW_FORM_line_strp => Value::LineStr(word(input, format)?),
-        dw::DW_FORM_strp_sup | dw::DW_FORM_GNU_strp_alt => Value::SupplementStr(word(input, format)?),
+        dw::DW_FORM_strp_sup | dw::DW_FORM_GNU_strp_alt => {
+            Value::SupplementStr(word(input, format)?)
+        }
         dw::DW_FORM_strx | dw::DW_FORM_GNU_str_index => Value::StrIndex(input.read_uleb128()?),
         dw::DW_FORM_strx1 => Value::StrIndex(input.read_u8()?.into()),
         dw::DW_FORM_strx2 => Value::StrIndex(input.read_u16()?.into()),
         dw::DW_FORM_strx3 => Value::StrIndex(three_bytes(input)?),
         dw::DW_FORM_strx4 => Value::StrIndex(input.read_u32()?.into()),
-        dw::DW_FORM_addrx | dw::DW_FORM_GNU_addr_index => Value::AddressIndex(input.read_uleb128()?),
+        dw::DW_FORM_addrx | dw::DW_FORM_GNU_addr_index => {
+            Value::AddressIndex(input.read_uleb128()?)
+        }
         dw::DW_FORM_addrx1 => Value::AddressIndex(input.read_u8()?.into()),
         dw::DW_FORM_addrx2 => Value::AddressIndex(input.read_u16()?.into()),
         dw::DW_FORM_addrx3 => Value::AddressIndex(three_bytes(input)?),
@@ -161,7 +169,8 @@ fn skip_other<'a>(
             0
         }
         dw::DW_FORM_indirect => {
-            // An indirect form names its real form in the entry. Naming itself again would never end.
+            // An indirect form names its real form in the entry. Naming itself again would never
+            // end.
             let form = input.read_uleb128_u16()?;
             if form == dw::DW_FORM_indirect.0 || form == dw::DW_FORM_implicit_const.0 {
                 return Err(gimli::Error::UnknownForm(gimli::DwForm(form)));

@@ -1,4 +1,5 @@
-//! The functions of the debug information: those that contain given addresses, and the names of all.
+//! The functions of the debug information: those that contain given addresses, and the names of
+//! all.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -39,8 +40,8 @@ impl FunctionsAt {
 }
 
 impl DebugInfo<'_> {
-    /// Finds the functions that contain addresses, which must be sorted and without duplicates. Of nested functions
-    /// the innermost one.
+    /// Finds the functions that contain addresses, which must be sorted and without duplicates. Of
+    /// nested functions the innermost one.
     pub fn functions_at(&self, addresses: &[ImageAddr], threads: usize) -> FunctionsAt {
         let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
         let mut all = FunctionsAt { of: vec![None; plain.len()], ..FunctionsAt::default() };
@@ -71,8 +72,9 @@ impl DebugInfo<'_> {
         self.functions_at(&[address], 1).functions.into_iter().next()
     }
 
-    /// The compilation unit that contains each address, by its name: the source file as the compiler was given it
-    /// (`DW_AT_name`). `None` where the debug information says nothing. Addresses must be sorted and without duplicates.
+    /// The compilation unit that contains each address, by its name: the source file as the
+    /// compiler was given it (`DW_AT_name`). `None` where the debug information says nothing.
+    /// Addresses must be sorted and without duplicates.
     pub fn unit_names_at(&self, addresses: &[ImageAddr], threads: usize) -> Vec<Option<String>> {
         let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
         let mut names = vec![None; plain.len()];
@@ -94,8 +96,8 @@ impl DebugInfo<'_> {
         names
     }
 
-    /// All functions with code, in the order of the debug information: one that stands in several units is there
-    /// several times. Reads every unit.
+    /// All functions with code, in the order of the debug information: one that stands in several
+    /// units is there several times. Reads every unit.
     pub fn all_functions(&self, threads: usize) -> (Vec<DwarfFunction>, DebugProblems) {
         let mut problems = DebugProblems::default();
         if self.is_empty() {
@@ -103,7 +105,9 @@ impl DebugInfo<'_> {
         }
         let sight = self.sight();
         let mut functions = Vec::new();
-        for (mut unit, more) in jobs::run(sight.index.units.len(), threads, |unit| sight.all_of(unit)) {
+        for (mut unit, more) in
+            jobs::run(sight.index.units.len(), threads, |unit| sight.all_of(unit))
+        {
             functions.append(&mut unit);
             problems.add(more);
         }
@@ -127,7 +131,8 @@ impl Sight<'_> {
         let mut found = FunctionsAt { of: vec![None; positions.len()], ..FunctionsAt::default() };
         let Some(open) = self.open(unit, &mut found.problems) else { return found };
         let table = self.functions(&open, &mut found.problems);
-        let own: Vec<u64> = positions.iter().filter_map(|at| addresses.get(*at as usize).copied()).collect();
+        let own: Vec<u64> =
+            positions.iter().filter_map(|at| addresses.get(*at as usize).copied()).collect();
         // Position in the table; a nested function comes after the one around it and so wins.
         let mut entries: Vec<Option<usize>> = vec![None; own.len()];
         for (number, entry) in table.entries.iter().enumerate() {
@@ -135,9 +140,13 @@ impl Sight<'_> {
             for &(begin, end) in spans {
                 let from = own.partition_point(|address| *address < begin);
                 let to = own.partition_point(|address| *address < end);
-                // Of several names of the same code (`memcpy` and `__memcpy` in assembly) the first one stays.
-                let before =
-                    entries.get(from).copied().flatten().and_then(|number| table.entries.get(number));
+                // Of several names of the same code (`memcpy` and `__memcpy` in assembly) the first
+                // one stays.
+                let before = entries
+                    .get(from)
+                    .copied()
+                    .flatten()
+                    .and_then(|number| table.entries.get(number));
                 if before.is_some_and(|before| table.spans(before) == spans) {
                     continue;
                 }
@@ -146,7 +155,8 @@ impl Sight<'_> {
                 }
             }
         }
-        // Addresses of one function stand together, so runs are compared before anything is looked up.
+        // Addresses of one function stand together, so runs are compared before anything is looked
+        // up.
         let mut met: Vec<usize> = entries.iter().flatten().copied().collect();
         met.dedup();
         met.sort_unstable();
@@ -163,7 +173,11 @@ impl Sight<'_> {
         found
     }
 
-    fn describe_all(&self, open: &OpenUnit<'_>, numbers: impl Iterator<Item = usize>) -> Vec<DwarfFunction> {
+    fn describe_all(
+        &self,
+        open: &OpenUnit<'_>,
+        numbers: impl Iterator<Item = usize>,
+    ) -> Vec<DwarfFunction> {
         let table = self.functions(open, &mut DebugProblems::default());
         self.describing(open, |describer| {
             numbers
@@ -172,7 +186,8 @@ impl Sight<'_> {
                     let described = describer.describe(entry.entry);
                     let range = |&(begin, end): &(u64, u64)| ImageAddr(begin)..ImageAddr(end);
                     Some(DwarfFunction {
-                        name: String::from_utf8_lossy(described.name.unwrap_or_default()).into_owned(),
+                        name: String::from_utf8_lossy(described.name.unwrap_or_default())
+                            .into_owned(),
                         ranges: table.spans(entry).iter().map(range).collect(),
                         start_line: described.start_line,
                     })

@@ -7,7 +7,8 @@ use super::damage::{Damage, Reading};
 use super::form::Value;
 use super::unit::{Dwarf, Span, Unit};
 
-/// More ranges than this in one unit is damage: lists that entries share could otherwise be read without end.
+/// More ranges than this in one unit is damage: lists that entries share could otherwise be read
+/// without end.
 const MAX_SPANS: usize = 1 << 24;
 
 /// A subprogram entry with code.
@@ -19,7 +20,8 @@ pub(super) struct FunctionEntry {
     end_span: usize,
 }
 
-/// The entries of the functions that the compiler inlined somewhere, as far as the unit can be read.
+/// The entries of the functions that the compiler inlined somewhere, as far as the unit can be
+/// read.
 pub(super) fn inlined_entries(unit: &Unit<'_>) -> Vec<usize> {
     let mut found = Vec::new();
     // What damage hides is missing in the list, which only makes a check of names stricter.
@@ -50,7 +52,8 @@ fn walk_inlined(unit: &Unit<'_>, found: &mut Vec<usize>) -> Reading<()> {
 pub(super) struct Calls {
     /// Inlined calls.
     pub(super) inlined: Vec<InlinedEntry>,
-    /// Functions of the unit's outermost level without code: folded into others, inlined everywhere, or declared only.
+    /// Functions of the unit's outermost level without code: folded into others, inlined
+    /// everywhere, or declared only.
     pub(super) without_code: Vec<usize>,
     /// Why reading ended early, if it did.
     pub(super) damage: Option<Damage>,
@@ -95,7 +98,8 @@ impl Calls {
                     }
                 }
                 Kind::Inlined => {
-                    self.inlined.extend(inside.map(|function| InlinedEntry { function, call: entry }));
+                    self.inlined
+                        .extend(inside.map(|function| InlinedEntry { function, call: entry }));
                 }
                 Kind::Type | Kind::Other => {}
             }
@@ -108,7 +112,8 @@ impl Calls {
     }
 }
 
-/// The functions of one unit in the order of their entries; a nested function follows the one around it.
+/// The functions of one unit in the order of their entries; a nested function follows the one
+/// around it.
 #[derive(Debug, Default)]
 pub(super) struct FunctionTable {
     pub(super) entries: Vec<FunctionEntry>,
@@ -118,8 +123,8 @@ pub(super) struct FunctionTable {
 }
 
 impl FunctionTable {
-    /// Walks over all entries of the unit. `floor` is the lowest address of code: linkers leave functions that
-    /// they dropped at 0 or 1.
+    /// Walks over all entries of the unit. `floor` is the lowest address of code: linkers leave
+    /// functions that they dropped at 0 or 1.
     pub(super) fn collect(dwarf: &Dwarf<'_>, unit: &Unit<'_>, floor: u64) -> FunctionTable {
         let mut table = FunctionTable::default();
         if let Err(error) = table.walk(dwarf, unit, floor) {

@@ -1,4 +1,5 @@
-//! Which unit describes an address: from `.debug_aranges` where a unit is listed there, else from its root entry.
+//! Which unit describes an address: from `.debug_aranges` where a unit is listed there, else from
+//! its root entry.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -47,13 +48,22 @@ impl UnitIndex {
         let listed = listed_spans(dwarf, &offsets, &mut spans);
         let mut abbreviations = RootAbbreviations::new(dwarf);
         for (position, &offset) in offsets.iter().enumerate() {
-            index.units.push(UnitEntry { offset, functions: OnceLock::new(), dwo: OnceLock::new() });
+            index.units.push(UnitEntry {
+                offset,
+                functions: OnceLock::new(),
+                dwo: OnceLock::new(),
+            });
             if listed.contains(&offset) {
                 continue;
             }
-            if let Err(error) =
-                index.root_spans(dwarf, offset, position as u32, floor, &mut abbreviations, &mut spans)
-            {
+            if let Err(error) = index.root_spans(
+                dwarf,
+                offset,
+                position as u32,
+                floor,
+                &mut abbreviations,
+                &mut spans,
+            ) {
                 index.unreadable += 1;
                 index.damage.get_or_insert(error);
             }
@@ -72,8 +82,9 @@ impl UnitIndex {
         abbreviations: &mut RootAbbreviations<'a>,
         into: &mut Vec<(u64, u64, u32)>,
     ) -> Reading<()> {
-        let root =
-            Root::read(dwarf, offset, None, |at, encoding, code| abbreviations.find(at, encoding, code))?;
+        let root = Root::read(dwarf, offset, None, |at, encoding, code| {
+            abbreviations.find(at, encoding, code)
+        })?;
         if !root.is_compile_unit {
             return Ok(());
         }
@@ -144,7 +155,11 @@ pub(super) fn unit_offsets(dwarf: &Dwarf<'_>) -> (Vec<usize>, Option<Damage>) {
 }
 
 /// Reads `.debug_aranges`; returns the offsets of the units listed in it.
-fn listed_spans(dwarf: &Dwarf<'_>, offsets: &[usize], into: &mut Vec<(u64, u64, u32)>) -> FxHashSet<usize> {
+fn listed_spans(
+    dwarf: &Dwarf<'_>,
+    offsets: &[usize],
+    into: &mut Vec<(u64, u64, u32)>,
+) -> FxHashSet<usize> {
     let mut listed = FxHashSet::default();
     let mut headers = dwarf.debug_aranges.headers();
     while let Ok(Some(header)) = headers.next() {
@@ -176,7 +191,8 @@ fn listed_spans(dwarf: &Dwarf<'_>, offsets: &[usize], into: &mut Vec<(u64, u64, 
     listed
 }
 
-/// Makes spans disjoint. Where units overlap (identical code folded by the linker), the first unit wins.
+/// Makes spans disjoint. Where units overlap (identical code folded by the linker), the first unit
+/// wins.
 fn disjoint(mut spans: Vec<(u64, u64, u32)>) -> Vec<(u64, u64, u32)> {
     spans.sort_unstable();
     if spans.windows(2).all(|pair| matches!(pair, [a, b] if a.1 <= b.0)) {
@@ -225,12 +241,18 @@ impl<'a> RootAbbreviations<'a> {
         RootAbbreviations { section, known: FxHashMap::default(), budget }
     }
 
-    /// Damaged headers could make every unit scan the whole section; real tables need far less than this.
+    /// Damaged headers could make every unit scan the whole section; real tables need far less than
+    /// this.
     fn budget(dwarf: &Dwarf<'_>) -> usize {
         dwarf.debug_abbrev.reader().len().saturating_mul(16).saturating_add(1 << 24)
     }
 
-    fn find(&mut self, at: usize, encoding: gimli::Encoding, code: u64) -> Reading<Rc<Abbreviation>> {
+    fn find(
+        &mut self,
+        at: usize,
+        encoding: gimli::Encoding,
+        code: u64,
+    ) -> Reading<Rc<Abbreviation>> {
         let key = (at, code, encoding.version << 8 | u16::from(encoding.format.word_size()));
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());

@@ -4,7 +4,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Calls `work` for every number below `count`, on at most `threads` threads including this one.
-pub(super) fn run<T: Send + Sync>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(super) fn run<T: Send + Sync>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let threads = threads.min(count);
     if threads <= 1 {
         return (0..count).map(work).collect();

@@ -1,4 +1,5 @@
-//! Which source line and discriminator an address has: one run over a unit's line program, beside the addresses.
+//! Which source line and discriminator an address has: one run over a unit's line program, beside
+//! the addresses.
 
 use super::damage::{Damage, Reading};
 use super::unit::{Dwarf, Root};
@@ -14,7 +15,8 @@ pub(super) struct Row {
 
 /// The rows of `addresses` (sorted); `None` where no sequence covers the address.
 ///
-/// Sequences below `floor` belong to functions that the linker dropped. On damage, the rows found before it stay.
+/// Sequences below `floor` belong to functions that the linker dropped. On damage, the rows found
+/// before it stay.
 pub(super) fn rows(
     dwarf: &Dwarf<'_>,
     root: &Root<'_>,
@@ -27,7 +29,9 @@ pub(super) fn rows(
 }
 
 fn run(dwarf: &Dwarf<'_>, root: &Root<'_>, floor: u64, sweep: &mut Sweep<'_>) -> Reading<()> {
-    let Some(offset) = root.lines.and_then(|offset| usize::try_from(offset).ok()) else { return Ok(()) };
+    let Some(offset) = root.lines.and_then(|offset| usize::try_from(offset).ok()) else {
+        return Ok(());
+    };
     let offset = gimli::DebugLineOffset(offset);
     let mut rows = dwarf.debug_line.program(offset, root.encoding.address_size, None, None)?.rows();
     let mut previous: Option<(u64, Row)> = None;
@@ -44,7 +48,8 @@ fn run(dwarf: &Dwarf<'_>, root: &Root<'_>, floor: u64, sweep: &mut Sweep<'_>) ->
     Ok(())
 }
 
-/// Walks over the addresses as the line program walks over the code; both go upwards within a sequence.
+/// Walks over the addresses as the line program walks over the code; both go upwards within a
+/// sequence.
 struct Sweep<'a> {
     addresses: &'a [u64],
     rows: Vec<Option<Row>>,
@@ -60,12 +65,14 @@ impl Sweep<'_> {
         }
         let before = self.at.checked_sub(1).and_then(|index| self.addresses.get(index));
         let here = self.addresses.get(self.at);
-        let in_step =
-            before.is_none_or(|address| *address < begin) && here.is_none_or(|address| *address >= begin);
+        let in_step = before.is_none_or(|address| *address < begin)
+            && here.is_none_or(|address| *address >= begin);
         if !in_step {
             self.at = self.addresses.partition_point(|address| *address < begin);
         }
-        while let (Some(address), Some(slot)) = (self.addresses.get(self.at), self.rows.get_mut(self.at)) {
+        while let (Some(address), Some(slot)) =
+            (self.addresses.get(self.at), self.rows.get_mut(self.at))
+        {
             if *address >= end {
                 break;
             }

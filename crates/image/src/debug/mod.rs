@@ -1,14 +1,16 @@
 //! Which inlined functions and source lines an address belongs to (DWARF 2 to 5).
 //!
-//! [`DebugInfo::load`] finds the files; [`DebugInfo::resolve`] turns a sorted list of addresses into inline stacks.
-//! Only units that an address of the list falls into are read:
+//! [`DebugInfo::load`] finds the files; [`DebugInfo::resolve`] turns a sorted list of addresses
+//! into inline stacks. Only units that an address of the list falls into are read:
 //! 1. `index`: which unit claims an address (`.debug_aranges`, else the units' root entries);
 //! 2. `functions`: the functions of a unit and their ranges;
 //! 3. `tree`: the inlined calls of those functions that an address falls into;
 //! 4. `lines`: the unit's line program, run once beside the addresses;
-//! 5. `names`: what the functions are called, through abstract origins in whatever unit or file they stand.
+//! 5. `names`: what the functions are called, through abstract origins in whatever unit or file
+//!    they stand.
 //!
-//! Steps 2, 3 and 5, and step 4, are separate jobs for any number of threads; the answer does not depend on it.
+//! Steps 2, 3 and 5, and step 4, are separate jobs for any number of threads; the answer does not
+//! depend on it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -60,8 +62,8 @@ pub struct DebugInfo<'i> {
 }
 
 impl<'i> DebugInfo<'i> {
-    /// Finds and opens the debug information: in the image, in a separate debug file, with dwz's shared file, and
-    /// with the package of split-off units.
+    /// Finds and opens the debug information: in the image, in a separate debug file, with dwz's
+    /// shared file, and with the package of split-off units.
     ///
     /// An image without any gives a [`DebugInfo`] that is [empty](Self::is_empty), not an error.
     ///
@@ -111,12 +113,13 @@ impl<'i> DebugInfo<'i> {
         &self.rejected
     }
 
-    /// Whether the program was built with flow-sensitive discriminators, so that they must be taken whole: LLVM then
-    /// defines the variable `__llvm_fs_discriminator__`.
+    /// Whether the program was built with flow-sensitive discriminators, so that they must be taken
+    /// whole: LLVM then defines the variable `__llvm_fs_discriminator__`.
     pub fn uses_fs_discriminators(&self) -> bool {
         *self.fs_discriminators.get_or_init(|| {
             let file = self.file.image();
-            let defines = |image: &Image| image.kernel_symbol("__llvm_fs_discriminator__").is_some();
+            let defines =
+                |image: &Image| image.kernel_symbol("__llvm_fs_discriminator__").is_some();
             defines(file) || (!std::ptr::eq(file, self.image) && defines(self.image))
         })
     }

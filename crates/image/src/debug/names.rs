@@ -1,4 +1,5 @@
-//! What a function is called and where it starts, which often stands in another entry, unit or file.
+//! What a function is called and where it starts, which often stands in another entry, unit or
+//! file.
 
 use std::rc::Rc;
 
@@ -79,19 +80,21 @@ impl<'w, 'a> Describer<'w, 'a> {
 
     /// Describes the function whose entry stands at this distance from the unit's start.
     ///
-    /// Each fact is the first one met on the way over abstract origins and specifications, as readers of debug
-    /// information agree.
+    /// Each fact is the first one met on the way over abstract origins and specifications, as
+    /// readers of debug information agree.
     pub(super) fn describe(&mut self, entry: usize) -> Described<'a> {
         let start = (Space::Own, self.unit.root.offset.saturating_add(entry));
         if let Some(known) = self.known.get(&start) {
             return *known;
         }
         let first = self.entry(start).unwrap_or_default();
-        // An inlined call says nothing itself: what its origin says is shared by all calls of the function.
+        // An inlined call says nothing itself: what its origin says is shared by all calls of the
+        // function.
         let shared = match (&first, first.origin) {
-            (Entry { linkage_name: None, name: None, line: None, specification: None, .. }, Some(origin)) => {
-                Some(origin)
-            }
+            (
+                Entry { linkage_name: None, name: None, line: None, specification: None, .. },
+                Some(origin),
+            ) => Some(origin),
             _ => None,
         };
         if let Some(known) = shared.and_then(|origin| self.known.get(&origin)) {
@@ -138,7 +141,13 @@ impl<'w, 'a> Describer<'w, 'a> {
         }
         let other = self.open(space, offset)?;
         let dwarf = self.dwarf(space)?;
-        read_entry(dwarf, self.files.supplement, &other, space, offset.checked_sub(other.root.offset)?)
+        read_entry(
+            dwarf,
+            self.files.supplement,
+            &other,
+            space,
+            offset.checked_sub(other.root.offset)?,
+        )
     }
 
     fn dwarf(&self, space: Space) -> Option<&'w Dwarf<'a>> {
@@ -157,7 +166,8 @@ impl<'w, 'a> Describer<'w, 'a> {
             }
         };
         let dwarf = self.dwarf(space)?;
-        let skeleton = (dwarf.file_type == gimli::DwarfFileType::Dwo).then(|| self.unit.root.inherited());
+        let skeleton =
+            (dwarf.file_type == gimli::DwarfFileType::Dwo).then(|| self.unit.root.inherited());
         let open = || Unit::open(dwarf, start, skeleton).ok().map(Rc::new);
         self.others.entry((space, start)).or_insert_with(open).clone()
     }
@@ -186,7 +196,9 @@ fn read_entry<'a>(
     };
     abbreviation
         .read(&mut input, unit.root.encoding, |attribute, value| match attribute {
-            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => linkage_name = Some(value),
+            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
+                linkage_name = Some(value)
+            }
             gimli::DW_AT_name => name = Some(value),
             gimli::DW_AT_decl_file => {
                 let file = value.number();

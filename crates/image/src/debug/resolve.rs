@@ -41,8 +41,16 @@ struct Part {
 
 /// What the jobs of one unit found.
 enum Found<'a> {
-    Tree { innermost: Vec<u32>, nodes: Vec<NamedNode>, names: Vec<&'a [u8]>, problems: DebugProblems },
-    Lines { rows: Vec<Option<Row>>, problems: DebugProblems },
+    Tree {
+        innermost: Vec<u32>,
+        nodes: Vec<NamedNode>,
+        names: Vec<&'a [u8]>,
+        problems: DebugProblems,
+    },
+    Lines {
+        rows: Vec<Option<Row>>,
+        problems: DebugProblems,
+    },
 }
 
 impl DebugInfo<'_> {
@@ -82,7 +90,11 @@ impl DebugInfo<'_> {
         Sight {
             index: self.index(&main),
             supplement_units: self.supplement_units(supplement.as_ref()),
-            dwo: DwoSearch { package: self.package.as_ref(), search: &self.search, image: self.file.image() },
+            dwo: DwoSearch {
+                package: self.package.as_ref(),
+                search: &self.search,
+                image: self.file.image(),
+            },
             floor: self.floor,
             main,
             supplement,
@@ -91,12 +103,17 @@ impl DebugInfo<'_> {
 }
 
 fn parts(index: &UnitIndex, addresses: &[u64]) -> Vec<Part> {
-    let collect =
-        |positions: &[u32]| positions.iter().filter_map(|at| addresses.get(*at as usize).copied()).collect();
+    let collect = |positions: &[u32]| {
+        positions.iter().filter_map(|at| addresses.get(*at as usize).copied()).collect()
+    };
     index
         .split(addresses)
         .into_iter()
-        .map(|(unit, positions)| Part { unit: unit as usize, addresses: collect(&positions), positions })
+        .map(|(unit, positions)| Part {
+            unit: unit as usize,
+            addresses: collect(&positions),
+            positions,
+        })
         .collect()
 }
 
@@ -112,7 +129,11 @@ impl Resolved {
 
 impl<'a> Sight<'a> {
     /// Opens the entries of a unit, split-off ones included.
-    pub(super) fn open(&self, position: usize, problems: &mut DebugProblems) -> Option<OpenUnit<'a>> {
+    pub(super) fn open(
+        &self,
+        position: usize,
+        problems: &mut DebugProblems,
+    ) -> Option<OpenUnit<'a>> {
         let entry = self.index.units.get(position)?;
         let opened = Unit::open(&self.main, entry.offset, None)
             .and_then(|skeleton| self.dwo.full(&self.main, entry, skeleton));
@@ -133,7 +154,11 @@ impl<'a> Sight<'a> {
     }
 
     /// The functions of an opened unit, read at most once.
-    pub(super) fn functions(&self, open: &OpenUnit<'a>, problems: &mut DebugProblems) -> &'a FunctionTable {
+    pub(super) fn functions(
+        &self,
+        open: &OpenUnit<'a>,
+        problems: &mut DebugProblems,
+    ) -> &'a FunctionTable {
         let collect = || FunctionTable::collect(self.dwarf(open), &open.unit, self.floor);
         let table = open.entry.functions.get_or_init(collect);
         if let Some(error) = &table.damage {
@@ -150,7 +175,9 @@ impl<'a> Sight<'a> {
     ) -> T {
         let split_units = open.split.as_ref().map(|split| index::unit_offsets(split).0);
         let own_units = |offset: usize| match &split_units {
-            Some(units) => units.get(units.partition_point(|unit| *unit <= offset).checked_sub(1)?).copied(),
+            Some(units) => {
+                units.get(units.partition_point(|unit| *unit <= offset).checked_sub(1)?).copied()
+            }
             None => self.index.containing(offset).map(|unit| unit.offset),
         };
         let files = Files {
@@ -202,7 +229,10 @@ impl<'a> Sight<'a> {
 }
 
 /// Names the nodes that stand in some address's stack; the others stay unnamed and unread.
-fn name_nodes<'a>(tree: &Tree, describer: &mut Describer<'_, 'a>) -> (Vec<NamedNode>, Vec<&'a [u8]>) {
+fn name_nodes<'a>(
+    tree: &Tree,
+    describer: &mut Describer<'_, 'a>,
+) -> (Vec<NamedNode>, Vec<&'a [u8]>) {
     let mut used = vec![false; tree.nodes.len()];
     for &innermost in &tree.innermost {
         let mut next = innermost;

@@ -1,4 +1,5 @@
-//! The answer to a resolution: one inline stack per address, each distinct stack and name kept once.
+//! The answer to a resolution: one inline stack per address, each distinct stack and name kept
+//! once.
 
 use rustc_hash::FxHashMap;
 
@@ -64,7 +65,8 @@ pub struct Frame {
     pub function: NameId,
     /// Line of the function's declaration (`DW_AT_decl_line`), 0 when unknown.
     pub start_line: u32,
-    /// Line of the instruction in the innermost function, of the call in the others; 0 when the compiler gave none.
+    /// Line of the instruction in the innermost function, of the call in the others; 0 when the
+    /// compiler gave none.
     pub line: u32,
     /// Discriminator as encoded; see [`super::discriminator`] for its parts.
     pub discriminator: u32,
@@ -93,8 +95,9 @@ pub struct DebugProblems {
 impl DebugProblems {
     pub(super) fn damaged(&mut self, offset: usize, error: &Damage) {
         self.damaged_units += 1;
-        self.first
-            .get_or_insert_with(|| format!("unit at offset {offset:#x} of .debug_info is damaged: {error}"));
+        self.first.get_or_insert_with(|| {
+            format!("unit at offset {offset:#x} of .debug_info is damaged: {error}")
+        });
     }
 
     pub(super) fn missing(&mut self, file: &std::path::Path) {
@@ -133,7 +136,11 @@ pub struct Resolved {
 impl Resolved {
     /// No stacks yet, for this many addresses.
     pub(super) fn unresolved(addresses: usize) -> Resolved {
-        Resolved { stacks: vec![StackId::EMPTY; addresses], begins: vec![0, 0], ..Resolved::default() }
+        Resolved {
+            stacks: vec![StackId::EMPTY; addresses],
+            begins: vec![0, 0],
+            ..Resolved::default()
+        }
     }
 
     /// The frames of a stack, innermost first.
@@ -144,7 +151,9 @@ impl Resolved {
     /// The frames of a stack by its [index](Self::stack_index), innermost first.
     pub fn stack_at(&self, index: usize) -> &[Frame] {
         match (self.begins.get(index), self.begins.get(index + 1)) {
-            (Some(&begin), Some(&end)) => self.frames.get(begin as usize..end as usize).unwrap_or_default(),
+            (Some(&begin), Some(&end)) => {
+                self.frames.get(begin as usize..end as usize).unwrap_or_default()
+            }
             _ => &[],
         }
     }
@@ -154,7 +163,8 @@ impl Resolved {
         self.stacks.get(position).map_or(&[], |id| self.stack(*id))
     }
 
-    /// How many distinct stacks there are, the empty one included; the numbers of all stacks are below it.
+    /// How many distinct stacks there are, the empty one included; the numbers of all stacks are
+    /// below it.
     pub fn stack_count(&self) -> usize {
         self.begins.len().saturating_sub(1)
     }
@@ -183,7 +193,9 @@ impl Resolved {
             let key = (node, row.unwrap_or_default());
             let id = match last {
                 Some((same, id)) if same == key => id,
-                _ => *known.entry(key).or_insert_with(|| self.add_stack(unit.frames(key.0, key.1, &names))),
+                _ => *known
+                    .entry(key)
+                    .or_insert_with(|| self.add_stack(unit.frames(key.0, key.1, &names))),
             };
             last = Some((key, id));
             if let Some(stack) = self.stacks.get_mut(position as usize) {
@@ -212,7 +224,12 @@ pub(super) struct UnitStacks<'a> {
 }
 
 impl UnitStacks<'_> {
-    fn frames<'s>(&'s self, node: u32, row: Row, names: &'s [NameId]) -> impl Iterator<Item = Frame> + 's {
+    fn frames<'s>(
+        &'s self,
+        node: u32,
+        row: Row,
+        names: &'s [NameId],
+    ) -> impl Iterator<Item = Frame> + 's {
         let mut next = Some((node, row));
         std::iter::from_fn(move || {
             let (index, row) = next?;

@@ -1,5 +1,5 @@
-//! The functions of the debug information by source place, and which were inlined into which: what a change of one of
-//! them changes as well.
+//! The functions of the debug information by source place, and which were inlined into which: what
+//! a change of one of them changes as well.
 
 use rustc_hash::FxHashMap;
 
@@ -18,7 +18,8 @@ use crate::ImageAddr;
 pub struct SourceFunction {
     /// Linkage name, else plain name.
     pub name: String,
-    /// Source file as the line table has it, with its directory where that is not the one of the compilation.
+    /// Source file as the line table has it, with its directory where that is not the one of the
+    /// compilation.
     pub file: Option<String>,
     /// Line of the declaration, 0 when unknown.
     pub line: u32,
@@ -31,7 +32,8 @@ pub struct SourceFunction {
 pub struct InlinedCall {
     /// Position of the callee in [`SourceFunctions::functions`].
     pub callee: u32,
-    /// Position of the function with code that holds the body, be it inlined there directly or with another one.
+    /// Position of the function with code that holds the body, be it inlined there directly or
+    /// with another one.
     pub caller: u32,
 }
 
@@ -75,7 +77,8 @@ type Stated<'a> = (&'a [u8], Option<DeclaredIn>, u32, Option<ImageAddr>);
 struct Collected<'d, 'w, 'a> {
     found: SourceFunctions,
     numbers: FxHashMap<SourceFunction, u32>,
-    /// What entries said, so that most of them need no texts: name, file, line and address to the number.
+    /// What entries said, so that most of them need no texts: name, file, line and address to the
+    /// number.
     by_entry: FxHashMap<Stated<'a>, u32>,
     describer: &'d mut Describer<'w, 'a>,
     files: FileNames<'d, 'a>,
@@ -110,7 +113,8 @@ impl Sight<'_> {
             let mut callers: FxHashMap<usize, u32> = FxHashMap::default();
             for entry in &table.entries {
                 let address = table.spans(entry).first().map(|span| ImageAddr(span.0));
-                callers.extend(all.number(entry.entry, address).map(|number| (entry.entry, number)));
+                callers
+                    .extend(all.number(entry.entry, address).map(|number| (entry.entry, number)));
             }
             for entry in calls.without_code {
                 all.number(entry, None);
@@ -177,8 +181,9 @@ impl FileNames<'_, '_> {
             let offset = gimli::DebugLineOffset(usize::try_from(file.lines).ok()?);
             dwarf?.debug_line.program(offset, address_size, None, None).ok()
         });
-        let name =
-            dwarf.zip(program.as_ref()).and_then(|(dwarf, program)| file_name(dwarf, program, file.file));
+        let name = dwarf
+            .zip(program.as_ref())
+            .and_then(|(dwarf, program)| file_name(dwarf, program, file.file));
         self.known.insert(file, name.clone());
         name
     }

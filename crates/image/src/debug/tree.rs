@@ -1,4 +1,5 @@
-//! Which inlined call of which function stands at an address: the entries of the functions that were asked for.
+//! Which inlined call of which function stands at an address: the entries of the functions that
+//! were asked for.
 
 use gimli::Reader as _;
 
@@ -10,7 +11,8 @@ use super::unit::{Dwarf, Span, Unit};
 /// No node: an address outside every function, or the parent of a function.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Damaged entries could claim every address thousands of times over; real nesting claims it a few times.
+/// Damaged entries could claim every address thousands of times over; real nesting claims it a few
+/// times.
 const MAX_CLAIMS: usize = 1 << 30;
 const MAX_SPANS: usize = 1 << 26;
 /// Compilers stop inlining long before this depth.
@@ -48,8 +50,16 @@ impl Tree {
         addresses: &[u64],
     ) -> Tree {
         let tree = Tree { innermost: vec![NONE; addresses.len()], ..Tree::default() };
-        let mut walk =
-            Walk { dwarf, unit, functions, addresses, tree, claims: 0, spans_read: 0, spans: Vec::new() };
+        let mut walk = Walk {
+            dwarf,
+            unit,
+            functions,
+            addresses,
+            tree,
+            claims: 0,
+            spans_read: 0,
+            spans: Vec::new(),
+        };
         let mut next = 0;
         while let Some(function) = functions.entries.get(next) {
             next += 1;
@@ -84,8 +94,8 @@ impl<'a> Walk<'_, 'a> {
         })
     }
 
-    /// Walks over one function and whatever is nested in it. `next` is the position of the function that follows
-    /// in the table, and moves past nested ones.
+    /// Walks over one function and whatever is nested in it. `next` is the position of the function
+    /// that follows in the table, and moves past nested ones.
     fn function(&mut self, function: &FunctionEntry, next: &mut usize) -> Reading<()> {
         let total = self.unit.root.bytes.len();
         let mut input = self.unit.entries(function.entry)?;
@@ -105,7 +115,9 @@ impl<'a> Walk<'_, 'a> {
             }
             let abbreviation = self.unit.abbreviations.get(code)?;
             let inner = match abbreviation.kind {
-                Kind::Inlined if parent != NONE => self.inlined(abbreviation, &mut input, entry, parent)?,
+                Kind::Inlined if parent != NONE => {
+                    self.inlined(abbreviation, &mut input, entry, parent)?
+                }
                 Kind::Subprogram => {
                     abbreviation.skip(&mut input, self.unit.root.encoding)?;
                     self.nested(entry, next)?
@@ -136,8 +148,13 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn function_node(&mut self, function: &FunctionEntry) -> Reading<u32> {
-        let node =
-            Node { parent: NONE, depth: 0, entry: function.entry, call_line: 0, call_discriminator: 0 };
+        let node = Node {
+            parent: NONE,
+            depth: 0,
+            entry: function.entry,
+            call_line: 0,
+            call_discriminator: 0,
+        };
         let index = self.push(node)?;
         for span in self.functions.spans(function) {
             self.claim(*span, index)?;
@@ -154,7 +171,8 @@ impl<'a> Walk<'_, 'a> {
     ) -> Reading<u32> {
         let (mut low, mut high, mut ranges) = (None, None, None);
         let around = self.tree.nodes.get(parent as usize).map_or(0, |node| node.depth);
-        let mut node = Node { parent, depth: around + 1, entry, call_line: 0, call_discriminator: 0 };
+        let mut node =
+            Node { parent, depth: around + 1, entry, call_line: 0, call_discriminator: 0 };
         abbreviation.read(input, self.unit.root.encoding, |name, value| match name {
             gimli::DW_AT_low_pc => low = Some(value),
             gimli::DW_AT_high_pc => high = Some(value),
@@ -164,7 +182,10 @@ impl<'a> Walk<'_, 'a> {
             _ => {}
         })?;
         if node.depth > MAX_DEPTH {
-            return Err(Damage::TooMany { what: "inlined calls inside each other", limit: MAX_DEPTH.into() });
+            return Err(Damage::TooMany {
+                what: "inlined calls inside each other",
+                limit: MAX_DEPTH.into(),
+            });
         }
         let index = self.push(node)?;
         let mut spans = std::mem::take(&mut self.spans);
@@ -175,14 +196,18 @@ impl<'a> Walk<'_, 'a> {
         self.spans = spans;
         claimed?;
         if self.spans_read > MAX_SPANS {
-            return Err(Damage::TooMany { what: "address ranges of inlined calls", limit: MAX_SPANS });
+            return Err(Damage::TooMany {
+                what: "address ranges of inlined calls",
+                limit: MAX_SPANS,
+            });
         }
         Ok(index)
     }
 
     fn push(&mut self, node: Node) -> Reading<u32> {
         let index = u32::try_from(self.tree.nodes.len()).ok().filter(|index| *index != NONE);
-        let index = index.ok_or(Damage::TooMany { what: "inlined calls in a unit", limit: NONE as usize })?;
+        let index = index
+            .ok_or(Damage::TooMany { what: "inlined calls in a unit", limit: NONE as usize })?;
         self.tree.nodes.push(node);
         Ok(index)
     }

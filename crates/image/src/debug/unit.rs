@@ -1,6 +1,9 @@
-//! One unit of debug information, opened: where its entries are and from which bases its indexes count.
+//! One unit of debug information, opened: where its entries are and from which bases its indexes
+//! count.
 
-use gimli::{DebugAddrBase, DebugStrOffsetsBase, DwarfFileType, Encoding, Reader as _, Section as _};
+use gimli::{
+    DebugAddrBase, DebugStrOffsetsBase, DwarfFileType, Encoding, Reader as _, Section as _,
+};
 
 use super::abbreviation::{Abbreviation, Abbreviations};
 use super::damage::{Damage, Reading};
@@ -54,8 +57,8 @@ pub(super) struct Inherited {
 }
 
 impl<'a> Root<'a> {
-    /// Reads the unit at `offset` of `.debug_info`. `abbreviation` finds the root entry's abbreviation from the
-    /// offset of the table, the encoding, and the number.
+    /// Reads the unit at `offset` of `.debug_info`. `abbreviation` finds the root entry's
+    /// abbreviation from the offset of the table, the encoding, and the number.
     pub(super) fn read(
         dwarf: &Dwarf<'a>,
         offset: usize,
@@ -68,7 +71,8 @@ impl<'a> Root<'a> {
         bytes.skip(offset)?;
         bytes.truncate(header.length_including_self())?;
         let encoding = header.encoding();
-        let inherited = skeleton.unwrap_or(Inherited { low_pc: 0, addr_base: 0, gnu_ranges_base: 0 });
+        let inherited =
+            skeleton.unwrap_or(Inherited { low_pc: 0, addr_base: 0, gnu_ranges_base: 0 });
         let file_type = if skeleton.is_some() { DwarfFileType::Dwo } else { DwarfFileType::Main };
         let str_offsets_base: usize =
             DebugStrOffsetsBase::default_for_encoding_and_file(encoding, file_type).0;
@@ -100,8 +104,10 @@ impl<'a> Root<'a> {
             producer: None,
             language: 0,
         };
-        let is_type =
-            matches!(header.type_(), gimli::UnitType::Type { .. } | gimli::UnitType::SplitType { .. });
+        let is_type = matches!(
+            header.type_(),
+            gimli::UnitType::Type { .. } | gimli::UnitType::SplitType { .. }
+        );
         let mut input = bytes;
         input.skip(root.entries_at)?;
         let code = input.read_uleb128()?;
@@ -147,7 +153,11 @@ impl<'a> Root<'a> {
 
     /// What the unit in the `.dwo` file takes from this skeleton.
     pub(super) fn inherited(&self) -> Inherited {
-        Inherited { low_pc: self.low_pc, addr_base: self.addr_base, gnu_ranges_base: self.gnu_ranges_base }
+        Inherited {
+            low_pc: self.low_pc,
+            addr_base: self.addr_base,
+            gnu_ranges_base: self.gnu_ranges_base,
+        }
     }
 
     /// Name of the `.dwo` file and the directory of the compilation, for a skeleton unit.
@@ -158,12 +168,20 @@ impl<'a> Root<'a> {
     }
 
     /// The unit's name: the source file as the compiler was given it.
-    pub(super) fn name(&self, dwarf: &Dwarf<'a>, supplement: Option<&Dwarf<'a>>) -> Option<&'a [u8]> {
+    pub(super) fn name(
+        &self,
+        dwarf: &Dwarf<'a>,
+        supplement: Option<&Dwarf<'a>>,
+    ) -> Option<&'a [u8]> {
         self.string(dwarf, supplement, self.name?)
     }
 
     /// The compiler, with its flags where it records them.
-    pub(super) fn producer(&self, dwarf: &Dwarf<'a>, supplement: Option<&Dwarf<'a>>) -> Option<&'a [u8]> {
+    pub(super) fn producer(
+        &self,
+        dwarf: &Dwarf<'a>,
+        supplement: Option<&Dwarf<'a>>,
+    ) -> Option<&'a [u8]> {
         self.string(dwarf, supplement, self.producer?)
     }
 
@@ -192,14 +210,16 @@ impl<'a> Root<'a> {
             Value::Inline(bytes) => return Some(bytes),
             Value::Str(offset) => dwarf.debug_str.get_str(at(offset)?),
             Value::SupplementStr(offset) => supplement?.debug_str.get_str(at(offset)?),
-            Value::LineStr(offset) => {
-                dwarf.debug_line_str.get_str(gimli::DebugLineStrOffset(usize::try_from(offset).ok()?))
-            }
+            Value::LineStr(offset) => dwarf
+                .debug_line_str
+                .get_str(gimli::DebugLineStrOffset(usize::try_from(offset).ok()?)),
             Value::StrIndex(index) => {
                 let base = DebugStrOffsetsBase(usize::try_from(self.str_offsets_base).ok()?);
                 let index = gimli::DebugStrOffsetsIndex(usize::try_from(index).ok()?);
-                let offset =
-                    dwarf.debug_str_offsets.get_str_offset(self.encoding.format, base, index).ok()?;
+                let offset = dwarf
+                    .debug_str_offsets
+                    .get_str_offset(self.encoding.format, base, index)
+                    .ok()?;
                 dwarf.debug_str.get_str(offset)
             }
             _ => return None,
@@ -214,7 +234,8 @@ impl<'a> Root<'a> {
 
     /// Appends the non-empty address ranges that an entry's attributes state.
     ///
-    /// Unreadable range lists give what was readable before the damage; a range that runs backwards gives nothing.
+    /// Unreadable range lists give what was readable before the damage; a range that runs backwards
+    /// gives nothing.
     pub(super) fn spans(
         &self,
         dwarf: &Dwarf<'a>,
@@ -223,7 +244,9 @@ impl<'a> Root<'a> {
         ranges: Option<Value<'a>>,
         into: &mut Vec<Span>,
     ) {
-        if let (Some(low), Some(high)) = (low_pc.and_then(|value| self.address(dwarf, value)), high_pc) {
+        if let (Some(low), Some(high)) =
+            (low_pc.and_then(|value| self.address(dwarf, value)), high_pc)
+        {
             let end = match high {
                 Value::Number(bytes) | Value::Offset(bytes) => low.checked_add(bytes),
                 high => self.address(dwarf, high),
@@ -240,7 +263,9 @@ impl<'a> Root<'a> {
 
     fn list_spans(&self, dwarf: &Dwarf<'a>, offset: usize, into: &mut Vec<Span>) {
         let offset = gimli::RangeListsOffset(offset);
-        let Some(addr_base) = usize::try_from(self.addr_base).ok().map(DebugAddrBase) else { return };
+        let Some(addr_base) = usize::try_from(self.addr_base).ok().map(DebugAddrBase) else {
+            return;
+        };
         let Ok(mut list) =
             dwarf.ranges.ranges(offset, self.encoding, self.low_pc, &dwarf.debug_addr, addr_base)
         else {
@@ -282,13 +307,18 @@ pub(super) struct Unit<'a> {
 
 impl<'a> Unit<'a> {
     /// Opens the unit at `offset` of `.debug_info`.
-    pub(super) fn open(dwarf: &Dwarf<'a>, offset: usize, skeleton: Option<Inherited>) -> Reading<Unit<'a>> {
+    pub(super) fn open(
+        dwarf: &Dwarf<'a>,
+        offset: usize,
+        skeleton: Option<Inherited>,
+    ) -> Reading<Unit<'a>> {
         let root = Root::read(dwarf, offset, skeleton, |at, encoding, code| {
             Abbreviations::parse_one(table(dwarf, at)?, encoding, code, &mut 0)
                 .map(std::rc::Rc::new)
                 .map_err(Damage::from)
         })?;
-        let abbreviations = Abbreviations::parse(table(dwarf, root.abbreviations_at)?, root.encoding)?;
+        let abbreviations =
+            Abbreviations::parse(table(dwarf, root.abbreviations_at)?, root.encoding)?;
         Ok(Unit { root, abbreviations })
     }
 

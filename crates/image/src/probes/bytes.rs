@@ -31,7 +31,9 @@ impl<'b> Reader<'b> {
 
     fn cut_off(&self) -> Error {
         let bytes = self.bytes.len();
-        self.error(format!("the section ends at {bytes:#x} in the middle of an entry; it is cut off"))
+        self.error(format!(
+            "the section ends at {bytes:#x} in the middle of an entry; it is cut off"
+        ))
     }
 
     pub(super) fn byte(&mut self) -> Result<u8, Error> {
@@ -65,7 +67,8 @@ impl<'b> Reader<'b> {
 
     /// An unsigned LEB128 number of at most 64 bits.
     pub(super) fn uleb(&mut self) -> Result<u64, Error> {
-        leb::unsigned(self.bytes, &mut self.offset).map_err(|wrong| self.no_number(wrong, "a ULEB128"))
+        leb::unsigned(self.bytes, &mut self.offset)
+            .map_err(|wrong| self.no_number(wrong, "a ULEB128"))
     }
 
     /// An unsigned LEB128 number up to `largest`, at most 32 bits; `what` names it in the error.
@@ -77,7 +80,8 @@ impl<'b> Reader<'b> {
 
     /// A signed LEB128 number of at most 64 bits.
     pub(super) fn sleb(&mut self) -> Result<i64, Error> {
-        leb::signed(self.bytes, &mut self.offset).map_err(|wrong| self.no_number(wrong, "an SLEB128"))
+        leb::signed(self.bytes, &mut self.offset)
+            .map_err(|wrong| self.no_number(wrong, "an SLEB128"))
     }
 
     fn no_number(&self, wrong: leb::Wrong, expected: &str) -> Error {

@@ -1,8 +1,9 @@
 //! `.pseudo_probe_desc`: name and checksum of every function that was compiled with probes.
 //!
-//! The section is a list of: hash of the name (8 bytes), checksum (8 bytes), length of the name (ULEB128), name. Source:
-//! the documentation of clang's `-fpseudo-probe-for-profiling` and the bytes that clang 22 writes. Linkers keep one list
-//! per object, or one entry per function where the compiler puts each into a section group.
+//! The section is a list of: hash of the name (8 bytes), checksum (8 bytes), length of the name
+//! (ULEB128), name. Source: the documentation of clang's `-fpseudo-probe-for-profiling` and the
+//! bytes that clang 22 writes. Linkers keep one list per object, or one entry per function where
+//! the compiler puts each into a section group.
 
 use super::bytes::Reader;
 use super::{Guid, Probes};
@@ -13,7 +14,8 @@ use crate::{Error, Image, Section};
 pub struct Descriptor {
     /// The hash of its name.
     pub guid: Guid,
-    /// A checksum of its control-flow graph before optimisation: where it differs, probe numbers mean other blocks.
+    /// A checksum of its control-flow graph before optimisation: where it differs, probe numbers
+    /// mean other blocks.
     pub checksum: u64,
     /// Its name as the compiler knew it (mangled).
     pub name: String,

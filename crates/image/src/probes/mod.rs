@@ -1,13 +1,17 @@
-//! The pseudo probes of an image: which block of which function, inlined where, begins at which address.
+//! The pseudo probes of an image: which block of which function, inlined where, begins at which
+//! address.
 //!
-//! `clang -fpseudo-probe-for-profiling` numbers the blocks and calls of every function before it optimises, and keeps
-//! the numbers beside the code: `.pseudo_probe` says where each of them ended up, `.pseudo_probe_desc` has name and
-//! checksum of each function. A probe names the same place in every build of the same source, which lines do not.
+//! `clang -fpseudo-probe-for-profiling` numbers the blocks and calls of every function before it
+//! optimises, and keeps the numbers beside the code: `.pseudo_probe` says where each of them ended
+//! up, `.pseudo_probe_desc` has name and checksum of each function. A probe names the same place in
+//! every build of the same source, which lines do not.
 //!
-//! Input: the two sections and the symbol table, which says where a function begins. Output: [`Probes`], sorted by
-//! address. The format is described in `read.rs`. Cost: one pass over the sections, one MD5 per function symbol.
+//! Input: the two sections and the symbol table, which says where a function begins. Output:
+//! [`Probes`], sorted by address. The format is described in `read.rs`. Cost: one pass over the
+//! sections, one MD5 per function symbol.
 //!
-//! The sections hold no duplication factor: copies of a block are probes of their own, and their counts add up.
+//! The sections hold no duplication factor: copies of a block are probes of their own, and their
+//! counts add up.
 
 mod bytes;
 mod descriptors;
@@ -23,7 +27,8 @@ use crate::ImageAddr;
 pub use descriptors::Descriptor;
 pub use read::MAX_DEPTH;
 
-/// The hash by which probes name a function: the first eight bytes of the MD5 of its name, little-endian.
+/// The hash by which probes name a function: the first eight bytes of the MD5 of its name,
+/// little-endian.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Guid(pub u64);
 
@@ -71,7 +76,8 @@ impl ProbeKind {
 pub struct Attributes(pub u8);
 
 impl Attributes {
-    /// Stands for no block, but says to which symbol the following probes are relative. Never among [`Probes`].
+    /// Stands for no block, but says to which symbol the following probes are relative. Never among
+    /// [`Probes`].
     pub const SENTINEL: Attributes = Attributes(2);
     /// A discriminator follows.
     pub const DISCRIMINATOR: Attributes = Attributes(4);
@@ -115,8 +121,8 @@ impl CopyId {
 pub struct InlinedCopy {
     /// The function.
     pub guid: Guid,
-    /// Into what it was inlined, and at which call probe there, 0 for a call without one (calls while an exception is
-    /// passed on have none); `None` for code of its own.
+    /// Into what it was inlined, and at which call probe there, 0 for a call without one (calls
+    /// while an exception is passed on have none); `None` for code of its own.
     pub caller: Option<(CopyId, u32)>,
 }
 
@@ -200,7 +206,8 @@ impl Probes {
         &self.code
     }
 
-    /// The code that contains an address. Where several functions share code, the first one in the section.
+    /// The code that contains an address. Where several functions share code, the first one in the
+    /// section.
     pub fn code_at(&self, address: ImageAddr) -> Option<&ProbedCode> {
         let after = self.code.partition_point(|code| code.range.start <= address);
         let start = self.code.get(after.checked_sub(1)?)?.range.start;
@@ -208,8 +215,8 @@ impl Probes {
         self.code.get(first).filter(|code| address < code.range.end)
     }
 
-    /// Name and checksum of every function that was compiled with probes, also of those that were inlined everywhere,
-    /// by hash.
+    /// Name and checksum of every function that was compiled with probes, also of those that were
+    /// inlined everywhere, by hash.
     pub fn descriptors(&self) -> &[Descriptor] {
         &self.descriptors
     }
@@ -220,8 +227,8 @@ impl Probes {
         self.descriptors.get(found.ok()?)
     }
 
-    /// Functions of the section that no symbol says the place of, so that their probes are unknown: the symbol was
-    /// stripped, or several local functions share the name.
+    /// Functions of the section that no symbol says the place of, so that their probes are unknown:
+    /// the symbol was stripped, or several local functions share the name.
     pub fn unplaced_functions(&self) -> u64 {
         self.unplaced_functions
     }
@@ -231,7 +238,8 @@ impl Probes {
         self.unplaced_probes
     }
 
-    /// Descriptors that give another checksum or name for a function than an earlier one; the first one is kept.
+    /// Descriptors that give another checksum or name for a function than an earlier one; the first
+    /// one is kept.
     pub fn conflicting_descriptors(&self) -> u64 {
         self.conflicting_descriptors
     }

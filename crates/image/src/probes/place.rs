@@ -1,8 +1,9 @@
 //! Where the functions of the probe section begin: their symbols by the hash of the name.
 //!
-//! Addresses in the section are relative to a symbol that is named by hash alone. Of several symbols with one name
-//! (local functions of several files) the section does not say which one it means. But linkers keep probes in the order of
-//! the code that they belong to (`SHF_LINK_ORDER`), so with as many functions as symbols the first one is the first one.
+//! Addresses in the section are relative to a symbol that is named by hash alone. Of several
+//! symbols with one name (local functions of several files) the section does not say which one it
+//! means. But linkers keep probes in the order of the code that they belong to (`SHF_LINK_ORDER`),
+//! so with as many functions as symbols the first one is the first one.
 
 use std::ops::Range;
 
@@ -29,7 +30,8 @@ impl Places {
         Places { by_name }
     }
 
-    /// The place of the `occurrence`-th of `occurrences` functions that are relative to this symbol.
+    /// The place of the `occurrence`-th of `occurrences` functions that are relative to this
+    /// symbol.
     pub(super) fn find(
         &self,
         symbol: Guid,

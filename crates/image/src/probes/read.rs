@@ -1,16 +1,18 @@
 //! `.pseudo_probe`: the probes of every function with those of what was inlined into it.
 //!
 //! A section is a list of functions. A function, and likewise an inlined copy, is:
-//! * the hash of its name (8 bytes), the number of its probes and the number of copies inlined into it (both ULEB128);
-//! * its probes: number (ULEB128); a byte with the kind in bits 0 to 3, attributes in bits 4 to 6 and bit 7 set where a
-//!   distance (SLEB128) from the probe before it follows, an address (8 bytes) otherwise; and a discriminator (ULEB128)
-//!   if the attributes say so;
+//! * the hash of its name (8 bytes), the number of its probes and the number of copies inlined into
+//!   it (both ULEB128);
+//! * its probes: number (ULEB128); a byte with the kind in bits 0 to 3, attributes in bits 4 to 6
+//!   and bit 7 set where a distance (SLEB128) from the probe before it follows, an address (8
+//!   bytes) otherwise; and a discriminator (ULEB128) if the attributes say so;
 //! * per inlined copy: the number of the call probe (ULEB128), then the copy in the same form.
 //!
-//! "The probe before" is the one that was read last, whichever copy it belongs to. The first of a function is relative to
-//! the function's symbol, unless it is a *sentinel*: that has the hash of another symbol (`foo.cold`, `foo.llvm.123`) in
-//! place of the address. Compilers before 2023 wrote the address of the first probe. Source: LLVM's description of the
-//! format, and the bytes that clang 22 writes, held against what llvm-profgen 22 prints of them.
+//! "The probe before" is the one that was read last, whichever copy it belongs to. The first of a
+//! function is relative to the function's symbol, unless it is a *sentinel*: that has the hash of
+//! another symbol (`foo.cold`, `foo.llvm.123`) in place of the address. Compilers before 2023 wrote
+//! the address of the first probe. Source: LLVM's description of the format, and the bytes that
+//! clang 22 writes, held against what llvm-profgen 22 prints of them.
 //!
 //! Invariant: memory is a small multiple of the section's size, and nothing recurses.
 
@@ -24,7 +26,8 @@ use crate::{Error, Image, ImageAddr, Section};
 /// Calls may be inlined into each other this deep; no compiler comes near it.
 pub const MAX_DEPTH: usize = 256;
 
-/// Probes of a function are numbered with 16 bits; LLVM leaves out what is beyond, and profiles have no place for it.
+/// Probes of a function are numbered with 16 bits; LLVM leaves out what is beyond, and profiles
+/// have no place for it.
 const MAX_INDEX: u32 = 0xffff;
 
 const PROBES: &str = ".pseudo_probe";
@@ -101,7 +104,8 @@ impl Probes {
             let own = records.probes.get(record.first_probe..end).unwrap_or_default();
             let base = match record.symbol {
                 None => {
-                    let around = own.first().and_then(|probe| image.functions().find(probe.address));
+                    let around =
+                        own.first().and_then(|probe| image.functions().find(probe.address));
                     self.code.extend(around.map(|function| ProbedCode {
                         guid: record.guid,
                         range: function.address..function.end(),
@@ -113,8 +117,13 @@ impl Probes {
                     let place = places.find(symbol, *seen, *all);
                     *seen += 1;
                     let place = place?;
-                    let is_entry = symbol == record.guid || own.iter().any(|probe| is_entry(probe, record));
-                    self.code.push(ProbedCode { guid: record.guid, range: place.clone(), is_entry });
+                    let is_entry =
+                        symbol == record.guid || own.iter().any(|probe| is_entry(probe, record));
+                    self.code.push(ProbedCode {
+                        guid: record.guid,
+                        range: place.clone(),
+                        is_entry,
+                    });
                     Some(place.start)
                 }),
             };
@@ -151,7 +160,8 @@ fn refuse_overlap(image: &Image) -> Result<(), Error> {
     match all().next() {
         Some(first) if claimed > image.bytes().len() as u64 && all().count() > 1 => {
             let reason = format!(
-                "the probe sections claim {claimed} bytes of a smaller file; they overlap, it is corrupt"
+                "the probe sections claim {claimed} bytes of a smaller file; they overlap, it is \
+                 corrupt"
             );
             Err(image.section_error(first, reason))
         }
@@ -179,7 +189,8 @@ impl Records {
             open.push(self.read_copy(reader, guid, Some((caller, callsite)), &mut last)?);
             if open.len() > MAX_DEPTH {
                 return Err(reader.error(format!(
-                    "calls are inlined more than {MAX_DEPTH} deep; no compiler does that, the section is corrupt"
+                    "calls are inlined more than {MAX_DEPTH} deep; no compiler does that, the \
+                     section is corrupt"
                 )));
             }
         }
@@ -248,7 +259,8 @@ impl Records {
         Ok(())
     }
 
-    /// Notes what the addresses of the record being read are relative to. Only its first probe may say that.
+    /// Notes what the addresses of the record being read are relative to. Only its first probe may
+    /// say that.
     fn relative_to(&mut self, symbol: Option<Guid>, reader: &Reader<'_>) -> Result<(), Error> {
         let probes = self.probes.len();
         match self.records.last_mut() {
@@ -257,7 +269,8 @@ impl Records {
             Some(record) if record.symbol.is_none() && symbol.is_none() => {}
             _ => {
                 return Err(reader.error(
-                    "expected a distance from the probe before it, found another base in the middle of a function"
+                    "expected a distance from the probe before it, found another base in the \
+                     middle of a function"
                         .to_owned(),
                 ));
             }

@@ -1,4 +1,5 @@
-//! The basic block address map, compared with llvm-readobj, and with hand-read bytes for versions it does not know.
+//! The basic block address map, compared with llvm-readobj, and with hand-read bytes for versions
+//! it does not know.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,8 +18,13 @@ fn render(functions: &[FunctionBlocks]) -> String {
         for range in &function.ranges {
             writeln!(text, "Base Address: {:#X}", range.address.0).unwrap();
             for block in &range.blocks {
-                writeln!(text, "ID: {}\nOffset: {:#X}", block.id.0, block.address.0 - range.address.0)
-                    .unwrap();
+                writeln!(
+                    text,
+                    "ID: {}\nOffset: {:#X}",
+                    block.id.0,
+                    block.address.0 - range.address.0
+                )
+                .unwrap();
                 if !block.call_ends().is_empty() {
                     writeln!(text, "Callsite End Offsets: {:?}", block.call_ends()).unwrap();
                 }
@@ -26,7 +32,8 @@ fn render(functions: &[FunctionBlocks]) -> String {
                     writeln!(text, "Hash: {hash:#X}").unwrap();
                 }
                 let flags = block.flags;
-                writeln!(text, "Size: {:#X}\nHasReturn: {}", block.size, yes(flags.has_return())).unwrap();
+                writeln!(text, "Size: {:#X}\nHasReturn: {}", block.size, yes(flags.has_return()))
+                    .unwrap();
                 writeln!(text, "HasTailCall: {}", yes(flags.has_tail_call())).unwrap();
                 writeln!(text, "IsEHPad: {}", yes(flags.is_landing_pad())).unwrap();
                 writeln!(text, "CanFallThrough: {}", yes(flags.can_fall_through())).unwrap();
@@ -44,7 +51,8 @@ fn render(functions: &[FunctionBlocks]) -> String {
                 writeln!(text, "PostLink Frequency: {observed}").unwrap();
             }
             for successor in &profile.successors {
-                writeln!(text, "ID: {}\nProbability: {:#X}", successor.id.0, successor.probability).unwrap();
+                writeln!(text, "ID: {}\nProbability: {:#X}", successor.id.0, successor.probability)
+                    .unwrap();
                 if let Some(observed) = successor.observed {
                     writeln!(text, "PostLink Probability: {observed}").unwrap();
                 }
@@ -92,8 +100,16 @@ fn programs_with_address_maps_read_as_llvm_readobj_shows() {
         ("split", &["-ffunction-sections"]),
     ];
     for (name, arguments) in variants {
-        let base = ["-fbasic-block-address-map", "-nostdlib", "-static", "-fuse-ld=lld", "-Wl,--emit-relocs"];
-        let Some(path) = peers::compile(directory.path(), name, PROGRAM, &[&base, arguments].concat()) else {
+        let base = [
+            "-fbasic-block-address-map",
+            "-nostdlib",
+            "-static",
+            "-fuse-ld=lld",
+            "-Wl,--emit-relocs",
+        ];
+        let Some(path) =
+            peers::compile(directory.path(), name, PROGRAM, &[&base, arguments].concat())
+        else {
             return;
         };
         let functions = check(&path);
@@ -113,13 +129,19 @@ fn programs_with_address_maps_read_as_llvm_readobj_shows() {
 fn blocks_end_where_their_instructions_say() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["-fbasic-block-address-map", "-nostdlib", "-static", "-fuse-ld=lld"];
-    let Some(path) = peers::compile(directory.path(), "blocks", PROGRAM, &arguments) else { return };
+    let Some(path) = peers::compile(directory.path(), "blocks", PROGRAM, &arguments) else {
+        return;
+    };
     let image = Image::open(&path).unwrap();
-    for block in
-        blocks::read(&image).unwrap().iter().flat_map(FunctionBlocks::blocks).filter(|block| block.size > 0)
+    for block in blocks::read(&image)
+        .unwrap()
+        .iter()
+        .flat_map(FunctionBlocks::blocks)
+        .filter(|block| block.size > 0)
     {
         let inside = |instruction: &image::code::Instruction| instruction.address < block.end();
-        let last = image::code::instructions(&image, block.address).take_while(inside).last().unwrap();
+        let last =
+            image::code::instructions(&image, block.address).take_while(inside).last().unwrap();
         assert_eq!(ImageAddr(last.address.0 + u64::from(last.len)), block.end());
         assert_eq!(
             last.kind == image::code::InstructionKind::IndirectBranch,
@@ -154,7 +176,12 @@ RANGE
 PROFILE
 ";
 
-fn synthetic(directory: &Path, version: u8, feature: u16, data: &str) -> Option<std::path::PathBuf> {
+fn synthetic(
+    directory: &Path,
+    version: u8,
+    feature: u16,
+    data: &str,
+) -> Option<std::path::PathBuf> {
     let range = "          - {BaseAddress: 0x11211, BBEntries: [{ID: 16, AddressOffset: 0, Size: 0x10, Metadata: 0x4 HASH}]}";
     let has = |bit: u16, text: &'static str| if feature & bit != 0 { text } else { "" };
     let yaml = SYNTHETIC
@@ -188,7 +215,8 @@ fn every_version_with_every_feature_reads_as_llvm_readobj_shows() {
             assert_eq!((functions.len(), functions[0].features.bits()), (1, feature));
             let first = &functions[0].ranges[0].blocks[0];
             assert_eq!((first.id.0, first.address), (12, ImageAddr(0x11112)));
-            let (ends, size): (&[u32], _) = if feature & 0x20 != 0 { (&[4, 6], 15) } else { (&[], 9) };
+            let (ends, size): (&[u32], _) =
+                if feature & 0x20 != 0 { (&[4, 6], 15) } else { (&[], 9) };
             assert_eq!((first.call_ends(), first.size), (ends, size));
         }
     }
@@ -201,12 +229,17 @@ fn version_1_counts_offsets_from_the_block_before() {
     let addresses: Vec<u64> = functions.iter().map(|function| function.address().0).collect();
     assert_eq!(addresses, [0x1770, 0x17d0, 0x1810, 0x1820]);
     let shape = |function: &FunctionBlocks| {
-        let block =
-            |block: &blocks::Block| (block.id.0, block.address.0, block.size, block.flags.can_fall_through());
+        let block = |block: &blocks::Block| {
+            (block.id.0, block.address.0, block.size, block.flags.can_fall_through())
+        };
         function.blocks().map(block).collect::<Vec<_>>()
     };
-    let flag =
-        [(0, 0x17d0, 0x19, true), (1, 0x17e9, 0x10, false), (2, 0x17f9, 8, true), (3, 0x1801, 5, false)];
+    let flag = [
+        (0, 0x17d0, 0x19, true),
+        (1, 0x17e9, 0x10, false),
+        (2, 0x17f9, 8, true),
+        (3, 0x1801, 5, false),
+    ];
     assert_eq!(shape(&functions[1]), flag);
     assert_eq!(functions[3].blocks().last().unwrap().end(), ImageAddr(0x1918));
     assert!(functions.iter().all(|function| function.version == 1));
@@ -228,7 +261,8 @@ fn version_0_counts_offsets_from_the_function() {
     map.extend([2, 0, 0x19, 8, 0x31, 5, 1]);
     let functions = blocks::read(&with_map(0x6fff_4c08, &map)).unwrap();
     let [function] = functions.as_slice() else { panic!("{functions:?}") };
-    let blocks: Vec<_> = function.blocks().map(|block| (block.id.0, block.address.0, block.size)).collect();
+    let blocks: Vec<_> =
+        function.blocks().map(|block| (block.id.0, block.address.0, block.size)).collect();
     assert_eq!((function.version, blocks), (0, vec![(0, 0x17d0, 0x19), (1, 0x1801, 5)]));
 }
 

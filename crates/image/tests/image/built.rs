@@ -6,17 +6,21 @@ use image::{Arch, Image, ImageAddr, ImageKind};
 
 use crate::peers::{self, PROGRAM};
 
-/// Segments as llvm-readelf lists them: address, offset, file size, memory size, executable, alignment.
+/// Segments as llvm-readelf lists them: address, offset, file size, memory size, executable,
+/// alignment.
 fn listed_segments(path: &Path) -> Vec<(u64, u64, u64, u64, bool, u64)> {
-    let text = peers::output_of("llvm-readelf-22", &["-lW", path.to_str().unwrap()]).unwrap_or_default();
+    let text =
+        peers::output_of("llvm-readelf-22", &["-lW", path.to_str().unwrap()]).unwrap_or_default();
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.first() != Some(&"LOAD") {
             return None;
         }
-        let number = |index: usize| u64::from_str_radix(words[index].trim_start_matches("0x"), 16).unwrap();
+        let number =
+            |index: usize| u64::from_str_radix(words[index].trim_start_matches("0x"), 16).unwrap();
         let executable = words[6..words.len() - 1].iter().any(|flags| flags.contains('E'));
-        let align = u64::from_str_radix(words[words.len() - 1].trim_start_matches("0x"), 16).unwrap();
+        let align =
+            u64::from_str_radix(words[words.len() - 1].trim_start_matches("0x"), 16).unwrap();
         Some((number(2), number(1), number(4), number(5), executable, align))
     };
     let mut list: Vec<_> = text.lines().filter_map(row).collect();
@@ -32,7 +36,14 @@ fn check(name: &str, arguments: &[&str], kind: ImageKind, arch: Arch) -> Option<
     assert_eq!((image.kind(), image.arch()), (kind, arch));
     let own = image.segments().iter().map(|segment| {
         let (address, offset) = (segment.address.0, segment.offset.0);
-        (address, offset, segment.file_bytes, segment.memory_bytes, segment.executable, segment.align)
+        (
+            address,
+            offset,
+            segment.file_bytes,
+            segment.memory_bytes,
+            segment.executable,
+            segment.align,
+        )
     });
     assert_eq!(own.collect::<Vec<_>>(), listed_segments(&path));
     peers::assert_same_functions(&image, ".symtab");
@@ -45,10 +56,16 @@ fn check(name: &str, arguments: &[&str], kind: ImageKind, arch: Arch) -> Option<
         let code = image.code_at(function.address).unwrap();
         assert_eq!(code.first(), image.bytes().get(offset.0 as usize), "{}", function.name);
     }
-    let aliases: Vec<&str> =
-        image.functions().at(image.kernel_symbol("twice").unwrap()).map(|function| function.name).collect();
+    let aliases: Vec<&str> = image
+        .functions()
+        .at(image.kernel_symbol("twice").unwrap())
+        .map(|function| function.name)
+        .collect();
     assert_eq!(aliases, ["alias_of_twice", "twice"]);
-    assert_eq!(image.functions().find(image.kernel_symbol("raw_entry").unwrap()).unwrap().name, "raw_entry");
+    assert_eq!(
+        image.functions().find(image.kernel_symbol("raw_entry").unwrap()).unwrap().name,
+        "raw_entry"
+    );
     Some(image)
 }
 
@@ -61,7 +78,12 @@ fn static_and_position_independent_programs_are_mapped() {
         assert_eq!(image.build_id().unwrap().as_bytes().len(), 20);
     }
     check("pie", &[LLD, &["-static-pie"]].concat(), ImageKind::PositionIndependent, Arch::X86_64);
-    check("bfd", &["-nostdlib", "-static", "-Wl,-z,noseparate-code"], ImageKind::Executable, Arch::X86_64);
+    check(
+        "bfd",
+        &["-nostdlib", "-static", "-Wl,-z,noseparate-code"],
+        ImageKind::Executable,
+        Arch::X86_64,
+    );
 }
 
 #[test]
@@ -90,7 +112,9 @@ fn thirty_two_bit_programs_are_mapped_and_decoded() {
 #[test]
 fn big_endian_programs_are_mapped() {
     let arguments = [LLD, &["--target=aarch64_be-linux-gnu", "-static"]].concat();
-    let Some(image) = check("big", &arguments, ImageKind::Executable, Arch::Aarch64) else { return };
+    let Some(image) = check("big", &arguments, ImageKind::Executable, Arch::Aarch64) else {
+        return;
+    };
     assert_eq!(image.endian(), image::Endian::Big);
 }
 
@@ -106,7 +130,9 @@ fn several_executable_segments_in_any_order_are_mapped() {
     std::fs::write(&path, script).unwrap();
     let script = format!("-Wl,-T,{}", path.display());
     let arguments = [LLD, &["-static", "-Wl,--build-id=none", &script]].concat();
-    let Some(image) = check("several", &arguments, ImageKind::Executable, Arch::X86_64) else { return };
+    let Some(image) = check("several", &arguments, ImageKind::Executable, Arch::X86_64) else {
+        return;
+    };
     assert_eq!(image.segments().iter().filter(|segment| segment.executable).count(), 2);
     let ranges: Vec<ImageAddr> = image.code_ranges().map(|range| range.start).collect();
     assert!(ranges.is_sorted() && ranges.len() == 2, "{ranges:?}");
@@ -126,8 +152,11 @@ fn a_kernel_is_recognised_and_its_slide_marks_are_found() {
     let path = directory.path().join("script");
     std::fs::write(&path, script).unwrap();
     let script = format!("-Wl,-T,{}", path.display());
-    let arguments = [LLD, &["-static", "-mcmodel=kernel", "-Wl,-z,max-page-size=0x200000", &script]].concat();
-    let Some(path) = peers::compile(directory.path(), "vmlinux", &source, &arguments) else { return };
+    let arguments =
+        [LLD, &["-static", "-mcmodel=kernel", "-Wl,-z,max-page-size=0x200000", &script]].concat();
+    let Some(path) = peers::compile(directory.path(), "vmlinux", &source, &arguments) else {
+        return;
+    };
     let image = Image::open(&path).unwrap();
     assert_eq!(image.kind(), ImageKind::Kernel);
     assert_eq!(image.kernel_symbol("_text"), Some(ImageAddr(0xffff_ffff_8100_0000)));
@@ -173,8 +202,9 @@ fn the_compilers_of_a_program_are_named_and_its_linker_is_not() {
     if !compiled || peers::output_of("clang-22", &link).is_none() {
         return;
     }
-    let compilers =
-        |path: &str| Image::open(Path::new(path)).unwrap().compilers().into_iter().collect::<Vec<_>>();
+    let compilers = |path: &str| {
+        Image::open(Path::new(path)).unwrap().compilers().into_iter().collect::<Vec<_>>()
+    };
     let version = peers::output_of("clang-22", &["--version"]).unwrap();
     let (clang, gcc) = (compilers(&a), compilers(&b));
     assert_eq!(clang, [version.lines().next().unwrap()]);

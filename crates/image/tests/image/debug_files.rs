@@ -18,7 +18,8 @@ fn stripped(build_id: &str, link: bool) -> Option<Stripped> {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["-nostdlib", "-static", "-fuse-ld=lld", build_id];
     let full = peers::compile(directory.path(), "full", PROGRAM, &arguments)?;
-    let (program, debug) = (directory.path().join("program"), directory.path().join("program.debug"));
+    let (program, debug) =
+        (directory.path().join("program"), directory.path().join("program.debug"));
     let (full, stripped, split) =
         (full.to_str().unwrap(), program.to_str().unwrap(), debug.to_str().unwrap());
     peers::output_of("llvm-objcopy-22", &["--only-keep-debug", full, split])?;
@@ -87,7 +88,11 @@ fn a_debug_file_is_found_by_link_and_checked_by_crc() {
     *last ^= 1;
     std::fs::write(&place, bytes).unwrap();
     let refused = search(&empty).find(&image).unwrap();
-    assert!(refused.image.is_none() && refused.rejected[0].reason.contains("CRC"), "{:?}", refused.rejected);
+    assert!(
+        refused.image.is_none() && refused.rejected[0].reason.contains("CRC"),
+        "{:?}",
+        refused.rejected
+    );
 }
 
 #[test]
@@ -95,8 +100,10 @@ fn a_named_debug_file_of_another_build_is_an_error() {
     let Some(files) = stripped("-Wl,--build-id=0xabcd", false) else { return };
     let Some(other) = stripped("-Wl,--build-id=0x1234", false) else { return };
     let image = Image::open(&files.program).unwrap();
-    let named =
-        |path: &Path| DebugSearch { debug_file: Some(path.to_owned()), ..search(Path::new("/nonexistent")) };
+    let named = |path: &Path| DebugSearch {
+        debug_file: Some(path.to_owned()),
+        ..search(Path::new("/nonexistent"))
+    };
     assert!(named(&files.debug).find(&image).unwrap().image.is_some());
     let message = named(&other.debug).find(&image).unwrap_err().to_string();
     assert!(message.contains("expected build ID abcd, found 1234"), "{message}");
@@ -108,11 +115,13 @@ fn a_split_debug_file_of_a_module_keeps_the_addresses_of_the_module() {
     let source = format!(
         "{PROGRAM}__attribute__((section(\".modinfo\"), used)) static const char license[] = \"license=GPL\";"
     );
-    let Some(full) = peers::compile(directory.path(), "full.ko", &source, &["-c", "-ffunction-sections"])
+    let Some(full) =
+        peers::compile(directory.path(), "full.ko", &source, &["-c", "-ffunction-sections"])
     else {
         return;
     };
-    let (module, debug) = (directory.path().join("module.ko"), directory.path().join("module.debug"));
+    let (module, debug) =
+        (directory.path().join("module.ko"), directory.path().join("module.debug"));
     let (full, module_text, debug_text) =
         (full.to_str().unwrap(), module.to_str().unwrap(), debug.to_str().unwrap());
     if peers::output_of("objcopy", &["--only-keep-debug", full, debug_text]).is_none() {
@@ -124,7 +133,8 @@ fn a_split_debug_file_of_a_module_keeps_the_addresses_of_the_module() {
     let debug = named.find(&image).unwrap().image.unwrap();
     let choose = image.functions().iter().find(|function| function.name == "choose").unwrap();
     let table = debug.try_section(".debug_addr").unwrap().unwrap();
-    let mut addresses = table[8..].chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+    let mut addresses =
+        table[8..].chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
     assert!(addresses.any(|address| address == choose.address.0));
 }
 
@@ -132,12 +142,16 @@ fn a_split_debug_file_of_a_module_keeps_the_addresses_of_the_module() {
 fn the_shared_file_of_dwz_is_found_and_verified() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["-gdwarf-4", "-nostdlib", "-static", "-fuse-ld=lld"];
-    let Some(first) = peers::compile(directory.path(), "first", PROGRAM, &arguments) else { return };
+    let Some(first) = peers::compile(directory.path(), "first", PROGRAM, &arguments) else {
+        return;
+    };
     let second = peers::compile(directory.path(), "second", PROGRAM, &arguments).unwrap();
     let shared = directory.path().join("shared.debug");
     let (first_text, second, shared_text) =
         (first.to_str().unwrap(), second.to_str().unwrap(), shared.to_str().unwrap());
-    if peers::output_of("dwz", &["-m", shared_text, "-r", first_text, second]).is_none() || !shared.exists() {
+    if peers::output_of("dwz", &["-m", shared_text, "-r", first_text, second]).is_none()
+        || !shared.exists()
+    {
         eprintln!("skipped: dwz made no shared file");
         return;
     }
@@ -159,7 +173,10 @@ fn packages_and_split_units_are_looked_for_beside_the_image() {
     assert!(search.find_package(&image, None).unwrap().image.is_some());
     let paths = search.split_unit_paths(&image, Path::new("/build"), Path::new("out/a.dwo"));
     let beside = files.directory.path().canonicalize().unwrap();
-    assert_eq!(paths, [PathBuf::from("/build/out/a.dwo"), beside.join("out/a.dwo"), beside.join("a.dwo")]);
+    assert_eq!(
+        paths,
+        [PathBuf::from("/build/out/a.dwo"), beside.join("out/a.dwo"), beside.join("a.dwo")]
+    );
 }
 
 #[test]

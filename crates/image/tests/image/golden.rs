@@ -20,7 +20,10 @@ fn the_fixture_has_the_segments_and_functions_that_llvm_readelf_lists() {
     assert_eq!((image.arch(), image.kind()), (Arch::X86_64, ImageKind::Executable));
     assert_eq!((image.is_64(), image.endian(), image.build_id()), (true, Endian::Little, None));
     let [text, data] = image.segments() else { panic!("{:?}", image.segments()) };
-    assert_eq!((text.address, text.offset, text.file_bytes), (ImageAddr(0x40_0000), FileOffset(0), 0x9f94));
+    assert_eq!(
+        (text.address, text.offset, text.file_bytes),
+        (ImageAddr(0x40_0000), FileOffset(0), 0x9f94)
+    );
     assert!(text.executable && !data.executable);
     assert_eq!(
         (data.address, data.offset, data.memory_bytes),
@@ -108,5 +111,10 @@ fn what_is_no_elf_file_is_named_as_such() {
     assert!(message(b"\xfd7zXZ\0").contains("unpack it with unxz"));
     assert!(message(b"\x7fELF\x09").contains("found 9"));
     assert!(message(b"\x7fELF\x02\x01\x01").contains("the ELF header cannot be read"));
-    assert!(Image::open(std::path::Path::new("/")).unwrap_err().to_string().contains("not a regular file"));
+    assert!(
+        Image::open(std::path::Path::new("/"))
+            .unwrap_err()
+            .to_string()
+            .contains("not a regular file")
+    );
 }

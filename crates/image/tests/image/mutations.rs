@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use crate::peers::{self, PROGRAM};
 
-/// Asks an image everything it can be asked; returns how much it answered, so that nothing is optimised away.
+/// Asks an image everything it can be asked; returns how much it answered, so that nothing is
+/// optimised away.
 fn exercise(bytes: Vec<u8>) -> usize {
     let Ok(image) = Image::from_bytes("changed", bytes) else { return 0 };
     let mut answers =
@@ -17,7 +18,8 @@ fn exercise(bytes: Vec<u8>) -> usize {
     for range in image.code_ranges() {
         answers += code::instructions(&image, range.start).take(100).count();
         answers +=
-            image.offset_of(range.start).and_then(|offset| image.address_of(offset)).is_some() as usize;
+            image.offset_of(range.start).and_then(|offset| image.address_of(offset)).is_some()
+                as usize;
     }
     for function in image.functions().iter().take(1000) {
         answers += image.functions().find(function.address).map_or(0, |found| found.name.len());
@@ -70,7 +72,8 @@ fn every_truncation_of_an_image_ends_in_a_result_or_an_error() {
 
 #[test]
 fn every_changed_byte_of_a_small_image_ends_in_a_result_or_an_error() {
-    // Headers completely, the rest sampled: most of it is code and debug information that is only copied.
+    // Headers completely, the rest sampled: most of it is code and debug information that is only
+    // copied.
     let original = std::fs::read(peers::fixture("autofdo/propeller_sample.bin")).unwrap();
     change_every_byte(&original, 5);
     for offset in (0..64 + 11 * 56).chain(0x1af8..original.len()) {
@@ -86,8 +89,11 @@ fn every_changed_byte_of_a_small_image_ends_in_a_result_or_an_error() {
 #[test]
 fn a_larger_program_with_changed_headers_ends_in_a_result_or_an_error() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = ["-nostdlib", "-static", "-fuse-ld=lld", "-fbasic-block-address-map", "-Wl,--build-id"];
-    let Some(path) = peers::compile(directory.path(), "program", PROGRAM, &arguments) else { return };
+    let arguments =
+        ["-nostdlib", "-static", "-fuse-ld=lld", "-fbasic-block-address-map", "-Wl,--build-id"];
+    let Some(path) = peers::compile(directory.path(), "program", PROGRAM, &arguments) else {
+        return;
+    };
     change_every_byte(&std::fs::read(path).unwrap(), 37);
 }
 
@@ -107,9 +113,9 @@ fn header_tables_with_huge_counts_are_refused_at_once() {
     let original = std::fs::read(peers::fixture("autofdo/propeller_sample.bin")).unwrap();
     let refused = |changes: &[(usize, &[u8])]| {
         let mut bytes = original.clone();
-        changes
-            .iter()
-            .for_each(|(offset, value)| bytes[*offset..offset + value.len()].copy_from_slice(value));
+        changes.iter().for_each(|(offset, value)| {
+            bytes[*offset..offset + value.len()].copy_from_slice(value)
+        });
         Image::from_bytes("huge", bytes).map(|_| ()).unwrap_err().to_string()
     };
     let huge = (1u64 << 60).to_le_bytes();
@@ -120,7 +126,10 @@ fn header_tables_with_huge_counts_are_refused_at_once() {
         "{message}"
     );
     // e_phnum 0xffff means: the number stands in sh_info of section 0.
-    assert!(refused(&[(0x38, &[0xff, 0xff]), (0x1af8 + 44, &[0xff; 4])]).contains("program header table"));
+    assert!(
+        refused(&[(0x38, &[0xff, 0xff]), (0x1af8 + 44, &[0xff; 4])])
+            .contains("program header table")
+    );
     assert!(refused(&[(0x28, &huge)]).contains("section header table"));
     // A symbol table larger than the file leaves the image with what the dynamic one has.
     let mut bytes = original.clone();
@@ -142,7 +151,8 @@ fn address_maps_that_claim_the_same_bytes_again_are_refused() {
         bytes[0x1af8 + section * 64..][..64].copy_from_slice(&header);
         bytes[0x1af8 + section * 64 + 32..][..8].copy_from_slice(&4000u64.to_le_bytes());
     }
-    let message = blocks::read(&Image::from_bytes("twice", bytes).unwrap()).unwrap_err().to_string();
+    let message =
+        blocks::read(&Image::from_bytes("twice", bytes).unwrap()).unwrap_err().to_string();
     assert!(message.contains("11 sections claim 40089 bytes"), "{message}");
 }
 
@@ -152,7 +162,10 @@ fn overlapping_functions_are_found_by_their_innermost() {
     let Some(path) = nested() else { return };
     let image = Image::from_bytes("nested", path).unwrap();
     let functions = image.functions();
-    assert_eq!(functions.find(ImageAddr(image.kernel_symbol("f500").unwrap().0)).unwrap().name, "f500");
+    assert_eq!(
+        functions.find(ImageAddr(image.kernel_symbol("f500").unwrap().0)).unwrap().name,
+        "f500"
+    );
     let outermost = functions.iter().next().unwrap();
     assert_eq!(outermost.name, "f0");
     assert_eq!(functions.find(ImageAddr(outermost.end().0 - 1)).unwrap().name, "f0");

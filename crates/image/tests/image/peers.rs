@@ -30,7 +30,8 @@ pub fn output_of(tool: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// A C program with calls, indirect calls, a switch, loops and a tail call, for both processors, without libc.
+/// A C program with calls, indirect calls, a switch, loops and a tail call, for both processors,
+/// without libc.
 pub const PROGRAM: &str = r#"
 typedef int (*step)(int);
 int sink;
@@ -57,7 +58,8 @@ void _start(void) { int s = 0; for (int i = 0; i < 100; i++) s += indirect(i); s
 int alias_of_twice(int) __attribute__((alias("twice")));
 "#;
 
-/// Compiles a program with clang 22 into `directory`; `None`, with a note, when clang is not installed.
+/// Compiles a program with clang 22 into `directory`; `None`, with a note, when clang is not
+/// installed.
 pub fn compile(directory: &Path, name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
     let input = directory.join(format!("{name}.c"));
     let output = directory.join(name);
@@ -107,7 +109,8 @@ fn shown(line: &str) -> Option<Shown> {
         ["lock", "rep", "repz", "repne", "notrack", "bnd", "data16", "rep;"].contains(word)
     });
     let mnemonic = words.next().unwrap_or("");
-    let operands: Vec<&str> = words.take_while(|word| *word != "#" && !word.starts_with("//")).collect();
+    let operands: Vec<&str> =
+        words.take_while(|word| *word != "#" && !word.starts_with("//")).collect();
     let class = class(mnemonic, operands.first().copied().unwrap_or(""));
     let direct = [Class::Conditional, Class::Jump, Class::Call].contains(&class);
     let number = |word: &&str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
@@ -151,15 +154,22 @@ pub fn ours(instruction: &Instruction) -> Shown {
     (instruction.address.0, class, instruction.target.map(|target| target.0))
 }
 
-/// Asserts that a section decodes to the instructions llvm-objdump shows; returns how many there are.
+/// Asserts that a section decodes to the instructions llvm-objdump shows; returns how many there
+/// are.
 #[track_caller]
 pub fn assert_same_instructions(image: &Image, section: &str) -> usize {
     let Some(theirs) = disassemble(image.path(), section) else { return 0 };
     let header = *image.section_by_name(section).unwrap();
-    let mine: Vec<Shown> =
-        image::code::instructions(image, header.address).map(|instruction| ours(&instruction)).collect();
+    let mine: Vec<Shown> = image::code::instructions(image, header.address)
+        .map(|instruction| ours(&instruction))
+        .collect();
     for (mine, theirs) in mine.iter().zip(&theirs) {
-        assert_eq!(mine, theirs, "ours, then llvm-objdump's, in {} {section}", image.path().display());
+        assert_eq!(
+            mine,
+            theirs,
+            "ours, then llvm-objdump's, in {} {section}",
+            image.path().display()
+        );
     }
     assert_eq!(mine.len(), theirs.len());
     mine.len()
@@ -183,13 +193,15 @@ pub fn listed_functions(path: &Path, table: &str) -> Option<BTreeSet<(u64, u64, 
     Some(section.lines().filter_map(row).collect())
 }
 
-/// Asserts that the image has exactly the functions llvm-readelf lists, in a relocatable file at `base` of a section.
+/// Asserts that the image has exactly the functions llvm-readelf lists, in a relocatable file at
+/// `base` of a section.
 #[track_caller]
 pub fn assert_same_functions(image: &Image, table: &str) {
     let Some(theirs) = listed_functions(image.path(), table) else { return };
     let own: Vec<_> = image.functions().iter().collect();
     for (address, size, name) in &theirs {
-        let found = own.iter().find(|function| function.address.0 == *address && function.name == name);
+        let found =
+            own.iter().find(|function| function.address.0 == *address && function.name == name);
         let found = found.unwrap_or_else(|| panic!("{name} at {address:#x} is missing"));
         assert!(
             found.size == *size || *size == 0 && found.size_inferred,
@@ -197,10 +209,17 @@ pub fn assert_same_functions(image: &Image, table: &str) {
             found.size
         );
         let inside = image.functions().find(ImageAddr(address + found.size.saturating_sub(1)));
-        assert_eq!(inside.map(|inside| inside.address), Some(found.address).filter(|_| found.size != 0));
+        assert_eq!(
+            inside.map(|inside| inside.address),
+            Some(found.address).filter(|_| found.size != 0)
+        );
     }
     let typed = |name: &str| theirs.iter().any(|(_, _, other)| other == name);
     for function in own {
-        assert!(typed(function.name) || function.size_inferred, "{} is not a function", function.name);
+        assert!(
+            typed(function.name) || function.size_inferred,
+            "{} is not a function",
+            function.name
+        );
     }
 }

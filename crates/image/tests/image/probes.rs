@@ -1,4 +1,5 @@
-//! The probes of freshly compiled programs are those that llvm-profgen prints of them, and damaged sections end in errors.
+//! The probes of freshly compiled programs are those that llvm-profgen prints of them, and damaged
+//! sections end in errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,8 +14,10 @@ use crate::peers::{self, output_of};
 fn compile(directory: &Path, sources: &[&str], flags: &[&str]) -> Option<PathBuf> {
     let output = directory.join("program");
     let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs");
-    let sources: Vec<String> = sources.iter().map(|source| format!("{programs}/{source}")).collect();
-    let mut arguments = vec!["-O2", "-gmlt", "-fpseudo-probe-for-profiling", "-o", output.to_str()?];
+    let sources: Vec<String> =
+        sources.iter().map(|source| format!("{programs}/{source}")).collect();
+    let mut arguments =
+        vec!["-O2", "-gmlt", "-fpseudo-probe-for-profiling", "-o", output.to_str()?];
     arguments.extend(sources.iter().map(String::as_str));
     arguments.extend(flags);
     output_of("clang++-22", &arguments).map(|_| output)
@@ -22,7 +25,8 @@ fn compile(directory: &Path, sources: &[&str], flags: &[&str]) -> Option<PathBuf
 
 /// A small program without libraries, with calls of all kinds and inlined ones.
 fn small(directory: &Path, flags: &[&str]) -> Option<PathBuf> {
-    let mut arguments = vec!["-nostdlib", "-static", "-fuse-ld=lld", "-fpseudo-probe-for-profiling"];
+    let mut arguments =
+        vec!["-nostdlib", "-static", "-fuse-ld=lld", "-fpseudo-probe-for-profiling"];
     arguments.extend(flags);
     peers::compile(directory, "small", peers::PROGRAM, &arguments)
 }
@@ -49,7 +53,8 @@ fn printed(program: &Path) -> Option<Printed> {
     let mut found = Printed { descriptors: BTreeMap::new(), probes: BTreeSet::new() };
     let (mut guid, mut name, mut waiting) = (0, "", Vec::new());
     for line in text.lines() {
-        if let Some((number, rest)) = line.strip_prefix("GUID: ").and_then(|rest| rest.split_once(" Name: "))
+        if let Some((number, rest)) =
+            line.strip_prefix("GUID: ").and_then(|rest| rest.split_once(" Name: "))
         {
             (guid, name) = (number.parse().unwrap(), rest);
         } else if let Some(hash) = line.strip_prefix("Hash: ") {
@@ -127,7 +132,9 @@ fn probes_of_a_cxx_program_of_two_files_are_those_that_llvm_profgen_prints() {
         &["-fuse-ld=lld", "-fsplit-machine-functions", "-mllvm", "-mfs-psi-cutoff=0"],
     ] {
         let directory = tempfile::tempdir().unwrap();
-        let Some(program) = compile(directory.path(), &["shapes.cc", "other.cc"], flags) else { return };
+        let Some(program) = compile(directory.path(), &["shapes.cc", "other.cc"], flags) else {
+            return;
+        };
         let Some(number) = agree(&program) else { return };
         assert!(number > 1000, "{flags:?}: {number}");
     }
@@ -152,7 +159,8 @@ fn another_processor_has_the_same_section() {
     for probe in probes.iter() {
         assert!(probe.address.0 % 4 == 0 && probe.address >= text.address, "{probe:?}");
     }
-    let entries = probes.iter().filter(|probe| probe.index == 1 && probes.inline_stack(probe).count() == 0);
+    let entries =
+        probes.iter().filter(|probe| probe.index == 1 && probes.inline_stack(probe).count() == 0);
     let names: BTreeSet<&str> =
         entries.map(|probe| probes.descriptor(probes.guid(probe)).unwrap().name.as_str()).collect();
     assert!(names.contains("choose") && names.contains("_start"), "{names:?}");
@@ -162,7 +170,8 @@ fn another_processor_has_the_same_section() {
 fn an_object_file_has_probes_at_the_places_of_its_code() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["-c", "-fpseudo-probe-for-profiling", "-ffunction-sections"];
-    let Some(object) = peers::compile(directory.path(), "small.o", peers::PROGRAM, &arguments) else {
+    let Some(object) = peers::compile(directory.path(), "small.o", peers::PROGRAM, &arguments)
+    else {
         return;
     };
     let image = Image::open(&object).unwrap();
@@ -181,7 +190,9 @@ fn an_object_file_has_probes_at_the_places_of_its_code() {
 fn a_program_without_probes_has_none() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["-nostdlib", "-static", "-fuse-ld=lld"];
-    let Some(path) = peers::compile(directory.path(), "plain", peers::PROGRAM, &arguments) else { return };
+    let Some(path) = peers::compile(directory.path(), "plain", peers::PROGRAM, &arguments) else {
+        return;
+    };
     let image = Image::open(&path).unwrap();
     assert!(!Probes::exist_in(&image) && Probes::read(&image).unwrap().is_empty());
 }
@@ -222,7 +233,9 @@ fn every_truncation_and_every_changed_byte_ends_in_probes_or_an_error() {
         let (mut refused, mut other) = (0, 0);
         for length in 0..original.len() {
             match with_section(&image, name, &original[..length]) {
-                Ok(probes) => assert!(probes.iter().count() < whole.iter().count() || probes != whole),
+                Ok(probes) => {
+                    assert!(probes.iter().count() < whole.iter().count() || probes != whole)
+                }
                 Err(error) => {
                     let text = error.to_string();
                     assert!(text.contains(name) && text.contains("section offset 0x"), "{text}");
@@ -230,7 +243,11 @@ fn every_truncation_and_every_changed_byte_ends_in_probes_or_an_error() {
                 }
             }
         }
-        assert!(refused * 2 > original.len(), "{refused} of {} truncations refused", original.len());
+        assert!(
+            refused * 2 > original.len(),
+            "{refused} of {} truncations refused",
+            original.len()
+        );
         for offset in 0..original.len() {
             for mask in [0x01, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff] {
                 let mut bytes = original.clone();
@@ -270,14 +287,17 @@ fn the_older_form_with_stated_addresses_is_read() {
     let image = Image::open(&program).unwrap();
     let choose = image.functions().iter().find(|function| function.name == "choose").unwrap();
     let mut bytes = Guid::of("choose").0.to_le_bytes().to_vec();
-    // Two probes, no copies; the first states its address, the second is 5 further on and has discriminator 9.
+    // Two probes, no copies; the first states its address, the second is 5 further on and has
+    // discriminator 9.
     bytes.extend([2, 0, 1, 0x00]);
     bytes.extend((choose.address.0 + 4).to_le_bytes());
     bytes.extend([2, 0x80 | 0x40 | 2, 5, 9]);
     let probes = with_section(&image, ".pseudo_probe", &bytes).unwrap();
     let found: Vec<(u64, u32, ProbeKind, u32)> = probes
         .iter()
-        .map(|probe| (probe.address.0 - choose.address.0, probe.index, probe.kind, probe.discriminator))
+        .map(|probe| {
+            (probe.address.0 - choose.address.0, probe.index, probe.kind, probe.discriminator)
+        })
         .collect();
     assert_eq!(found, [(4, 1, ProbeKind::Block, 0), (9, 2, ProbeKind::DirectCall, 9)]);
     assert_eq!(probes.code_at(ImageAddr(choose.address.0 + 1)).unwrap().guid, Guid::of("choose"));

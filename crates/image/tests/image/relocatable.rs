@@ -1,4 +1,5 @@
-//! Object files and kernel modules: file offsets as addresses, and debug information that agrees with them.
+//! Object files and kernel modules: file offsets as addresses, and debug information that agrees
+//! with them.
 
 use image::code::InstructionKind;
 use image::{Image, ImageAddr, ImageKind, module_layout};
@@ -10,15 +11,20 @@ const MODULE: &str = "__attribute__((section(\".modinfo\"), used)) static const 
 
 fn module(directory: &std::path::Path, name: &str, arguments: &[&str]) -> Option<Image> {
     let source = format!("{PROGRAM}{MODULE}");
-    let path =
-        peers::compile(directory, name, &source, &[&["-c", "-ffunction-sections"], arguments].concat())?;
+    let path = peers::compile(
+        directory,
+        name,
+        &source,
+        &[&["-c", "-ffunction-sections"], arguments].concat(),
+    )?;
     Some(Image::open(&path).unwrap())
 }
 
 #[test]
 fn sections_of_a_module_stand_at_their_file_offsets() {
     let directory = tempfile::tempdir().unwrap();
-    for arguments in [&["-gdwarf-5"][..], &["-gdwarf-5", "--target=aarch64-linux-gnu"], &["-gdwarf-4", "-gz"]]
+    for arguments in
+        [&["-gdwarf-5"][..], &["-gdwarf-5", "--target=aarch64-linux-gnu"], &["-gdwarf-4", "-gz"]]
     {
         let Some(image) = module(directory.path(), "module.ko", arguments) else { return };
         assert_eq!(image.kind(), ImageKind::KernelModule);
@@ -36,21 +42,29 @@ fn sections_of_a_module_stand_at_their_file_offsets() {
 #[test]
 fn debug_addresses_of_a_module_agree_with_its_sections() {
     let directory = tempfile::tempdir().unwrap();
-    for arguments in [&["-gdwarf-5"][..], &["-gdwarf-5", "--target=aarch64-linux-gnu"], &["-gdwarf-5", "-gz"]]
+    for arguments in
+        [&["-gdwarf-5"][..], &["-gdwarf-5", "--target=aarch64-linux-gnu"], &["-gdwarf-5", "-gz"]]
     {
         let Some(image) = module(directory.path(), "module.ko", arguments) else { return };
         let table = image.try_section(".debug_addr").unwrap().unwrap();
-        let addresses: Vec<u64> =
-            table[8..].chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        let addresses: Vec<u64> = table[8..]
+            .chunks_exact(8)
+            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
+            .collect();
         for name in ["choose", "cold", "indirect", "start_module"] {
             let function = image.functions().iter().find(|function| function.name == name).unwrap();
-            assert!(addresses.contains(&function.address.0), "{name} {:?} {addresses:x?}", function.address);
+            assert!(
+                addresses.contains(&function.address.0),
+                "{name} {:?} {addresses:x?}",
+                function.address
+            );
         }
         // References between debug sections are offsets, not addresses.
         let offsets = image.section(".debug_str_offsets").unwrap();
         let strings = image.section(".debug_str").unwrap();
-        let text =
-            offsets[8..].chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap()) as usize);
+        let text = offsets[8..]
+            .chunks_exact(4)
+            .map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap()) as usize);
         assert!(text.clone().any(|offset| strings[offset..].starts_with(b"choose\0")));
     }
 }
@@ -60,7 +74,8 @@ fn calls_between_sections_of_a_module_are_followed_through_relocations() {
     let directory = tempfile::tempdir().unwrap();
     for arguments in [&["-fno-pic"][..], &["--target=aarch64-linux-gnu"]] {
         let Some(image) = module(directory.path(), "module.ko", arguments) else { return };
-        let find = |name: &str| image.functions().iter().find(|function| function.name == name).unwrap();
+        let find =
+            |name: &str| image.functions().iter().find(|function| function.name == name).unwrap();
         let (cold, choose) = (find("cold"), find("choose"));
         let calls: Vec<_> = image::code::instructions(&image, cold.address)
             .take_while(|instruction| instruction.address < cold.end())
@@ -78,9 +93,12 @@ fn a_module_is_laid_out_as_the_kernel_does() {
     let placed = module_layout::placed_sections(&image);
     let mut end = 0;
     for section in &placed {
-        let header = image.sections().iter().find(|other| other.address == section.addresses.start).unwrap();
+        let header =
+            image.sections().iter().find(|other| other.address == section.addresses.start).unwrap();
         assert!(!image.section_name(header).starts_with(".init"));
-        assert!(section.bytes_from_base >= end && section.bytes_from_base - end < header.align.max(1));
+        assert!(
+            section.bytes_from_base >= end && section.bytes_from_base - end < header.align.max(1)
+        );
         end = section.bytes_from_base + header.size;
         let middle = section.bytes_from_base + header.size / 2;
         let expected = ImageAddr(header.address.0 + header.size / 2);
@@ -95,7 +113,9 @@ fn a_module_is_laid_out_as_the_kernel_does() {
 #[test]
 fn address_maps_of_an_object_file_are_relocated() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(image) = module(directory.path(), "module.ko", &["-fbasic-block-address-map"]) else { return };
+    let Some(image) = module(directory.path(), "module.ko", &["-fbasic-block-address-map"]) else {
+        return;
+    };
     let functions = image::blocks::read(&image).unwrap();
     let addresses: Vec<_> = functions.iter().map(image::blocks::FunctionBlocks::address).collect();
     let choose = image.functions().iter().find(|function| function.name == "choose").unwrap();

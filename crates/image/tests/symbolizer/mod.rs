@@ -25,7 +25,8 @@ pub fn programs() -> PathBuf {
 
 /// Whether a tool can be run; says so on stderr when it cannot.
 pub fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    let found =
+        Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         eprintln!("skipped: {tool} is not installed");
     }
@@ -35,22 +36,28 @@ pub fn has(tool: &str) -> bool {
 /// Runs a tool in a directory; its failure fails the test.
 pub fn run(directory: &Path, tool: &str, arguments: &[&str]) {
     let output = Command::new(tool).args(arguments).current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "{tool} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{tool} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Every instruction of the code sections.
 pub fn instruction_addresses(image: &Image) -> Vec<ImageAddr> {
     let mut addresses = Vec::new();
     for range in image.code_ranges() {
-        addresses
-            .extend(image::code::instructions(image, range.start).map(|instruction| instruction.address));
+        addresses.extend(
+            image::code::instructions(image, range.start).map(|instruction| instruction.address),
+        );
     }
     addresses.sort_unstable();
     addresses.dedup();
     addresses
 }
 
-/// Compares all instructions of a program. Returns how many have a stack, and how deep the deepest is.
+/// Compares all instructions of a program. Returns how many have a stack, and how deep the deepest
+/// is.
 pub fn compare(path: &Path, more: &[&str]) -> (usize, usize) {
     compare_with(path, path, more)
 }
@@ -62,7 +69,11 @@ pub fn compare_with(path: &Path, theirs: &Path, more: &[&str]) -> (usize, usize)
     let addresses = instruction_addresses(&image);
     assert!(!addresses.is_empty(), "{} has no code", path.display());
     let resolved = debug.resolve(&addresses, 1).unwrap();
-    assert_eq!(resolved, debug.resolve(&addresses, 3).unwrap(), "the number of threads must not matter");
+    assert_eq!(
+        resolved,
+        debug.resolve(&addresses, 3).unwrap(),
+        "the number of threads must not matter"
+    );
     let (mut with_stack, mut deepest) = (0, 0);
     for (position, theirs) in symbolize(theirs, &addresses, more).into_iter().enumerate() {
         let address = addresses[position];
@@ -77,7 +88,10 @@ pub fn compare_with(path: &Path, theirs: &Path, more: &[&str]) -> (usize, usize)
             })
             .collect();
         if ours.is_empty() {
-            assert!(theirs.iter().all(|frame| frame.start_line == 0), "{address}: they have {theirs:#?}");
+            assert!(
+                theirs.iter().all(|frame| frame.start_line == 0),
+                "{address}: they have {theirs:#?}"
+            );
             continue;
         }
         with_stack += 1;
@@ -88,7 +102,8 @@ pub fn compare_with(path: &Path, theirs: &Path, more: &[&str]) -> (usize, usize)
     (with_stack, deepest)
 }
 
-/// llvm-symbolizer takes the outermost name from the symbol table, where aliases stand in any order.
+/// llvm-symbolizer takes the outermost name from the symbol table, where aliases stand in any
+/// order.
 fn with_our_name_for_the_symbol(
     image: &Image,
     address: ImageAddr,

@@ -49,12 +49,17 @@ impl Said {
         self.statements.last() == Some(&Statement::End)
     }
 
-    /// Whether it began, every section was followed by its result, and it ended; and it said nothing else but indexes.
+    /// Whether it began, every section was followed by its result, and it ended; and it said
+    /// nothing else but indexes.
     pub fn complete(&self) -> bool {
-        let [Statement::Begin { form: Statement::FORM }, rest @ .., _] = &self.statements[..] else {
+        let [Statement::Begin { form: Statement::FORM }, rest @ .., _] = &self.statements[..]
+        else {
             return false;
         };
-        let runs = rest.iter().rposition(|said| !matches!(said, Statement::Index(_))).map_or(0, |at| at + 1);
+        let runs = rest
+            .iter()
+            .rposition(|said| !matches!(said, Statement::Index(_)))
+            .map_or(0, |at| at + 1);
         let (runs, indexes) = rest.split_at(runs);
         let done = |pair: &[Statement]| match pair {
             [
@@ -63,6 +68,9 @@ impl Said {
             ] => section.number == *number,
             _ => false,
         };
-        self.ended() && !runs.is_empty() && (1..=2).contains(&indexes.len()) && runs.chunks(2).all(done)
+        self.ended()
+            && !runs.is_empty()
+            && (1..=2).contains(&indexes.len())
+            && runs.chunks(2).all(done)
     }
 }

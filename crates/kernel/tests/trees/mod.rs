@@ -1,4 +1,5 @@
-//! Made-up trees with the constructs that the edits look for, in few lines of our own; no kernel file is among them.
+//! Made-up trees with the constructs that the edits look for, in few lines of our own; no kernel
+//! file is among them.
 
 #![allow(
     clippy::unwrap_used,

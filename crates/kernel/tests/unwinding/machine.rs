@@ -1,4 +1,5 @@
-//! A machine with the workload that is watched from outside: its console, and a socket for gdb's protocol.
+//! A machine with the workload that is watched from outside: its console, and a socket for gdb's
+//! protocol.
 
 use super::stub::Stub;
 use kernel::workload;
@@ -20,8 +21,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts the kernel with the workload; it waits for [`Machine::stub`] before its first instruction. `None`, with
-    /// the reason said, where qemu is missing.
+    /// Starts the kernel with the workload; it waits for [`Machine::stub`] before its first
+    /// instruction. `None`, with the reason said, where qemu is missing.
     pub fn start(image: &Path, cpus: u8, deterministic: bool, settings: &str) -> Option<Machine> {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("gdb");

@@ -1,4 +1,5 @@
-//! What it takes to unwind a kernel's stacks from outside: its unwind data, a machine that can be stopped, the walk.
+//! What it takes to unwind a kernel's stacks from outside: its unwind data, a machine that can be
+//! stopped, the walk.
 
 pub mod machine;
 pub mod orc;

@@ -1,8 +1,9 @@
 //! What do the unwind data of a `vmlinux` say about an address, and what are its functions?
 //!
-//! Form: the kernel's `arch/x86/include/asm/orc_types.h`. `.orc_unwind_ip` holds the distance of each entry's first
-//! address from the entry itself, sorted when the kernel is linked; `.orc_unwind` holds entries of six bytes beside
-//! them. Kernels with a section `.orc_header` number the types of frames as 6.12 does, older ones as 6.1.
+//! Form: the kernel's `arch/x86/include/asm/orc_types.h`. `.orc_unwind_ip` holds the distance of
+//! each entry's first address from the entry itself, sorted when the kernel is linked;
+//! `.orc_unwind` holds entries of six bytes beside them. Kernels with a section `.orc_header`
+//! number the types of frames as 6.12 does, older ones as 6.1.
 
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 
@@ -131,7 +132,9 @@ impl Kernel {
         let file = object::File::parse(bytes).unwrap();
         let section = |name: &str| {
             let found = file.section_by_name(name);
-            found.unwrap_or_else(|| panic!("vmlinux has no {name}: is it built with CONFIG_UNWINDER_ORC?"))
+            found.unwrap_or_else(|| {
+                panic!("vmlinux has no {name}: is it built with CONFIG_UNWINDER_ORC?")
+            })
         };
         let (distances, entries) = (section(".orc_unwind_ip"), section(".orc_unwind"));
         let has_header = file.section_by_name(".orc_header").is_some();
@@ -142,7 +145,8 @@ impl Kernel {
         let addresses: Vec<u64> =
             distances.data().unwrap().chunks_exact(4).enumerate().map(distance).collect();
         let data = entries.data().unwrap();
-        let read: Vec<Entry> = data.chunks_exact(6).map(|bytes| Entry::read(bytes, has_header)).collect();
+        let read: Vec<Entry> =
+            data.chunks_exact(6).map(|bytes| Entry::read(bytes, has_header)).collect();
         assert_eq!(addresses.len(), read.len());
         assert!(addresses.is_sorted(), "unwind data are not sorted");
         Kernel {
@@ -155,9 +159,9 @@ impl Kernel {
                 .filter(|section| section.kind() == object::SectionKind::Text)
                 .map(|section| section.address()..section.address() + section.size())
                 .collect(),
-            freed: file
-                .section_by_name(".init.text")
-                .map_or((0, Vec::new()), |section| (section.address(), section.data().unwrap().to_vec())),
+            freed: file.section_by_name(".init.text").map_or((0, Vec::new()), |section| {
+                (section.address(), section.data().unwrap().to_vec())
+            }),
             build_id: file.build_id().unwrap().unwrap_or_default().to_vec(),
         }
     }
@@ -182,7 +186,8 @@ impl Kernel {
         self.text.iter().any(|range| range.contains(&address))
     }
 
-    /// Bytes of text that the kernel frees once it is up: the boot CPU's stack goes on to return there.
+    /// Bytes of text that the kernel frees once it is up: the boot CPU's stack goes on to return
+    /// there.
     pub fn freed_text(&self, address: u64, count: usize) -> Option<Vec<u8>> {
         let from = usize::try_from(address.checked_sub(self.freed.0)?).ok()?;
         self.freed.1.get(from..from.checked_add(count)?).map(<[u8]>::to_vec)
@@ -191,7 +196,9 @@ impl Kernel {
     /// The function or part that an address lies in.
     pub fn function(&self, address: u64) -> Option<&Function> {
         let behind = self.functions.partition_point(|function| function.start <= address);
-        self.functions[..behind].last().filter(|function| address < function.end.max(function.start + 1))
+        self.functions[..behind]
+            .last()
+            .filter(|function| address < function.end.max(function.start + 1))
     }
 
     /// The address as `name+0xoffset`.

@@ -1,7 +1,8 @@
-//! A machine that is stopped, looked at and let go on, over the remote protocol of gdb that qemu speaks.
+//! A machine that is stopped, looked at and let go on, over the remote protocol of gdb that qemu
+//! speaks.
 //!
-//! Form: gdb's manual, appendix "gdb Remote Serial Protocol". Only what is needed: registers (`g`, `G`),
-//! memory (`m`, `M`), breakpoints (`Z1`, `z1`), step (`s`) and continue (`c`).
+//! Form: gdb's manual, appendix "gdb Remote Serial Protocol". Only what is needed: registers (`g`,
+//! `G`), memory (`m`, `M`), breakpoints (`Z1`, `z1`), step (`s`) and continue (`c`).
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -20,7 +21,8 @@ const TRAP: u8 = 0xcc;
 const STACK: usize = 7;
 const INSTRUCTION: usize = 16;
 
-/// General registers in gdb's order for x86-64: ax bx cx dx si di bp sp r8 to r15, then the instruction pointer.
+/// General registers in gdb's order for x86-64: ax bx cx dx si di bp sp r8 to r15, then the
+/// instruction pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers(pub [u64; 17]);
 
@@ -76,7 +78,8 @@ impl Stub {
     /// Sends a packet. Unix sockets lose nothing, so nobody waits to be acknowledged.
     fn send(&mut self, text: &str) {
         let sum = text.bytes().fold(0u8, u8::wrapping_add);
-        // With the acknowledgement of what was received before; bytes that come while the machine runs would stop it.
+        // With the acknowledgement of what was received before; bytes that come while the machine
+        // runs would stop it.
         let packet = format!("+${text}#{sum:02x}");
         // A machine that has ended is noticed at the next answer.
         let _ = self.socket.write_all(packet.as_bytes());
@@ -112,7 +115,8 @@ impl Stub {
     /// Registers of the CPU that stopped.
     pub fn registers(&mut self) -> Registers {
         let bytes = self.register_bytes();
-        let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        let mut words =
+            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
         Registers(std::array::from_fn(|_| words.next().unwrap()))
     }
 
@@ -173,7 +177,8 @@ impl Stub {
         assert_eq!(said.as_deref(), Some("OK"), "{address:#x} cannot be written");
     }
 
-    /// Puts a trap into the text. qemu goes through all of its breakpoints at each jump; traps cost nothing there.
+    /// Puts a trap into the text. qemu goes through all of its breakpoints at each jump; traps cost
+    /// nothing there.
     pub fn set_trap(&mut self, address: u64) {
         let before = self.memory(address, 1).unwrap()[0];
         self.write(address, &[TRAP]);
@@ -192,10 +197,12 @@ impl Stub {
         }
     }
 
-    /// In the handler's first instruction, after a trap of ours: takes the machine back to before it, and the trap out.
-    /// `None`, and nothing is changed, when it was none of ours: the kernel has traps too while it patches its text.
+    /// In the handler's first instruction, after a trap of ours: takes the machine back to before
+    /// it, and the trap out. `None`, and nothing is changed, when it was none of ours: the
+    /// kernel has traps too while it patches its text.
     pub fn take_back(&mut self) -> Option<u64> {
-        // Pushed by the CPU: instruction pointer, code segment, flags, stack pointer, stack segment.
+        // Pushed by the CPU: instruction pointer, code segment, flags, stack pointer, stack
+        // segment.
         let frame = self.registers().stack();
         let address = self.word(frame)?.wrapping_sub(1);
         if !self.traps.contains_key(&address) {
@@ -221,7 +228,8 @@ impl Stub {
         assert_eq!(self.ask(&format!("z1,{address:x},1")).as_deref(), Some("OK"));
     }
 
-    /// Executes one instruction, whether a breakpoint stands there or not; false when the machine has ended.
+    /// Executes one instruction, whether a breakpoint stands there or not; false when the machine
+    /// has ended.
     pub fn step(&mut self) -> bool {
         self.go("s")
     }
@@ -241,7 +249,8 @@ impl Stub {
 /// The bytes of hexadecimal digits; `None` for anything else, as an error number.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    (digits.len().is_multiple_of(2)).then(|| digits.as_bytes().chunks_exact(2).map(pair).collect())?
+    (digits.len().is_multiple_of(2))
+        .then(|| digits.as_bytes().chunks_exact(2).map(pair).collect())?
 }
 
 fn digits(bytes: &[u8]) -> String {

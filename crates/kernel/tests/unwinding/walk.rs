@@ -1,8 +1,9 @@
 //! Does unwinding with ORC data lead from a stopped CPU to where the kernel was entered?
 //!
-//! Each step follows the entry of the address, as `arch/x86/kernel/unwind_orc.c` does. What makes the chain believable
-//! does not come from these data: every address that a call returns to stands behind a call, and the last frame ends
-//! where a task's stack ends, there with registers of user mode or at an entry that says that nothing is above it.
+//! Each step follows the entry of the address, as `arch/x86/kernel/unwind_orc.c` does. What makes
+//! the chain believable does not come from these data: every address that a call returns to stands
+//! behind a call, and the last frame ends where a task's stack ends, there with registers of user
+//! mode or at an entry that says that nothing is above it.
 
 use super::orc::{Base, Kernel, Kind, Register};
 use super::stub::{Registers, Stub};
@@ -91,7 +92,11 @@ pub fn unwind(kernel: &Kernel, stub: &mut Stub, live: Registers) -> Result<Chain
             Err(reason) => {
                 let frames: Vec<String> =
                     chain.frames.iter().map(|frame| kernel.shown(frame.address)).collect();
-                return Err(format!("{reason} at {}; until there: {}", kernel.shown(at), frames.join(" < ")));
+                return Err(format!(
+                    "{reason} at {}; until there: {}",
+                    kernel.shown(at),
+                    frames.join(" < ")
+                ));
             }
         }
     }
@@ -131,18 +136,26 @@ impl Walker<'_> {
                 self.address = self.word(stack - 8)?;
                 self.stack = stack;
                 self.known = Known::No;
-                // A task that is switched to for the first time returns to its beginning; no call stands before that.
-                let callee = self.kernel.function(self.address).filter(|it| it.start == self.address);
+                // A task that is switched to for the first time returns to its beginning; no call
+                // stands before that.
+                let callee =
+                    self.kernel.function(self.address).filter(|it| it.start == self.address);
                 if callee.is_some_and(|function| {
                     ["ret_from_fork_asm", "ret_from_fork"].contains(&function.name.as_str())
                 }) {
-                    chain.frames.push(Frame { address: self.address + 1, caller_stack: self.stack });
+                    chain
+                        .frames
+                        .push(Frame { address: self.address + 1, caller_stack: self.stack });
                     return Ok(Some(End::Stack));
                 }
                 self.follows_call()?;
             }
             Kind::Registers | Kind::InterruptRegisters => {
-                let saved = if entry.kind == Kind::Registers { stack } else { stack.wrapping_sub(SAVED_IP) };
+                let saved = if entry.kind == Kind::Registers {
+                    stack
+                } else {
+                    stack.wrapping_sub(SAVED_IP)
+                };
                 self.address = self.word(saved + SAVED_IP)?;
                 self.stack = self.word(saved + SAVED_SP)?;
                 if entry.kind == Kind::Registers {
@@ -150,7 +163,9 @@ impl Walker<'_> {
                 }
                 user = self.word(saved + SAVED_CS)? & 3 == 3;
                 if user && !is_top(saved + SAVED_BYTES) {
-                    return Err(format!("registers of user mode at {saved:#x}, not where a stack ends"));
+                    return Err(format!(
+                        "registers of user mode at {saved:#x}, not where a stack ends"
+                    ));
                 }
                 chain.interrupted += usize::from(!user);
             }
@@ -167,7 +182,9 @@ impl Walker<'_> {
                     self.base_pointer = self.word(saved + SAVED_BP)?;
                 }
             }
-            Base::PreviousStack => self.base_pointer = self.word(stack.wrapping_add_signed(offset))?,
+            Base::PreviousStack => {
+                self.base_pointer = self.word(stack.wrapping_add_signed(offset))?
+            }
             Base::Register(Register::Bp) => {
                 self.base_pointer = self.word(self.base_pointer.wrapping_add_signed(offset))?;
             }
@@ -187,14 +204,19 @@ impl Walker<'_> {
     fn follows_call(&mut self) -> Result<(), String> {
         let longest = 7;
         let start = self.address.saturating_sub(longest);
-        // The kernel rewrites some calls when it boots, and frees the text that it boots with: what is in memory counts,
-        // or, where that is no call, what vmlinux has in text that is freed.
+        // The kernel rewrites some calls when it boots, and frees the text that it boots with: what
+        // is in memory counts, or, where that is no call, what vmlinux has in text that is
+        // freed.
         let (now, built) = (self.stub.text(start, longest), self.kernel.freed_text(start, 7));
         if now.is_none() && built.is_none() {
             return Err(format!("{:#x}, which is not mapped, is the caller", self.address));
         }
         let is_call = [now, built].into_iter().flatten().any(|text| ends_in_a_call(&text));
-        if is_call { Ok(()) } else { Err(format!("no call before {}", self.kernel.shown(self.address))) }
+        if is_call {
+            Ok(())
+        } else {
+            Err(format!("no call before {}", self.kernel.shown(self.address)))
+        }
     }
 
     fn register(&mut self, register: Register) -> Result<u64, String> {
@@ -217,7 +239,8 @@ impl Walker<'_> {
     }
 }
 
-/// Registers of user mode lie at the very end of a task's stack; kernels with FRED leave 16 bytes there.
+/// Registers of user mode lie at the very end of a task's stack; kernels with FRED leave 16 bytes
+/// there.
 fn is_top(address: u64) -> bool {
     address.is_multiple_of(STACK_BYTES) || (address + 16).is_multiple_of(STACK_BYTES)
 }
@@ -227,7 +250,8 @@ fn ends_in_a_call(text: &[u8]) -> bool {
     (0..text.len()).any(|start| {
         let mut decoder = Decoder::new(64, &text[start..], DecoderOptions::NONE);
         let instruction = decoder.decode();
-        let calls = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        let calls =
+            matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
         calls && instruction.len() == text.len() - start
     })
 }

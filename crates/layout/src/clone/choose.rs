@@ -9,7 +9,8 @@ use crate::{CallKind, Cfg, FunctionIndex};
 use super::flow::Flow;
 use super::{CloneParams, CloneReport, PathCounts};
 
-/// Executions of a path behind its first jump, in percent of these; below it the path is not made longer.
+/// Executions of a path behind its first jump, in percent of these; below it the path is not made
+/// longer.
 const LEAST_KEPT_PCT: u64 = 30;
 
 /// A path that was found worth its bytes.
@@ -28,7 +29,8 @@ struct Bar {
     per_byte: f64,
 }
 
-/// Chooses the clones of a program for functions ordered by `order_params`. Without path counts there are none.
+/// Chooses the clones of a program for functions ordered by `order_params`. Without path counts
+/// there are none.
 pub fn choose_clones(
     cfg: &Cfg,
     counts: &PathCounts,
@@ -40,14 +42,17 @@ pub fn choose_clones(
         return (Vec::new(), report);
     }
     let blocks = || cfg.functions.iter().flat_map(|function| &function.blocks);
-    let hot_bytes: u64 = blocks().filter(|b| b.frequency > 0).map(|block| u64::from(block.size)).sum();
+    let hot_bytes: u64 =
+        blocks().filter(|b| b.frequency > 0).map(|block| u64::from(block.size)).sum();
     report.budget_bytes = (hot_bytes as f64 * params.budget_pct.max(0.0) / 100.0) as u64;
-    let jumps: f64 = cfg.functions.iter().flat_map(|f| &f.edges).map(|edge| edge.weight as f64).sum();
+    let jumps: f64 =
+        cfg.functions.iter().flat_map(|f| &f.edges).map(|edge| edge.weight as f64).sum();
     let bar = Bar {
         saved: jumps * params.least_saved_ppm / 1e6,
         per_byte: jumps * params.least_saved_per_byte_ppm / 1e6,
     };
-    // Merged chains tell what a clone is worth; the search for what they miss is for the final order.
+    // Merged chains tell what a clone is worth; the search for what they miss is for the final
+    // order.
     let order_params = &Params { search_steps: 0, exact_blocks: 0, ..*order_params };
     let calls = calling_blocks(cfg);
     let mut found = Vec::new();
@@ -85,7 +90,8 @@ pub fn choose_clones(
 
 /// For each function which of its blocks call.
 fn calling_blocks(cfg: &Cfg) -> Vec<Vec<bool>> {
-    let mut calls: Vec<Vec<bool>> = cfg.functions.iter().map(|f| vec![false; f.blocks.len()]).collect();
+    let mut calls: Vec<Vec<bool>> =
+        cfg.functions.iter().map(|f| vec![false; f.blocks.len()]).collect();
     for call in cfg.calls.iter().filter(|call| call.kind == CallKind::Call) {
         let of = calls.get_mut(call.from.function.0 as usize);
         if let Some(calling) = of.and_then(|blocks| blocks.get_mut(call.from.block.0 as usize)) {
@@ -99,7 +105,9 @@ fn calling_blocks(cfg: &Cfg) -> Vec<Vec<bool>> {
 fn within_budget(mut found: Vec<Found>, report: &mut CloneReport) -> Vec<Found> {
     found.sort_by(|a, b| {
         let worth = |found: &Found| found.saved as f64 / found.bytes.max(1) as f64;
-        worth(b).total_cmp(&worth(a)).then_with(|| (a.function, a.position).cmp(&(b.function, b.position)))
+        worth(b)
+            .total_cmp(&worth(a))
+            .then_with(|| (a.function, a.position).cmp(&(b.function, b.position)))
     });
     let mut left = report.budget_bytes;
     found.retain(|found| {
@@ -123,8 +131,10 @@ impl Neighbours {
         let (problem, nodes) = flow.problem();
         let positions = order(&problem, params);
         let score = problem.score(&positions, params);
-        let ordered: Vec<u32> =
-            positions.iter().filter_map(|&position| nodes.get(position as usize).copied()).collect();
+        let ordered: Vec<u32> = positions
+            .iter()
+            .filter_map(|&position| nodes.get(position as usize).copied())
+            .collect();
         let (mut next, mut previous) = (vec![None; flow.nodes.len()], vec![None; flow.nodes.len()]);
         for pair in ordered.windows(2) {
             if let [a, b] = *pair {
@@ -147,7 +157,10 @@ impl Neighbours {
     fn falling(&self, flow: &Flow, from: u32) -> u64 {
         let jump = || {
             let next = self.next(from)?;
-            let out = flow.out.get(from as usize).filter(|_| flow.node(from).is_some_and(|n| !n.indirect))?;
+            let out = flow
+                .out
+                .get(from as usize)
+                .filter(|_| flow.node(from).is_some_and(|n| !n.indirect))?;
             out.values().find(|target| target.node == next)
         };
         jump().map_or(0, |target| target.weight)
@@ -206,7 +219,13 @@ impl Search<'_> {
             for candidate in batch {
                 let saved = (saved * candidate.saved as f64 / expected.max(1.0)) as u64;
                 let (function, position) = (flow.function, found.len());
-                found.push(Found { function, position, path: candidate.path, saved, bytes: candidate.bytes });
+                found.push(Found {
+                    function,
+                    position,
+                    path: candidate.path,
+                    saved,
+                    bytes: candidate.bytes,
+                });
             }
             (flow, now, together) = (next, then, usize::MAX);
         }
@@ -214,7 +233,12 @@ impl Search<'_> {
     }
 
     /// Paths that promise enough, the best per byte first, no two of which share a block.
-    fn candidates(&self, flow: &Flow, now: &Neighbours, refused: &BTreeSet<Vec<u32>>) -> Vec<Candidate> {
+    fn candidates(
+        &self,
+        flow: &Flow,
+        now: &Neighbours,
+        refused: &BTreeSet<Vec<u32>>,
+    ) -> Vec<Candidate> {
         let mut all = Vec::new();
         for head in 0..flow.blocks() {
             if flow.node(head).is_none_or(|node| node.indirect) {
@@ -247,7 +271,14 @@ impl Search<'_> {
     }
 
     /// Considers a path and those that continue it.
-    fn longer(&self, flow: &Flow, now: &Neighbours, path: Vec<u32>, first: u64, all: &mut Vec<Candidate>) {
+    fn longer(
+        &self,
+        flow: &Flow,
+        now: &Neighbours,
+        path: Vec<u32>,
+        first: u64,
+        all: &mut Vec<Candidate>,
+    ) {
         let Some(&last) = path.last() else { return };
         if flow.node(last).is_none_or(|node| node.size > self.params.block_bytes) {
             return;
@@ -273,11 +304,13 @@ impl Search<'_> {
     }
 }
 
-/// Taken branches that a path saves if its clones follow its first block and everything else stays in its place.
+/// Taken branches that a path saves if its clones follow its first block and everything else stays
+/// in its place.
 fn saved(flow: &Flow, now: &Neighbours, path: &[u32], steps: &[super::flow::Step]) -> i128 {
     let Some(&head) = path.first() else { return 0 };
     let wide = |count: u64| i128::from(count);
-    let mut saved = steps.first().map_or(0, |step| wide(step.entered)) - wide(now.falling(flow, head));
+    let mut saved =
+        steps.first().map_or(0, |step| wide(step.entered)) - wide(now.falling(flow, head));
     for (at, step) in steps.iter().enumerate() {
         if flow.node(step.block).is_none_or(|node| node.indirect) {
             continue;
@@ -285,9 +318,14 @@ fn saved(flow: &Flow, now: &Neighbours, path: &[u32], steps: &[super::flow::Step
         let next = now.next(step.block);
         let shares = || step.out.iter().map(|(to, target)| (*to, target.node, wide(target.weight)));
         // What fell through from the block and now comes from the clone.
-        saved -= shares().filter(|(_, node, _)| Some(*node) == next).map(|(.., share)| share).sum::<i128>();
+        saved -= shares()
+            .filter(|(_, node, _)| Some(*node) == next)
+            .map(|(.., share)| share)
+            .sum::<i128>();
         saved += match path.get(at + 2) {
-            Some(&following) => shares().find(|(to, ..)| *to == following).map_or(0, |(.., share)| share),
+            Some(&following) => {
+                shares().find(|(to, ..)| *to == following).map_or(0, |(.., share)| share)
+            }
             // Something may follow the last clone, instead of what it follows now.
             None => shares()
                 .map(|(_, node, share)| {

@@ -1,8 +1,9 @@
-//! Executions of a function's blocks and jumps while paths are cloned: what a copy takes over, the block loses.
+//! Executions of a function's blocks and jumps while paths are cloned: what a copy takes over, the
+//! block loses.
 //!
-//! Invariant: summed over a block and its clones, executions stay what they were, and so do those of each jump between two
-//! blocks, summed over the clones at its ends. The order of paths matters as it does in the compiler: a clone gets the
-//! jumps that its block has at that time.
+//! Invariant: summed over a block and its clones, executions stay what they were, and so do those
+//! of each jump between two blocks, summed over the clones at its ends. The order of paths matters
+//! as it does in the compiler: a clone gets the jumps that its block has at that time.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use crate::{BlockIndex, Cfg, ClonePath, FunctionIndex, Placed};
 
 use super::PathCounts;
 
-/// What is seen fewer times after a pair of blocks is chance; then what follows is taken to be what follows the second block.
+/// What is seen fewer times after a pair of blocks is chance; then what follows is taken to be what
+/// follows the second block.
 const LEAST_SEEN: u64 = 16;
 
 /// A block or clone.
@@ -39,7 +41,8 @@ pub(super) struct Flow {
     pub function: FunctionIndex,
     /// The blocks by index, then the clones.
     pub nodes: Vec<FlowNode>,
-    /// For each node its jumps by the block that they lead to, which may have become a clone of it.
+    /// For each node its jumps by the block that they lead to, which may have become a clone of
+    /// it.
     pub out: Vec<BTreeMap<u32, Target>>,
     /// Paths so far.
     pub paths: Vec<Vec<u32>>,
@@ -99,15 +102,17 @@ impl Flow {
         self.blocks
     }
 
-    /// What the clones of a path would take over; `None` where the compiler refuses the path or nothing goes along it.
+    /// What the clones of a path would take over; `None` where the compiler refuses the path or
+    /// nothing goes along it.
     pub fn steps(&self, path: &[u32], counts: &PathCounts) -> Option<Vec<Step>> {
         let (&head, cloned) = path.split_first()?;
         let (mut from, mut entered) = (head, 0);
         let mut steps: Vec<Step> = Vec::with_capacity(cloned.len());
         for &block in cloned {
             let again = block == head || steps.iter().any(|step| step.block == block);
-            let target =
-                self.target(from, block).filter(|target| target.node == block && from < self.blocks)?;
+            let target = self
+                .target(from, block)
+                .filter(|target| target.node == block && from < self.blocks)?;
             let (of, copied) = (self.node(from)?, self.node(block)?);
             if again || of.indirect || copied.fixed || copied.frequency == 0 {
                 return None;
@@ -115,7 +120,9 @@ impl Flow {
             // A path is as frequent as its jumps, each as far as the one before leads to it.
             entered = match steps.last() {
                 None => target.weight,
-                Some(step) => step.out.iter().find(|(to, _)| *to == block).map_or(0, |(_, of)| of.weight),
+                Some(step) => {
+                    step.out.iter().find(|(to, _)| *to == block).map_or(0, |(_, of)| of.weight)
+                }
             };
             if entered == 0 {
                 return None;
@@ -127,17 +134,26 @@ impl Flow {
     }
 
     /// The jumps of a clone of `block` that `entered` executions come to from `from`.
-    fn share(&self, from: u32, block: u32, entered: u64, counts: &PathCounts) -> Vec<(u32, Target)> {
+    fn share(
+        &self,
+        from: u32,
+        block: u32,
+        entered: u64,
+        counts: &PathCounts,
+    ) -> Vec<(u32, Target)> {
         let Some(out) = self.out.get(block as usize) else { return Vec::new() };
         let all: u128 = out.values().map(|target| u128::from(target.weight)).sum();
         // Part of the executions may end here: by a return or a call that does not come back.
-        let executions = u128::from(self.node(block).map_or(0, |node| node.frequency)).max(all).max(1);
+        let executions =
+            u128::from(self.node(block).map_or(0, |node| node.frequency)).max(all).max(1);
         let wanted = (u128::from(entered) * all / executions) as u64;
         let seen = counts.after(self.function, BlockIndex(from), BlockIndex(block));
         let known = |to: u32| seen.and_then(|seen| seen.get(&BlockIndex(to))).copied().unwrap_or(0);
-        let enough = out.keys().map(|&to| u128::from(known(to))).sum::<u128>() >= u128::from(LEAST_SEEN);
+        let enough =
+            out.keys().map(|&to| u128::from(known(to))).sum::<u128>() >= u128::from(LEAST_SEEN);
         let likely = |to: u32, target: &Target| if enough { known(to) } else { target.weight };
-        let sum = out.iter().map(|(&to, target)| u128::from(likely(to, target))).sum::<u128>().max(1);
+        let sum =
+            out.iter().map(|(&to, target)| u128::from(likely(to, target))).sum::<u128>().max(1);
         let part = |likely: u64| (u128::from(wanted) * u128::from(likely) / sum) as u64;
         let mut shares: Vec<(u32, Target, u64)> = Vec::with_capacity(out.len());
         for (&to, target) in out {
@@ -145,7 +161,8 @@ impl Flow {
             shares.push((to, Target { node: target.node, weight }, target.weight));
         }
         // What rounding and what the jumps could not give is taken where most is left.
-        let mut rest = wanted.saturating_sub(shares.iter().map(|(_, target, _)| target.weight).sum());
+        let mut rest =
+            wanted.saturating_sub(shares.iter().map(|(_, target, _)| target.weight).sum());
         shares.sort_by_key(|(to, target, most)| (std::cmp::Reverse(most - target.weight), *to));
         for (_, target, most) in &mut shares {
             let more = rest.min(*most - target.weight);
@@ -158,7 +175,9 @@ impl Flow {
 
     /// Clones along a path; `false`, and nothing changes, where it cannot be.
     pub fn apply(&mut self, path: &[u32], counts: &PathCounts) -> bool {
-        let (Some(steps), Some(&head)) = (self.steps(path, counts), path.first()) else { return false };
+        let (Some(steps), Some(&head)) = (self.steps(path, counts), path.first()) else {
+            return false;
+        };
         let mut from = head;
         for step in steps {
             let clone = self.nodes.len() as u32;
@@ -168,17 +187,23 @@ impl Flow {
             let mut copy = block.clone();
             copy.frequency = moved;
             copy.fixed = true;
-            copy.placed.clone =
-                1 + self.paths.iter().filter(|path| path.iter().skip(1).any(|&b| b == step.block)).count()
-                    as u32;
+            copy.placed.clone = 1 + self
+                .paths
+                .iter()
+                .filter(|path| path.iter().skip(1).any(|&b| b == step.block))
+                .count() as u32;
             self.nodes.push(copy);
             for (to, target) in &step.out {
-                if let Some(of) = self.out.get_mut(step.block as usize).and_then(|out| out.get_mut(to)) {
+                if let Some(of) =
+                    self.out.get_mut(step.block as usize).and_then(|out| out.get_mut(to))
+                {
                     of.weight -= target.weight.min(of.weight);
                 }
             }
             self.out.push(step.out.into_iter().collect());
-            if let Some(jump) = self.out.get_mut(from as usize).and_then(|out| out.get_mut(&step.block)) {
+            if let Some(jump) =
+                self.out.get_mut(from as usize).and_then(|out| out.get_mut(&step.block))
+            {
                 jump.node = clone;
             }
             from = clone;
@@ -197,7 +222,8 @@ impl Flow {
         let mut position = vec![None; self.nodes.len()];
         let mut problem = Problem { entry: Some(0), ..Problem::default() };
         for (at, node) in (0u32..).zip(&hot) {
-            if let (Some(position), Some(of)) = (position.get_mut(*node as usize), self.node(*node)) {
+            if let (Some(position), Some(of)) = (position.get_mut(*node as usize), self.node(*node))
+            {
                 *position = Some(at);
                 problem.nodes.push(Node { size: of.size, frequency: of.frequency });
             }
@@ -226,8 +252,10 @@ impl Flow {
             }
         }
         edges.sort_unstable();
-        let path = |path: &Vec<u32>| ClonePath(path.iter().map(|&block| BlockIndex(block)).collect());
-        let block = |node: &FlowNode| PlacedBlock { placed: node.placed, frequency: node.frequency };
+        let path =
+            |path: &Vec<u32>| ClonePath(path.iter().map(|&block| BlockIndex(block)).collect());
+        let block =
+            |node: &FlowNode| PlacedBlock { placed: node.placed, frequency: node.frequency };
         ClonedFunction {
             function: self.function,
             paths: self.paths.iter().map(path).collect(),

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use crate::{BlockIndex, Cfg, Function, FunctionIndex, Place};
 
-/// Windows of three blocks that follow each other: how often control came from the first through the second to the third.
+/// Windows of three blocks that follow each other: how often control came from the first through
+/// the second to the third.
 ///
-/// A block that calls is entered, left and entered again in its middle, so for it nothing may be known.
+/// A block that calls is entered, left and entered again in its middle, so for it nothing may be
+/// known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathCounts {
     /// By function, first and second block.
@@ -38,7 +40,9 @@ impl PathCounts {
     }
 
     /// From windows that are known; equal ones are added up.
-    pub fn from_windows(windows: impl IntoIterator<Item = (FunctionIndex, [BlockIndex; 3], u64)>) -> Self {
+    pub fn from_windows(
+        windows: impl IntoIterator<Item = (FunctionIndex, [BlockIndex; 3], u64)>,
+    ) -> Self {
         let mut counts = PathCounts::default();
         for (function, [first, second, third], count) in windows {
             counts.window(function, first, second, third, count);
@@ -74,14 +78,18 @@ impl PathCounts {
         third: BlockIndex,
         count: u64,
     ) {
-        let sum = self.windows.entry((function, first, second)).or_default().entry(third).or_default();
+        let sum =
+            self.windows.entry((function, first, second)).or_default().entry(third).or_default();
         *sum = sum.saturating_add(count);
     }
 
     /// Adds the windows of one path; `false` if it has none.
     fn add(&mut self, table: &Table<'_>, path: &Path) -> bool {
-        let (Some(begin), Some(end)) = (table.find(path.first), table.find(path.last)) else { return false };
-        let Some(range) = table.spots.get(begin..=end).filter(|range| range.len() <= MOST_BLOCKS) else {
+        let (Some(begin), Some(end)) = (table.find(path.first), table.find(path.last)) else {
+            return false;
+        };
+        let Some(range) = table.spots.get(begin..=end).filter(|range| range.len() <= MOST_BLOCKS)
+        else {
             return false;
         };
         let Some(function) = range.first().map(|spot| spot.place.function) else { return false };
@@ -90,10 +98,12 @@ impl PathCounts {
         }
         let block_at = |address: Option<ImageAddr>| {
             let spot = table.spots.get(table.find(address?)?)?;
-            Some((spot.place, Some(spot.start) == address)).filter(|(place, _)| place.function == function)
+            Some((spot.place, Some(spot.start) == address))
+                .filter(|(place, _)| place.function == function)
         };
         let mut blocks: Vec<BlockIndex> = Vec::with_capacity(range.len() + 2);
-        if let (Some((from, _)), Some((first, true))) = (block_at(path.from), block_at(Some(path.first)))
+        if let (Some((from, _)), Some((first, true))) =
+            (block_at(path.from), block_at(Some(path.first)))
             && table.has_edge(from, first)
         {
             blocks.push(from.block);
@@ -130,8 +140,14 @@ impl<'a> Table<'a> {
     fn new(cfg: &'a Cfg) -> Self {
         let mut spots = Vec::new();
         for (function, of) in (0u32..).map(FunctionIndex).zip(&cfg.functions) {
-            for (block, of) in (0u32..).map(BlockIndex).zip(&of.blocks).filter(|(_, of)| of.size > 0) {
-                spots.push(Spot { start: of.address, end: of.end(), place: Place { function, block } });
+            for (block, of) in
+                (0u32..).map(BlockIndex).zip(&of.blocks).filter(|(_, of)| of.size > 0)
+            {
+                spots.push(Spot {
+                    start: of.address,
+                    end: of.end(),
+                    place: Place { function, block },
+                });
             }
         }
         spots.sort_by_key(|spot| (spot.start, spot.place));
@@ -146,7 +162,10 @@ impl<'a> Table<'a> {
 
     fn has_edge(&self, from: Place, to: Place) -> bool {
         let edges = |function: &Function| {
-            function.edges.binary_search_by_key(&(from.block, to.block), |edge| (edge.from, edge.to)).is_ok()
+            function
+                .edges
+                .binary_search_by_key(&(from.block, to.block), |edge| (edge.from, edge.to))
+                .is_ok()
         };
         self.cfg.function(from.function).is_some_and(edges)
     }

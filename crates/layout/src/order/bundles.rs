@@ -1,14 +1,16 @@
 //! Which blocks have only each other: paths that every good order keeps.
 //!
-//! A jump that is the only one out of its source and the only one into its target is always worth a fall-through: nothing
-//! else competes for either end. Such jumps make paths, which the merging of chains moves as a whole.
+//! A jump that is the only one out of its source and the only one into its target is always worth a
+//! fall-through: nothing else competes for either end. Such jumps make paths, which the merging of
+//! chains moves as a whole.
 
 use super::JumpKind;
 use super::graph::Graph;
 
 const NONE: u32 = u32::MAX;
 
-/// For each block whether it has to follow the block before it, and the bundles: every block is in exactly one.
+/// For each block whether it has to follow the block before it, and the bundles: every block is in
+/// exactly one.
 pub(super) struct Bundles {
     /// Blocks of each bundle in order; bundles by their first block.
     pub paths: Vec<Vec<u32>>,

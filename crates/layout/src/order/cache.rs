@@ -1,12 +1,13 @@
 //! In which order do clusters serve small caches best?
 //!
-//! Clusters are merged greedily, as blocks are. A merge gains what brings calls near: each counts with a small negative power
-//! of its distance; and it gains or loses misses of a small cache with random contents, because many cool bytes dilute
-//! hot ones. At the end the clusters with the most executions per byte come first.
+//! Clusters are merged greedily, as blocks are. A merge gains what brings calls near: each counts
+//! with a small negative power of its distance; and it gains or loses misses of a small cache with
+//! random contents, because many cool bytes dilute hot ones. At the end the clusters with the most
+//! executions per byte come first.
 //!
-//! Source of the model and its constants: CDSort in LLVM (`CodeLayout.h`, `CDSortConfig`); see also Hoag, Lee, Mestre and
-//! Pupyrev, "Optimizing Function Layout for Mobile Applications" (arXiv 2211.09285). Calls count at their true places in
-//! the clusters rather than between functions.
+//! Source of the model and its constants: CDSort in LLVM (`CodeLayout.h`, `CDSortConfig`); see also
+//! Hoag, Lee, Mestre and Pupyrev, "Optimizing Function Layout for Mobile Applications" (arXiv
+//! 2211.09285). Calls count at their true places in the clusters rather than between functions.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -65,8 +66,11 @@ struct Merging<'a> {
 /// The order of all units.
 pub(super) fn cache_directed(units: &[Unit], arcs: &[Arc]) -> Vec<u32> {
     let count = units.len() as u32;
-    let single =
-        |(unit, of): (u32, &Unit)| Cluster { units: vec![unit], size: of.size, frequency: of.frequency };
+    let single = |(unit, of): (u32, &Unit)| Cluster {
+        units: vec![unit],
+        size: of.size,
+        frequency: of.frequency,
+    };
     let mut merging = Merging {
         arcs,
         clusters: (0u32..).zip(units).map(single).collect(),
@@ -126,7 +130,8 @@ impl Merging<'_> {
                 backward += worth(from, to + in_two);
             }
         }
-        let (gain, first, second) = if forward >= backward { (forward, a, b) } else { (backward, b, a) };
+        let (gain, first, second) =
+            if forward >= backward { (forward, a, b) } else { (backward, b, a) };
         if gain > 0.0 {
             let changes = (self.changes[first as usize], self.changes[second as usize]);
             self.offers.push(Offer { gain, first, second, changes });

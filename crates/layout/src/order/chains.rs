@@ -1,13 +1,14 @@
 //! Greedy merging of chains by Ext-TSP: from a block each to few long chains.
 //!
-//! Input: a graph. Output: chains that hold every block once, the entry first in its chain. At each step the two chains
-//! whose merging gains most become one; see `merge` for the ways to merge. Equal gains are decided by the label of a
-//! chain, which is its smallest block at the begin.
+//! Input: a graph. Output: chains that hold every block once, the entry first in its chain. At each
+//! step the two chains whose merging gains most become one; see `merge` for the ways to merge.
+//! Equal gains are decided by the label of a chain, which is its smallest block at the begin.
 //!
-//! Cost: a heap holds for each pair of joined chains what merging would gain. After a merge the pairs of the new chain
-//! are computed again; of a chain with many neighbours only those that its smaller part brought, the others when they
-//! come to the top. With the bounds in [`Params`] the work grows nearly linearly with the number of jumps.
-//! Source: Newell and Pupyrev (arXiv 1809.04676), section 4.
+//! Cost: a heap holds for each pair of joined chains what merging would gain. After a merge the
+//! pairs of the new chain are computed again; of a chain with many neighbours only those that its
+//! smaller part brought, the others when they come to the top. With the bounds in [`Params`] the
+//! work grows nearly linearly with the number of jumps. Source: Newell and Pupyrev (arXiv
+//! 1809.04676), section 4.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,7 +18,8 @@ use super::bundles::Bundles;
 use super::graph::Graph;
 use super::merge::{Chain, Limits, Merge, Pair, Position, Way};
 
-/// A chain with more neighbours than this has those of its larger part computed again only when it matters.
+/// A chain with more neighbours than this has those of its larger part computed again only when it
+/// matters.
 const EAGER_NEIGHBOURS: usize = 64;
 
 /// What is known about merging two joined chains.
@@ -46,7 +48,9 @@ impl Eq for Offer {}
 
 impl Ord for Offer {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |offer: &Offer| (Reverse(offer.labels), offer.merge.way, offer.merge.split, offer.ticket);
+        let key = |offer: &Offer| {
+            (Reverse(offer.labels), offer.merge.way, offer.merge.split, offer.ticket)
+        };
         self.merge.gain.total_cmp(&other.merge.gain).then_with(|| key(self).cmp(&key(other)))
     }
 }
@@ -115,7 +119,8 @@ impl<'a> Chains<'a> {
             let mut chain = Chain::default();
             for (index, &node) in path.iter().enumerate() {
                 let id = chains.len() as u32;
-                positions[node as usize] = Position { chain: id, index: index as u32, offset: chain.size };
+                positions[node as usize] =
+                    Position { chain: id, index: index as u32, offset: chain.size };
                 chain.size += graph.size(node);
                 chain.frequency += u128::from(graph.problem.nodes[node as usize].frequency);
             }
@@ -139,7 +144,10 @@ impl<'a> Chains<'a> {
         }
         Chains {
             graph,
-            limits: Limits { try_all_splits: params.try_all_splits, swap_halves: params.swap_halves },
+            limits: Limits {
+                try_all_splits: params.try_all_splits,
+                swap_halves: params.swap_halves,
+            },
             chain_blocks: params.chain_blocks as usize,
             chains,
             labels,
@@ -155,8 +163,8 @@ impl<'a> Chains<'a> {
     /// Computes the best way to merge two chains, either of them split, and offers it if it gains.
     fn offer(&mut self, a: u32, b: u32, joint_id: u32) {
         let mut best: Option<Offer> = None;
-        let fits =
-            self.chains[a as usize].nodes.len() + self.chains[b as usize].nodes.len() <= self.chain_blocks;
+        let fits = self.chains[a as usize].nodes.len() + self.chains[b as usize].nodes.len()
+            <= self.chain_blocks;
         let orders: &[(u32, u32)] = if fits { &[(a, b), (b, a)] } else { &[] };
         for &(s, u) in orders {
             let pair = Pair {
@@ -170,7 +178,8 @@ impl<'a> Chains<'a> {
             };
             if let Some(merge) = pair.best(self.graph.problem.entry, self.limits) {
                 let labels = (self.labels[s as usize], self.labels[u as usize]);
-                let offer = Offer { merge, labels, s, u, joint: joint_id, ticket: self.tickets + 1 };
+                let offer =
+                    Offer { merge, labels, s, u, joint: joint_id, ticket: self.tickets + 1 };
                 best = best.max(Some(offer));
             }
         }
@@ -203,7 +212,8 @@ impl<'a> Chains<'a> {
     /// Merges two chains; the one with more neighbours keeps its identity, which saves work.
     fn accept(&mut self, offer: Offer) {
         let (s, u) = (offer.s as usize, offer.u as usize);
-        let (keep, gone) = if self.neighbours[s].len() >= self.neighbours[u].len() { (s, u) } else { (u, s) };
+        let (keep, gone) =
+            if self.neighbours[s].len() >= self.neighbours[u].len() { (s, u) } else { (u, s) };
         let split = (offer.merge.split as usize).min(self.chains[s].nodes.len());
         let mut one = std::mem::take(&mut self.chains[s]);
         let other = std::mem::take(&mut self.chains[u]);
@@ -217,8 +227,11 @@ impl<'a> Chains<'a> {
         };
         let [mut nodes, second, third] = pieces;
         // What lies in front and has kept its identity has kept its place.
-        let unmoved =
-            if keep == s && matches!(offer.merge.way, Way::Append | Way::Insert) { nodes.len() } else { 0 };
+        let unmoved = if keep == s && matches!(offer.merge.way, Way::Append | Way::Insert) {
+            nodes.len()
+        } else {
+            0
+        };
         nodes.extend(second);
         nodes.extend(third);
         let (mut within, less) = if one.within.len() >= other.within.len() {
@@ -228,8 +241,12 @@ impl<'a> Chains<'a> {
         };
         within.extend(less);
         within.append(&mut self.joints[offer.joint as usize].between);
-        self.chains[keep] =
-            Chain { nodes, size: one.size + other.size, frequency: one.frequency + other.frequency, within };
+        self.chains[keep] = Chain {
+            nodes,
+            size: one.size + other.size,
+            frequency: one.frequency + other.frequency,
+            within,
+        };
         self.labels[keep] = self.labels[s];
         self.place(keep, unmoved);
         self.join(keep, gone);
@@ -243,7 +260,8 @@ impl<'a> Chains<'a> {
             None => 0,
         };
         for (index, &node) in nodes.iter().enumerate().skip(from) {
-            self.positions[node as usize] = Position { chain: chain as u32, index: index as u32, offset };
+            self.positions[node as usize] =
+                Position { chain: chain as u32, index: index as u32, offset };
             offset += self.graph.size(node);
         }
     }
@@ -291,7 +309,8 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// The chains, the entry's first and the others by executions per byte, the densest first, then by label.
+/// The chains, the entry's first and the others by executions per byte, the densest first, then by
+/// label.
 pub(super) fn by_density(chains: Chains<'_>) -> Vec<Vec<u32>> {
     let entry = chains.graph.problem.entry;
     let mut sorted: Vec<(Chain, u32)> = chains.chains.into_iter().zip(chains.labels).collect();

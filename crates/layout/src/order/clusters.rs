@@ -1,7 +1,8 @@
 //! Which blocks share a section: the chains of hot blocks, cut where a section must end.
 //!
-//! Within functions a function is one chain, its entry first. Across functions a chain is cut where the function changes
-//! and before entries, and the order keeps its pieces together, so that a block may lie before an entry.
+//! Within functions a function is one chain, its entry first. Across functions a chain is cut where
+//! the function changes and before entries, and the order keeps its pieces together, so that a
+//! block may lie before an entry.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,11 @@ use crate::ClusterRef;
 
 /// The hot blocks of all bodies, cut into what one section can hold.
 pub(super) struct Clusters {
-    /// For each body its clusters, as positions in it: that with the entry first, the others by their first block.
+    /// For each body its clusters, as positions in it: that with the entry first, the others by
+    /// their first block.
     pub of_bodies: Vec<Vec<Vec<u32>>>,
-    /// Clusters that follow each other wherever the linker puts them: a jump from the last block of one may fall through
-    /// into the next, and what comes before an entry stays before it.
+    /// Clusters that follow each other wherever the linker puts them: a jump from the last block
+    /// of one may fall through into the next, and what comes before an entry stays before it.
     pub runs: Vec<Vec<ClusterRef>>,
 }
 
@@ -29,7 +31,8 @@ impl Clusters {
     }
 }
 
-/// Adds the hot blocks of a body and the jumps between them to a problem; says which block stands where in it.
+/// Adds the hot blocks of a body and the jumps between them to a problem; says which block stands
+/// where in it.
 fn add_body(body: &Body<'_>, problem: &mut Problem) -> Vec<Option<u32>> {
     let mut nodes = vec![None; body.blocks.len()];
     for (position, block) in body.blocks.iter().enumerate().filter(|(_, block)| block.hot) {
@@ -48,26 +51,38 @@ fn add_body(body: &Body<'_>, problem: &mut Problem) -> Vec<Option<u32>> {
 fn order_body(body: &Body<'_>, params: &Params) -> Vec<u32> {
     let mut problem = Problem { entry: Some(0), ..Problem::default() };
     let nodes = add_body(body, &mut problem);
-    let hot: Vec<u32> = (0u32..).zip(&nodes).filter(|(_, node)| node.is_some()).map(|(at, _)| at).collect();
-    problem::order(&problem, params).into_iter().filter_map(|node| hot.get(node as usize).copied()).collect()
+    let hot: Vec<u32> =
+        (0u32..).zip(&nodes).filter(|(_, node)| node.is_some()).map(|(at, _)| at).collect();
+    problem::order(&problem, params)
+        .into_iter()
+        .filter_map(|node| hot.get(node as usize).copied())
+        .collect()
 }
 
-/// Clusters of each body out of chains across functions: a chain is cut where the function changes and before entries.
-pub(super) fn clusters_across(bodies: &[Body<'_>], calls: &[SiteCall], params: &Params) -> Clusters {
+/// Clusters of each body out of chains across functions: a chain is cut where the function changes
+/// and before entries.
+pub(super) fn clusters_across(
+    bodies: &[Body<'_>],
+    calls: &[SiteCall],
+    params: &Params,
+) -> Clusters {
     let mut problem = Problem::default();
     let mut sites: Vec<Site> = Vec::new();
     let mut nodes = Vec::with_capacity(bodies.len());
     for (at, body) in (0u32..).zip(bodies) {
         let of_body = add_body(body, &mut problem);
         sites.extend(
-            (0u32..).zip(&of_body).filter(|(_, node)| node.is_some()).map(|(position, _)| (at, position)),
+            (0u32..)
+                .zip(&of_body)
+                .filter(|(_, node)| node.is_some())
+                .map(|(position, _)| (at, position)),
         );
         // Its landing pads have to stay in one section, hence in one cluster.
         if body.blocks.iter().filter(|block| block.landing_pad && block.hot).count() > 1 {
             let alone = order_body(body, params);
-            problem
-                .bundles
-                .push(alone.into_iter().filter_map(|position| of_body[position as usize]).collect());
+            problem.bundles.push(
+                alone.into_iter().filter_map(|position| of_body[position as usize]).collect(),
+            );
         }
         nodes.push(of_body);
     }
@@ -99,7 +114,8 @@ pub(super) fn clusters_across(bodies: &[Body<'_>], calls: &[SiteCall], params: &
     let mut places: BTreeMap<Site, u32> = BTreeMap::new();
     for (layout, of_body) in (0u32..).zip(&mut of_bodies) {
         of_body.sort();
-        let firsts = (0u32..).zip(of_body.iter()).filter_map(|(at, cluster)| Some((*cluster.first()?, at)));
+        let firsts =
+            (0u32..).zip(of_body.iter()).filter_map(|(at, cluster)| Some((*cluster.first()?, at)));
         places.extend(firsts.map(|(first, at)| ((layout, first), at)));
     }
     // In the order of the functions, as without chains across them.

@@ -1,9 +1,10 @@
 //! What is the best order of a few blocks?
 //!
-//! Branch and bound: orders are built from the front, and a begin is given up when even the most that the rest could add
-//! does not reach the best order known. That most is: every other jump as a short one, and of the fall-throughs into each
-//! block still to come the best one, or out of each, whichever sum is smaller. The number of steps is bounded; what was
-//! found until then is never worse than the order given.
+//! Branch and bound: orders are built from the front, and a begin is given up when even the most
+//! that the rest could add does not reach the best order known. That most is: every other jump as a
+//! short one, and of the fall-throughs into each block still to come the best one, or out of each,
+//! whichever sum is smaller. The number of steps is bounded; what was found until then is never
+//! worse than the order given.
 
 use super::JumpKind;
 use super::graph::Graph;
@@ -30,7 +31,8 @@ pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: u64) {
     for link in &graph.links {
         let falls = graph.value(link, 0, graph.size(link.from));
         if matches!(link.kind, JumpKind::Branch | JumpKind::Indirect) {
-            bonus[link.from as usize][link.to as usize] += (falls - link.weight * shortest).max(0.0);
+            bonus[link.from as usize][link.to as usize] +=
+                (falls - link.weight * shortest).max(0.0);
         }
     }
     let weight: f64 = graph.links.iter().map(|link| link.weight).sum();
@@ -54,7 +56,8 @@ pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: u64) {
 }
 
 impl Exact<'_> {
-    /// Places a block behind the others; `open` is the most that jumps not between placed blocks add as short ones.
+    /// Places a block behind the others; `open` is the most that jumps not between placed blocks
+    /// add as short ones.
     fn put(&mut self, node: u32, end: i64, score: f64, open: f64) {
         if self.steps == 0 {
             return;
@@ -66,7 +69,8 @@ impl Exact<'_> {
         let (mut score, mut open) = (score, open);
         for &link in self.graph.touching(node) {
             let link = &self.graph.links[link as usize];
-            if let (Some(from), Some(to)) = (self.at[link.from as usize], self.at[link.to as usize]) {
+            if let (Some(from), Some(to)) = (self.at[link.from as usize], self.at[link.to as usize])
+            {
                 score += self.graph.value(link, from, to);
                 open -= link.weight * shortest;
             }
@@ -108,8 +112,10 @@ impl Exact<'_> {
         let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
         let sources = || left.iter().copied().chain(last);
         let bonus = |from: u32, to: u32| self.bonus[from as usize][to as usize];
-        let into: f64 = left.iter().map(|&to| most(&mut sources().map(|from| bonus(from, to)))).sum();
-        let out: f64 = sources().map(|from| most(&mut left.iter().map(|&to| bonus(from, to)))).sum();
+        let into: f64 =
+            left.iter().map(|&to| most(&mut sources().map(|from| bonus(from, to)))).sum();
+        let out: f64 =
+            sources().map(|from| most(&mut left.iter().map(|&to| bonus(from, to)))).sum();
         into.min(out)
     }
 }

@@ -1,9 +1,10 @@
 //! In which order do the clusters of functions follow each other in the text?
 //!
-//! Call-chain clustering puts a function behind the one that calls it most, so that a call and its return stay on a page;
-//! then the clusters with the most executions per byte come first, so that the hot text is on as few pages as can be.
-//! Source: Ottoni and Maher, "Optimizing Function Placement for Large-Scale Data-Center Applications" (CGO 2017), section 4;
-//! the limits below are those of Google's Propeller tools.
+//! Call-chain clustering puts a function behind the one that calls it most, so that a call and its
+//! return stay on a page; then the clusters with the most executions per byte come first, so that
+//! the hot text is on as few pages as can be. Source: Ottoni and Maher, "Optimizing Function
+//! Placement for Large-Scale Data-Center Applications" (CGO 2017), section 4; the limits below are
+//! those of Google's Propeller tools.
 
 /// A run of blocks to place.
 #[derive(Debug, Clone, Copy)]
@@ -48,12 +49,16 @@ pub(super) struct Cluster {
 /// Call-chain clustering: the order of all units.
 pub(super) fn call_chains(units: &[Unit], arcs: &[Arc]) -> Vec<u32> {
     let count = units.len() as u32;
-    let single =
-        |(unit, of): (u32, &Unit)| Cluster { units: vec![unit], size: of.size, frequency: of.frequency };
+    let single = |(unit, of): (u32, &Unit)| Cluster {
+        units: vec![unit],
+        size: of.size,
+        frequency: of.frequency,
+    };
     let mut clusters: Vec<Cluster> = (0u32..).zip(units).map(single).collect();
     let mut cluster_of: Vec<u32> = (0..count).collect();
     let known = |unit: u32| unit < count;
-    let mut arcs: Vec<Arc> = arcs.iter().copied().filter(|arc| known(arc.from) && known(arc.to)).collect();
+    let mut arcs: Vec<Arc> =
+        arcs.iter().copied().filter(|arc| known(arc.from) && known(arc.to)).collect();
     arcs.retain(|arc| arc.from != arc.to && arc.weight > 0);
     arcs.sort_unstable_by_key(|arc| (arc.to, *arc));
     let mut incoming = vec![0u128; units.len()];
@@ -70,7 +75,8 @@ pub(super) fn call_chains(units: &[Unit], arcs: &[Arc]) -> Vec<u32> {
         let first = arcs.partition_point(|arc| arc.to < unit);
         let calls = arcs.iter().skip(first).take_while(|arc| arc.to == unit);
         let callee = cluster_of[unit as usize];
-        let drawn = calls.filter(|arc| arc.weight.saturating_mul(CALLER_SHARE) >= arc.target_frequency);
+        let drawn =
+            calls.filter(|arc| arc.weight.saturating_mul(CALLER_SHARE) >= arc.target_frequency);
         let mut callers: Vec<(u32, u64)> =
             drawn.map(|arc| (cluster_of[arc.from as usize], arc.weight)).collect();
         callers.sort_unstable();
@@ -82,7 +88,8 @@ pub(super) fn call_chains(units: &[Unit], arcs: &[Arc]) -> Vec<u32> {
             same
         });
         callers.retain(|&(caller, _)| caller != callee && fits(&clusters, caller, callee));
-        let best = callers.into_iter().max_by_key(|&(caller, weight)| (weight, std::cmp::Reverse(caller)));
+        let best =
+            callers.into_iter().max_by_key(|&(caller, weight)| (weight, std::cmp::Reverse(caller)));
         if let Some((caller, _)) = best {
             let moved = std::mem::replace(
                 &mut clusters[callee as usize],

@@ -13,7 +13,8 @@ pub(super) struct Link {
     skew: i64,
 }
 
-/// The blocks and jumps of a problem. Jumps of a block to itself are left out: no order changes them.
+/// The blocks and jumps of a problem. Jumps of a block to itself are left out: no order changes
+/// them.
 pub(super) struct Graph<'a> {
     pub problem: &'a Problem,
     pub scoring: &'a Scoring,
@@ -29,7 +30,9 @@ impl<'a> Graph<'a> {
         let count = problem.nodes.len();
         let known = |node: u32| (node as usize) < count;
         let mut jumps = problem.jumps.clone();
-        jumps.retain(|jump| jump.weight > 0 && jump.from != jump.to && known(jump.from) && known(jump.to));
+        jumps.retain(|jump| {
+            jump.weight > 0 && jump.from != jump.to && known(jump.from) && known(jump.to)
+        });
         jumps.sort_unstable();
         let mut links: Vec<Link> = Vec::with_capacity(jumps.len());
         for jump in &jumps {
@@ -54,7 +57,8 @@ impl<'a> Graph<'a> {
             sum += *start;
             *start = sum;
         }
-        // Filled from behind, so that each start ends where it belongs and the jumps of a block stay sorted.
+        // Filled from behind, so that each start ends where it belongs and the jumps of a block
+        // stay sorted.
         let mut touching = vec![0u32; links.len() * 2];
         for (index, link) in links.iter().enumerate().rev() {
             for node in [link.to, link.from] {

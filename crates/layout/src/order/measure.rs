@@ -1,7 +1,8 @@
 //! What is a layout worth? Scores, fall-throughs and pages, before and after.
 //!
-//! Before: the addresses in the image that was recorded. After: the hot clusters one after another from the begin of a
-//! page, then the cold parts; the linker's true addresses differ by what it aligns and by the code without counts.
+//! Before: the addresses in the image that was recorded. After: the hot clusters one after another
+//! from the begin of a page, then the cold parts; the linker's true addresses differ by what it
+//! aligns and by the code without counts.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +54,8 @@ pub struct LayoutReport {
     pub cold_bytes: u64,
     /// Clones among the blocks.
     pub clones: u64,
-    /// Blocks and edges of cloned functions that could not be used, because they name what does not exist or do it twice.
+    /// Blocks and edges of cloned functions that could not be used, because they name what does
+    /// not exist or do it twice.
     pub unknown: u64,
     /// In the image that was recorded.
     pub before: Totals,
@@ -93,7 +95,8 @@ struct Measured {
 
 impl Measured {
     fn distance(&self) -> i64 {
-        // Wrapping: addresses of one image are never 2^63 apart, and nothing depends on it if they were.
+        // Wrapping: addresses of one image are never 2^63 apart, and nothing depends on it if they
+        // were.
         let difference = self.to.wrapping_sub(self.from).cast_signed();
         difference.wrapping_add(Scoring::skew(self.kind, self.from_size, self.to_size))
     }
@@ -119,7 +122,13 @@ impl Totals {
     }
 }
 
-fn before(cfg: &Cfg, bodies: &[Body<'_>], layout: &mut Layout, scoring: &Scoring, totals: &mut Totals) {
+fn before(
+    cfg: &Cfg,
+    bodies: &[Body<'_>],
+    layout: &mut Layout,
+    scoring: &Scoring,
+    totals: &mut Totals,
+) {
     let mut layout_of = vec![None; cfg.functions.len()];
     let mut pages = PageCounts::default();
     for (at, body) in bodies.iter().enumerate() {
@@ -131,7 +140,8 @@ fn before(cfg: &Cfg, bodies: &[Body<'_>], layout: &mut Layout, scoring: &Scoring
         for edge in &body.function.edges {
             let (from, to) = (blocks.get(edge.from.0 as usize), blocks.get(edge.to.0 as usize));
             let (Some(from), Some(to)) = (from, to) else { continue };
-            // The compiler aligns loops with instructions that do nothing; no block of the map holds them.
+            // The compiler aligns loops with instructions that do nothing; no block of the map
+            // holds them.
             let gap = to.address.0.saturating_sub(from.end().0);
             let is_next = edge.to.0 == edge.from.0 + 1 && from.flags.can_fall_through();
             let padding = u32::try_from(gap).ok().filter(|gap| is_next && *gap <= scoring.padding);
@@ -173,8 +183,14 @@ fn before(cfg: &Cfg, bodies: &[Body<'_>], layout: &mut Layout, scoring: &Scoring
 }
 
 /// Addresses of all blocks and clones in the layout, by body and position.
-fn place(bodies: &[Body<'_>], layout: &Layout, params: &Params, report: &mut LayoutReport) -> Vec<Vec<u64>> {
-    let mut addresses: Vec<Vec<u64>> = bodies.iter().map(|body| vec![u64::MAX; body.blocks.len()]).collect();
+fn place(
+    bodies: &[Body<'_>],
+    layout: &Layout,
+    params: &Params,
+    report: &mut LayoutReport,
+) -> Vec<Vec<u64>> {
+    let mut addresses: Vec<Vec<u64>> =
+        bodies.iter().map(|body| vec![u64::MAX; body.blocks.len()]).collect();
     let mut positions = BTreeMap::new();
     for (at, body) in bodies.iter().enumerate() {
         for (position, block) in body.blocks.iter().enumerate() {
@@ -185,7 +201,8 @@ fn place(bodies: &[Body<'_>], layout: &Layout, params: &Params, report: &mut Lay
     let mut end = 0u64;
     for cluster in &layout.hot {
         let at = cluster.layout as usize;
-        let Some(placed) = layout.functions.get(at).and_then(|of| of.clusters.get(cluster.cluster as usize))
+        let Some(placed) =
+            layout.functions.get(at).and_then(|of| of.clusters.get(cluster.cluster as usize))
         else {
             continue;
         };

@@ -1,8 +1,9 @@
 //! How can two chains become one, and what is it worth?
 //!
-//! A chain S may be split into S1 and S2 to take in another chain U. With the score of jumps between S and U, which today
-//! is 0, and of the jumps of S that cross the split, the gain of each way is computed without looking at anything else:
-//! positions within S1, S2 and U do not change against each other.
+//! A chain S may be split into S1 and S2 to take in another chain U. With the score of jumps
+//! between S and U, which today is 0, and of the jumps of S that cross the split, the gain of each
+//! way is computed without looking at anything else: positions within S1, S2 and U do not change
+//! against each other.
 
 use super::graph::{Graph, Link};
 
@@ -93,8 +94,8 @@ impl Pair<'_> {
         let length = self.s.nodes.len() as u32;
         let may_swap = length <= limits.swap_halves;
         let mut try_split = |ways: &[Way], split: u32| {
-            let inside =
-                split > 0 && self.s.nodes.get(split as usize).is_some_and(|&n| !self.glued[n as usize]);
+            let inside = split > 0
+                && self.s.nodes.get(split as usize).is_some_and(|&n| !self.glued[n as usize]);
             if !inside {
                 return;
             }
@@ -112,7 +113,10 @@ impl Pair<'_> {
         };
         if length <= limits.try_all_splits {
             for split in 1..length {
-                try_split(&[Way::Insert, Way::SwapAppend, Way::PrependSwap, Way::SwapAround], split);
+                try_split(
+                    &[Way::Insert, Way::SwapAppend, Way::PrependSwap, Way::SwapAround],
+                    split,
+                );
             }
             return best;
         }
@@ -139,7 +143,8 @@ impl Pair<'_> {
         if gain <= 0.0 {
             return;
         }
-        // Taking U in only moves the halves of S apart, so that the rest of the gain cannot be positive.
+        // Taking U in only moves the halves of S apart, so that the rest of the gain cannot be
+        // positive.
         let known = best.map_or(0.0, |best| best.gain);
         if way == Way::Insert && gain < known {
             return;
@@ -158,7 +163,11 @@ impl Pair<'_> {
 
     fn shifts(&self, way: Way, split: u32) -> Shifts {
         let (s, u) = (self.s.size, self.u.size);
-        let first = self.s.nodes.get(split as usize).map_or(s, |&node| self.positions[node as usize].offset);
+        let first = self
+            .s
+            .nodes
+            .get(split as usize)
+            .map_or(s, |&node| self.positions[node as usize].offset);
         let second = s - first;
         // The offsets of blocks in S2 count from the begin of S, hence `- first`.
         let (first, second, other) = match way {
@@ -200,13 +209,13 @@ impl Pair<'_> {
     fn change_within(&self, shifts: &Shifts) -> f64 {
         let index = |node: u32| self.positions[node as usize].index;
         let links = self.s.within.iter().map(|&link| &self.graph.links[link as usize]);
-        let crossing =
-            links.filter(|link| (index(link.from) < shifts.split) != (index(link.to) < shifts.split));
+        let crossing = links
+            .filter(|link| (index(link.from) < shifts.split) != (index(link.to) < shifts.split));
         crossing.map(|link| self.value_after(link, shifts) - self.value_now(link)).sum()
     }
 
-    /// The same where U comes between the halves: only jumps near the split lose anything, so that blocks within the
-    /// window after it tell all.
+    /// The same where U comes between the halves: only jumps near the split lose anything, so that
+    /// blocks within the window after it tell all.
     fn loss_at(&self, shifts: &Shifts) -> f64 {
         let window = self.graph.window();
         if self.s.within.len() < 64 {
@@ -222,7 +231,8 @@ impl Pair<'_> {
             }
             for &link in self.graph.touching(node) {
                 let link = &self.graph.links[link as usize];
-                let other = self.positions[if link.from == node { link.to } else { link.from } as usize];
+                let other =
+                    self.positions[if link.from == node { link.to } else { link.from } as usize];
                 if other.chain == self.s_id && other.index < shifts.split {
                     change += self.value_after(link, shifts) - self.value_now(link);
                 }

@@ -16,9 +16,11 @@ pub enum Mode {
 pub enum FunctionOrder {
     /// As the functions lay in the image.
     Input,
-    /// Call-chain clustering: a function after its most frequent caller, the hottest clusters first.
+    /// Call-chain clustering: a function after its most frequent caller, the hottest clusters
+    /// first.
     CallChains,
-    /// Merging of clusters by the distance of calls and the share of a small cache's misses that it saves.
+    /// Merging of clusters by the distance of calls and the share of a small cache's misses that it
+    /// saves.
     CacheDirected,
 }
 
@@ -29,8 +31,8 @@ pub struct Params {
     pub scoring: Scoring,
     /// What chains may hold.
     pub mode: Mode,
-    /// Chains of at most so many blocks are tried at every split point, longer ones where a jump from or to an end of
-    /// the other chain meets them.
+    /// Chains of at most so many blocks are tried at every split point, longer ones where a jump
+    /// from or to an end of the other chain meets them.
     pub try_all_splits: u32,
     /// Chains of more blocks take another one in, but their halves do not change places.
     pub swap_halves: u32,
@@ -38,13 +40,15 @@ pub struct Params {
     pub chain_blocks: u32,
     /// Blocks executed fewer times than this are cold; 1: what was never executed.
     pub cold_below: u64,
-    /// Steps of the search for a better order per block of a function; 0 leaves what merging found.
+    /// Steps of the search for a better order per block of a function; 0 leaves what merging
+    /// found.
     pub search_steps: u32,
     /// Functions of at most so many hot blocks are searched exhaustively, as far as the steps go.
     pub exact_blocks: u32,
     /// How clusters are ordered.
     pub function_order: FunctionOrder,
-    /// Bytes to whose multiple the address of a cluster with an entry block is rounded up; 0 and 1: nothing.
+    /// Bytes to whose multiple the address of a cluster with an entry block is rounded up; 0 and
+    /// 1: nothing.
     pub alignment: u32,
 }
 
@@ -66,7 +70,8 @@ impl Default for Params {
 }
 
 impl Params {
-    /// What Google's Propeller tools do: greedy merging only, with their constants, and addresses without alignment.
+    /// What Google's Propeller tools do: greedy merging only, with their constants, and addresses
+    /// without alignment.
     pub fn propeller() -> Self {
         Params {
             scoring: Scoring::propeller(),

@@ -1,7 +1,8 @@
 //! What is to be ordered: blocks with sizes and frequencies, and jumps between them.
 //!
-//! A problem knows neither names nor addresses, so that a function, a function with clones and a whole program are the
-//! same to the algorithms. Everything in it is to be placed: cold blocks are left out before.
+//! A problem knows neither names nor addresses, so that a function, a function with clones and a
+//! whole program are the same to the algorithms. Everything in it is to be placed: cold blocks are
+//! left out before.
 
 use super::chains::{self, Chains};
 use super::graph::Graph;
@@ -29,7 +30,8 @@ pub struct Jump {
     pub weight: u64,
 }
 
-/// Blocks to order. The order of `nodes` is the one they have now and breaks ties; the order of `jumps` means nothing.
+/// Blocks to order. The order of `nodes` is the one they have now and breaks ties; the order of
+/// `jumps` means nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problem {
     /// The blocks.
@@ -38,7 +40,8 @@ pub struct Problem {
     pub jumps: Vec<Jump>,
     /// The block that has to come first.
     pub entry: Option<u32>,
-    /// Blocks that stay together in this order, each at most once. Other paths are found by the algorithm.
+    /// Blocks that stay together in this order, each at most once. Other paths are found by the
+    /// algorithm.
     pub bundles: Vec<Vec<u32>>,
 }
 
@@ -49,10 +52,11 @@ impl Problem {
     }
 }
 
-/// The best order of all blocks of a problem that was found: a permutation of the positions, the entry first.
+/// The best order of all blocks of a problem that was found: a permutation of the positions, the
+/// entry first.
 ///
-/// Unless the parameters leave searching out or blocks are bundled, it is at least as good as the present order and the
-/// one that merging chains gives.
+/// Unless the parameters leave searching out or blocks are bundled, it is at least as good as the
+/// present order and the one that merging chains gives.
 pub fn order(problem: &Problem, params: &Params) -> Vec<u32> {
     let graph = Graph::new(problem, &params.scoring);
     let merged = chains::one_after_another(Chains::merge(&graph, params));
@@ -84,7 +88,8 @@ const SECOND_SEARCH: usize = 500;
 /// Steps of exhaustive search are so much cheaper than others.
 const EXACT_STEPS: u64 = 2;
 
-/// The chains that merging makes of a problem, the entry's first, the others by executions per byte.
+/// The chains that merging makes of a problem, the entry's first, the others by executions per
+/// byte.
 pub(super) fn chains(problem: &Problem, params: &Params) -> Vec<Vec<u32>> {
     let graph = Graph::new(problem, &params.scoring);
     chains::by_density(Chains::merge(&graph, params))

@@ -1,4 +1,5 @@
-//! A program's layout: problems out of functions, clusters out of orders, and the order of clusters.
+//! A program's layout: problems out of functions, clusters out of orders, and the order of
+//! clusters.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use super::measure::{self, LayoutReport};
 use super::params::{FunctionOrder, Mode, Params};
 use super::{JumpKind, Scoring};
 use crate::{
-    BlockIndex, CallKind, Cfg, ClonePath, ClusterRef, Function, FunctionIndex, FunctionLayout, Layout,
-    Placed, Score,
+    BlockIndex, CallKind, Cfg, ClonePath, ClusterRef, Function, FunctionIndex, FunctionLayout,
+    Layout, Placed, Score,
 };
 
 /// A block or clone with its share of the executions.
@@ -33,8 +34,9 @@ pub struct PlacedEdge {
     pub weight: u64,
 }
 
-/// A function with clones: executions and jumps as they are shared among blocks and their clones. It replaces the blocks'
-/// frequencies and the edges of the function in the graph; calls are shared in proportion to frequencies.
+/// A function with clones: executions and jumps as they are shared among blocks and their clones.
+/// It replaces the blocks' frequencies and the edges of the function in the graph; calls are shared
+/// in proportion to frequencies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClonedFunction {
     /// The function.
@@ -94,8 +96,13 @@ pub fn lay_out(cfg: &Cfg, params: &Params) -> (Layout, LayoutReport) {
     lay_out_with(cfg, &[], params)
 }
 
-/// The same with clones in some functions. What a clone says of blocks that do not exist is left out and counted.
-pub fn lay_out_with(cfg: &Cfg, clones: &[ClonedFunction], params: &Params) -> (Layout, LayoutReport) {
+/// The same with clones in some functions. What a clone says of blocks that do not exist is left
+/// out and counted.
+pub fn lay_out_with(
+    cfg: &Cfg,
+    clones: &[ClonedFunction],
+    params: &Params,
+) -> (Layout, LayoutReport) {
     let mut report = LayoutReport::default();
     let by_function: BTreeMap<FunctionIndex, &ClonedFunction> =
         clones.iter().map(|cloned| (cloned.function, cloned)).collect();
@@ -135,7 +142,8 @@ fn body<'a>(
     };
     let own = |index: u32| Placed { block: BlockIndex(index), clone: 0 };
     let mut blocks: Vec<BodyBlock> = Vec::with_capacity(function.blocks.len());
-    blocks.extend((0u32..).zip(&function.blocks).filter_map(|(at, of)| block(own(at), of.frequency)));
+    blocks
+        .extend((0u32..).zip(&function.blocks).filter_map(|(at, of)| block(own(at), of.frequency)));
     let mut positions: BTreeMap<Placed, u32> = BTreeMap::new();
     let originals = blocks.len() as u32;
     for cloned in cloned.iter().flat_map(|cloned| &cloned.blocks) {
@@ -145,7 +153,9 @@ fn body<'a>(
         };
         if clone.placed.clone == 0 {
             blocks[clone.placed.block.0 as usize].frequency = clone.frequency;
-        } else if let std::collections::btree_map::Entry::Vacant(vacant) = positions.entry(clone.placed) {
+        } else if let std::collections::btree_map::Entry::Vacant(vacant) =
+            positions.entry(clone.placed)
+        {
             vacant.insert(blocks.len() as u32);
             blocks.push(clone);
         } else {
@@ -173,7 +183,8 @@ fn body<'a>(
             report.unknown += 1;
             continue;
         };
-        let kind = if blocks[from as usize].indirect { JumpKind::Indirect } else { JumpKind::Branch };
+        let kind =
+            if blocks[from as usize].indirect { JumpKind::Indirect } else { JumpKind::Branch };
         edges.push(BodyEdge { from, to, weight: edge.weight, kind });
     }
     let paths = cloned.map(|cloned| cloned.paths.clone()).unwrap_or_default();
@@ -182,8 +193,8 @@ fn body<'a>(
 
 /// Decides which blocks are hot; `false` if none is.
 ///
-/// The entry goes with the hot ones. The compiler wants all landing pads of a function in one section, so that one hot
-/// landing pad takes the others with it.
+/// The entry goes with the hot ones. The compiler wants all landing pads of a function in one
+/// section, so that one hot landing pad takes the others with it.
 fn mark_hot(body: &mut Body<'_>, params: &Params) -> bool {
     let executed = |block: &BodyBlock| block.frequency >= params.cold_below.max(1);
     let hot_pad = body.blocks.iter().any(|block| block.landing_pad && executed(block));
@@ -199,7 +210,8 @@ fn mark_hot(body: &mut Body<'_>, params: &Params) -> bool {
     any
 }
 
-/// Calls between blocks become calls between blocks and clones, shared in proportion to frequencies.
+/// Calls between blocks become calls between blocks and clones, shared in proportion to
+/// frequencies.
 fn share_calls(cfg: &Cfg, bodies: &[Body<'_>]) -> Vec<SiteCall> {
     let mut sites: BTreeMap<(u32, u32), Vec<(Site, u64)>> = BTreeMap::new();
     let mut position_of = vec![None; cfg.functions.len()];
@@ -223,7 +235,10 @@ fn share_calls(cfg: &Cfg, bodies: &[Body<'_>]) -> Vec<SiteCall> {
         }
     };
     let mut calls = Vec::with_capacity(cfg.calls.len());
-    for call in cfg.calls.iter().filter(|call| cfg.block(call.from).is_some() && cfg.block(call.to).is_some())
+    for call in cfg
+        .calls
+        .iter()
+        .filter(|call| cfg.block(call.from).is_some() && cfg.block(call.to).is_some())
     {
         let kind = match call.kind {
             CallKind::Call => JumpKind::Call,
@@ -239,11 +254,13 @@ fn share_calls(cfg: &Cfg, bodies: &[Body<'_>]) -> Vec<SiteCall> {
     calls
 }
 
-/// A weight divided among copies in proportion to their frequencies; what rounding leaves goes to the first.
+/// A weight divided among copies in proportion to their frequencies; what rounding leaves goes to
+/// the first.
 fn share(copies: &[(Site, u64)], weight: u64) -> Vec<(Site, u64)> {
     let total: u128 = copies.iter().map(|&(_, frequency)| u128::from(frequency)).sum();
-    let part =
-        |frequency: u64| (u128::from(weight) * u128::from(frequency)).checked_div(total).unwrap_or(0) as u64;
+    let part = |frequency: u64| {
+        (u128::from(weight) * u128::from(frequency)).checked_div(total).unwrap_or(0) as u64
+    };
     let mut shared: Vec<(Site, u64)> =
         copies.iter().map(|&(site, frequency)| (site, part(frequency))).collect();
     let given: u64 = shared.iter().map(|&(_, part)| part).sum();
@@ -255,7 +272,12 @@ fn share(copies: &[(Site, u64)], weight: u64) -> Vec<(Site, u64)> {
 }
 
 /// Orders the clusters and puts the layout together, yet without scores.
-fn assemble(bodies: &[Body<'_>], clusters: Clusters, calls: &[SiteCall], params: &Params) -> Layout {
+fn assemble(
+    bodies: &[Body<'_>],
+    clusters: Clusters,
+    calls: &[SiteCall],
+    params: &Params,
+) -> Layout {
     let Clusters { of_bodies: clusters, runs } = clusters;
     let mut units = Vec::with_capacity(runs.len());
     // For each block of a body its unit, which is a run, and the bytes before it in the unit.

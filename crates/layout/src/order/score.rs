@@ -1,7 +1,8 @@
 //! What is a jump worth at a distance? The Ext-TSP score.
 //!
-//! A fall-through costs no taken branch; a short jump costs one but stays in the cache. With the distance d in bytes from
-//! the end of the source to the start of the target, and the weight w of the jump:
+//! A fall-through costs no taken branch; a short jump costs one but stays in the cache. With the
+//! distance d in bytes from the end of the source to the start of the target, and the weight w of
+//! the jump:
 //!
 //! ```text
 //! d = 0       w · fall_through
@@ -9,12 +10,14 @@
 //! d < 0       w · backward · (1 - |d| / backward_window)  0 beyond the window
 //! ```
 //!
-//! A call leaves from the middle of its block and a return comes back to the middle of one, because where in the block is
-//! not known. Source: Newell and Pupyrev, "Improved Basic Block Reordering" (arXiv 1809.04676), section 3.
+//! A call leaves from the middle of its block and a return comes back to the middle of one, because
+//! where in the block is not known. Source: Newell and Pupyrev, "Improved Basic Block Reordering"
+//! (arXiv 1809.04676), section 3.
 
 use crate::successors::LARGEST_PADDING_BYTES;
 
-/// How control goes along a jump: decides from where the distance counts and whether it can be a fall-through.
+/// How control goes along a jump: decides from where the distance counts and whether it can be a
+/// fall-through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JumpKind {
     /// A direct branch or a fall-through between blocks of a function.
@@ -34,7 +37,8 @@ pub enum JumpKind {
 pub struct Scoring {
     /// Worth of one execution of a fall-through.
     pub fall_through: f64,
-    /// Worth of one execution of a forward jump of distance 0, falling to 0 at the end of the window.
+    /// Worth of one execution of a forward jump of distance 0, falling to 0 at the end of the
+    /// window.
     pub forward: f64,
     /// The same for backward jumps.
     pub backward: f64,
@@ -44,14 +48,14 @@ pub struct Scoring {
     pub backward_window: u32,
     /// Whether an indirect branch to the next block counts as a fall-through, as Propeller has it.
     pub indirect_falls_through: bool,
-    /// Bytes that may lie between a block and the next one of its function in the recorded image and still be padding,
-    /// which control falls through.
+    /// Bytes that may lie between a block and the next one of its function in the recorded image
+    /// and still be padding, which control falls through.
     pub padding: u32,
 }
 
 impl Default for Scoring {
-    /// The constants of LLVM's block placement (`CodeLayout.cpp`, LLVM 16 to 22), which were tuned on large programs, and
-    /// indirect branches counted as the taken branches that they are.
+    /// The constants of LLVM's block placement (`CodeLayout.cpp`, LLVM 16 to 22), which were tuned
+    /// on large programs, and indirect branches counted as the taken branches that they are.
     fn default() -> Self {
         Scoring {
             fall_through: 10.0,
@@ -68,10 +72,16 @@ impl Default for Scoring {
 impl Scoring {
     /// The constants of Google's Propeller tools; scores compare with theirs to the last digit.
     pub fn propeller() -> Self {
-        Scoring { backward_window: 680, indirect_falls_through: true, padding: 0, ..Scoring::default() }
+        Scoring {
+            backward_window: 680,
+            indirect_falls_through: true,
+            padding: 0,
+            ..Scoring::default()
+        }
     }
 
-    /// What a jump is worth whose target begins `distance` bytes after the end of its source (see [`Scoring::skew`]).
+    /// What a jump is worth whose target begins `distance` bytes after the end of its source (see
+    /// [`Scoring::skew`]).
     pub fn value(&self, kind: JumpKind, weight: f64, distance: i64) -> f64 {
         let length = distance.unsigned_abs() as f64;
         if distance > 0 {
@@ -89,7 +99,8 @@ impl Scoring {
         }
     }
 
-    /// What to add to the difference of the start addresses (target minus source) to get the distance in bytes.
+    /// What to add to the difference of the start addresses (target minus source) to get the
+    /// distance in bytes.
     pub fn skew(kind: JumpKind, from_size: u32, to_size: u32) -> i64 {
         let from_size = i64::from(from_size);
         match kind {

@@ -1,11 +1,13 @@
 //! Can moving a few blocks make an order better?
 //!
-//! Local search: two neighbouring runs of blocks change places as long as that raises the score. Tried are the moves that
-//! would make some jump a fall-through, the jumps with most executions first; runs are single blocks, what falls
-//! through, or everything up to an end. The score never falls, the entry stays first, and the number of tries is bounded.
+//! Local search: two neighbouring runs of blocks change places as long as that raises the score.
+//! Tried are the moves that would make some jump a fall-through, the jumps with most executions
+//! first; runs are single blocks, what falls through, or everything up to an end. The score never
+//! falls, the entry stays first, and the number of tries is bounded.
 //!
-//! Cost of a try: the jumps of blocks within the window around three cuts, however long the order is. An exchange moves
-//! everything between its outer cuts; the jumps between what lies before and what lies after stay as they are.
+//! Cost of a try: the jumps of blocks within the window around three cuts, however long the order
+//! is. An exchange moves everything between its outer cuts; the jumps between what lies before and
+//! what lies after stay as they are.
 
 use super::JumpKind;
 use super::graph::{Graph, Link};
@@ -37,7 +39,8 @@ pub(super) fn improve(graph: &Graph<'_>, order: &mut Vec<u32>, steps: u64) {
     }
     let before = graph.score(order);
     let mut search = Search::new(graph, order.clone(), steps);
-    let mut links: Vec<&Link> = graph.links.iter().filter(|link| link.kind == JumpKind::Branch).collect();
+    let mut links: Vec<&Link> =
+        graph.links.iter().filter(|link| link.kind == JumpKind::Branch).collect();
     // Stable, so that equal ones stay sorted by their blocks.
     links.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     while search.steps > 0 {
@@ -89,7 +92,9 @@ impl<'a> Search<'a> {
     fn start(&self, position: usize) -> i64 {
         match self.order.get(position) {
             Some(&node) => self.at[node as usize],
-            None => self.order.last().map_or(0, |&last| self.at[last as usize] + self.graph.size(last)),
+            None => {
+                self.order.last().map_or(0, |&last| self.at[last as usize] + self.graph.size(last))
+            }
         }
     }
 
@@ -129,7 +134,8 @@ impl<'a> Search<'a> {
                     consider(self, [to, cut, from + 1]);
                 }
             }
-            // Only one end moves: the source in front of the target, or the target behind the source.
+            // Only one end moves: the source in front of the target, or the target behind the
+            // source.
             consider(self, [to, from, from + 1]);
         }
         match best {
@@ -143,11 +149,14 @@ impl<'a> Search<'a> {
     }
 
     fn falls(&self, position: usize) -> bool {
-        let (Some(&node), Some(&next)) = (self.order.get(position), self.order.get(position + 1)) else {
+        let (Some(&node), Some(&next)) = (self.order.get(position), self.order.get(position + 1))
+        else {
             return false;
         };
         let links = self.graph.touching(node).iter().map(|&link| &self.graph.links[link as usize]);
-        links.into_iter().any(|link| link.from == node && link.to == next && link.kind == JumpKind::Branch)
+        links
+            .into_iter()
+            .any(|link| link.from == node && link.to == next && link.kind == JumpKind::Branch)
     }
 
     /// First position after one to which control does not fall through.
@@ -182,12 +191,17 @@ impl<'a> Search<'a> {
         };
         let outside = |position: usize| position < a || position >= c;
         let mut gain = 0.0;
-        // What crosses a cut now: seen from its later block, which is near the begin of its piece or worth nothing.
+        // What crosses a cut now: seen from its later block, which is near the begin of its piece
+        // or worth nothing.
         for (begin, end) in [(a, b), (b, c), (c, self.order.len())] {
             self.near(begin, end, |link, other| {
                 let other = self.index[other as usize];
                 if other < begin && !(begin == c && outside(other)) {
-                    gain -= self.graph.value(link, self.at[link.from as usize], self.at[link.to as usize]);
+                    gain -= self.graph.value(
+                        link,
+                        self.at[link.from as usize],
+                        self.at[link.to as usize],
+                    );
                 }
             });
         }
@@ -210,7 +224,8 @@ impl<'a> Search<'a> {
         gain
     }
 
-    /// Every jump of the blocks in `begin..end` that start within the window after the first of them.
+    /// Every jump of the blocks in `begin..end` that start within the window after the first of
+    /// them.
     fn near(&self, begin: usize, end: usize, mut visit: impl FnMut(&Link, u32)) {
         let from = self.start(begin);
         let window = self.graph.window();
@@ -231,9 +246,11 @@ mod tests {
     use super::*;
     use crate::order::{Jump, Node, Problem, Scoring};
 
-    /// A generator of our own, so that a failure can be repeated: Knuth's linear congruence, its upper bits.
+    /// A generator of our own, so that a failure can be repeated: Knuth's linear congruence, its
+    /// upper bits.
     fn random(state: &mut u64, below: u64) -> u64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) % below
     }
 
@@ -243,10 +260,16 @@ mod tests {
         for round in 0..200 {
             let count = 3 + random(&mut state, 40) as u32;
             let size = if round % 2 == 0 { 40 } else { 900 };
-            let nodes: Vec<Node> =
-                (0..count).map(|_| Node { size: random(&mut state, size) as u32, frequency: 1 }).collect();
-            let kinds =
-                [JumpKind::Branch, JumpKind::Indirect, JumpKind::Call, JumpKind::Return, JumpKind::TailCall];
+            let nodes: Vec<Node> = (0..count)
+                .map(|_| Node { size: random(&mut state, size) as u32, frequency: 1 })
+                .collect();
+            let kinds = [
+                JumpKind::Branch,
+                JumpKind::Indirect,
+                JumpKind::Call,
+                JumpKind::Return,
+                JumpKind::TailCall,
+            ];
             let jumps = (0..count * 2)
                 .map(|_| Jump {
                     from: random(&mut state, u64::from(count)) as u32,

@@ -1,17 +1,19 @@
-//! Counts for BOLT: the branch profile (fdata) that perf2bolt would write, and the text that perf2bolt reads (`-pa`).
+//! Counts for BOLT: the branch profile (fdata) that perf2bolt would write, and the text that
+//! perf2bolt reads (`-pa`).
 //!
-//! A line of fdata is one branch or one fall-through of a block into the next, ends as (kind, function, offset in hex):
+//! A line of fdata is one branch or one fall-through of a block into the next, ends as (kind,
+//! function, offset in hex):
 //!
 //! ```text
 //! 1 main 54 1 work 0 0 101        from main+0x54 to the entry of work, 0 mispredicted, 101 taken
 //! 0 [unknown] 0 1 cmp/1 0 0 331   a call from outside into the static function cmp
 //! ```
-//! Static functions are numbered among those of their name, by address. Blocks are found by decoding: a block begins at
-//! the target of a direct branch, after a branch (but not at a jump right after a conditional one), and where a branch
-//! of the recording went. Returns are left out, except that a return to the first instruction of a block counts as
-//! falling into it from the call before it.
-//! Cost: one decoding of every function that was counted. Source: LLVM 22, `bolt/docs/profiles.md`, and perf2bolt-22's
-//! output from the same recordings.
+//! Static functions are numbered among those of their name, by address. Blocks are found by
+//! decoding: a block begins at the target of a direct branch, after a branch (but not at a jump
+//! right after a conditional one), and where a branch of the recording went. Returns are left out,
+//! except that a return to the first instruction of a block counts as falling into it from the call
+//! before it. Cost: one decoding of every function that was counted. Source: LLVM 22,
+//! `bolt/docs/profiles.md`, and perf2bolt-22's output from the same recordings.
 
 use super::Error;
 use counts::{Branch, FallThrough, ImageCounts};
@@ -43,15 +45,17 @@ pub struct FdataReport {
     pub functions: usize,
 }
 
-/// The pre-aggregated text: `B from to count mispredicted`, `F first last count`, or `E`, `S address count` where the
-/// counts hold no branches.
+/// The pre-aggregated text: `B from to count mispredicted`, `F first last count`, or `E`, `S
+/// address count` where the counts hold no branches.
 ///
-/// Ranges that were entered by a return are `r first last count`, so that BOLT knows the block of the call before them
-/// to go on into them; a branch from elsewhere into the middle of a function is taken for a return.
+/// Ranges that were entered by a return are `r first last count`, so that BOLT knows the block of
+/// the call before them to go on into them; a branch from elsewhere into the middle of a function
+/// is taken for a return.
 pub fn preaggregated(image: &Image, counts: &ImageCounts) -> String {
     let mut out = String::new();
-    let end =
-        |end: Option<ImageAddr>| end.map_or_else(|| "X:0".to_owned(), |address| format!("{:x}", address.0));
+    let end = |end: Option<ImageAddr>| {
+        end.map_or_else(|| "X:0".to_owned(), |address| format!("{:x}", address.0))
+    };
     let functions = image.functions();
     let start = |address: ImageAddr| functions.find(address).map(|function| function.address);
     let mut returns: FxHashMap<ImageAddr, u64> = FxHashMap::default();
@@ -109,7 +113,8 @@ pub fn fdata(image: &Image, counts: &ImageCounts) -> Result<(String, FdataReport
         writer.range(range);
     }
     let first = counts.fall_throughs.first().map(|range| range.first);
-    let first = first.or_else(|| counts.branches.iter().find_map(|branch| branch.from.or(branch.to)));
+    let first =
+        first.or_else(|| counts.branches.iter().find_map(|branch| branch.from.or(branch.to)));
     if let (Some(address), true) = (first, writer.functions.values().all(|f| f.code.is_empty())) {
         return Err(Error::NoCode { address });
     }
@@ -182,9 +187,12 @@ impl Writer<'_> {
             found.code.push((instruction.address.0, instruction.kind));
             let conditional = instruction.kind == InstructionKind::ConditionalBranch;
             if conditional || instruction.kind == InstructionKind::UnconditionalBranch {
-                found.leaders.extend(instruction.target.filter(|t| (start..end).contains(t)).map(|t| t.0));
+                found
+                    .leaders
+                    .extend(instruction.target.filter(|t| (start..end).contains(t)).map(|t| t.0));
             }
-            // A jump that follows a conditional one ends the same block: it is the other way out of it.
+            // A jump that follows a conditional one ends the same block: it is the other way out of
+            // it.
             if after_conditional == Some(instruction.address)
                 && instruction.kind != InstructionKind::UnconditionalBranch
             {
@@ -230,7 +238,8 @@ impl Writer<'_> {
             return;
         }
         self.report.branches_written = self.report.branches_written.saturating_add(branch.count);
-        let end = |(function, address): (u64, ImageAddr)| (function, address.0.saturating_sub(function));
+        let end =
+            |(function, address): (u64, ImageAddr)| (function, address.0.saturating_sub(function));
         self.line(from.map(end), Some(end((to_function, to))), branch.mispredicted, branch.count);
     }
 
@@ -243,7 +252,12 @@ impl Writer<'_> {
         if let Some((call, kind)) = code.before(to.0)
             && is_call(kind)
         {
-            self.line(Some((function, call - function)), Some((function, to.0 - function)), 0, count);
+            self.line(
+                Some((function, call - function)),
+                Some((function, to.0 - function)),
+                0,
+                count,
+            );
         }
     }
 
@@ -302,7 +316,10 @@ impl Code {
     }
 
     fn kind_at(&self, address: u64) -> Option<InstructionKind> {
-        self.code.get(self.position(address)).filter(|&&(start, _)| start == address).map(|&(_, kind)| kind)
+        self.code
+            .get(self.position(address))
+            .filter(|&&(start, _)| start == address)
+            .map(|&(_, kind)| kind)
     }
 
     /// The instruction before an address.

@@ -1,4 +1,5 @@
-//! The cc profile: which blocks of which functions clang puts into which section, and in what order.
+//! The cc profile: which blocks of which functions clang puts into which section, and in what
+//! order.
 //!
 //! Version 1, a specifier at the begin of each line, `#` a comment, the first line exactly `v1`:
 //!
@@ -13,11 +14,13 @@
 //! i2,0 f,0,1           a prefetch in block 2 before call 0, of the code of `f` after call 1 of block 0 (newer than clang 22)
 //! t0,1                 such a target
 //! ```
-//! Version 0 has no first line: `!name/alias M=dir/file.cc`, then `!!0 2 3` a cluster; it knows no clones.
+//! Version 0 has no first line: `!name/alias M=dir/file.cc`, then `!!0 2 3` a cluster; it knows no
+//! clones.
 //!
-//! The position of a `c` line numbers the section: clang calls the n-th one `name.__part.n`, the one with the entry
-//! block `name`, what stands in none `name.cold`, and, where landing pads stand in several sections, all of them
-//! `name.eh`. Source: LLVM 22, `BasicBlockSectionsProfileReader.cpp`, and clang-22 itself.
+//! The position of a `c` line numbers the section: clang calls the n-th one `name.__part.n`, the
+//! one with the entry block `name`, what stands in none `name.cold`, and, where landing pads stand
+//! in several sections, all of them `name.eh`. Source: LLVM 22,
+//! `BasicBlockSectionsProfileReader.cpp`, and clang-22 itself.
 
 use super::Error;
 use crate::{Block, BlockIndex, Cfg, ClonePath, Function, FunctionLayout, Layout, Placed};
@@ -40,7 +43,8 @@ pub enum Comments {
     /// None.
     #[default]
     None,
-    /// Section where it changes, Ext-TSP scores, entry count; one `#cfg-prof` line for every block, as create_llvm_prof writes it.
+    /// Section where it changes, Ext-TSP scores, entry count; one `#cfg-prof` line for every block,
+    /// as create_llvm_prof writes it.
     PerBlock,
     /// The same with one `#cfg` line for all blocks that ran, as newer tools write it.
     OneLine,
@@ -66,8 +70,8 @@ pub struct CcFunction {
     pub paths: Vec<Vec<BlockId>>,
     /// Its clusters.
     pub clusters: Vec<Vec<CcBlock>>,
-    /// Lines beside clusters and paths, by their letter: `g`, counts; `h`, hashes; `i`, prefetches; `t`, their targets. They
-    /// are kept as they stand.
+    /// Lines beside clusters and paths, by their letter: `g`, counts; `h`, hashes; `i`,
+    /// prefetches; `t`, their targets. They are kept as they stand.
     pub annotations: Vec<(char, String)>,
     /// Comment lines before the function, without `#`.
     pub head: Vec<String>,
@@ -181,7 +185,11 @@ fn joined(parts: impl Iterator<Item = impl ToString>) -> String {
 }
 
 fn shown(block: &CcBlock) -> String {
-    if block.clone == 0 { block.id.0.to_string() } else { format!("{}.{}", block.id.0, block.clone) }
+    if block.clone == 0 {
+        block.id.0.to_string()
+    } else {
+        format!("{}.{}", block.id.0, block.clone)
+    }
 }
 
 /// The cc profile of a layout, functions in the order of the layout.
@@ -208,7 +216,11 @@ pub fn cc_profile(
     Ok(CcProfile { version, functions })
 }
 
-fn cc_function(cfg: &Cfg, placed: &FunctionLayout, comments: Comments) -> Result<CcFunction, Error> {
+fn cc_function(
+    cfg: &Cfg,
+    placed: &FunctionLayout,
+    comments: Comments,
+) -> Result<CcFunction, Error> {
     let function = function_of(cfg, placed)?;
     let id = |block: BlockIndex| Ok(block_of(function, block)?.id);
     let path = |path: &ClonePath| path.0.iter().map(|&block| id(block)).collect();
@@ -226,7 +238,10 @@ fn cc_function(cfg: &Cfg, placed: &FunctionLayout, comments: Comments) -> Result
 }
 
 /// The function that a layout is of.
-pub(crate) fn function_of<'c>(cfg: &'c Cfg, placed: &FunctionLayout) -> Result<&'c Function, Error> {
+pub(crate) fn function_of<'c>(
+    cfg: &'c Cfg,
+    placed: &FunctionLayout,
+) -> Result<&'c Function, Error> {
     cfg.function(placed.function)
         .ok_or_else(|| Error::Foreign { what: format!("function {}", placed.function.0) })
 }
@@ -242,7 +257,11 @@ pub(crate) fn block_of(function: &Function, block: BlockIndex) -> Result<&Block,
     })
 }
 
-fn notes(function: &Function, placed: &FunctionLayout, comments: Comments) -> (Vec<String>, Vec<String>) {
+fn notes(
+    function: &Function,
+    placed: &FunctionLayout,
+    comments: Comments,
+) -> (Vec<String>, Vec<String>) {
     if comments == Comments::None {
         return Default::default();
     }
@@ -257,11 +276,13 @@ fn notes(function: &Function, placed: &FunctionLayout, comments: Comments) -> (V
         // Edges are sorted by where they begin.
         let begin = function.edges.partition_point(|edge| edge.from < BlockIndex(index));
         let leaving = function.edges.get(begin..).unwrap_or_default();
-        let mut out: Vec<_> = leaving.iter().take_while(|edge| edge.from == BlockIndex(index)).collect();
+        let mut out: Vec<_> =
+            leaving.iter().take_while(|edge| edge.from == BlockIndex(index)).collect();
         // The likeliest successor first.
         out.sort_by_key(|edge| (std::cmp::Reverse(edge.weight), edge.to));
-        let target =
-            |to: BlockIndex| function.blocks.get(to.0 as usize).map_or(BlockId(u32::MAX), |block| block.id);
+        let target = |to: BlockIndex| {
+            function.blocks.get(to.0 as usize).map_or(BlockId(u32::MAX), |block| block.id)
+        };
         let edges: Vec<String> =
             out.iter().map(|edge| format!("{}:{}", target(edge.to).0, edge.weight)).collect();
         (block, edges)

@@ -1,7 +1,9 @@
-//! Does a cc profile do what it says? What clang would end on, what it would skip without a word, what is odd.
+//! Does a cc profile do what it says? What clang would end on, what it would skip without a word,
+//! what is odd.
 //!
-//! [`text`] looks at a file alone, [`layout`] at a layout before it is written, with the graph at hand: it knows which
-//! blocks there are, where exceptions land, and which edges a clone path may follow.
+//! [`text`] looks at a file alone, [`layout`] at a layout before it is written, with the graph at
+//! hand: it knows which blocks there are, where exceptions land, and which edges a clone path may
+//! follow.
 
 use super::cc::{CcFunction, CcProfile};
 use super::read_cc::parse;
@@ -56,7 +58,12 @@ fn profile_findings(profile: &CcProfile) -> Vec<Finding> {
     let mut findings = Vec::new();
     for function in &profile.functions {
         let mut find = |severity, what| {
-            findings.push(Finding { severity, line: None, function: Some(function.name().to_owned()), what });
+            findings.push(Finding {
+                severity,
+                line: None,
+                function: Some(function.name().to_owned()),
+                what,
+            });
         };
         for path in &function.paths {
             if path.len() < 2 {
@@ -66,14 +73,19 @@ fn profile_findings(profile: &CcProfile) -> Vec<Finding> {
                 );
             }
             if path.iter().skip(1).any(|id| id.0 == 0) {
-                find(Severity::Ignored, "a path clones block 0; the entry block cannot be cloned".to_owned());
+                find(
+                    Severity::Ignored,
+                    "a path clones block 0; the entry block cannot be cloned".to_owned(),
+                );
             }
         }
         for block in function.clusters.iter().flatten() {
             let made = clones_of(function, block.id.0);
             if block.clone > made {
-                let what =
-                    format!("block {}.{}: its paths make {made} clones of it", block.id.0, block.clone);
+                let what = format!(
+                    "block {}.{}: its paths make {made} clones of it",
+                    block.id.0, block.clone
+                );
                 find(Severity::Ignored, what);
             }
         }
@@ -83,8 +95,12 @@ fn profile_findings(profile: &CcProfile) -> Vec<Finding> {
                 "has no clusters; the function is compiled as without the list".to_owned(),
             );
         }
-        let entry = function.clusters.iter().position(|c| c.iter().any(|b| b.id.0 == 0 && b.clone == 0));
-        if entry.and_then(|at| function.clusters.get(at)?.first()).is_some_and(|first| first.id.0 != 0) {
+        let entry =
+            function.clusters.iter().position(|c| c.iter().any(|b| b.id.0 == 0 && b.clone == 0));
+        if entry
+            .and_then(|at| function.clusters.get(at)?.first())
+            .is_some_and(|first| first.id.0 != 0)
+        {
             let what = "the entry block does not begin its cluster; clang moves it there";
             find(Severity::Ignored, what.to_owned());
         }
@@ -97,7 +113,8 @@ fn clones_of(function: &CcFunction, id: u32) -> u32 {
     made.count() as u32
 }
 
-/// Whether the files of this layout will do what it says. Empty for every layout that should be written.
+/// Whether the files of this layout will do what it says. Empty for every layout that should be
+/// written.
 pub fn layout(cfg: &Cfg, layout: &Layout) -> Vec<Finding> {
     let mut all = Findings::default();
     all.names(cfg, layout);
@@ -141,12 +158,16 @@ impl Findings {
             let Some(function) = cfg.function(placed.function) else { continue };
             for alias in &function.names {
                 if alias.is_empty() || alias.contains(char::is_whitespace) {
-                    self.fatal(Some(function), format!("the name `{alias}` cannot stand in the file"));
+                    self.fatal(
+                        Some(function),
+                        format!("the name `{alias}` cannot stand in the file"),
+                    );
                 }
                 let earlier = seen.insert((alias, function.module.as_deref()), position);
                 if earlier.is_some_and(|earlier| earlier != position) {
                     let what = format!(
-                        "`{alias}` names two functions; build with -funique-internal-linkage-names, or leave both out"
+                        "`{alias}` names two functions; build with \
+                         -funique-internal-linkage-names, or leave both out"
                     );
                     self.fatal(Some(function), what);
                 }
@@ -179,7 +200,11 @@ impl Findings {
             if !seen.insert(block) {
                 self.fatal(Some(function), format!("block {} stands in clusters twice", id.0));
             }
-            let made = placed.clones.iter().filter(|p| p.0.iter().skip(1).any(|&b| b == block.block)).count();
+            let made = placed
+                .clones
+                .iter()
+                .filter(|p| p.0.iter().skip(1).any(|&b| b == block.block))
+                .count();
             if block.clone as usize > made {
                 self.ignored(
                     function,
@@ -192,7 +217,10 @@ impl Findings {
                 self.fatal(Some(function), "has an empty cluster".to_owned());
             }
             if cluster.iter().skip(1).any(|&block| block == Placed::ENTRY) {
-                self.fatal(Some(function), "its entry block is not the first of its cluster".to_owned());
+                self.fatal(
+                    Some(function),
+                    "its entry block is not the first of its cluster".to_owned(),
+                );
             }
         }
     }
@@ -201,11 +229,16 @@ impl Findings {
         for path in &placed.clones {
             let mut cloned = FxHashSet::default();
             for (&from, &to) in path.0.iter().zip(path.0.iter().skip(1)) {
-                let id = |index: BlockIndex| function.blocks.get(index.0 as usize).map(|block| block.id.0);
+                let id = |index: BlockIndex| {
+                    function.blocks.get(index.0 as usize).map(|block| block.id.0)
+                };
                 let (Some(from_id), Some(to_id)) = (id(from), id(to)) else {
                     self.fatal(
                         Some(function),
-                        format!("a clone path names block {} or {}, which it has not", from.0, to.0),
+                        format!(
+                            "a clone path names block {} or {}, which it has not",
+                            from.0, to.0
+                        ),
                     );
                     continue;
                 };
@@ -216,14 +249,16 @@ impl Findings {
                     self.fatal(Some(function), "a clone path clones its entry block".to_owned());
                 }
                 if !function.edges.iter().any(|edge| edge.from == from && edge.to == to) {
-                    let what =
-                        format!("a clone path goes from block {from_id} to {to_id}, which nothing did");
+                    let what = format!(
+                        "a clone path goes from block {from_id} to {to_id}, which nothing did"
+                    );
                     self.ignored(function, what);
                 }
                 let indirect = |b: &crate::Block| b.flags.has_indirect_branch();
                 if function.blocks.get(from.0 as usize).is_some_and(indirect) {
                     let what = format!(
-                        "a clone path goes on after block {from_id}, which ends in an indirect branch"
+                        "a clone path goes on after block {from_id}, which ends in an indirect \
+                         branch"
                     );
                     self.ignored(function, what);
                 }
@@ -244,8 +279,8 @@ impl Findings {
             }
         }
         if sections.len() > 1 {
-            let what = "its landing pads lie in several sections; clang moves all of them to `.text.eh`, put them into one \
-                        cluster";
+            let what = "its landing pads lie in several sections; clang moves all of them to \
+                        `.text.eh`, put them into one cluster";
             self.fatal(Some(function), what.to_owned());
         }
     }
@@ -260,7 +295,10 @@ impl Findings {
                 .is_some_and(|p| (at.cluster as usize) < p.clusters.len());
             if !known || !seen.insert(at) {
                 let how = if known { "stands twice in" } else { "does not exist, but stands in" };
-                self.fatal(None, format!("cluster {} of layout {} {how} the order", at.cluster, at.layout));
+                self.fatal(
+                    None,
+                    format!("cluster {} of layout {} {how} the order", at.cluster, at.layout),
+                );
             }
         }
         let cold: FxHashSet<u32> = layout.cold.iter().copied().collect();
@@ -271,11 +309,19 @@ impl Findings {
             let Some(function) = cfg.function(placed.function) else { continue };
             for cluster in 0..placed.clusters.len() as u32 {
                 if !seen.contains(&ClusterRef { layout: position, cluster }) {
-                    self.fatal(Some(function), format!("its cluster {cluster} stands nowhere in the order"));
+                    self.fatal(
+                        Some(function),
+                        format!("its cluster {cluster} stands nowhere in the order"),
+                    );
                 }
             }
-            let own: FxHashSet<u32> =
-                placed.clusters.iter().flatten().filter(|b| b.clone == 0).map(|b| b.block.0).collect();
+            let own: FxHashSet<u32> = placed
+                .clusters
+                .iter()
+                .flatten()
+                .filter(|b| b.clone == 0)
+                .map(|b| b.block.0)
+                .collect();
             let has_cold = (0..function.blocks.len() as u32).any(|block| !own.contains(&block));
             if has_cold != cold.contains(&position) {
                 let which = if has_cold {

@@ -22,14 +22,18 @@ use image::ImageAddr;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The layout names a function, block or cluster that its graph does not have.
-    #[error("{what} is not in the graph that the layout belongs to; compute the layout from this very graph")]
+    #[error(
+        "{what} is not in the graph that the layout belongs to; compute the layout from this very \
+         graph"
+    )]
     Foreign {
         /// What is named, in words.
         what: String,
     },
     /// A name that the format cannot hold.
     #[error(
-        "function `{name}`: {format} ends a name at {found:?}, so this one cannot be written; leave the function out"
+        "function `{name}`: {format} ends a name at {found:?}, so this one cannot be written; \
+         leave the function out"
     )]
     Name {
         /// The name.
@@ -41,7 +45,8 @@ pub enum Error {
     },
     /// Version 0 has no clones.
     #[error(
-        "function `{name}` has cloned blocks, and version 0 of the cc profile knows none; write version 1"
+        "function `{name}` has cloned blocks, and version 0 of the cc profile knows none; write \
+         version 1"
     )]
     Clones {
         /// The function.
@@ -49,7 +54,8 @@ pub enum Error {
     },
     /// Version 0 has no lines beside clusters.
     #[error(
-        "function `{name}` has a line of `{letter}`, and version 0 of the cc profile knows none; write version 1"
+        "function `{name}` has a line of `{letter}`, and version 0 of the cc profile knows none; \
+         write version 1"
     )]
     Annotated {
         /// The function.
@@ -67,11 +73,15 @@ pub enum Error {
     },
     /// fdata holds branches alone.
     #[error(
-        "the counts have no branches, which a branch profile of BOLT is made of; write pre-aggregated counts instead"
+        "the counts have no branches, which a branch profile of BOLT is made of; write \
+         pre-aggregated counts instead"
     )]
     NoBranches,
     /// The image cannot be decoded.
-    #[error("no instructions are known at {address}: fdata needs an x86-64 or aarch64 image with its code")]
+    #[error(
+        "no instructions are known at {address}: fdata needs an x86-64 or aarch64 image with its \
+         code"
+    )]
     NoCode {
         /// The first address asked for.
         address: ImageAddr,

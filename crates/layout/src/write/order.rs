@@ -1,9 +1,9 @@
-//! Orders of symbols: the ld profile (sections of a cc profile) and the order of functions, for lld. (mold 1.10 takes
-//! no order of functions.)
+//! Orders of symbols: the ld profile (sections of a cc profile) and the order of functions, for
+//! lld. (mold 1.10 takes no order of functions.)
 //!
-//! One symbol a line. Linkers place the section of a symbol where the symbol stands first, warn about symbols that they
-//! do not know (lld: `--no-warn-symbol-ordering`), and put everything else behind. The names of the sections are
-//! clang's, see [`super::cc`].
+//! One symbol a line. Linkers place the section of a symbol where the symbol stands first, warn
+//! about symbols that they do not know (lld: `--no-warn-symbol-ordering`), and put everything else
+//! behind. The names of the sections are clang's, see [`super::cc`].
 
 use super::Error;
 use super::cc::{block_of, function_of};
@@ -67,7 +67,10 @@ pub fn pieces<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<Piece<'c>>, Er
         let placed = placed(position)?;
         let function = function_of(cfg, placed)?;
         let blocks = placed.clusters.get(cluster as usize).ok_or_else(|| Error::Foreign {
-            what: format!("cluster {cluster} of {}", function.names.first().map_or("", |name| name)),
+            what: format!(
+                "cluster {cluster} of {}",
+                function.names.first().map_or("", |name| name)
+            ),
         })?;
         for block in blocks {
             block_of(function, block.block)?;
@@ -81,7 +84,11 @@ pub fn pieces<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<Piece<'c>>, Er
         let function = function_of(cfg, placed)?;
         // Without its entry in a cluster, what is left is the function itself.
         let has_entry = placed.clusters.iter().any(|cluster| cluster.contains(&Placed::ENTRY));
-        pieces.push(Piece { function, placed, part: if has_entry { Part::Cold } else { Part::Entry } });
+        pieces.push(Piece {
+            function,
+            placed,
+            part: if has_entry { Part::Cold } else { Part::Entry },
+        });
     }
     Ok(pieces)
 }
@@ -93,7 +100,11 @@ pub fn pieces<'c>(cfg: &'c Cfg, layout: &'c Layout) -> Result<Vec<Piece<'c>>, Er
 pub fn ld_profile(cfg: &Cfg, layout: &Layout) -> Result<String, Error> {
     let pieces = pieces(cfg, layout)?;
     // Its cc profile names the same functions and refuses such a name, too.
-    whole(pieces.iter().flat_map(|piece| piece.function.names.iter().map(|name| symbol(name, piece.part))))
+    whole(
+        pieces
+            .iter()
+            .flat_map(|piece| piece.function.names.iter().map(|name| symbol(name, piece.part))),
+    )
 }
 
 /// The order of functions, each where its first cluster stands, whatever becomes of its blocks.
@@ -134,7 +145,8 @@ fn lines(symbols: impl Iterator<Item = String>) -> Order {
     let mut order = Order::default();
     let mut seen = FxHashSet::default();
     for symbol in symbols {
-        // Functions of one name, told apart by their files elsewhere: to the linker the name means all of them.
+        // Functions of one name, told apart by their files elsewhere: to the linker the name means
+        // all of them.
         if !seen.insert(symbol.clone()) {
             continue;
         }
@@ -148,7 +160,8 @@ fn lines(symbols: impl Iterator<Item = String>) -> Order {
     order
 }
 
-/// Reads an order of symbols as lld does: one a line, blanks around it dropped, `#` begins a comment line.
+/// Reads an order of symbols as lld does: one a line, blanks around it dropped, `#` begins a
+/// comment line.
 ///
 /// # Errors
 /// At a symbol that stands twice, of which linkers heed only the first.
@@ -161,8 +174,9 @@ pub fn read(text: &str) -> Result<Vec<String>, Error> {
             continue;
         }
         if !seen.insert(symbol) {
-            let found =
-                format!("`{symbol}` stands a second time; expected each symbol once, so remove this line");
+            let found = format!(
+                "`{symbol}` stands a second time; expected each symbol once, so remove this line"
+            );
             return Err(Error::Malformed { line: number, found });
         }
         symbols.push(symbol.to_owned());

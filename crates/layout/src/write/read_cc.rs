@@ -1,7 +1,9 @@
-//! Reads a cc profile as clang does, and notes everything that clang would end on or skip without a word.
+//! Reads a cc profile as clang does, and notes everything that clang would end on or skip without a
+//! word.
 //!
-//! Input: the text, of version 0 or 1 by its first line. Output: the profile and [`Finding`]s in line order. Cost:
-//! linear. Source: clang-22 itself on each of these inputs; LLVM 22, `BasicBlockSectionsProfileReader.cpp`.
+//! Input: the text, of version 0 or 1 by its first line. Output: the profile and [`Finding`]s in
+//! line order. Cost: linear. Source: clang-22 itself on each of these inputs; LLVM 22,
+//! `BasicBlockSectionsProfileReader.cpp`.
 
 use super::Error;
 use super::cc::{CcBlock, CcFunction, CcProfile, CcVersion};
@@ -25,7 +27,8 @@ pub fn read(text: &str) -> Result<CcProfile, Error> {
 pub(crate) fn parse(text: &str) -> (CcProfile, Vec<Finding>) {
     let mut reader = Reader::default();
     // clang skips blank lines and comments before it looks for the version.
-    let mut lines = (1u32..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let mut lines =
+        (1u32..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let mut rest = lines.clone();
     let version = match rest.next() {
         None => {
@@ -70,7 +73,9 @@ struct Reader {
 impl Reader {
     fn finish(mut self) -> (CcProfile, Vec<Finding>) {
         if self.profile.functions.is_empty() && self.findings.is_empty() {
-            self.ignored("names no function; expected `f name` or, in version 0, `!name`".to_owned());
+            self.ignored(
+                "names no function; expected `f name` or, in version 0, `!name`".to_owned(),
+            );
         }
         (self.profile, self.findings)
     }
@@ -95,7 +100,9 @@ impl Reader {
             _ => {
                 self.fatal(
                     line,
-                    format!("expected version v0 or v1, found `v{version}`; clang-22 reads no other"),
+                    format!(
+                        "expected version v0 or v1, found `v{version}`; clang-22 reads no other"
+                    ),
                 );
                 CcVersion::V1
             }
@@ -112,9 +119,13 @@ impl Reader {
             '@' => {}
             'm' => {
                 if values.len() != 1 {
-                    self.fatal(self.line, format!("expected one module name without blanks, found `{rest}`"));
+                    self.fatal(
+                        self.line,
+                        format!("expected one module name without blanks, found `{rest}`"),
+                    );
                 }
-                self.module = Some(rest.trim_start_matches("./").to_owned()).filter(|m| !m.is_empty());
+                self.module =
+                    Some(rest.trim_start_matches("./").to_owned()).filter(|m| !m.is_empty());
             }
             'f' => {
                 let module = self.module.take();
@@ -125,7 +136,10 @@ impl Reader {
             'g' | 'h' | 'i' | 't' => self.annotations(specifier, rest, &values),
             other => {
                 let known = "@, m, f, p, c, g, h, i or t";
-                self.fatal(self.line, format!("expected a line that begins with {known}, found `{other}`"));
+                self.fatal(
+                    self.line,
+                    format!("expected a line that begins with {known}, found `{other}`"),
+                );
             }
         }
         true
@@ -139,7 +153,8 @@ impl Reader {
             let first = self.profile.functions.is_empty();
             let why = if first { "; is the first line, `v1`, missing?" } else { "" };
             let found = format!(
-                "expected `!` (version 0), found `{}`: clang stops reading here without a word{why}",
+                "expected `!` (version 0), found `{}`: clang stops reading here without a \
+                 word{why}",
                 line.chars().take(40).collect::<String>()
             );
             self.fatal(self.line, found);
@@ -159,11 +174,17 @@ impl Reader {
             Some(module) => Some(module.to_owned()),
             None if module.is_empty() => None,
             None => {
-                self.fatal(self.line, format!("expected `M=module` after the names, found `{module}`"));
+                self.fatal(
+                    self.line,
+                    format!("expected `M=module` after the names, found `{module}`"),
+                );
                 None
             }
         };
-        self.function(aliases.trim_end_matches('\r').split('/').map(str::to_owned).collect(), module);
+        self.function(
+            aliases.trim_end_matches('\r').split('/').map(str::to_owned).collect(),
+            module,
+        );
         true
     }
 
@@ -178,17 +199,25 @@ impl Reader {
         });
         if odd || names.iter().any(blank) {
             self.ignored(
-                "white space in a name; expected names as symbols and line tables have them".to_owned(),
+                "white space in a name; expected names as symbols and line tables have them"
+                    .to_owned(),
             );
         }
-        self.profile.functions.push(CcFunction { names, module: module.clone(), ..CcFunction::default() });
+        self.profile.functions.push(CcFunction {
+            names,
+            module: module.clone(),
+            ..CcFunction::default()
+        });
         if first.is_empty() {
             return self.ignored("expected the name of a function, found none".to_owned());
         }
         if let Some(&earlier) = self.functions.get(&(first.clone(), module.clone())) {
             return self.fatal(
                 self.line,
-                format!("function `{first}` stands in line {earlier} already; expected each function once"),
+                format!(
+                    "function `{first}` stands in line {earlier} already; expected each function \
+                     once"
+                ),
             );
         }
         self.functions.insert((first, module), self.line);
@@ -197,7 +226,8 @@ impl Reader {
     fn current(&mut self) -> Option<&mut CcFunction> {
         if self.profile.functions.is_empty() {
             self.ignored(
-                "a cluster, path or other line before the first function; expected the function first"
+                "a cluster, path or other line before the first function; expected the function \
+                 first"
                     .to_owned(),
             );
         }
@@ -239,9 +269,10 @@ impl Reader {
         }
     }
 
-    /// What a cc profile may say beside clusters and paths: `g`, the counts of blocks and their edges
-    /// (`id:count,to:count,…`), `h`, hashes of blocks (`id:hex`), `i`, prefetches (`id,call name,id,call`), `t`, their targets
-    /// (`id,call`). It changes no cluster: its form is looked at, and it is kept as it stands.
+    /// What a cc profile may say beside clusters and paths: `g`, the counts of blocks and their
+    /// edges (`id:count,to:count,…`), `h`, hashes of blocks (`id:hex`), `i`, prefetches
+    /// (`id,call name,id,call`), `t`, their targets (`id,call`). It changes no cluster: its
+    /// form is looked at, and it is kept as it stands.
     fn annotations(&mut self, specifier: char, rest: &str, values: &[&str]) {
         if specifier == 'i' {
             let what = "a prefetch (`i`): clang 22 knows no such line and ends here".to_owned();
@@ -262,12 +293,17 @@ impl Reader {
         let prefetched = |text: &str| {
             let mut parts = text.rsplitn(3, ',');
             let call = parts.next().is_some_and(|call| call.parse::<u32>().is_ok());
-            call && parts.next().is_some_and(block) && parts.next().is_some_and(|name| !name.is_empty())
+            call && parts.next().is_some_and(block)
+                && parts.next().is_some_and(|name| !name.is_empty())
         };
         for (place, value) in values.iter().enumerate() {
             let (fine, expected) = match specifier {
-                'i' if place == 1 => (prefetched(value), "id,number of the call name,id,number of the call"),
-                'i' if place > 1 || values.len() == 1 => (false, "two words: the place and the target"),
+                'i' if place == 1 => {
+                    (prefetched(value), "id,number of the call name,id,number of the call")
+                }
+                'i' if place > 1 || values.len() == 1 => {
+                    (false, "two words: the place and the target")
+                }
                 // An empty line of counts is the only empty one that clang takes.
                 'g' => (
                     (values.len() == 1 && value.is_empty()) || value.split(',').all(counted),

@@ -1,10 +1,13 @@
-//! The order of functions for GNU ld and gold, as names of the sections that `-ffunction-sections` gives them.
+//! The order of functions for GNU ld and gold, as names of the sections that `-ffunction-sections`
+//! gives them.
 //!
-//! These linkers order sections, not symbols. A compiler puts `name` into `.text.name`, and, by what it knows of it, into
-//! `.text.hot.name`, `.text.startup.name` or `.text.unlikely.name`; the same link may hold any of them.
-//! * GNU ld 2.43 and newer, `--section-ordering-file`: statements as in a linker script, output sections that exist.
-//! * Any GNU ld, `-T`: a script with `INSERT`, which the linker adds to its own; the functions get an output section
-//!   of their own before `.text`.
+//! These linkers order sections, not symbols. A compiler puts `name` into `.text.name`, and, by
+//! what it knows of it, into `.text.hot.name`, `.text.startup.name` or `.text.unlikely.name`; the
+//! same link may hold any of them.
+//! * GNU ld 2.43 and newer, `--section-ordering-file`: statements as in a linker script, output
+//!   sections that exist.
+//! * Any GNU ld, `-T`: a script with `INSERT`, which the linker adds to its own; the functions get
+//!   an output section of their own before `.text`.
 //! * gold, `--section-ordering-file`: one section name (a glob) a line.
 //!
 //! Source: binutils, `ld/ld.texi` ("--section-ordering-file", "INSERT"), `gold/options.h`.
@@ -28,7 +31,8 @@ pub enum SectionOrder {
 /// The output section of [`SectionOrder::GnuScript`].
 pub const ORDERED_SECTION: &str = ".text.ordered";
 
-/// The sections of the functions of a layout, in its order. Names that cannot stand in the file are left out.
+/// The sections of the functions of a layout, in its order. Names that cannot stand in the file are
+/// left out.
 ///
 /// # Errors
 /// Where the layout is not of this graph.
@@ -47,7 +51,10 @@ pub fn section_order(cfg: &Cfg, layout: &Layout, form: SectionOrder) -> Result<O
         match name.strip_suffix(".cold") {
             Some(whole) => sections.push(vec![format!(".text.unlikely.{whole}")]),
             None => sections.push(
-                ["hot.", "", "startup."].iter().map(|prefix| format!(".text.{prefix}{name}")).collect(),
+                ["hot.", "", "startup."]
+                    .iter()
+                    .map(|prefix| format!(".text.{prefix}{name}"))
+                    .collect(),
             ),
         }
     }

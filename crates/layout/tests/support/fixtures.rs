@@ -1,4 +1,5 @@
-//! Control flow graphs from the fixtures: the text protobufs, and the sample program with the counts of its golden file.
+//! Control flow graphs from the fixtures: the text protobufs, and the sample program with the
+//! counts of its golden file.
 //!
 //! None of this uses planish's own building of graphs, so that it can be compared with it.
 
@@ -28,13 +29,15 @@ pub fn place(function: u32, block: u32) -> Place {
 
 /// A graph from a `propeller_*.protobuf`: every function of the file in file order, hot or not.
 ///
-/// The files state no addresses: functions follow each other from 0x1000 without gaps, blocks in file order. They state
-/// no flags either: a block falls through to the next one of its function where the file has an edge between the two.
-/// Edges of weight 0 are left out. Frequencies are those of the file, else [`upstream_frequencies`].
+/// The files state no addresses: functions follow each other from 0x1000 without gaps, blocks in
+/// file order. They state no flags either: a block falls through to the next one of its function
+/// where the file has an edge between the two. Edges of weight 0 are left out. Frequencies are
+/// those of the file, else [`upstream_frequencies`].
 pub fn text_cfg(name: &str) -> Cfg {
     let file = Message::parse(&text(name));
     let mut cfg = Cfg::default();
-    // Where a block is, by function number and block position, or by ordinal in the older form of the files.
+    // Where a block is, by function number and block position, or by ordinal in the older form of
+    // the files.
     let mut places: BTreeMap<(u64, u64), Place> = BTreeMap::new();
     let mut address = 0x1000;
     for (message, function) in file.messages("cfg").zip(0u32..) {
@@ -118,8 +121,9 @@ fn finish(cfg: &mut Cfg) {
     }
 }
 
-/// Block frequencies by the rule of the tool that the fixtures come from: the largest of the heaviest call out of the
-/// block, the heaviest return into it, the sum of its other out-edges and the sum of its other in-edges.
+/// Block frequencies by the rule of the tool that the fixtures come from: the largest of the
+/// heaviest call out of the block, the heaviest return into it, the sum of its other out-edges and
+/// the sum of its other in-edges.
 pub fn upstream_frequencies(cfg: &Cfg) -> Vec<Vec<u64>> {
     // Per block: heaviest call out, heaviest return in, other out-edges, other in-edges.
     let mut sums: Vec<Vec<[u64; 4]>> =
@@ -142,7 +146,9 @@ pub fn upstream_frequencies(cfg: &Cfg) -> Vec<Vec<u64>> {
             CallKind::TailCall | CallKind::Call => to[3] += call.weight,
         }
     }
-    sums.iter().map(|blocks| blocks.iter().map(|sums| *sums.iter().max().unwrap()).collect()).collect()
+    sums.iter()
+        .map(|blocks| blocks.iter().map(|sums| *sums.iter().max().unwrap()).collect())
+        .collect()
 }
 
 /// A function of a verbose golden cc profile.
@@ -195,16 +201,19 @@ pub fn golden_functions(name: &str) -> Vec<GoldenFunction> {
 /// The verbose golden file of [`golden_cfg`].
 pub const GOLDEN: &str = "propeller_sample_verbose_cc_directives.golden.txt";
 
-/// The graph of `propeller_sample.bin` that [`GOLDEN`] was made from: `compute_flag` and `main`, in this order.
+/// The graph of `propeller_sample.bin` that [`GOLDEN`] was made from: `compute_flag` and `main`, in
+/// this order.
 ///
-/// Edges and frequencies are those of the golden file. It does not list calls; the frequencies and the scores of calls
-/// leave one possibility: `main` calls `compute_flag` from block 2, 499,148 times, and 468,687 returns come back.
+/// Edges and frequencies are those of the golden file. It does not list calls; the frequencies and
+/// the scores of calls leave one possibility: `main` calls `compute_flag` from block 2, 499,148
+/// times, and 468,687 returns come back.
 pub fn golden_cfg() -> Cfg {
     let image = Image::open(&path("propeller_sample.bin")).unwrap();
     let maps = image::blocks::read(&image).unwrap();
     let mut cfg = Cfg::default();
     for golden in golden_functions(GOLDEN) {
-        let symbol = image.functions().iter().find(|function| function.name == golden.name).unwrap();
+        let symbol =
+            image.functions().iter().find(|function| function.name == golden.name).unwrap();
         let map = maps.iter().find(|map| map.address() == symbol.address).unwrap();
         let block = |block: &image::blocks::Block| Block {
             id: block.id,
@@ -216,7 +225,8 @@ pub fn golden_cfg() -> Cfg {
         };
         // Numbers are positions in a map of this version.
         let edges = golden.blocks.iter().flat_map(|(&from, (_, successors))| {
-            let edge = move |&(to, weight)| Edge { from: BlockIndex(from), to: BlockIndex(to), weight };
+            let edge =
+                move |&(to, weight)| Edge { from: BlockIndex(from), to: BlockIndex(to), weight };
             successors.iter().map(edge)
         });
         let mut edges: Vec<Edge> = edges.collect();
@@ -231,8 +241,18 @@ pub fn golden_cfg() -> Cfg {
     }
     let (callee, caller) = (0, 1);
     cfg.calls = vec![
-        CallEdge { from: place(callee, 3), to: place(caller, 2), kind: CallKind::Return, weight: 468_687 },
-        CallEdge { from: place(caller, 2), to: place(callee, 0), kind: CallKind::Call, weight: 499_148 },
+        CallEdge {
+            from: place(callee, 3),
+            to: place(caller, 2),
+            kind: CallKind::Return,
+            weight: 468_687,
+        },
+        CallEdge {
+            from: place(caller, 2),
+            to: place(callee, 0),
+            kind: CallKind::Call,
+            weight: 499_148,
+        },
     ];
     cfg
 }

@@ -52,17 +52,27 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Compiles a source into `directory` and opens the result; `None`, with a note, when clang is not installed.
+/// Compiles a source into `directory` and opens the result; `None`, with a note, when clang is not
+/// installed.
 pub fn compiled(directory: &Path, name: &str, source: &str, options: &[&str]) -> Option<Image> {
     let file = directory.join(format!("{name}.c"));
     std::fs::write(&file, source).unwrap();
     let output: PathBuf = directory.join(name);
     let mut command = Command::new(CLANG);
-    command.args(["-O2", "-fbasic-block-address-map"]).args(options).arg("-o").arg(&output).arg(&file);
+    command
+        .args(["-O2", "-fbasic-block-address-map"])
+        .args(options)
+        .arg("-o")
+        .arg(&output)
+        .arg(&file);
     let Ok(result) = command.output() else {
         eprintln!("skipped: {CLANG} is not installed");
         return None;
     };
-    assert!(result.status.success(), "{CLANG} {options:?}: {}", String::from_utf8_lossy(&result.stderr));
+    assert!(
+        result.status.success(),
+        "{CLANG} {options:?}: {}",
+        String::from_utf8_lossy(&result.stderr)
+    );
     Some(Image::open(&output).unwrap())
 }

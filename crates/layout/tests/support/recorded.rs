@@ -1,4 +1,5 @@
-//! Counts that a recording of a given graph would hold, and walks through programs that make such graphs.
+//! Counts that a recording of a given graph would hold, and walks through programs that make such
+//! graphs.
 
 use counts::{Branch, FallThrough, ImageCounts};
 use image::code::{InstructionKind, instructions};
@@ -20,20 +21,23 @@ pub fn counts_of(image: &Image, cfg: &Cfg) -> ImageCounts {
     };
     for function in &cfg.functions {
         for edge in &function.edges {
-            let (from, to) = (&function.blocks[edge.from.0 as usize], &function.blocks[edge.to.0 as usize]);
+            let (from, to) =
+                (&function.blocks[edge.from.0 as usize], &function.blocks[edge.to.0 as usize]);
             let jumps = instructions(image, last_instruction(image, from))
                 .next()
                 .is_some_and(|last| last.kind == InstructionKind::UnconditionalBranch);
             if edge.to.0 == edge.from.0 + 1 && from.flags.can_fall_through() && !jumps {
-                let range = FallThrough { first: from.address, last: to.address, count: edge.weight };
+                let range =
+                    FallThrough { first: from.address, last: to.address, count: edge.weight };
                 counts.fall_throughs.push(range);
             } else {
                 branch(last_instruction(image, from), to.address, edge.weight);
             }
         }
     }
-    let call_in =
-        |block: &Block| instructions(image, block.address).find(|i| i.kind == InstructionKind::Call).unwrap();
+    let call_in = |block: &Block| {
+        instructions(image, block.address).find(|i| i.kind == InstructionKind::Call).unwrap()
+    };
     for call in &cfg.calls {
         let (from, to) = (block(call.from), block(call.to));
         match call.kind {
@@ -51,8 +55,9 @@ pub fn counts_of(image: &Image, cfg: &Cfg) -> ImageCounts {
     counts
 }
 
-/// A graph of these functions (all of the map when empty), with the counts of `steps` steps through each, started again
-/// at its entry after each return. The choices depend on the seed and on the function's name, not on addresses.
+/// A graph of these functions (all of the map when empty), with the counts of `steps` steps through
+/// each, started again at its entry after each return. The choices depend on the seed and on the
+/// function's name, not on addresses.
 pub fn walked(image: &Image, names: &[&str], steps: u64, seed: u64) -> Cfg {
     let mut cfg = Cfg::default();
     for map in image::blocks::read(image).unwrap() {
@@ -86,12 +91,16 @@ pub fn walked(image: &Image, names: &[&str], steps: u64, seed: u64) -> Cfg {
     cfg
 }
 
-/// Ends each block where the next one by address begins, at the latest: a linker that removes jumps leaves sizes too large.
+/// Ends each block where the next one by address begins, at the latest: a linker that removes jumps
+/// leaves sizes too large.
 fn shorten(function: &mut Function) {
     let starts: Vec<u64> = function.blocks.iter().map(|block| block.address.0).collect();
     for block in &mut function.blocks {
-        let room =
-            starts.iter().filter(|&&start| start > block.address.0).min().map(|next| next - block.address.0);
+        let room = starts
+            .iter()
+            .filter(|&&start| start > block.address.0)
+            .min()
+            .map(|next| next - block.address.0);
         block.size = room.map_or(block.size, |room| block.size.min(room as u32));
     }
 }
@@ -99,8 +108,9 @@ fn shorten(function: &mut Function) {
 fn walk(image: &Image, function: &mut Function, steps: u64, seed: u64) {
     let ways = ways(image, function);
     let mut weights = vec![0u64; ways.len()];
-    let mut state =
-        function.names[0].bytes().fold(seed, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut state = function.names[0]
+        .bytes()
+        .fold(seed, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let mut at = 0u32;
     for _ in 0..steps {
         function.blocks[at as usize].frequency += 1;
@@ -116,6 +126,7 @@ fn walk(image: &Image, function: &mut Function, steps: u64, seed: u64) {
         weights[choice] += 1;
         at = ways[choice].to.0;
     }
-    let edges = ways.iter().zip(weights).map(|(way, weight)| Edge { from: way.from, to: way.to, weight });
+    let edges =
+        ways.iter().zip(weights).map(|(way, weight)| Edge { from: way.from, to: way.to, weight });
     function.edges = edges.filter(|edge| edge.weight != 0).collect();
 }

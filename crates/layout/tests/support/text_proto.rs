@@ -1,4 +1,5 @@
-//! Protobuf's text form as a tree, as far as the fixtures use it: `name: value`, `name { … }`, `name: { … }`, `#` comments.
+//! Protobuf's text form as a tree, as far as the fixtures use it: `name: value`, `name { … }`,
+//! `name: { … }`, `#` comments.
 
 /// A message: its fields in file order.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -19,9 +19,9 @@ impl Tool {
 /// The first of these programs that the search path has; says so where it has none.
 pub fn tool(names: &[&str]) -> Option<Tool> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = names
-        .iter()
-        .find_map(|name| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.is_file()));
+    let found = names.iter().find_map(|name| {
+        std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.is_file())
+    });
     if found.is_none() {
         eprintln!("skipped: none of {} is installed", names.join(", "));
     }

@@ -1,4 +1,5 @@
-//! What clang refuses or skips is found before clang sees it: each rule is held against clang-22 itself.
+//! What clang refuses or skips is found before clang sees it: each rule is held against clang-22
+//! itself.
 
 use crate::build::{clang, scratch};
 use crate::graph::{at, function, placed, sample};
@@ -70,9 +71,16 @@ fn what_clang_ends_on_is_fatal_and_what_it_takes_is_not() {
             .arg(&source)
             .output()
             .unwrap();
-        assert_eq!(!run.status.success(), ends, "{text:?}: {}", String::from_utf8_lossy(&run.stderr));
-        let fatal: Vec<_> =
-            check::text(text).into_iter().filter(|finding| finding.severity == Severity::Fatal).collect();
+        assert_eq!(
+            !run.status.success(),
+            ends,
+            "{text:?}: {}",
+            String::from_utf8_lossy(&run.stderr)
+        );
+        let fatal: Vec<_> = check::text(text)
+            .into_iter()
+            .filter(|finding| finding.severity == Severity::Fatal)
+            .collect();
         assert_eq!(!fatal.is_empty(), ends, "{text:?}: {fatal:?}");
     }
 }
@@ -87,10 +95,20 @@ fn lines_of_prefetches_are_read_kept_and_said_to_be_newer() {
     let letters: String = read.functions[0].annotations.iter().map(|(letter, _)| letter).collect();
     assert_eq!(letters, "itgh");
     assert_eq!(read.render().unwrap(), text);
-    for wrong in ["i0,1", "i0 f,0,0", "i0,1 f,0", "i0,1 ,0,0", "ix,1 f,0,0", "i0,1 f,0,0 g,0,0", "i0,1 f,0,x"]
-    {
+    for wrong in [
+        "i0,1",
+        "i0 f,0,0",
+        "i0,1 f,0",
+        "i0,1 ,0,0",
+        "ix,1 f,0,0",
+        "i0,1 f,0,0 g,0,0",
+        "i0,1 f,0,x",
+    ] {
         let found = check::text(&format!("v1\nf work\nc0\n{wrong}\n"));
-        assert!(found.iter().any(|finding| finding.severity == Severity::Fatal), "{wrong}: {found:?}");
+        assert!(
+            found.iter().any(|finding| finding.severity == Severity::Fatal),
+            "{wrong}: {found:?}"
+        );
     }
     let Some(clang) = clang() else { return };
     let dir = scratch();
@@ -98,7 +116,12 @@ fn lines_of_prefetches_are_read_kept_and_said_to_be_newer() {
     std::fs::write(&source, "int work(int n) { return n; }\n").unwrap();
     std::fs::write(&list, text).unwrap();
     let list = format!("-fbasic-block-sections=list={}", list.display());
-    let run = clang.command().args(["-O1", "-c", "-o", "/dev/null", &list]).arg(&source).output().unwrap();
+    let run = clang
+        .command()
+        .args(["-O1", "-c", "-o", "/dev/null", &list])
+        .arg(&source)
+        .output()
+        .unwrap();
     assert!(!run.status.success(), "clang 22 takes lines of prefetches");
 }
 
@@ -114,7 +137,11 @@ fn a_name_that_an_order_cannot_hold_is_left_out_and_the_others_stay() {
     for form in [SectionOrder::GnuOrdering, SectionOrder::GnuScript, SectionOrder::Gold] {
         let order = section_order(&cfg, &layout, form).unwrap();
         assert_eq!(order.left_out, ["operator \"new\"", "two\nlines"], "{form:?}");
-        assert!(order.text.contains(".text.fine") && !order.text.contains("operator"), "{}", order.text);
+        assert!(
+            order.text.contains(".text.fine") && !order.text.contains("operator"),
+            "{}",
+            order.text
+        );
     }
     let order = symbol_order(&cfg, &layout).unwrap();
     assert_eq!((order.text.as_str(), order.left_out.len()), ("operator \"new\"\nfine\n", 1));
@@ -134,7 +161,10 @@ fn what_clang_skips_without_a_word_is_found() {
         ("", "no line that says anything"),
     ] {
         let found: Vec<String> = check::text(text).iter().map(ToString::to_string).collect();
-        assert!(found.iter().any(|f| f.contains(words)), "{text:?}: expected `{words}`, found {found:?}");
+        assert!(
+            found.iter().any(|f| f.contains(words)),
+            "{text:?}: expected `{words}`, found {found:?}"
+        );
     }
 }
 
@@ -148,14 +178,19 @@ fn findings(change: impl FnOnce(&mut Cfg, &mut Layout)) -> String {
 #[test]
 fn a_layout_that_clang_would_end_on_is_found_before_it_is_written() {
     let found = findings(|cfg, _| cfg.functions[1].blocks[3].id = cfg.functions[1].blocks[4].id);
-    assert!(found.contains("function `main`: block number 4 stands twice in the address map"), "{found}");
+    assert!(
+        found.contains("function `main`: block number 4 stands twice in the address map"),
+        "{found}"
+    );
     let found = findings(|cfg, _| cfg.functions[1].names.push("compute_flag".into()));
     assert!(found.contains("`compute_flag` names two functions"), "{found}");
-    let found =
-        findings(|_, layout| layout.functions[0].clusters[0].push(Placed { block: BlockIndex(2), clone: 0 }));
+    let found = findings(|_, layout| {
+        layout.functions[0].clusters[0].push(Placed { block: BlockIndex(2), clone: 0 })
+    });
     assert!(found.contains("block 2 stands in clusters twice"), "{found}");
-    let found =
-        findings(|_, layout| layout.functions[0].clusters[0].push(Placed { block: BlockIndex(9), clone: 0 }));
+    let found = findings(|_, layout| {
+        layout.functions[0].clusters[0].push(Placed { block: BlockIndex(9), clone: 0 })
+    });
     assert!(found.contains("has no block 9"), "{found}");
     let found = findings(|_, layout| layout.functions[0].clusters[0].swap(0, 1));
     assert!(found.contains("its entry block is not the first of its cluster"), "{found}");
@@ -170,8 +205,9 @@ fn clone_paths_that_clang_refuses_are_found() {
     assert!(found.contains("goes from block 3 to 7, which nothing did"), "{found}");
     let found = findings(|_, layout| layout.functions[1].clones.push(path(&[3, 4, 6, 4])));
     assert!(found.contains("clones block 4 twice"), "{found}");
-    let found =
-        findings(|_, layout| layout.functions[1].clusters[0].push(Placed { block: BlockIndex(4), clone: 1 }));
+    let found = findings(|_, layout| {
+        layout.functions[1].clusters[0].push(Placed { block: BlockIndex(4), clone: 1 })
+    });
     assert!(found.contains("block 4.1: its paths make 0 clones of it"), "{found}");
     let fine = findings(|_, layout| {
         layout.functions[1].clones.push(path(&[3, 4, 6]));
@@ -183,11 +219,21 @@ fn clone_paths_that_clang_refuses_are_found() {
 #[test]
 fn an_order_that_loses_or_doubles_a_part_is_found() {
     assert!(
-        findings(|_, layout| layout.hot.truncate(1)).contains("its cluster 0 stands nowhere in the order")
+        findings(|_, layout| layout.hot.truncate(1))
+            .contains("its cluster 0 stands nowhere in the order")
     );
-    assert!(findings(|_, layout| layout.hot.push(at(0, 0))).contains("cluster 0 of layout 0 stands twice"));
-    assert!(findings(|_, layout| layout.hot.push(at(0, 7))).contains("cluster 7 of layout 0 does not exist"));
-    assert!(findings(|_, layout| layout.cold.clear()).contains("has blocks in no cluster, but no place"));
+    assert!(
+        findings(|_, layout| layout.hot.push(at(0, 0)))
+            .contains("cluster 0 of layout 0 stands twice")
+    );
+    assert!(
+        findings(|_, layout| layout.hot.push(at(0, 7)))
+            .contains("cluster 7 of layout 0 does not exist")
+    );
+    assert!(
+        findings(|_, layout| layout.cold.clear())
+            .contains("has blocks in no cluster, but no place")
+    );
     assert!(findings(|_, layout| layout.cold.push(0)).contains("has no cold blocks, but a place"));
     let found = findings(|_, layout| {
         layout.functions.push(placed(9, &[&[0]], (0.0, 0.0), (0.0, 0.0)));
@@ -206,13 +252,19 @@ fn a_name_that_would_end_early_is_refused() {
         hot: vec![at(0, 0)],
         cold: Vec::new(),
     };
-    let error = layout::write::cc::cc_profile(&cfg, &layout, Default::default(), Default::default())
-        .unwrap()
-        .render()
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("`operator new`") && error.contains("leave the function out"), "{error}");
+    let error =
+        layout::write::cc::cc_profile(&cfg, &layout, Default::default(), Default::default())
+            .unwrap()
+            .render()
+            .unwrap_err()
+            .to_string();
     assert!(
-        check::layout(&cfg, &layout).iter().any(|finding| finding.what.contains("cannot stand in the file"))
+        error.contains("`operator new`") && error.contains("leave the function out"),
+        "{error}"
+    );
+    assert!(
+        check::layout(&cfg, &layout)
+            .iter()
+            .any(|finding| finding.what.contains("cannot stand in the file"))
     );
 }

@@ -28,9 +28,9 @@ fn comments_are_those_of_create_llvm_prof() {
 #[test]
 fn newer_tools_comment_on_one_line_and_leave_out_what_did_not_run() {
     let text = written(CcVersion::V1, Comments::OneLine);
-    assert!(
-        text.contains("\n#cfg 0:499148,2:300635,1:156977 1:163376,3:163376 2:300635,3:294857 3:468687\n")
-    );
+    assert!(text.contains(
+        "\n#cfg 0:499148,2:300635,1:156977 1:163376,3:163376 2:300635,3:294857 3:468687\n"
+    ));
     assert!(text.ends_with(" 7:487948,1:487948\n"), "block 8 did not run: {text}");
 }
 
@@ -52,5 +52,8 @@ fn golden_files_are_read() {
     let verbose = read_cc::read(&golden("verbose_cc_directives")).unwrap();
     assert_eq!(plain, verbose);
     assert_eq!(plain.render().unwrap(), golden("cc_directives"));
-    assert_eq!(plain.functions.iter().map(|f| f.name()).collect::<Vec<_>>(), ["compute_flag", "main"]);
+    assert_eq!(
+        plain.functions.iter().map(|f| f.name()).collect::<Vec<_>>(),
+        ["compute_flag", "main"]
+    );
 }

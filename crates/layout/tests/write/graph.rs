@@ -3,7 +3,8 @@
 use image::ImageAddr;
 use image::blocks::{BlockFlags, BlockId};
 use layout::{
-    Block, BlockIndex, Cfg, ClusterRef, Edge, Function, FunctionIndex, FunctionLayout, Layout, Placed, Score,
+    Block, BlockIndex, Cfg, ClusterRef, Edge, Function, FunctionIndex, FunctionLayout, Layout,
+    Placed, Score,
 };
 
 /// A function with blocks numbered in order, their frequencies, and edges as (from, to, weight).
@@ -31,10 +32,18 @@ pub fn function(name: &str, frequencies: &[u64], edges: &[(u32, u32, u64)]) -> F
 }
 
 /// The layout of a function: its clusters as block positions.
-pub fn placed(function: u32, clusters: &[&[u32]], intra: (f64, f64), inter: (f64, f64)) -> FunctionLayout {
+pub fn placed(
+    function: u32,
+    clusters: &[&[u32]],
+    intra: (f64, f64),
+    inter: (f64, f64),
+) -> FunctionLayout {
     let score = |(before, after)| Score { before, after };
     let cluster = |blocks: &&[u32]| {
-        blocks.iter().map(|&block| Placed { block: BlockIndex(block), clone: 0 }).collect::<Vec<_>>()
+        blocks
+            .iter()
+            .map(|&block| Placed { block: BlockIndex(block), clone: 0 })
+            .collect::<Vec<_>>()
     };
     FunctionLayout {
         function: FunctionIndex(function),

@@ -10,7 +10,8 @@ use layout::write::order::{ld_profile, symbol_order};
 use layout::write::sections::{SectionOrder, section_order};
 use layout::write::{check, read_cc};
 use layout::{
-    Block, BlockIndex, Cfg, ClonePath, Edge, Function, FunctionIndex, FunctionLayout, Layout, Placed,
+    Block, BlockIndex, Cfg, ClonePath, Edge, Function, FunctionIndex, FunctionLayout, Layout,
+    Placed,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,7 +73,12 @@ const CLANG_FLAGS: &[&str] = &[
 ];
 
 impl Program {
-    fn new(compiler: Tool, source: &'static str, text: &str, flags: &'static [&'static str]) -> Program {
+    fn new(
+        compiler: Tool,
+        source: &'static str,
+        text: &str,
+        flags: &'static [&'static str],
+    ) -> Program {
         let dir = scratch();
         std::fs::write(dir.path().join(source), text).unwrap();
         Program { dir, compiler, source, flags }
@@ -88,7 +94,13 @@ impl Program {
         let out = self.dir.path().join(name);
         let mut command = self.compiler.command();
         // The same relative name of the source: unique names of static functions are made from it.
-        command.current_dir(self.dir.path()).args(self.flags).args(more).arg("-o").arg(&out).arg(self.source);
+        command
+            .current_dir(self.dir.path())
+            .args(self.flags)
+            .args(more)
+            .arg("-o")
+            .arg(&out)
+            .arg(self.source);
         if self.source.ends_with(".cc") {
             command.arg("-lstdc++");
         }
@@ -97,11 +109,13 @@ impl Program {
     }
 }
 
-/// The functions of an image that its address map and the names given agree on, each block followed by the next one.
+/// The functions of an image that its address map and the names given agree on, each block followed
+/// by the next one.
 fn graph(image: &Image, map: &[FunctionBlocks], wanted: &[&str]) -> Cfg {
     let mut functions = Vec::new();
     for entry in map {
-        let names: Vec<String> = image.functions().at(entry.address()).map(|f| f.name.to_owned()).collect();
+        let names: Vec<String> =
+            image.functions().at(entry.address()).map(|f| f.name.to_owned()).collect();
         if !names.iter().any(|name| wanted.iter().any(|wanted| name.starts_with(wanted))) {
             continue;
         }
@@ -117,8 +131,9 @@ fn graph(image: &Image, map: &[FunctionBlocks], wanted: &[&str]) -> Cfg {
             })
             .collect();
         let next = |from: u32| Edge { from: BlockIndex(from), to: BlockIndex(from + 1), weight: 1 };
-        let edges =
-            (0..blocks.len() as u32 - 1).filter(|&i| blocks[i as usize].flags.can_fall_through()).map(next);
+        let edges = (0..blocks.len() as u32 - 1)
+            .filter(|&i| blocks[i as usize].flags.can_fall_through())
+            .map(next);
         let edges = edges.collect();
         functions.push(Function { names, section: ".text".into(), module: None, blocks, edges });
     }
@@ -126,17 +141,19 @@ fn graph(image: &Image, map: &[FunctionBlocks], wanted: &[&str]) -> Cfg {
     Cfg { functions, calls: Vec::new() }
 }
 
-/// Functions backwards; of each, every third block is cold, the others in one cluster backwards, those from the middle
-/// on in a second one; landing pads all cold.
+/// Functions backwards; of each, every third block is cold, the others in one cluster backwards,
+/// those from the middle on in a second one; landing pads all cold.
 fn backwards(cfg: &Cfg) -> Layout {
     let mut layout = Layout::default();
     for (index, function) in (0u32..).zip(&cfg.functions) {
         let pads = |block: &u32| function.blocks[*block as usize].flags.is_landing_pad();
         let count = function.blocks.len() as u32;
-        let warm: Vec<u32> = (1..count).rev().filter(|block| block % 3 != 2 && !pads(block)).collect();
+        let warm: Vec<u32> =
+            (1..count).rev().filter(|block| block % 3 != 2 && !pads(block)).collect();
         let own = |block: u32| Placed { block: BlockIndex(block), clone: 0 };
         let mut clusters = vec![vec![own(0)]];
-        let (second, first): (Vec<u32>, Vec<u32>) = warm.iter().partition(|&&block| block > count / 2);
+        let (second, first): (Vec<u32>, Vec<u32>) =
+            warm.iter().partition(|&&block| block > count / 2);
         clusters[0].extend(first.into_iter().map(own));
         if !second.is_empty() {
             clusters.push(second.into_iter().map(own).collect());
@@ -193,15 +210,28 @@ fn applies(program: &Program, wanted: &[&str], version: CcVersion) {
     let (image, map) = open(&old);
     let cfg = graph(&image, &map, wanted);
     let layout = backwards(&cfg);
-    assert!(layout.hot.len() > wanted.len() && !layout.cold.is_empty(), "there are parts and cold blocks");
+    assert!(
+        layout.hot.len() > wanted.len() && !layout.cold.is_empty(),
+        "there are parts and cold blocks"
+    );
     let new = rebuild(program, &cfg, &layout, version);
-    assert_eq!(run(&mut Command::new(&new)), run(&mut Command::new(&old)), "the program does the same");
+    assert_eq!(
+        run(&mut Command::new(&new)),
+        run(&mut Command::new(&old)),
+        "the program does the same"
+    );
 
     let found = verified(&cfg, &layout, &new, Applied::Sections);
     assert!(found.is_applied(), "{found:?}");
-    assert_eq!((found.asked, found.in_order), ((layout.hot.len() + layout.cold.len()) as u64, found.asked));
+    assert_eq!(
+        (found.asked, found.in_order),
+        ((layout.hot.len() + layout.cold.len()) as u64, found.asked)
+    );
     assert_eq!(found.same_blocks, found.asked, "{found:?}");
-    assert!(found.hot_span >= found.hot_bytes && found.hot_span < found.hot_bytes + 4096, "{found:?}");
+    assert!(
+        found.hot_span >= found.hot_bytes && found.hot_span < found.hot_bytes + 4096,
+        "{found:?}"
+    );
 
     let unchanged = verified(&cfg, &layout, &old, Applied::Sections);
     assert!(!unchanged.is_applied() && unchanged.found == wanted.len() as u64, "{unchanged:?}");
@@ -229,7 +259,8 @@ fn landing_pads_in_several_sections_are_refused_and_found_in_the_program() {
     let (image, map) = open(&program.build("old", &[]));
     let cfg = graph(&image, &map, &["_Z4useri"]);
     let mut layout = backwards(&cfg);
-    let pads = (0..).zip(&cfg.functions[0].blocks).filter(|(_, block)| block.flags.is_landing_pad());
+    let pads =
+        (0..).zip(&cfg.functions[0].blocks).filter(|(_, block)| block.flags.is_landing_pad());
     let pads: Vec<u32> = pads.map(|(index, _)| index).collect();
     assert!(pads.len() > 1);
     layout.functions[0].clusters[0].push(Placed { block: BlockIndex(pads[0]), clone: 0 });
@@ -243,7 +274,10 @@ fn landing_pads_in_several_sections_are_refused_and_found_in_the_program() {
     let cc = program.write("cc.txt", &text);
     let new = program.build("new", &[format!("-fbasic-block-sections=list={}", cc.display())]);
     let found = verified(&cfg, &layout, &new, Applied::Sections);
-    assert!(found.deviations.iter().any(|(_, deviation)| *deviation == Deviation::LandingPads), "{found:?}");
+    assert!(
+        found.deviations.iter().any(|(_, deviation)| *deviation == Deviation::LandingPads),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -261,34 +295,42 @@ fn clang_clones_along_a_path() {
     assert_eq!(run(&mut Command::new(&new)), run(&mut Command::new(&old)));
     let found = verified(&cfg, &layout, &new, Applied::Sections);
     assert!(found.is_applied(), "{found:?}");
-    let without = cc_profile(&cfg, &layout, CcVersion::V0, Comments::None).unwrap().render().unwrap_err();
+    let without =
+        cc_profile(&cfg, &layout, CcVersion::V0, Comments::None).unwrap().render().unwrap_err();
     assert!(without.to_string().contains("write version 1"), "{without}");
 }
 
 #[test]
 fn linkers_order_functions_by_symbols_and_by_sections() {
     let Some(gcc) = tool(&["gcc"]) else { return };
-    let program = Program::new(gcc, "x.c", C, &["-O2", "-ffunction-sections", "-fno-reorder-functions"]);
+    let program =
+        Program::new(gcc, "x.c", C, &["-O2", "-ffunction-sections", "-fno-reorder-functions"]);
     let old = program.build("old", &[]);
     let image = Image::open(&old).unwrap();
     let one = |name: &str| {
         let mut function = crate::graph::function(name, &[1], &[]);
-        function.blocks[0].address = image.functions().iter().find(|f| f.name == name).unwrap().address;
+        function.blocks[0].address =
+            image.functions().iter().find(|f| f.name == name).unwrap().address;
         function
     };
     let mut cfg = Cfg { functions: ["main", "work", "helper"].map(one).into(), calls: Vec::new() };
     cfg.functions.sort_by_key(|function| function.blocks[0].address);
-    // Against the order that the linker chose, and its reverse: one of them is not what it does by itself.
+    // Against the order that the linker chose, and its reverse: one of them is not what it does by
+    // itself.
     for turn in [0, 1, 2] {
         let mut layout = backwards(&cfg);
         layout.hot.rotate_left(turn);
         let symbols = program.write("symbols.txt", &symbol_order(&cfg, &layout).unwrap().text);
-        let script =
-            program.write("order.ld", &section_order(&cfg, &layout, SectionOrder::GnuScript).unwrap().text);
-        let gold =
-            program.write("order.txt", &section_order(&cfg, &layout, SectionOrder::Gold).unwrap().text);
-        let ordering = program
-            .write("order.sections", &section_order(&cfg, &layout, SectionOrder::GnuOrdering).unwrap().text);
+        let script = program.write(
+            "order.ld",
+            &section_order(&cfg, &layout, SectionOrder::GnuScript).unwrap().text,
+        );
+        let gold = program
+            .write("order.txt", &section_order(&cfg, &layout, SectionOrder::Gold).unwrap().text);
+        let ordering = program.write(
+            "order.sections",
+            &section_order(&cfg, &layout, SectionOrder::GnuOrdering).unwrap().text,
+        );
         let by_symbols = format!("-Wl,--symbol-ordering-file={}", symbols.display());
         let mut ways = vec![
             ("bfd", &["ld.bfd"][..], format!("-Wl,-T,{}", script.display())),
@@ -322,7 +364,9 @@ fn gnu_ld_takes_section_orders() -> bool {
     let help = tool(&["ld.bfd"]).map(|ld| run(ld.command().arg("--help"))).unwrap_or_default();
     let takes = help.contains("--section-ordering-file");
     if !takes {
-        eprintln!("skipped: ordering sections with GNU ld, which takes --section-ordering-file from 2.43 on");
+        eprintln!(
+            "skipped: ordering sections with GNU ld, which takes --section-ordering-file from 2.43 on"
+        );
     }
     takes
 }

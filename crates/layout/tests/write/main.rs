@@ -1,4 +1,5 @@
-//! Do the files say what the layout says, and do the compilers, linkers and BOLT of this machine read them so?
+//! Do the files say what the layout says, and do the compilers, linkers and BOLT of this machine
+//! read them so?
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

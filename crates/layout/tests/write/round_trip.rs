@@ -11,27 +11,29 @@ fn profile(version: CcVersion) -> impl Strategy<Value = CcProfile> {
     let module = prop::option::of("[a-z]{1,8}/[a-z]{1,8}\\.cc");
     let one = (blocks, any::<prop::sample::Index>(), module, 0..4usize);
     prop::collection::vec(one, 0..12).prop_map(move |functions| {
-        let made = functions.into_iter().enumerate().map(|(number, (blocks, split, module, paths))| {
-            let mut all: Vec<CcBlock> =
-                blocks.iter().map(|&id| CcBlock { id: BlockId(id), clone: 0 }).collect();
-            let paths = if version == CcVersion::V0 { 0 } else { paths.min(blocks.len()) };
-            let cloned: Vec<BlockId> = blocks.iter().rev().take(paths).map(|&id| BlockId(id)).collect();
-            all.extend(cloned.iter().map(|&id| CcBlock { id, clone: 1 }));
-            let cut = if all.is_empty() { 0 } else { split.index(all.len()) };
-            let second = all.split_off(cut);
-            all.insert(0, CcBlock { id: BlockId(0), clone: 0 });
-            let mut clusters = vec![all];
-            if !second.is_empty() {
-                clusters.push(second);
-            }
-            CcFunction {
-                module,
-                names: vec![format!("f{number}"), format!("alias{number}.llvm.7")],
-                paths: cloned.iter().map(|&id| vec![BlockId(0), id]).collect(),
-                clusters,
-                ..CcFunction::default()
-            }
-        });
+        let made =
+            functions.into_iter().enumerate().map(|(number, (blocks, split, module, paths))| {
+                let mut all: Vec<CcBlock> =
+                    blocks.iter().map(|&id| CcBlock { id: BlockId(id), clone: 0 }).collect();
+                let paths = if version == CcVersion::V0 { 0 } else { paths.min(blocks.len()) };
+                let cloned: Vec<BlockId> =
+                    blocks.iter().rev().take(paths).map(|&id| BlockId(id)).collect();
+                all.extend(cloned.iter().map(|&id| CcBlock { id, clone: 1 }));
+                let cut = if all.is_empty() { 0 } else { split.index(all.len()) };
+                let second = all.split_off(cut);
+                all.insert(0, CcBlock { id: BlockId(0), clone: 0 });
+                let mut clusters = vec![all];
+                if !second.is_empty() {
+                    clusters.push(second);
+                }
+                CcFunction {
+                    module,
+                    names: vec![format!("f{number}"), format!("alias{number}.llvm.7")],
+                    paths: cloned.iter().map(|&id| vec![BlockId(0), id]).collect(),
+                    clusters,
+                    ..CcFunction::default()
+                }
+            });
         CcProfile { version, functions: made.collect() }
     })
 }
@@ -81,8 +83,9 @@ fn pre_aggregated_text_holds_the_counts_and_says_which_ranges_a_return_entered()
     use image::{Image, ImageAddr};
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/propeller_sample.bin");
     let image = Image::open(std::path::Path::new(path)).unwrap();
-    let function =
-        |name: &str| image.functions().iter().find(|function| function.name == name).unwrap().address;
+    let function = |name: &str| {
+        image.functions().iter().find(|function| function.name == name).unwrap().address
+    };
     let (main, compute) = (function("main"), function("compute_flag"));
     let after_call = ImageAddr(main.0 + 0x40);
     let last = ImageAddr(main.0 + 0x48);
@@ -103,8 +106,9 @@ fn pre_aggregated_text_holds_the_counts_and_says_which_ranges_a_return_entered()
     };
     counts.branches.sort();
     let text = layout::write::bolt::preaggregated(&image, &counts);
-    let line =
-        |kind: &str, first: ImageAddr, count: u64| format!("{kind} {:x} {:x} {count}", first.0, last.0);
+    let line = |kind: &str, first: ImageAddr, count: u64| {
+        format!("{kind} {:x} {:x} {count}", first.0, last.0)
+    };
     for expected in [line("F", main, 7), line("r", after_call, 6), line("F", after_call, 2)] {
         assert!(text.lines().any(|line| line == expected), "no `{expected}` in {text}");
     }
@@ -114,15 +118,19 @@ fn pre_aggregated_text_holds_the_counts_and_says_which_ranges_a_return_entered()
 }
 
 #[test]
-fn fdata_has_a_line_for_each_step_of_a_range_into_a_block_and_none_for_a_range_of_one_instruction() {
+fn fdata_has_a_line_for_each_step_of_a_range_into_a_block_and_none_for_a_range_of_one_instruction()
+{
     use counts::{Branch, FallThrough, ImageCounts};
     use image::{Image, ImageAddr};
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/propeller_sample.bin");
     let image = Image::open(std::path::Path::new(path)).unwrap();
-    let function = image.functions().iter().find(|function| function.name == "compute_flag").unwrap();
+    let function =
+        image.functions().iter().find(|function| function.name == "compute_flag").unwrap();
     let (start, end) = (function.address, function.end());
-    let code: Vec<_> = image::code::instructions(&image, start).take_while(|i| i.address < end).collect();
-    let jump = code.iter().find(|i| i.kind == image::code::InstructionKind::ConditionalBranch).unwrap();
+    let code: Vec<_> =
+        image::code::instructions(&image, start).take_while(|i| i.address < end).collect();
+    let jump =
+        code.iter().find(|i| i.kind == image::code::InstructionKind::ConditionalBranch).unwrap();
     let next = code.iter().find(|i| i.address > jump.address).unwrap().address;
     let target = jump.target.unwrap();
     let counts = ImageCounts {

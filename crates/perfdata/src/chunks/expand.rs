@@ -9,8 +9,14 @@ use crate::sys;
 use crate::walk::{Stop, is_known, walk};
 
 impl Chunks<'_> {
-    /// Finds the payload of the compressed record here; `false` when it lies beyond the end of the stream.
-    pub(super) fn begin_compressed(&mut self, stream: &Stream, kind: u32, size: u16) -> Result<bool, Error> {
+    /// Finds the payload of the compressed record here; `false` when it lies beyond the end of the
+    /// stream.
+    pub(super) fn begin_compressed(
+        &mut self,
+        stream: &Stream,
+        kind: u32,
+        size: u16,
+    ) -> Result<bool, Error> {
         let at = self.at;
         if size < 8 && kind == kind::COMPRESSED {
             return self.bad_size(stream, size).map(|_| true);
@@ -18,7 +24,9 @@ impl Chunks<'_> {
         let read = |offset: u64| {
             let mut bytes = Vec::with_capacity(HEADER2_BYTES as usize);
             let room = stream.end.saturating_sub(offset) >= HEADER2_BYTES;
-            if !room || sys::read_at(&stream.file, offset, HEADER2_BYTES as usize, &mut bytes).is_err() {
+            if !room
+                || sys::read_at(&stream.file, offset, HEADER2_BYTES as usize, &mut bytes).is_err()
+            {
                 return None;
             }
             bytes.first_chunk::<16>().copied()
@@ -80,12 +88,15 @@ impl Chunks<'_> {
             Some(inflater) => inflater.run(input, &mut expanded),
             None => Ok(input.len()),
         };
-        let stuck =
-            input.len() < want || (!input.is_empty() && matches!(result, Ok(0)) && expanded.len() == before);
+        let stuck = input.len() < want
+            || (!input.is_empty() && matches!(result, Ok(0)) && expanded.len() == before);
         self.inflater = inflater;
         self.expanded = expanded;
-        let used =
-            result.map_err(|reason| Error::Compressed { path: stream.path.clone(), offset, reason })? as u64;
+        let used = result.map_err(|reason| Error::Compressed {
+            path: stream.path.clone(),
+            offset,
+            reason,
+        })? as u64;
         self.stats.compressed_bytes = self.stats.compressed_bytes.saturating_add(used);
         if let Some(front) = self.pieces.front_mut() {
             *front = (offset.saturating_add(used), size.saturating_sub(used));
@@ -107,7 +118,9 @@ impl Chunks<'_> {
         let wrong = match stop {
             Stop::End => None,
             Stop::Bad { size } => Some(format!("the expanded data holds a record of size {size}")),
-            Stop::Special { kind } => Some(format!("the expanded data holds a record of kind {kind}")),
+            Stop::Special { kind } => {
+                Some(format!("the expanded data holds a record of kind {kind}"))
+            }
         };
         if let Some(reason) = wrong.filter(|_| len == 0) {
             return Err(Error::Compressed { path: stream.path.clone(), offset, reason });

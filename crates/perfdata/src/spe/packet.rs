@@ -1,4 +1,5 @@
-//! One packet: a header of one or two bytes that says what follows, and a payload of 1, 2, 4 or 8 bytes.
+//! One packet: a header of one or two bytes that says what follows, and a payload of 1, 2, 4 or 8
+//! bytes.
 //!
 //! ```text
 //! 0000 0000            padding            0000 0001            end
@@ -40,7 +41,8 @@ impl SpeAddress {
         self.0 >> 63 != 0
     }
 
-    /// Who ran there: level 0 is a program; Linux is at 1, or at 2 where it can host virtual machines.
+    /// Who ran there: level 0 is a program; Linux is at 1, or at 2 where it can host virtual
+    /// machines.
     pub fn cpumode(self) -> CpuMode {
         match self.exception_level() {
             0 => CpuMode::User,
@@ -49,9 +51,9 @@ impl SpeAddress {
         }
     }
 
-    /// The virtual address. The record holds its lower 56 bits; of a program's address the upper ones are 0 (tags are
-    /// not part of it), of the kernel's they are 1, so that nothing that the kernel runs at low addresses passes for the
-    /// program's.
+    /// The virtual address. The record holds its lower 56 bits; of a program's address the upper
+    /// ones are 0 (tags are not part of it), of the kernel's they are 1, so that nothing that
+    /// the kernel runs at low addresses passes for the program's.
     pub fn runtime(self) -> RuntimeAddr {
         let low = self.0 & ((1 << 56) - 1);
         RuntimeAddr(if self.exception_level() == 0 { low } else { low | 0xff << 56 })
@@ -71,7 +73,8 @@ pub enum Packet {
     Events(u64),
     /// Where loaded data came from; the values are the processor's own.
     DataSource(u64),
-    /// The context register of an exception level; Linux keeps the thread's id there, if it was built to.
+    /// The context register of an exception level; Linux keeps the thread's id there, if it was
+    /// built to.
     Context {
         /// 0: of level 1; 1: of level 2.
         index: u8,
@@ -94,7 +97,8 @@ pub enum Packet {
     },
     /// An address.
     Address {
-        /// 0 the instruction, 1 the branch's target, 2 and 3 data (virtual, physical), 4 the target of the branch before.
+        /// 0 the instruction, 1 the branch's target, 2 and 3 data (virtual, physical), 4 the
+        /// target of the branch before.
         index: u8,
         /// All 64 bits; of 0, 1 and 4 a [`SpeAddress`].
         value: u64,
@@ -113,8 +117,9 @@ pub enum PacketFault {
 /// The longest packet without what follows an alignment header, in bytes.
 pub(super) const LONGEST_BYTES: usize = 10;
 
-/// Reads the packet at the start of `bytes`, which lies at `aux_offset` of the AUX buffer (alignment counts from its
-/// begin). Gives the packet and its size in bytes, which for an alignment packet may reach beyond `bytes`.
+/// Reads the packet at the start of `bytes`, which lies at `aux_offset` of the AUX buffer
+/// (alignment counts from its begin). Gives the packet and its size in bytes, which for an
+/// alignment packet may reach beyond `bytes`.
 ///
 /// # Errors
 /// Where the bytes end too early or are no packet.
@@ -206,14 +211,22 @@ mod tests {
 
     #[test]
     fn alignment_reaches_to_the_next_multiple_and_includes_its_own_header() {
-        for (header, at, size) in [(0x20, 0, 2), (0x23, 0, 16), (0x23, 5, 11), (0x23, 15, 2), (0x25, 1, 63)] {
-            assert_eq!(read_packet(&[header, 0], at), Ok((Packet::Padding, size)), "{header:#x} at {at}");
+        for (header, at, size) in
+            [(0x20, 0, 2), (0x23, 0, 16), (0x23, 5, 11), (0x23, 15, 2), (0x25, 1, 63)]
+        {
+            assert_eq!(
+                read_packet(&[header, 0], at),
+                Ok((Packet::Padding, size)),
+                "{header:#x} at {at}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_packet_is_said_to_be_none() {
-        for bytes in [[2, 0, 0], [0x3f, 0, 0], [0x80, 0, 0], [0xff; 3], [0x20, 0x42, 0], [0x2f, 0xb0, 0]] {
+        for bytes in
+            [[2, 0, 0], [0x3f, 0, 0], [0x80, 0, 0], [0xff; 3], [0x20, 0x42, 0], [0x2f, 0xb0, 0]]
+        {
             assert_eq!(read_packet(&bytes, 0), Err(PacketFault::Unknown), "{bytes:x?}");
         }
     }
@@ -226,7 +239,10 @@ mod tests {
         for (level, top) in [(1, 0xa0), (2, 0xc0)] {
             let kernel = SpeAddress(top << 56 | 0x00ff_8000_1010_0040);
             assert_eq!(kernel.exception_level(), level);
-            assert_eq!((kernel.runtime().0, kernel.cpumode()), (0xffff_8000_1010_0040, CpuMode::Kernel));
+            assert_eq!(
+                (kernel.runtime().0, kernel.cpumode()),
+                (0xffff_8000_1010_0040, CpuMode::Kernel)
+            );
         }
     }
 }

@@ -1,8 +1,10 @@
-//! Packets gathered into records, across the blocks in which a buffer is read, and over damaged places.
+//! Packets gathered into records, across the blocks in which a buffer is read, and over damaged
+//! places.
 //!
-//! A record ends with a timestamp or an end packet. Where the bytes are no packet, everything up to the next such end is
-//! left out and the place is counted. What is found there by chance inside a payload does no harm: the pieces of a record
-//! that follow lack packets, and whoever asks for a branch gets none ([`SpeRecord::branch`]).
+//! A record ends with a timestamp or an end packet. Where the bytes are no packet, everything up to
+//! the next such end is left out and the place is counted. What is found there by chance inside a
+//! payload does no harm: the pieces of a record that follow lack packets, and whoever asks for a
+//! branch gets none ([`SpeRecord::branch`]).
 
 use super::packet::{LONGEST_BYTES, Packet, PacketFault, SpeAddress, operation, read_packet};
 
@@ -22,7 +24,8 @@ pub struct SpeRecord {
     pub address: Option<SpeAddress>,
     /// Where the branch goes, or would go.
     pub target: Option<SpeAddress>,
-    /// Target of the branch that was taken last before this operation (FEAT_SPE_PBT, from Armv8.7 on).
+    /// Target of the branch that was taken last before this operation (FEAT_SPE_PBT, from Armv8.7
+    /// on).
     pub previous_target: Option<SpeAddress>,
     /// What happened to it, as recorded.
     pub events: Option<u64>,
@@ -56,7 +59,8 @@ impl SpeRecord {
         self.operation.is_some_and(|(class, _)| class == operation::BRANCH)
     }
 
-    /// The taken branch that this record tells of, if it does: it needs address, target, events and operation type.
+    /// The taken branch that this record tells of, if it does: it needs address, target, events and
+    /// operation type.
     pub fn branch(&self) -> Option<TakenBranch> {
         let events = self.events?;
         if !self.is_branch() || events & event::NOT_TAKEN != 0 {
@@ -108,9 +112,9 @@ impl Decoder {
         }
     }
 
-    /// Decodes `bytes`, which follow those consumed before, and hands out each record that ends in them. Gives the number
-    /// of bytes consumed; the rest, less than one packet, must stand before the next block. Where `last` is set nothing
-    /// follows, and all is consumed.
+    /// Decodes `bytes`, which follow those consumed before, and hands out each record that ends in
+    /// them. Gives the number of bytes consumed; the rest, less than one packet, must stand
+    /// before the next block. Where `last` is set nothing follows, and all is consumed.
     pub fn decode(&mut self, bytes: &[u8], last: bool, mut each: impl FnMut(SpeRecord)) -> usize {
         let mut rest = bytes;
         loop {

@@ -1,8 +1,9 @@
-//! Compressing records as `perf record -z` does: zstd, in COMPRESSED or COMPRESSED2 records of at most 64 KiB with
-//! correct sizes.
+//! Compressing records as `perf record -z` does: zstd, in COMPRESSED or COMPRESSED2 records of at
+//! most 64 KiB with correct sizes.
 //!
-//! Each push is a zstd frame of its own, made in one go out of the memory where the records lie, since a running stream
-//! would first copy them. The context is kept, and frames begin at records: perf expands at most one frame a record.
+//! Each push is a zstd frame of its own, made in one go out of the memory where the records lie,
+//! since a running stream would first copy them. The context is kept, and frames begin at records:
+//! perf expands at most one frame a record.
 
 use crate::bytes::Endian;
 use crate::error::Error;
@@ -44,10 +45,21 @@ impl Compressor {
     }
 
     /// The same in a byte order of choice.
-    pub fn with_endian(kind: CompressedKind, level: i32, endian: Endian) -> Result<Compressor, Error> {
+    pub fn with_endian(
+        kind: CompressedKind,
+        level: i32,
+        endian: Endian,
+    ) -> Result<Compressor, Error> {
         let context = Context::new(level).map_err(wrong)?;
-        let mut made =
-            Compressor { context, kind, level, endian, buffer: Vec::new(), bytes_in: 0, bytes_out: 0 };
+        let mut made = Compressor {
+            context,
+            kind,
+            level,
+            endian,
+            buffer: Vec::new(),
+            bytes_in: 0,
+            bytes_out: 0,
+        };
         made.tune()?;
         Ok(made)
     }
@@ -62,26 +74,32 @@ impl Compressor {
         self.tune()
     }
 
-    /// Records repeat each other in long runs: at level 1 longer matches are found a fifth faster, and are as many. The
-    /// parameters of other levels are zstd's (0).
+    /// Records repeat each other in long runs: at level 1 longer matches are found a fifth faster,
+    /// and are as many. The parameters of other levels are zstd's (0).
     fn tune(&mut self) -> Result<(), Error> {
         let [table, least, target] = if self.level == 1 { [13, 7, 1] } else { [0; 3] };
-        for parameter in
-            [CParameter::HashLog(table), CParameter::MinMatch(least), CParameter::TargetLength(target)]
-        {
+        for parameter in [
+            CParameter::HashLog(table),
+            CParameter::MinMatch(least),
+            CParameter::TargetLength(target),
+        ] {
             self.context.set_parameter(parameter).map_err(wrong)?;
         }
         Ok(())
     }
 
-    /// Compresses `records` and appends the result to `out`. All of them can be read back from what has been appended.
+    /// Compresses `records` and appends the result to `out`. All of them can be read back from what
+    /// has been appended.
     pub fn compress(&mut self, records: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         for piece in records.chunks(Compressor::FRAME_BYTES) {
             let bound = compress_bound(piece.len());
             if self.buffer.len() < bound {
                 self.buffer.resize(bound, 0);
             }
-            let frame = self.context.compress_to_buffer(piece, self.buffer.as_mut_slice()).map_err(wrong)?;
+            let frame = self
+                .context
+                .compress_to_buffer(piece, self.buffer.as_mut_slice())
+                .map_err(wrong)?;
             self.put(frame, out);
             self.bytes_in += piece.len() as u64;
         }
@@ -94,7 +112,9 @@ impl Compressor {
         for payload in self.buffer.get(..frame).unwrap_or_default().chunks(MOST_PAYLOAD) {
             let (kind, size) = match self.kind {
                 CompressedKind::Unaligned => (kind::COMPRESSED, 8 + payload.len()),
-                CompressedKind::Aligned => (kind::COMPRESSED2, (16 + payload.len()).next_multiple_of(8)),
+                CompressedKind::Aligned => {
+                    (kind::COMPRESSED2, (16 + payload.len()).next_multiple_of(8))
+                }
             };
             let end = out.len() + size;
             out.extend(endian.put_u32(kind));

@@ -1,4 +1,5 @@
-//! Side-band records as bytes: the mirror image of their readers, for any event layout and byte order.
+//! Side-band records as bytes: the mirror image of their readers, for any event layout and byte
+//! order.
 
 use crate::attr::{EventAttr, sample_type as st};
 use crate::bytes::Endian;
@@ -29,8 +30,9 @@ pub(super) fn put_record(
     misc: u16,
     body: &[u8],
 ) -> Result<(), Error> {
-    let size = u16::try_from(body.len() + 8)
-        .map_err(|_| Error::write(format!("a record of {} bytes; {MOST_BYTES} fit", body.len() + 8)))?;
+    let size = u16::try_from(body.len() + 8).map_err(|_| {
+        Error::write(format!("a record of {} bytes; {MOST_BYTES} fit", body.len() + 8))
+    })?;
     out.extend(endian.put_u32(kind));
     out.extend(endian.put_u16(misc));
     out.extend(endian.put_u16(size));
@@ -38,7 +40,8 @@ pub(super) fn put_record(
     Ok(())
 }
 
-/// A record's body in the making, directly in the output buffer; its header is completed at the end.
+/// A record's body in the making, directly in the output buffer; its header is completed at the
+/// end.
 pub(super) struct Body<'o> {
     pub(super) out: &'o mut Vec<u8>,
     start: usize,
@@ -72,7 +75,8 @@ impl<'o> Body<'o> {
         }
     }
 
-    /// A text with at least one zero byte behind it, padded to 8 bytes; readers built on quipper insist on that.
+    /// A text with at least one zero byte behind it, padded to 8 bytes; readers built on quipper
+    /// insist on that.
     fn text(&mut self, text: &[u8]) {
         self.out.extend(text.iter().take_while(|&&byte| byte != 0));
         self.out.push(0);
@@ -151,7 +155,12 @@ impl Encoder {
     }
 
     /// A mapping, as MMAP2; with `build_id` in place of the inode when it has one.
-    pub fn mmap2(&self, out: &mut Vec<u8>, event: &MmapEvent<'_>, id: &SampleId) -> Result<(), Error> {
+    pub fn mmap2(
+        &self,
+        out: &mut Vec<u8>,
+        event: &MmapEvent<'_>,
+        id: &SampleId,
+    ) -> Result<(), Error> {
         let by_id = event.build_id.is_some();
         let data = if event.executable { 0 } else { misc::MMAP_DATA };
         let flag = if by_id { misc::MMAP_BUILD_ID } else { 0 };
@@ -182,7 +191,12 @@ impl Encoder {
     }
 
     /// A mapping, as the older MMAP (no build ID, no protection).
-    pub fn mmap(&self, out: &mut Vec<u8>, event: &MmapEvent<'_>, id: &SampleId) -> Result<(), Error> {
+    pub fn mmap(
+        &self,
+        out: &mut Vec<u8>,
+        event: &MmapEvent<'_>,
+        id: &SampleId,
+    ) -> Result<(), Error> {
         let data = if event.executable { 0 } else { misc::MMAP_DATA };
         let mut b = Body::begin(out, self.endian, kind::MMAP, event.cpumode.bits() | data);
         b.i32(event.pid);
@@ -224,7 +238,13 @@ impl Encoder {
         self.task(out, kind::EXIT, task, id)
     }
 
-    fn task(&self, out: &mut Vec<u8>, kind: u32, task: &TaskEvent, id: &SampleId) -> Result<(), Error> {
+    fn task(
+        &self,
+        out: &mut Vec<u8>,
+        kind: u32,
+        task: &TaskEvent,
+        id: &SampleId,
+    ) -> Result<(), Error> {
         let mut b = Body::begin(out, self.endian, kind, 0);
         b.i32(task.pid);
         b.i32(task.parent_pid);
@@ -243,7 +263,8 @@ impl Encoder {
         b.end()
     }
 
-    /// The end of a round: no later record but those before the next such mark is older than the ones before this.
+    /// The end of a round: no later record but those before the next such mark is older than the
+    /// ones before this.
     pub fn finished_round(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         Body::begin(out, self.endian, kind::FINISHED_ROUND, 0).end()
     }

@@ -1,4 +1,5 @@
-//! Samples as bytes, in the field order of the kernel's `perf_output_sample` (kernel/events/core.c).
+//! Samples as bytes, in the field order of the kernel's `perf_output_sample`
+//! (kernel/events/core.c).
 
 use super::encode::{Body, Encoder, MOST_BYTES};
 use super::values::{SampleValues, StackValues};
@@ -72,7 +73,8 @@ impl Encoder {
             b.words(values.callchain);
         }
         if self.has(st::RAW) {
-            // The size counts the padding, so that size and data together are a multiple of 8, as the kernel has it.
+            // The size counts the padding, so that size and data together are a multiple of 8, as
+            // the kernel has it.
             let room = (values.raw.len() + 4).next_multiple_of(8) - 4;
             b.u32(u32::try_from(room).map_err(|_| Error::write("raw data above 4 GiB"))?);
             b.out.extend(values.raw);
@@ -109,7 +111,8 @@ impl Encoder {
 
     fn check_read(&self, words: &[u64]) -> Result<(), Error> {
         let times = (self.read_format & 3).count_ones() as usize;
-        let each = 1 + (self.read_format & (read_format::ID | read_format::LOST)).count_ones() as usize;
+        let each =
+            1 + (self.read_format & (read_format::ID | read_format::LOST)).count_ones() as usize;
         let want = if self.read_format & read_format::GROUP == 0 {
             Some(times + each)
         } else {
@@ -139,7 +142,8 @@ fn registers(b: &mut Body<'_>, mask: u64, (abi, values): (u64, &[u64])) -> Resul
 
 fn user_stack(b: &mut Body<'_>, values: &StackValues<'_>) {
     let bytes = values.stack_user;
-    let room = (values.stack_room_bytes as usize).max(bytes.len()).next_multiple_of(8).min(MOST_BYTES + 1);
+    let room =
+        (values.stack_room_bytes as usize).max(bytes.len()).next_multiple_of(8).min(MOST_BYTES + 1);
     b.u64(room as u64);
     if room > 0 {
         let end = b.out.len() + room;

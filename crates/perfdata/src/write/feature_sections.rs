@@ -34,7 +34,11 @@ impl Section {
 }
 
 /// All sections that the features have something to say for, by number.
-pub(super) fn sections(features: &Features, attrs: &[&EventAttr], endian: Endian) -> Vec<(u32, Vec<u8>)> {
+pub(super) fn sections(
+    features: &Features,
+    attrs: &[&EventAttr],
+    endian: Endian,
+) -> Vec<(u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for unknown in &features.unknown {
         if unknown.bytes.len() as u64 == unknown.size_bytes {
@@ -130,7 +134,9 @@ fn numbers(features: &Features, add: &mut impl FnMut(u32, &dyn Fn(&mut Section))
     }
     if let Some(c) = features.compressed {
         add(feature::COMPRESSED, &|s| {
-            [c.version, c.algorithm, c.level, c.ratio, c.mmap_len].into_iter().for_each(|word| s.u32(word));
+            [c.version, c.algorithm, c.level, c.ratio, c.mmap_len]
+                .into_iter()
+                .for_each(|word| s.u32(word));
         });
     }
     if !features.pmu_caps.is_empty() {
@@ -148,7 +154,8 @@ fn numbers(features: &Features, add: &mut impl FnMut(u32, &dyn Fn(&mut Section))
     }
 }
 
-/// Every event with its attribute, ids and name; the events' own names come before those of the feature.
+/// Every event with its attribute, ids and name; the events' own names come before those of the
+/// feature.
 fn event_desc(s: &mut Section, features: &Features, attrs: &[&EventAttr]) {
     s.u32(attrs.len() as u32);
     s.u32(EventAttr::WRITTEN_BYTES);

@@ -1,7 +1,8 @@
-//! Writing perf.data: the file form ([`FileWriter`]), the pipe form ([`PipeWriter`]), records ([`Encoder`]),
-//! compression ([`Compressor`]). perf and LLVM's readers accept what comes out.
+//! Writing perf.data: the file form ([`FileWriter`]), the pipe form ([`PipeWriter`]), records
+//! ([`Encoder`]), compression ([`Compressor`]). perf and LLVM's readers accept what comes out.
 //!
-//! Records are appended as bytes, so that a recorder can write what it took from a ring without looking into it.
+//! Records are appended as bytes, so that a recorder can write what it took from a ring without
+//! looking into it.
 
 mod auxtrace;
 mod compress;
@@ -32,8 +33,8 @@ fn io_error(source: io::Error) -> Error {
     Error::Io { path: PathBuf::from("(output)"), action: "write", source }
 }
 
-/// Writes a recording in file form. Until [`FileWriter::finish`] the header states a data size of 0, as perf's does,
-/// so that a reader of an unfinished file reads to its end.
+/// Writes a recording in file form. Until [`FileWriter::finish`] the header states a data size of
+/// 0, as perf's does, so that a reader of an unfinished file reads to its end.
 #[derive(Debug)]
 pub struct FileWriter<W> {
     out: W,
@@ -50,7 +51,11 @@ impl<W: Write + Seek> FileWriter<W> {
     }
 
     /// The same in a byte order of choice. The records appended must have it too.
-    pub fn with_endian(out: W, attrs: &[EventAttr], endian: Endian) -> Result<FileWriter<W>, Error> {
+    pub fn with_endian(
+        out: W,
+        attrs: &[EventAttr],
+        endian: Endian,
+    ) -> Result<FileWriter<W>, Error> {
         let mut ids = Vec::new();
         let mut placed = Vec::new();
         for attr in attrs {
@@ -166,8 +171,9 @@ pub struct PipeWriter<W> {
 }
 
 impl<W: Write> PipeWriter<W> {
-    /// Begins a recording of these events with these features, in this machine's byte order. What is known only at the
-    /// end (build IDs of what was met, sample times) has no place in this form but records.
+    /// Begins a recording of these events with these features, in this machine's byte order. What
+    /// is known only at the end (build IDs of what was met, sample times) has no place in this
+    /// form but records.
     pub fn new(out: W, attrs: &[EventAttr], features: &Features) -> Result<PipeWriter<W>, Error> {
         PipeWriter::with_endian(out, attrs, features, Endian::NATIVE)
     }
@@ -199,7 +205,8 @@ impl<W: Write> PipeWriter<W> {
                 continue;
             }
             if number == feature::BUILD_ID {
-                // In pipe form each build ID is a record of its own, made like the entries of the section.
+                // In pipe form each build ID is a record of its own, made like the entries of the
+                // section.
                 head.extend(feature_sections::build_id_records(&features.build_ids, endian));
                 continue;
             }
@@ -241,8 +248,8 @@ impl<W: Write> PipeWriter<W> {
     }
 }
 
-/// The formats of tracepoints have a record of their own in pipe form, since a feature's has no room for them: the size of
-/// what follows, which is padded to 8 bytes and no part of the record.
+/// The formats of tracepoints have a record of their own in pipe form, since a feature's has no
+/// room for them: the size of what follows, which is padded to 8 bytes and no part of the record.
 fn put_formats(head: &mut Vec<u8>, endian: Endian, mut formats: Vec<u8>) -> Result<(), Error> {
     formats.resize(formats.len().next_multiple_of(8), 0);
     let bytes = u32::try_from(formats.len());

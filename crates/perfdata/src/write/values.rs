@@ -30,7 +30,8 @@ pub struct StackValues<'a> {
     pub aux: &'a [u8],
 }
 
-/// The values of a sample that is to be written. Which of them the record has is up to the event's `sample_type`.
+/// The values of a sample that is to be written. Which of them the record has is up to the event's
+/// `sample_type`.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(
     missing_docs,

@@ -21,9 +21,9 @@ pub enum Format {
 
 /// Count branches, fall-through ranges and samples of recordings, per image.
 ///
-/// Reads perf.data (file, pipe or directory form, compressed or not), the output of `perf script -F ip,brstack`, and
-/// BOLT's pre-aggregated text. Without --binary every file that the recordings name and that is still the recorded
-/// build is counted.
+/// Reads perf.data (file, pipe or directory form, compressed or not), the output of `perf script -F
+/// ip,brstack`, and BOLT's pre-aggregated text. Without --binary every file that the recordings
+/// name and that is still the recorded build is counted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Recordings; `-` is standard input
@@ -32,13 +32,15 @@ pub struct Args {
     /// Count only in this ELF file; may be given several times
     #[arg(long, value_name = "FILE")]
     pub binary: Vec<PathBuf>,
-    /// Where to write; `-` is standard output [default: run.counts, or standard output for text and json]
+    /// Where to write; `-` is standard output [default: run.counts, or standard output for text
+    /// and json]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Counts)]
     pub format: Format,
-    /// Count paths too: pairs of branches taken one after the other, for a layout with cloned blocks
+    /// Count paths too: pairs of branches taken one after the other, for a layout with cloned
+    /// blocks
     #[arg(long)]
     pub paths: bool,
     #[command(flatten)]
@@ -49,7 +51,10 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let default = if args.format == Format::Counts { "run.counts" } else { "-" };
     let path = args.output.clone().unwrap_or_else(|| default.into());
-    output::refuse_inputs([path.as_path()], args.inputs.iter().chain(&args.binary).map(PathBuf::as_path))?;
+    output::refuse_inputs(
+        [path.as_path()],
+        args.inputs.iter().chain(&args.binary).map(PathBuf::as_path),
+    )?;
     let images = inputs::open_images(&args.binary)?;
     let selection = Selection { paths: args.paths, ..args.selection };
     let mut found = inputs::read_all(&args.inputs, &images, selection, global)?;
@@ -72,13 +77,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if !global.quiet {
         print_ledger(&found, global);
         if args.format == Format::Counts && path.as_os_str() != "-" {
-            eprintln!("wrote {}; next: planish profile {0} --binary FILE -o FILE.afdo", path.display());
+            eprintln!(
+                "wrote {}; next: planish profile {0} --binary FILE -o FILE.afdo",
+                path.display()
+            );
         }
     }
     Ok(FINE)
 }
 
-/// Notes and ledger on standard error, unless the command that made the counts has told them, or with --verbose.
+/// Notes and ledger on standard error, unless the command that made the counts has told them, or
+/// with --verbose.
 pub fn print_ledger_once(found: &Aggregated, inputs: &[PathBuf], global: &Global) {
     if global.verbose || !inputs::are_counted(inputs) {
         print_ledger(found, global);
@@ -100,7 +109,10 @@ pub fn print_ledger(found: &Aggregated, global: &Global) {
     }
     warn_of_cut(ledger.truncated_bytes);
     if ledger.unknown_records > 0 {
-        eprintln!("{:>20}: {} records of unknown or damaged kinds", "skipped", ledger.unknown_records);
+        eprintln!(
+            "{:>20}: {} records of unknown or damaged kinds",
+            "skipped", ledger.unknown_records
+        );
     }
     if global.verbose {
         for (path, count) in found.elsewhere.iter().take(10) {
@@ -113,8 +125,8 @@ pub fn print_ledger(found: &Aggregated, global: &Global) {
 pub fn warn_of_cut(truncated_bytes: u64) {
     if truncated_bytes > 0 {
         eprintln!(
-            "warning: the recording is truncated: {truncated_bytes} bytes of it are missing or form no whole record; what \
-             stands before them was used"
+            "warning: the recording is truncated: {truncated_bytes} bytes of it are missing or \
+             form no whole record; what stands before them was used"
         );
     }
 }

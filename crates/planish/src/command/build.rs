@@ -1,4 +1,5 @@
-//! `planish build`: builds the program of planish.toml, with or without a profile, or checks a build that used one.
+//! `planish build`: builds the program of planish.toml, with or without a profile, or checks a
+//! build that used one.
 
 use super::{INTERRUPTED, used};
 use crate::cli::{FINE, Format, Global};
@@ -19,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Build a program as planish.toml says, with or without a profile.
 ///
-/// With --verify nothing is built: it is checked that BINARY could use the profile (build IDs and code differ from
-/// the baseline's, and the profile's functions are there).
+/// With --verify nothing is built: it is checked that BINARY could use the profile (build IDs and
+/// code differ from the baseline's, and the profile's functions are there).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration
@@ -29,12 +30,12 @@ pub struct Args {
     /// Use this profile
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Relink in the layout that `planish layout -o PREFIX` wrote; objects of the last rebuild that it says nothing about are
-    /// reused [profile by default: that of the last rebuild]
+    /// Relink in the layout that `planish layout -o PREFIX` wrote; objects of the last rebuild
+    /// that it says nothing about are reused [profile by default: that of the last rebuild]
     #[arg(long, value_name = "PREFIX", conflicts_with = "verify")]
     pub layout: Option<PathBuf>,
-    /// Where to put the program [default: .planish/NAME.base, with a profile .planish/NAME.opt, with a layout
-    /// .planish/NAME.layout]
+    /// Where to put the program [default: .planish/NAME.base, with a profile .planish/NAME.opt,
+    /// with a layout .planish/NAME.layout]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the step, run nothing
@@ -80,7 +81,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     project.rust.check(&project.tools)?;
     let knowledge = profile.as_deref().map_or(Knowledge::None, Knowledge::Profile);
     let reuses = layout.is_some() || profile.is_some() && project.config.optimize.lays_out();
-    let target = Target { reuses, layout: layout.as_ref(), ..Target::plain(name, knowledge, &kept) };
+    let target =
+        Target { reuses, layout: layout.as_ref(), ..Target::plain(name, knowledge, &kept) };
     let mut step = build_step(&project.config, &project.tools, &project.directory, target)?;
     step.not_inputs.push(project.file.clone().into());
     let plan = Plan { steps: vec![step] };
@@ -112,7 +114,8 @@ fn layout_files(prefix: &Path) -> anyhow::Result<LayoutFiles> {
     Ok(files)
 }
 
-/// The path without `..` and links in its directories, so that it is the same from wherever it is named.
+/// The path without `..` and links in its directories, so that it is the same from wherever it is
+/// named.
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     let full = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let (Some(directory), Some(name)) = (full.parent(), full.file_name()) else { return Ok(full) };
@@ -170,11 +173,13 @@ impl Project {
     }
 }
 
-/// Whether the kernel offers the CPU's branch stacks: it says their depth (Intel LBR, AMD LBRv2, Arm BRBE).
+/// Whether the kernel offers the CPU's branch stacks: it says their depth (Intel LBR, AMD LBRv2,
+/// Arm BRBE).
 fn cpu_records_branches() -> bool {
     ["cpu", "cpu_core", "armv8_pmuv3_0"].iter().any(|pmu| {
         let path = format!("/sys/bus/event_source/devices/{pmu}/caps/branches");
-        std::fs::read_to_string(path).is_ok_and(|depth| depth.trim().parse::<u32>().is_ok_and(|n| n > 0))
+        std::fs::read_to_string(path)
+            .is_ok_and(|depth| depth.trim().parse::<u32>().is_ok_and(|n| n > 0))
     })
 }
 
@@ -219,17 +224,20 @@ impl<'a> Probes<'a> {
         let mut files = self.directory.ancestors().flat_map(|at| names.map(|name| at.join(name)));
         if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {
             eprintln!(
-                "planish: note: {}: not obeyed here, since it can name a program; a run asks the rustc that it names",
+                "planish: note: {}: not obeyed here, since it can name a program; a run asks the \
+                 rustc that it names",
                 file.display()
             );
         }
-        let left_out: Vec<String> = self.around.left_out().iter().map(ToString::to_string).collect();
+        let left_out: Vec<String> =
+            self.around.left_out().iter().map(ToString::to_string).collect();
         if !left_out.is_empty() {
             eprintln!("planish: note: PATH: nothing is asked in {}", left_out.join(", "));
         }
     }
 
-    /// What a compiler answers; none where it is not there, or where only the project's own word stands for it.
+    /// What a compiler answers; none where it is not there, or where only the project's own word
+    /// stands for it.
     fn output(&self, program: &str, arguments: &[&str]) -> Option<std::process::Output> {
         let mut command = match self.asking {
             Asking::Reading => self.around.ask(&self.around.find(program)?),
@@ -243,14 +251,17 @@ impl<'a> Probes<'a> {
     }
 }
 
-/// Sample profiles are handed to rustc with `-Z`, which nightly builds take, and others with RUSTC_BOOTSTRAP=1.
+/// Sample profiles are handed to rustc with `-Z`, which nightly builds take, and others with
+/// RUSTC_BOOTSTRAP=1.
 fn rust_takes_z(probes: &Probes<'_>) -> bool {
     probes.output("rustc", &["-Zhelp"]).is_some_and(|said| said.status.success())
 }
 
-/// The library that clang would link an instrumented program with, where it is not there. Debian packs it apart.
+/// The library that clang would link an instrumented program with, where it is not there. Debian
+/// packs it apart.
 fn missing_counters(probes: &Probes<'_>, cc: &str) -> Option<PathBuf> {
-    let said = probes.output(cc, &["-fprofile-generate", "-###", "-x", "c", "/dev/null", "-o", "-"])?;
+    let said =
+        probes.output(cc, &["-fprofile-generate", "-###", "-x", "c", "/dev/null", "-o", "-"])?;
     let said = String::from_utf8_lossy(&said.stderr);
     let libraries = said.split_whitespace().map(|word| PathBuf::from(word.trim_matches('"')));
     let is_library = |path: &PathBuf| {
@@ -301,7 +312,8 @@ fn check(
     verify::judge(&found.matched, &found.evidence, same_code)?;
     if found.base_build_id.is_some() && found.base_build_id == found.opt_build_id {
         bail!(
-            "baseline and rebuild have the same build ID although their code differs; their linker options must be wrong"
+            "baseline and rebuild have the same build ID although their code differs; their \
+             linker options must be wrong"
         );
     }
     let mut out = output::text();
@@ -312,7 +324,8 @@ fn check(
             let pct = report::pct(m.share());
             writeln!(
                 out,
-                "{} of {} functions (inlined ones too), {pct} of the samples match names that the compiler knows; {}",
+                "{} of {} functions (inlined ones too), {pct} of the samples match names that the \
+                 compiler knows; {}",
                 m.functions_matched,
                 m.functions,
                 found.evidence.words()
@@ -321,7 +334,8 @@ fn check(
     }
     if found.base_build_id.is_none() && !global.quiet {
         eprintln!(
-            "warning: the baseline has no build ID; link with -Wl,--build-id (PLANISH_LDFLAGS holds it)"
+            "warning: the baseline has no build ID; link with -Wl,--build-id (PLANISH_LDFLAGS \
+             holds it)"
         );
     }
     if let (Some(stale), false) = (found.evidence.stale(), global.quiet) {
@@ -330,7 +344,8 @@ fn check(
     if let (Some(cause), false) = (&found.matched.cause, global.quiet) {
         let missing = report::pct(1.0 - found.matched.share());
         eprintln!(
-            "warning: {missing} of the profile's samples have names that the rebuild's compiler does not know. Likely cause: {cause}"
+            "warning: {missing} of the profile's samples have names that the rebuild's compiler \
+             does not know. Likely cause: {cause}"
         );
     }
     Ok(FINE)
@@ -348,5 +363,8 @@ fn same_code(a: &Image, b: &Image) -> bool {
 
 /// Bytes of machine code.
 pub(super) fn code_bytes(image: &Image) -> u64 {
-    image.code_ranges().map(|range| range.end.0.saturating_sub(range.start.0)).fold(0, u64::saturating_add)
+    image
+        .code_ranges()
+        .map(|range| range.end.0.saturating_sub(range.start.0))
+        .fold(0, u64::saturating_add)
 }

@@ -1,10 +1,13 @@
-//! `planish doctor`: what can this machine do, what can these binaries do, and what is the next step where they cannot?
+//! `planish doctor`: what can this machine do, what can these binaries do, and what is the next
+//! step where they cannot?
 //!
-//! Everything is tried rather than guessed: events are opened, compilers compile an empty function with the flag in
-//! question, files are read by the same crate that later reads them. Nothing is changed and nothing needs privilege.
+//! Everything is tried rather than guessed: events are opened, compilers compile an empty function
+//! with the flag in question, files are read by the same crate that later reads them. Nothing is
+//! changed and nothing needs privilege.
 //!
-//! The cast: [`machine`] asks kernel and CPU, [`tools`] asks compilers, linkers and helpers, [`binary`] asks each file.
-//! Each returns [`Finding`]s; this file prints them and chooses the exit code.
+//! The cast: [`machine`] asks kernel and CPU, [`tools`] asks compilers, linkers and helpers,
+//! [`binary`] asks each file. Each returns [`Finding`]s; this file prints them and chooses the exit
+//! code.
 
 mod binary;
 mod machine;
@@ -70,12 +73,20 @@ impl Finding {
     }
 
     /// A finding that restricts, with the step that lifts the restriction.
-    pub fn limited(subject: &'static str, found: impl Into<String>, next: impl Into<String>) -> Finding {
+    pub fn limited(
+        subject: &'static str,
+        found: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Finding {
         Finding { next: Some(next.into()), ..Finding::new(subject, State::Limited, found) }
     }
 
     /// A finding that stops the main job, with the step that cures it.
-    pub fn missing(subject: &'static str, found: impl Into<String>, next: impl Into<String>) -> Finding {
+    pub fn missing(
+        subject: &'static str,
+        found: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Finding {
         Finding { next: Some(next.into()), ..Finding::new(subject, State::Missing, found) }
     }
 
@@ -146,17 +157,22 @@ fn branch_stack_source(hardware: bool, software: bool, emulated: bool) -> Findin
         (true, _, _) => Finding::good(subject, "hardware: planish record -- CMD"),
         (false, true, true) => Finding::good(
             subject,
-            "software: planish record -- CMD (native speed); emulation for short programs: --branches=emulated",
+            "software: planish record -- CMD (native speed); emulation for short programs: \
+             --branches=emulated",
         ),
-        (false, true, false) => Finding::good(subject, "software: planish record -- CMD (native speed)"),
+        (false, true, false) => {
+            Finding::good(subject, "software: planish record -- CMD (native speed)")
+        }
         (false, false, true) => Finding::good(
             subject,
-            "emulation: planish record --branches=emulated -- CMD (about 13 times slower than native while recording)",
+            "emulation: planish record --branches=emulated -- CMD (about 13 times slower than \
+             native while recording)",
         ),
         (false, false, false) => Finding::missing(
             subject,
             "neither hardware nor software branch stacks nor emulation work here",
-            "apt-get install qemu-user and build the plugin (make build); plain clock samples work but gain far less",
+            "apt-get install qemu-user and build the plugin (make build); plain clock samples \
+             work but gain far less",
         ),
     }
 }
@@ -179,8 +195,12 @@ fn render(findings: &[Finding], color: bool) -> String {
             State::Missing => ("MISSING", "\x1b[31m"),
         };
         let (paint, plain) = if color { (paint, "\x1b[0m") } else { ("", "") };
-        let _ =
-            writeln!(text, "  {paint}{word}{plain}  {:width$}  {}", finding.subject, visible(&finding.found));
+        let _ = writeln!(
+            text,
+            "  {paint}{word}{plain}  {:width$}  {}",
+            finding.subject,
+            visible(&finding.found)
+        );
         if let Some(next) = &finding.next {
             let _ = writeln!(text, "           {:width$}  next: {}", "", visible(next));
         }
@@ -191,7 +211,9 @@ fn render(findings: &[Finding], color: bool) -> String {
     let verdict = match missing {
         0 => format!("ready; {limited} restriction{plural}"),
         1 => format!("not ready: 1 needed thing is missing, {limited} restriction{plural}"),
-        _ => format!("not ready: {missing} needed things are missing, {limited} restriction{plural}"),
+        _ => {
+            format!("not ready: {missing} needed things are missing, {limited} restriction{plural}")
+        }
     };
     let _ = writeln!(text, "\n{verdict}");
     text

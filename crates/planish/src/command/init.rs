@@ -24,7 +24,10 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     }
     output::write_file(&args.file, |out| Ok(out.write_all(build::Config::example().as_bytes())?))?;
     if !global.quiet && !to_stdout {
-        eprintln!("wrote {}; fill in [build], [workload] and [evaluate], then:", args.file.display());
+        eprintln!(
+            "wrote {}; fill in [build], [workload] and [evaluate], then:",
+            args.file.display()
+        );
         eprintln!("  planish optimize --dry-run    prints what would be done");
         eprintln!("  planish optimize              does it");
     }

@@ -1,4 +1,5 @@
-//! What a command is given to count from: perf.data, counts artefacts, perf script text or pre-aggregated text.
+//! What a command is given to count from: perf.data, counts artefacts, perf script text or
+//! pre-aggregated text.
 
 use crate::cli::Global;
 use crate::input::{Bounded, STREAM_BYTES};
@@ -48,7 +49,8 @@ pub struct Selection {
     /// Only samples of this process
     #[arg(long)]
     pub pid: Option<i32>,
-    /// Go on where fewer than 1000 branches and less than 1 % of them could be counted, which is an error otherwise
+    /// Go on where fewer than 1000 branches and less than 1 % of them could be counted, which is
+    /// an error otherwise
     #[arg(long)]
     pub allow_few: bool,
     /// Whether recordings are counted with their paths; for the command to say.
@@ -64,7 +66,10 @@ impl Selection {
             Selection { dedup: Some(_), .. } => "--dedup",
             _ => return Ok(()),
         };
-        bail!("{}: {refused} selects from recordings, and these are counts already", path.display());
+        bail!(
+            "{}: {refused} selects from recordings, and these are counts already",
+            path.display()
+        );
     }
 }
 
@@ -81,7 +86,8 @@ pub fn read(
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let rules = selection.dedup.unwrap_or_default().into();
-    let options = Options { rules, threads: global.threads(), pid: selection.pid, paths: selection.paths };
+    let options =
+        Options { rules, threads: global.threads(), pid: selection.pid, paths: selection.paths };
     if path == Path::new("-") {
         return read_stream(path, std::io::stdin().lock(), images, options, global);
     }
@@ -95,7 +101,8 @@ pub fn read(
     let head = first_bytes(&mut open(path)?, path)?;
     ensure!(
         !head.is_empty(),
-        "{}: empty input, expected a recording or counts; did the program that should write it fail?",
+        "{}: empty input, expected a recording or counts; did the program that should write it \
+         fail?",
         path.display()
     );
     if head.starts_with(artefact::MAGIC) {
@@ -128,7 +135,8 @@ fn read_stream(
     let head = first_bytes(&mut stream, path)?;
     ensure!(
         !head.is_empty(),
-        "{}: empty input, expected a recording or counts; did the program that should write it fail?",
+        "{}: empty input, expected a recording or counts; did the program that should write it \
+         fail?",
         path.display()
     );
     let (kind, is_text) = (text_kind(&head), is_text(&head));
@@ -138,7 +146,9 @@ fn read_stream(
         // Parquet is read from its end.
         let mut spool = tempfile::NamedTempFile::new().context("temporary file")?;
         std::io::copy(&mut whole, &mut spool).with_context(|| path.display().to_string())?;
-        return Ok(counted(artefact::read(spool.path()).with_context(|| path.display().to_string())?));
+        return Ok(counted(
+            artefact::read(spool.path()).with_context(|| path.display().to_string())?,
+        ));
     }
     match kind {
         Some(TextKind::Script) => Ok(script::aggregate(path, whole, images, options)?),
@@ -168,12 +178,21 @@ fn from_recording(
     Ok(aggregate(path, input, images, options, &|bytes| bar.add(bytes))?)
 }
 
-fn from_preaggregated(path: &Path, text: impl BufRead, images: &[Arc<Image>]) -> anyhow::Result<Aggregated> {
+fn from_preaggregated(
+    path: &Path,
+    text: impl BufRead,
+    images: &[Arc<Image>],
+) -> anyhow::Result<Aggregated> {
     let [image] = images else {
-        bail!("{}: pre-aggregated addresses belong to one image; name it with --binary", path.display());
+        bail!(
+            "{}: pre-aggregated addresses belong to one image; name it with --binary",
+            path.display()
+        );
     };
-    let default =
-        DefaultImage { build_id: image.build_id().copied(), path: image.path().display().to_string() };
+    let default = DefaultImage {
+        build_id: image.build_id().copied(),
+        path: image.path().display().to_string(),
+    };
     Ok(counted(preaggregated::read(path, text, &default)?))
 }
 
@@ -187,8 +206,9 @@ fn first_bytes(stream: &mut impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(head)
 }
 
-const NO_COUNTS_IN_TEXT: &str = "text, but neither branch stacks nor pre-aggregated counts; \
-     print them with perf script -F pid,ip,brstack --show-mmap-events, or give the perf.data itself";
+const NO_COUNTS_IN_TEXT: &str = "text, but neither branch stacks nor pre-aggregated counts; print \
+                                 them with perf script -F pid,ip,brstack --show-mmap-events, or \
+                                 give the perf.data itself";
 
 /// Recordings and artefacts hold control characters within their first bytes, text does not.
 fn is_text(head: &[u8]) -> bool {
@@ -246,7 +266,8 @@ fn text_kind(head: &[u8]) -> Option<TextKind> {
     })
 }
 
-/// Whether all inputs are counts that an earlier command made, which told what became of the recording's samples.
+/// Whether all inputs are counts that an earlier command made, which told what became of the
+/// recording's samples.
 pub fn are_counted(paths: &[PathBuf]) -> bool {
     let counted = |path: &PathBuf| {
         let mut start = [0; artefact::MAGIC.len()];
@@ -265,12 +286,17 @@ pub fn read_all(
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let mut parts: Vec<Counts> = Vec::new();
-    let mut all =
-        Aggregated { counts: Counts::default(), samples: 0, notes: Vec::new(), elsewhere: Vec::new() };
+    let mut all = Aggregated {
+        counts: Counts::default(),
+        samples: 0,
+        notes: Vec::new(),
+        elsewhere: Vec::new(),
+    };
     for path in paths {
         let one = read(path, images, selection, global)?;
         all.samples += one.samples;
-        let new = one.notes.into_iter().filter(|note| !all.notes.contains(note)).collect::<Vec<_>>();
+        let new =
+            one.notes.into_iter().filter(|note| !all.notes.contains(note)).collect::<Vec<_>>();
         all.notes.extend(new);
         all.elsewhere.extend(one.elsewhere);
         parts.push(one.counts);

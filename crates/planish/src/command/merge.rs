@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 /// Add up counts artefacts.
 ///
-/// Images are the same where their build IDs are. The order of the files makes no difference to a byte of the result.
+/// Images are the same where their build IDs are. The order of the files makes no difference to a
+/// byte of the result.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Counts artefacts (planish aggregate)

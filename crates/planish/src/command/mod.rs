@@ -34,8 +34,8 @@ pub const INTERRUPTED: u8 = 130;
 
 static HANDLES_INTERRUPTS: AtomicBool = AtomicBool::new(false);
 
-/// Says that the running command ends by itself on Ctrl-C (it forwards the signal, finishes its file, keeps what it
-/// has), so that nobody must end it.
+/// Says that the running command ends by itself on Ctrl-C (it forwards the signal, finishes its
+/// file, keeps what it has), so that nobody must end it.
 pub fn handle_interrupts() {
     HANDLES_INTERRUPTS.store(true, Ordering::Relaxed);
 }

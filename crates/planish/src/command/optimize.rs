@@ -19,9 +19,10 @@ use std::time::Duration;
 
 /// Build, record, profile, rebuild, measure and report, all from planish.toml.
 ///
-/// Every step is a command that can be typed by hand (--dry-run prints them). A finished step is not repeated unless
-/// what it was made from changed; after Ctrl-C the same command goes on. Everything made lies in .planish/ beside
-/// planish.toml. Exit code: 0 fine, 1 the rebuilt program is slower, 2 a step failed, 130 interrupted.
+/// Every step is a command that can be typed by hand (--dry-run prints them). A finished step is
+/// not repeated unless what it was made from changed; after Ctrl-C the same command goes on.
+/// Everything made lies in .planish/ beside planish.toml. Exit code: 0 fine, 1 the rebuilt program
+/// is slower, 2 a step failed, 130 interrupted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration
@@ -75,12 +76,22 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// Runs a plan, all of it where `again`, and shows how it goes. False when the user interrupted it.
-pub fn execute(plan: &Plan, project: &Project, again: bool, global: &Global) -> anyhow::Result<bool> {
+pub fn execute(
+    plan: &Plan,
+    project: &Project,
+    again: bool,
+    global: &Global,
+) -> anyhow::Result<bool> {
     execute_in(plan, &project.directory, again, global)
 }
 
 /// The same for a plan whose steps run in any directory.
-pub fn execute_in(plan: &Plan, directory: &Path, again: bool, global: &Global) -> anyhow::Result<bool> {
+pub fn execute_in(
+    plan: &Plan,
+    directory: &Path,
+    again: bool,
+    global: &Global,
+) -> anyhow::Result<bool> {
     let _lock = Lock::take(directory)?;
     if again {
         let _ = std::fs::remove_file(directory.join(STATE_DIRECTORY).join("state.json"));
@@ -89,7 +100,9 @@ pub fn execute_in(plan: &Plan, directory: &Path, again: bool, global: &Global) -
     let place = Place { directory, planish: &planish, terminal: std::io::stderr().is_terminal() };
     let stop = stop_flag()?;
     let mut display = Display::new(global);
-    let ran = execute::run(plan, place, &stop, &mut |index, total, event| display.show(index, total, event));
+    let ran = execute::run(plan, place, &stop, &mut |index, total, event| {
+        display.show(index, total, event)
+    });
     let shown = std::mem::take(&mut display.shown);
     drop(display);
     match ran {
@@ -108,7 +121,8 @@ pub fn execute_in(plan: &Plan, directory: &Path, again: bool, global: &Global) -
 
 /// The last lines of a failed step without those that were shown while it ran.
 fn without(said: &str, shown: &[String]) -> String {
-    let is_new = |line: &&str| !shown.iter().any(|own| line.trim_start().strip_prefix("| ") == Some(own));
+    let is_new =
+        |line: &&str| !shown.iter().any(|own| line.trim_start().strip_prefix("| ") == Some(own));
     said.split_inclusive('\n').filter(|line| is_new(&line.trim_end_matches('\n'))).collect()
 }
 
@@ -117,13 +131,18 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     let files = Files::of(&project.config);
     let path = project.directory.join(&files.report_json);
     let bytes = crate::input::read(&path)?;
-    let report: Optimization = serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
+    let report: Optimization =
+        serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
     let mut out = output::text();
     match format {
         Format::Json => out.write_all(&bytes)?,
         Format::Text => {
             write!(out, "{}", report.terminal(terminal_style()))?;
-            writeln!(out, "  report: {}", project.directory.join(&files.report_markdown).display())?;
+            writeln!(
+                out,
+                "  report: {}",
+                project.directory.join(&files.report_markdown).display()
+            )?;
             let program = project.directory.join(STATE_DIRECTORY).join(report.result());
             writeln!(out, "  program: {}", program.display())?;
         }
@@ -155,7 +174,15 @@ impl Display {
     fn new(global: &Global) -> Display {
         let terminal = std::io::stderr().is_terminal();
         let (quiet, verbose) = (global.quiet, global.verbose);
-        Display { quiet, verbose, style: error_style(), terminal, clock: None, lines: 0, shown: Vec::new() }
+        Display {
+            quiet,
+            verbose,
+            style: error_style(),
+            terminal,
+            clock: None,
+            lines: 0,
+            shown: Vec::new(),
+        }
     }
 
     fn show(&mut self, index: usize, total: usize, event: Event) {
@@ -179,7 +206,8 @@ impl Display {
                 }
             }
             Event::Said(step, line) => {
-                // A build's own output is long and in its log; planish's stages say little and it matters.
+                // A build's own output is long and in its log; planish's stages say little and it
+                // matters.
                 if (step.program == Program::Planish || self.verbose) && !line.trim().is_empty() {
                     self.say(step, shown(line));
                 }
@@ -199,7 +227,11 @@ impl Display {
                 let warning = self.style.paint(Colour::Care, "warning:");
                 let said = without(&error.to_string(), &self.shown);
                 let mut lines = said.lines();
-                eprintln!("      {warning} {} is left out: {}", step.name, lines.next().unwrap_or_default());
+                eprintln!(
+                    "      {warning} {} is left out: {}",
+                    step.name,
+                    lines.next().unwrap_or_default()
+                );
                 lines.for_each(|line| eprintln!("      {line}"));
             }
         }
@@ -248,8 +280,8 @@ impl Drop for Display {
 
 fn clock() -> ProgressBar {
     let style = ProgressStyle::with_template("      {spinner} {elapsed} {wide_msg}");
-    let clock =
-        ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let clock = ProgressBar::new_spinner()
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     clock.enable_steady_tick(Duration::from_millis(200));
     clock
 }

@@ -2,7 +2,8 @@
 
 /// Reads 0 or more per cent.
 pub fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').parse().ok().filter(|pct: &f64| pct.is_finite() && *pct >= 0.0);
+    let number =
+        text.trim_end_matches('%').parse().ok().filter(|pct: &f64| pct.is_finite() && *pct >= 0.0);
     number.ok_or_else(|| "expected 0 or more per cent".to_owned())
 }
 

@@ -1,4 +1,5 @@
-//! `planish profile`: a recording or its counts, and the binary, to a profile that a compiler reads.
+//! `planish profile`: a recording or its counts, and the binary, to a profile that a compiler
+//! reads.
 
 use super::inputs::{self, Selection};
 use super::profile_contexts::{self, ContextUse};
@@ -61,10 +62,15 @@ pub enum Summary {
 ///
 /// The binary must be the recorded build and needs debug information: build it with
 /// `-gmlt -fdebug-info-for-profiling -funique-internal-linkage-names` (clang), `-g1` (gcc) or
-/// `-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling` (rustc). Separate debug files are found by build ID and debug link. A binary built with `-fpseudo-probe-for-profiling` (clang) needs none: its probes are
-/// counted, and the rebuild needs the same option.
+/// `-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling` (rustc). Separate debug files are found
+/// by build ID and debug link. A binary built with `-fpseudo-probe-for-profiling` (clang) needs
+/// none: its probes are counted, and the rebuild needs the same option.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, flatten_help = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    flatten_help = true
+)]
 pub struct Args {
     #[command(subcommand)]
     tool: Option<profile_tools::Tool>,
@@ -81,7 +87,8 @@ pub struct Storage {
     /// Compress every section (extbinary)
     #[arg(long)]
     pub compress: bool,
-    /// Major version of the gcc that will read a gcov profile [default: of the one that built the binary, else 12]
+    /// Major version of the gcc that will read a gcov profile [default: of the one that built the
+    /// binary, else 12]
     #[arg(long, value_name = "N")]
     pub gcc_version: Option<u32>,
 }
@@ -121,13 +128,16 @@ pub struct MakeArgs {
     /// Whether to count pseudo probes (clang -fpseudo-probe-for-profiling) in place of lines
     #[arg(long, value_enum, default_value_t = ProbeUse::Auto)]
     pub probes: ProbeUse,
-    /// Whether to tell calling contexts apart, from recordings with branch stacks and call chains (pseudo probes only)
+    /// Whether to tell calling contexts apart, from recordings with branch stacks and call chains
+    /// (pseudo probes only)
     #[arg(long, value_enum, default_value_t = ContextUse::Off)]
     pub contexts: ContextUse,
-    /// Merge contexts with a smaller total into their functions [default: the smallest hot count; 0 keeps all]
+    /// Merge contexts with a smaller total into their functions [default: the smallest hot count;
+    /// 0 keeps all]
     #[arg(long, value_name = "COUNT")]
     pub cold_context: Option<u64>,
-    /// List all functions of the binary, so that the compiler takes those that were never sampled for cold (extbinary)
+    /// List all functions of the binary, so that the compiler takes those that were never sampled
+    /// for cold (extbinary)
     #[arg(long)]
     pub symbol_list: bool,
     #[command(flatten)]
@@ -160,14 +170,22 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if (args.storage.md5 || args.storage.compress) && args.format != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --format extbinary; the other formats have neither");
     }
-    if args.symbol_list && (args.format != ProfileFormat::Extbinary || args.contexts != ContextUse::Off) {
-        bail!("--symbol-list is for --format extbinary without --contexts; nothing else has a place for it");
+    if args.symbol_list
+        && (args.format != ProfileFormat::Extbinary || args.contexts != ContextUse::Off)
+    {
+        bail!(
+            "--symbol-list is for --format extbinary without --contexts; nothing else has a place \
+             for it"
+        );
     }
     if args.summary == Summary::Json && output == Path::new("-") {
         bail!("-o - and --summary json both want standard output; write the profile to a file");
     }
-    let search =
-        DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
+    let search = DebugSearch {
+        debug_file: args.debug_file.clone(),
+        dwp: args.dwp.clone(),
+        ..DebugSearch::default()
+    };
     let recorded = Binary::find(Image::open(binary)?, &search)?;
     if args.contexts != ContextUse::Off {
         return profile_contexts::make(args, &recorded, output, global);
@@ -189,14 +207,19 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         ..AttributeOptions::default()
     };
     let debug = DebugInfo::load(&image, &search)?;
-    let (mut profile, report) = match recorded.probes(args.probes, args.format, counts, global.quiet)? {
-        Some(probes) => attribute_probes(&image, &probes, counts, &options)?,
-        None => attribute(&image, &debug, counts, &options)?,
-    };
+    let (mut profile, report) =
+        match recorded.probes(args.probes, args.format, counts, global.quiet)? {
+            Some(probes) => attribute_probes(&image, &probes, counts, &options)?,
+            None => attribute(&image, &debug, counts, &options)?,
+        };
     profile.provenance = recorded.provenance;
     let main = debug.main_unit(global.threads()).unwrap_or_default();
     let gcc_version = args.storage.gcc_version.or(main.gcc_major());
-    write(&MakeArgs { storage: Storage { gcc_version, ..args.storage }, ..args.clone() }, &profile, output)?;
+    write(
+        &MakeArgs { storage: Storage { gcc_version, ..args.storage }, ..args.clone() },
+        &profile,
+        output,
+    )?;
     let evidence = super::evidence::told(&Evidence::of(counts, &image));
     if args.summary == Summary::Json {
         print_summary(&profile, &evidence, output)?;
@@ -256,7 +279,8 @@ pub fn counts_of<'f>(
             })
             .collect();
         anyhow!(
-            "{}: holds no counts of {path} (build ID {own}), but of {}; give the build that was recorded",
+            "{}: holds no counts of {path} (build ID {own}), but of {}; give the build that was \
+             recorded",
             inputs.first().map_or_else(String::new, |i| i.display().to_string()),
             if others.is_empty() { "nothing".to_owned() } else { others.join(", ") }
         )
@@ -267,21 +291,29 @@ pub fn counts_of<'f>(
 const LEAST_SHARE_PCT: u128 = 5;
 
 /// Says what the profile lacks because of what was recorded.
-fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeReport, binary: &Path) {
+fn warn_of_little(
+    found: &Aggregated,
+    counts: &ImageCounts,
+    report: &AttributeReport,
+    binary: &Path,
+) {
     if !report.from_branches {
         eprintln!(
-            "warning: {} samples without branch stacks: the profile says where time goes, but holds no call counts \
-             and no call targets; planish record --branches=hardware or --branches=emulated gives them",
+            "warning: {} samples without branch stacks: the profile says where time goes, but \
+             holds no call counts and no call targets; planish record --branches=hardware or \
+             --branches=emulated gives them",
             counts.sample_total()
         );
     }
     let (own, all) = (counts.sample_total(), u128::from(found.counts.ledger.samples.entered));
     if own > 0 && own * 100 < all * LEAST_SHARE_PCT {
         let most = found.elsewhere.iter().max_by_key(|(_, count)| *count);
-        let most = most
-            .map_or_else(String::new, |(path, count)| format!(", most of the others ({count}) in {path}"));
+        let most = most.map_or_else(String::new, |(path, count)| {
+            format!(", most of the others ({count}) in {path}")
+        });
         eprintln!(
-            "warning: only {own} of {all} samples ({:.1} %) lie in {}{most}; record the program alone, or for longer",
+            "warning: only {own} of {all} samples ({:.1} %) lie in {}{most}; record the program \
+             alone, or for longer",
             own as f64 / all as f64 * 100.0,
             binary.display()
         );
@@ -292,7 +324,13 @@ fn warn_of_little(found: &Aggregated, counts: &ImageCounts, report: &AttributeRe
 const MOST_OUTSIDE: usize = 10;
 
 /// What attribution made of the counts, and what to do next.
-pub fn print_report(report: &AttributeReport, functions: usize, output: &Path, next: &str, global: &Global) {
+pub fn print_report(
+    report: &AttributeReport,
+    functions: usize,
+    output: &Path,
+    next: &str,
+    global: &Global,
+) {
     let what = if report.from_probes { "pseudo probes" } else { "lines" };
     eprintln!("{:>20}: {functions} functions, by {what}", "profile");
     for line in report.lines() {
@@ -327,7 +365,8 @@ pub fn next_step(
         ProfileFormat::Pprof => format!("pprof -top {file} …"),
         _ if image.kind() == ImageKind::Kernel => {
             format!(
-                "planish kernel build TREE --profile {file}, with --first-round if this kernel had no profile"
+                "planish kernel build TREE --profile {file}, with --first-round if this kernel \
+                 had no profile"
             )
         }
         _ if report.from_probes => {

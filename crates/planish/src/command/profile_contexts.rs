@@ -1,4 +1,5 @@
-//! `planish profile --contexts`: recordings with call chains to a profile that tells calling contexts apart.
+//! `planish profile --contexts`: recordings with call chains to a profile that tells calling
+//! contexts apart.
 
 use super::inputs;
 use super::profile::{MakeArgs, ProfileFormat, Summary, counts_of, print_summary, write};
@@ -28,7 +29,12 @@ pub enum ContextUse {
 }
 
 /// Makes and writes the profile.
-pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) -> anyhow::Result<u8> {
+pub fn make(
+    args: &MakeArgs,
+    recorded: &Binary,
+    output: &Path,
+    global: &Global,
+) -> anyhow::Result<u8> {
     let has_place = matches!(args.format, ProfileFormat::Text | ProfileFormat::Extbinary);
     ensure!(
         has_place && args.probes != ProbeUse::Ignore,
@@ -43,8 +49,8 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
     let own = ledger.samples.saturating_sub(ledger.other_process);
     ensure!(
         args.selection.allow_few || !counts::is_too_few(ledger.unwound, own),
-        "only {} of {own} samples could be unwound in {}: {}; record the program alone and for longer; --allow-few counts \
-         them all the same",
+        "only {} of {own} samples could be unwound in {}: {}; record the program alone and for \
+         longer; --allow-few counts them all the same",
         ledger.unwound,
         image.path().display(),
         ledger.lines().join("; ")
@@ -52,8 +58,8 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
     let probes = recorded.read_probes()?;
     if !global.quiet && !probes.is_empty() && !probes.iter().any(|probe| probe.kind.is_call()) {
         eprintln!(
-            "warning: {}: has probes of blocks and none of calls, so each function stands without its callers; build it with -g1, \
-             since clang numbers only calls that have a line",
+            "warning: {}: has probes of blocks and none of calls, so each function stands without \
+             its callers; build it with -g1, since clang numbers only calls that have a line",
             image.path().display()
         );
     }
@@ -86,9 +92,13 @@ pub fn make(args: &MakeArgs, recorded: &Binary, output: &Path, global: &Global) 
     Ok(FINE)
 }
 
-/// What the profile rests on: the same samples without their callers. Of a function that many call, the part that belongs to
-/// one caller is known less well than that.
-fn evidence(args: &MakeArgs, image: &Arc<Image>, global: &Global) -> anyhow::Result<report::Evidence> {
+/// What the profile rests on: the same samples without their callers. Of a function that many call,
+/// the part that belongs to one caller is known less well than that.
+fn evidence(
+    args: &MakeArgs,
+    image: &Arc<Image>,
+    global: &Global,
+) -> anyhow::Result<report::Evidence> {
     // The pass before has told how far it is, and warned.
     let mut silent = global.clone();
     silent.quiet = true;
@@ -105,8 +115,9 @@ fn warn_without_chains(counts: &ContextCounts, inputs: &[PathBuf]) {
     if without > 0 && without.saturating_mul(2) > looked_at {
         let named: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
         eprintln!(
-            "note: {}: {without} of {} samples have no callers in their call chains, so most contexts are functions alone; record \
-             with -g (--call-graph fp) beside the branch stacks",
+            "note: {}: {without} of {} samples have no callers in their call chains, so most \
+             contexts are functions alone; record with -g (--call-graph fp) beside the branch \
+             stacks",
             named.join(", "),
             ledger.samples
         );
@@ -121,7 +132,12 @@ fn in_words(cold: &ColdContexts) -> String {
 }
 
 /// Counts of one recording by context.
-fn read(path: &Path, image: &Arc<Image>, args: &MakeArgs, global: &Global) -> anyhow::Result<ContextCounts> {
+fn read(
+    path: &Path,
+    image: &Arc<Image>,
+    args: &MakeArgs,
+    global: &Global,
+) -> anyhow::Result<ContextCounts> {
     let selection = args.selection;
     if selection.dedup.is_some() {
         bail!("--dedup is not for --contexts, which always takes ranges as llvm-profgen does");
@@ -133,7 +149,8 @@ fn read(path: &Path, image: &Arc<Image>, args: &MakeArgs, global: &Global) -> an
     } else {
         ensure!(
             path.is_file(),
-            "{}: --contexts reads recordings twice and needs a file: a perf.data, or the text that perf script prints of it",
+            "{}: --contexts reads recordings twice and needs a file: a perf.data, or the text \
+             that perf script prints of it",
             path.display()
         );
         inputs::kind_of(path).with_context(|| path.display().to_string())?
@@ -144,7 +161,10 @@ fn read(path: &Path, image: &Arc<Image>, args: &MakeArgs, global: &Global) -> an
         }
         inputs::Kind::Script => Ok(contexts::of_text(path, image, options)?),
         inputs::Kind::Counts => {
-            bail!("{}: counts hold no calling contexts; give --contexts the recording itself", path.display())
+            bail!(
+                "{}: counts hold no calling contexts; give --contexts the recording itself",
+                path.display()
+            )
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `planish profile match`: the profile of an older source, carried over to a newer program, with a measure of the fit.
+//! `planish profile match`: the profile of an older source, carried over to a newer program, with a
+//! measure of the fit.
 
 use super::profile::{ProfileFormat, Storage};
 use super::profile_tools::{WriteArgs, print, read, write};
@@ -30,7 +31,8 @@ pub struct MatchArgs {
     /// The DWARF package of a build with split debug information
     #[arg(long, value_name = "FILE.dwp")]
     pub dwp: Option<PathBuf>,
-    /// Exit with 1 when less than this many percent of the samples can be carried over, or of these have code where they are
+    /// Exit with 1 when less than this many percent of the samples can be carried over, or of
+    /// these have code where they are
     #[arg(long, value_name = "PERCENT", default_value_t = LEAST_PCT, value_parser = super::percent::percent_of_all)]
     pub min_match: f64,
     /// How to print the measure, to standard output (standard error where the profile goes there)
@@ -52,8 +54,11 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
     output::refuse_inputs(args.output.as_deref(), inputs.map(PathBuf::as_path))?;
     let (profile, format) = read(&args.input)?;
     let image = Image::open(&args.binary)?;
-    let search =
-        DebugSearch { debug_file: args.debug_file.clone(), dwp: args.dwp.clone(), ..DebugSearch::default() };
+    let search = DebugSearch {
+        debug_file: args.debug_file.clone(),
+        dwp: args.dwp.clone(),
+        ..DebugSearch::default()
+    };
     let shape = ProgramShape::read(&image, &DebugInfo::load(&image, &search)?, global.threads())?;
     let (matched, report) = match_profile(&profile, &shape)
         .with_context(|| format!("{}, {}", args.input.display(), args.binary.display()))?;
@@ -63,15 +68,21 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
     if let Some(output) = &args.output {
         if matched.functions.is_empty() {
             tell(args, &report)?;
-            bail!("{}: not written, no function is left: it is of another program", output.display());
+            bail!(
+                "{}: not written, no function is left: it is of another program",
+                output.display()
+            );
         }
         let as_it_is = args.profile_format.is_none() && !args.storage.md5 && !args.storage.compress;
         if report.unchanged && as_it_is && args.input != Path::new("-") {
             let bytes = crate::input::read(&args.input)?;
             output::write_file(output, |out| Ok(out.write_all(&bytes)?))?;
         } else {
-            let how =
-                WriteArgs { format: args.profile_format, storage: args.storage, output: output.clone() };
+            let how = WriteArgs {
+                format: args.profile_format,
+                storage: args.storage,
+                output: output.clone(),
+            };
             write(&matched, &how, format)?;
         }
     }
@@ -80,7 +91,8 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
     Ok(if enough { FINE } else { NEGATIVE })
 }
 
-/// Below this share of samples on lines with code a match is called doubtful. Two versions of SQLite reach 95 %.
+/// Below this share of samples on lines with code a match is called doubtful. Two versions of
+/// SQLite reach 95 %.
 const DOUBTFUL_PCT: f64 = 90.0;
 
 /// Prints the measure.
@@ -112,13 +124,14 @@ fn words(args: &MatchArgs, report: &MatchReport) -> String {
         lines.push("the profile fits already: nothing was changed".to_owned());
     }
     if report.carried_pct() < args.min_match {
-        lines.push(format!("less than {} % carried over: record the newer program", args.min_match));
+        lines
+            .push(format!("less than {} % carried over: record the newer program", args.min_match));
     }
     let with_code = report.with_code_pct().1;
     if report.samples.carried() > 0 && with_code < DOUBTFUL_PCT {
         lines.push(format!(
-            "only {with_code:.1} % of what was carried over is on lines with code: counts may be at the wrong place; record \
-             the newer program"
+            "only {with_code:.1} % of what was carried over is on lines with code: counts may be \
+             at the wrong place; record the newer program"
         ));
     }
     lines.join("\n") + "\n"

@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// Whether probes are counted where the binary has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ProbeUse {
-    /// Probes where the binary has them, the recording has branch stacks and the format a place for them
+    /// Probes where the binary has them, the recording has branch stacks and the format a place for
+    /// them
     #[default]
     Auto,
     /// Probes, or an error
@@ -34,10 +35,12 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// Looks where symbols and probes are. Only a debug file that the user named can be a wrong one; that is an error.
+    /// Looks where symbols and probes are. Only a debug file that the user named can be a wrong
+    /// one; that is an error.
     pub fn find(image: Image, search: &DebugSearch) -> anyhow::Result<Binary> {
         let mut provenance = Provenance::of(&image);
-        let (own_probes, own_symbols) = (Probes::exist_in(&image), !image.has_only_dynamic_symbols());
+        let (own_probes, own_symbols) =
+            (Probes::exist_in(&image), !image.has_only_dynamic_symbols());
         if own_symbols && (own_probes || search.debug_file.is_none()) {
             let image = Arc::new(image);
             let probes = own_probes.then(|| Arc::clone(&image));
@@ -53,8 +56,11 @@ impl Binary {
             _ => image,
         };
         let image = Arc::new(image);
-        let probes =
-            if own_probes { Some(Arc::clone(&image)) } else { debug.filter(|d| Probes::exist_in(d)) };
+        let probes = if own_probes {
+            Some(Arc::clone(&image))
+        } else {
+            debug.filter(|d| Probes::exist_in(d))
+        };
         Ok(Binary { image, probes, provenance })
     }
 
@@ -76,7 +82,8 @@ impl Binary {
             ProbeUse::Ignore => return Ok(None),
             ProbeUse::Use if !has_place => {
                 bail!(
-                    "--probes use is for --format extbinary and text; the other formats have no place for probes"
+                    "--probes use is for --format extbinary and text; the other formats have no \
+                     place for probes"
                 )
             }
             ProbeUse::Use => self.probes.as_ref().unwrap_or(&self.image),
@@ -88,7 +95,9 @@ impl Binary {
                     } else {
                         "the format has no place for them"
                     };
-                    eprintln!("note: the binary has pseudo probes, but {why}, so lines are counted");
+                    eprintln!(
+                        "note: the binary has pseudo probes, but {why}, so lines are counted"
+                    );
                     return Ok(None);
                 }
                 _ => return Ok(None),
@@ -98,8 +107,8 @@ impl Binary {
     }
 }
 
-/// Lines and probe numbers look alike in a profile, and mean different places. A context that one profile names and another
-/// has as a call inlined into its caller would stand there twice.
+/// Lines and probe numbers look alike in a profile, and mean different places. A context that one
+/// profile names and another has as a call inlined into its caller would stand there twice.
 pub fn refuse_mixture<'p>(
     profiles: impl Iterator<Item = (&'p SampleProfile, &'p PathBuf)>,
 ) -> anyhow::Result<()> {
@@ -111,15 +120,16 @@ pub fn refuse_mixture<'p>(
     }
     if let (Some(probes), Some(lines)) = (of_probes, of_lines) {
         bail!(
-            "{} counts pseudo probes and {} lines; they cannot be put together, give profiles of one kind",
+            "{} counts pseudo probes and {} lines; they cannot be put together, give profiles of \
+             one kind",
             probes.display(),
             lines.display()
         );
     }
     if let (Some(contexts), Some(functions)) = (by_context, by_function) {
         bail!(
-            "{} keeps calling contexts (--contexts full) and {} does not (--contexts nested or off); they cannot be put together, \
-             make all of them with the same --contexts",
+            "{} keeps calling contexts (--contexts full) and {} does not (--contexts nested or \
+             off); they cannot be put together, make all of them with the same --contexts",
             contexts.display(),
             functions.display()
         );

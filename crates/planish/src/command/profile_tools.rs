@@ -1,4 +1,5 @@
-//! `planish profile show|merge|diff|trim|match`: what can be done with sample profiles that exist already.
+//! `planish profile show|merge|diff|trim|match`: what can be done with sample profiles that exist
+//! already.
 
 use super::profile::{ProfileFormat, Storage};
 use super::profile_match::{self, MatchArgs};
@@ -27,9 +28,10 @@ pub enum Tool {
     Trim(TrimArgs),
     /// Carry the profile of an older source over to a newer program, and say how much of it fits
     ///
-    /// Lines move when a source is edited; calls keep their names and their order. The calls that the profile knows are
-    /// aligned with those of the program, and everything else moves with the nearest call. Names may differ in
-    /// `.__uniq.N` and `.llvm.N`. What has no place any more is dropped and told.
+    /// Lines move when a source is edited; calls keep their names and their order. The calls that
+    /// the profile knows are aligned with those of the program, and everything else moves with
+    /// the nearest call. Names may differ in `.__uniq.N` and `.llvm.N`. What has no place any
+    /// more is dropped and told.
     Match(MatchArgs),
 }
 
@@ -114,7 +116,8 @@ pub struct TrimArgs {
     /// Remove functions below the smallest count of 99.9999 % of the samples, as llvm-profgen does
     #[arg(long, conflicts_with = "cutoff")]
     pub cold: bool,
-    /// Remove functions below the smallest count of this share in millionths (a cutoff that `show` prints)
+    /// Remove functions below the smallest count of this share in millionths (a cutoff that `show`
+    /// prints)
     #[arg(long, value_name = "MILLIONTHS", value_parser = cutoff)]
     pub cutoff: Option<u32>,
     /// Remove functions with a smaller total
@@ -135,7 +138,8 @@ pub struct TrimArgs {
 }
 
 fn weighted(text: &str) -> Result<(u64, PathBuf), String> {
-    let (weight, path) = text.split_once(',').ok_or("expected WEIGHT,PROFILE, such as 3,run.afdo")?;
+    let (weight, path) =
+        text.split_once(',').ok_or("expected WEIGHT,PROFILE, such as 3,run.afdo")?;
     match weight.parse() {
         Ok(weight) if weight > 0 => Ok((weight, PathBuf::from(path))),
         _ => Err(format!("the weight `{weight}` is not a whole number above 0")),
@@ -160,8 +164,11 @@ pub fn run(tool: Tool, global: &Global) -> anyhow::Result<u8> {
 
 /// Reads a profile and says in which format it was.
 pub(super) fn read(path: &Path) -> anyhow::Result<(SampleProfile, format::Format)> {
-    let bytes =
-        if path == Path::new("-") { crate::input::read_standard()? } else { crate::input::read(path)? };
+    let bytes = if path == Path::new("-") {
+        crate::input::read_standard()?
+    } else {
+        crate::input::read(path)?
+    };
     let profile = format::read(&bytes).with_context(|| path.display().to_string())?;
     if profile.functions.is_empty() {
         bail!("{}: {}", path.display(), profile::Error::Empty);
@@ -190,7 +197,10 @@ pub(super) fn write(
     input_format: format::Format,
 ) -> anyhow::Result<()> {
     if profile.functions.is_empty() {
-        bail!("{}: not written, no function is left; loosen what is removed", args.output.display());
+        bail!(
+            "{}: not written, no function is left; loosen what is removed",
+            args.output.display()
+        );
     }
     let format = args.format.map_or(input_format, Into::into);
     let bytes = format::write(profile, format, &args.storage.options())?;
@@ -262,9 +272,13 @@ fn show(args: &ShowArgs) -> anyhow::Result<u8> {
 
 fn show_function(profile: &SampleProfile, wanted: &str, args: &ShowArgs) -> anyhow::Result<u8> {
     let name = Name::parse(wanted);
-    let found = profile.functions.get(&name).or_else(|| profile.functions.get(&Name::Hash(name.hash())));
+    let found =
+        profile.functions.get(&name).or_else(|| profile.functions.get(&Name::Hash(name.hash())));
     let Some(function) = found else {
-        bail!("{}: no function {wanted}; `planish profile show` lists the hot ones", args.input.display());
+        bail!(
+            "{}: no function {wanted}; `planish profile show` lists the hot ones",
+            args.input.display()
+        );
     };
     if args.format == Format::Json {
         print_json(&args.output, &function_json(function))?;
@@ -306,13 +320,19 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
     let plain = args.inputs.iter().map(|path| (1, path));
     let inputs: Vec<(u64, &PathBuf)> =
         plain.chain(args.weighted_input.iter().map(|(weight, path)| (*weight, path))).collect();
-    output::refuse_inputs([args.write.output.as_path()], inputs.iter().map(|(_, path)| path.as_path()))?;
+    output::refuse_inputs(
+        [args.write.output.as_path()],
+        inputs.iter().map(|(_, path)| path.as_path()),
+    )?;
     let mut merged = SampleProfile::default();
     let mut report = MergeReport::default();
-    let mut profiles = inputs.iter().map(|(_, path)| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut profiles =
+        inputs.iter().map(|(_, path)| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let format = profiles.first().map(|(_, format)| *format);
     meet_by_hash(profiles.iter_mut().map(|(profile, _)| profile));
-    refuse_mixture(profiles.iter().map(|(profile, _)| profile).zip(inputs.iter().map(|(_, path)| *path)))?;
+    refuse_mixture(
+        profiles.iter().map(|(profile, _)| profile).zip(inputs.iter().map(|(_, path)| *path)),
+    )?;
     for ((profile, _), (weight, _)) in profiles.iter().zip(&inputs) {
         operations::add_profile(&mut merged, profile, *weight, &mut report);
     }
@@ -320,14 +340,16 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
     let conflicts = report.checksum_conflicts;
     if conflicts > 0 {
         eprintln!(
-            "warning: {conflicts} functions were left out of the sum: their checksums differ, so they come from \
-             different builds; merge profiles of one build"
+            "warning: {conflicts} functions were left out of the sum: their checksums differ, so \
+             they come from different builds; merge profiles of one build"
         );
     }
-    let silent = profiles.iter().filter(|(profile, _)| profile.provenance.compilers().len() == 0).count();
+    let silent =
+        profiles.iter().filter(|(profile, _)| profile.provenance.compilers().len() == 0).count();
     if silent > 0 && silent < profiles.len() && !global.quiet {
         eprintln!(
-            "note: {silent} of {} profiles do not say which compiler made their program; the sum names those of the others",
+            "note: {silent} of {} profiles do not say which compiler made their program; the sum \
+             names those of the others",
             profiles.len()
         );
     }
@@ -347,7 +369,8 @@ fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
         bail!("{}, {}: one of them has only zero counts", args.base.display(), args.test.display());
     };
     let difference = operations::diff(&base, &test);
-    let shown = difference.functions.get(..args.top.min(difference.functions.len())).unwrap_or_default();
+    let shown =
+        difference.functions.get(..args.top.min(difference.functions.len())).unwrap_or_default();
     if args.format == Format::Json {
         let value = json!({
             "base": args.base, "test": args.test, "overlap": overlap,
@@ -377,7 +400,8 @@ fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
             let percent = shared.overlap_pct();
             writeln!(
                 text,
-                "{what:<20} {percent:>8.3} % ({both} in both, {base} only in base, {test} only in test)"
+                "{what:<20} {percent:>8.3} % ({both} in both, {base} only in base, {test} only in \
+                 test)"
             )?;
         }
         writeln!(text, "\n    base      test    change  name")?;

@@ -31,11 +31,13 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     check(&args)?;
     super::handle_interrupts();
     let piped = args.output.as_os_str() == "-";
-    let stdout = if piped || args.format == Format::Json { Stdout::ToStderr } else { Stdout::Inherit };
+    let stdout =
+        if piped || args.format == Format::Json { Stdout::ToStderr } else { Stdout::Inherit };
     let log = args.program_output.as_deref().map(program_log::ProgramLog::create).transpose()?;
     let output = log.as_ref().map(program_log::ProgramLog::writer);
     let workload = Workload { stdout, output, ..Workload::new(args.command.iter()) };
-    // Recordings with stacks of our own making are put in order at their end: made in a file and then sent.
+    // Recordings with stacks of our own making are put in order at their end: made in a file and
+    // then sent.
     let branches = if looks_ahead(&args) { Branches::Software } else { args.branches };
     let at_end = matches!(branches, Branches::Emulated | Branches::Software);
     let beside = if piped && at_end {
@@ -43,7 +45,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     } else {
         None
     };
-    let output = beside.as_ref().map_or_else(|| args.output.clone(), |dir| dir.path().join("perf.data"));
+    let output =
+        beside.as_ref().map_or_else(|| args.output.clone(), |dir| dir.path().join("perf.data"));
     let spinner = Spinner::start(global.quiet);
     let recorded = if branches == Branches::Software {
         let command = (!args.command.is_empty()).then_some(&workload);
@@ -62,8 +65,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let logged = log.map(program_log::ProgramLog::finish).transpose();
     let recorded = recorded.map_err(|error| if at_end { nothing_kept(error) } else { error });
     // What became of the recording comes first, where the disk took neither.
-    let mut summary =
-        recorded.map_err(|error| if args.whole { whole_or_nothing(error, &output) } else { error })?;
+    let mut summary = recorded
+        .map_err(|error| if args.whole { whole_or_nothing(error, &output) } else { error })?;
     logged?;
     if beside.is_some() {
         send(&output)?;
@@ -88,7 +91,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     })
 }
 
-/// A recording that is put in order at its end goes where the disk is full then, and leaves nothing.
+/// A recording that is put in order at its end goes where the disk is full then, and leaves
+/// nothing.
 fn nothing_kept(error: record::Error) -> record::Error {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match &error {
@@ -106,8 +110,11 @@ fn whole_or_nothing(error: record::Error, output: &Path) -> record::Error {
     match error {
         record::Error::Cut { source, left, .. } => {
             let part = left.as_deref().unwrap_or(output);
-            let removed =
-                if part.is_dir() { std::fs::remove_dir_all(part) } else { std::fs::remove_file(part) };
+            let removed = if part.is_dir() {
+                std::fs::remove_dir_all(part)
+            } else {
+                std::fs::remove_file(part)
+            };
             let removed = match removed {
                 Ok(()) => "the part that was recorded has been removed".to_owned(),
                 Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => {
@@ -123,8 +130,8 @@ fn whole_or_nothing(error: record::Error, output: &Path) -> record::Error {
     }
 }
 
-/// Whether `auto` means software branch stacks: nothing was asked for that only the kernel's own samples have, the CPU
-/// has no branch stacks, and threads can be stopped.
+/// Whether `auto` means software branch stacks: nothing was asked for that only the kernel's own
+/// samples have, the CPU has no branch stacks, and threads can be stopped.
 fn looks_ahead(args: &Args) -> bool {
     let plain = args.kernel_option().is_none_or(|option| option == "-i")
         && args.period.is_none()
@@ -145,11 +152,15 @@ fn send(recording: &Path) -> anyhow::Result<()> {
         perfdata::Error::Io { source, .. } => {
             // The stream names itself; once is enough.
             let why = source.to_string();
-            anyhow::anyhow!("standard output: write: {}", why.trim_start_matches("standard output: "))
+            anyhow::anyhow!(
+                "standard output: write: {}",
+                why.trim_start_matches("standard output: ")
+            )
         }
         other => other.into(),
     };
-    let mut pipe = perfdata::write::PipeWriter::new(out, input.attrs(), input.features()).map_err(failed)?;
+    let mut pipe =
+        perfdata::write::PipeWriter::new(out, input.attrs(), input.features()).map_err(failed)?;
     let mut chunks = input.chunks()?;
     while let Some(chunk) = chunks.next() {
         let chunk = chunk?;
@@ -167,7 +178,10 @@ fn check(args: &Args) -> anyhow::Result<()> {
             bail!("-o - and --format json both want standard output; write to a file");
         }
         if std::io::stdout().is_terminal() {
-            bail!("a recording is not for terminals: pipe it into another command, or give a file (-o)");
+            bail!(
+                "a recording is not for terminals: pipe it into another command, or give a file \
+                 (-o)"
+            );
         }
     }
     if !args.cgroups.is_empty() && !args.all_cpus && args.cpus.is_none() {
@@ -178,42 +192,53 @@ fn check(args: &Args) -> anyhow::Result<()> {
     match args.branches {
         Branches::Software if args.all_cpus || args.cpus.is_some() => {
             bail!(
-                "--branches=software follows programs, not CPUs: give a command after `--`, or -p PID, -t TID, -u USER"
+                "--branches=software follows programs, not CPUs: give a command after `--`, or -p \
+                 PID, -t TID, -u USER"
             )
         }
         Branches::Software if kernels.is_some_and(|option| option != "-i") => {
             bail!(
-                "{} is for recordings by the kernel; --branches=software samples the threads' CPU clock and nothing else",
+                "{} is for recordings by the kernel; --branches=software samples the threads' CPU \
+                 clock and nothing else",
                 kernels.unwrap_or_default()
             )
         }
         Branches::Auto
             if args.software_option().is_some()
-                && (kernels.is_some_and(|option| option != "-i") || args.all_cpus || args.cpus.is_some()) =>
+                && (kernels.is_some_and(|option| option != "-i")
+                    || args.all_cpus
+                    || args.cpus.is_some()) =>
         {
             bail!(
-                "{} is for --branches=software, and {} for recordings by the kernel; leave one of them out",
+                "{} is for --branches=software, and {} for recordings by the kernel; leave one of \
+                 them out",
                 args.software_option().unwrap_or_default(),
                 kernels.unwrap_or("-a or -C")
             )
         }
-        Branches::Hardware | Branches::Emulated | Branches::None if args.software_option().is_some() => {
+        Branches::Hardware | Branches::Emulated | Branches::None
+            if args.software_option().is_some() =>
+        {
             bail!("{} is for --branches=software", args.software_option().unwrap_or_default())
         }
         Branches::Emulated if attached => {
             bail!(
-                "--branches=emulated starts the program itself: give it after `--`, without -p, -t, -u, -C and -a"
+                "--branches=emulated starts the program itself: give it after `--`, without -p, \
+                 -t, -u, -C and -a"
             )
         }
         Branches::Emulated if args.beyond_emulation().is_some() => {
             bail!(
-                "{} is for recordings by the kernel; the emulator samples taken branches, with who called (-g, \
-                 --call-graph fp), and nothing else",
+                "{} is for recordings by the kernel; the emulator samples taken branches, with \
+                 who called (-g, --call-graph fp), and nothing else",
                 args.beyond_emulation().unwrap_or_default()
             )
         }
         Branches::Emulated if args.frequency.is_some() => {
-            bail!("under emulation time means nothing: give a period in taken branches (-c), not a frequency")
+            bail!(
+                "under emulation time means nothing: give a period in taken branches (-c), not a \
+                 frequency"
+            )
         }
         Branches::None if args.branch_any || args.branch_filter.is_some() => {
             bail!(
@@ -222,7 +247,10 @@ fn check(args: &Args) -> anyhow::Result<()> {
             )
         }
         _ if args.command.is_empty() && !attached => {
-            bail!("nothing to record: give a command after `--`, or -p PID, -t TID, -u USER, -C CPU, or -a")
+            bail!(
+                "nothing to record: give a command after `--`, or -p PID, -t TID, -u USER, -C \
+                 CPU, or -a"
+            )
         }
         _ => Ok(()),
     }
@@ -233,9 +261,14 @@ fn tell(args: &Args, summary: &Summary) {
     let samples = counted(summary.samples, "sample", "samples");
     let entries = counted(summary.branch_entries, "branch entry", "branch entries");
     let what = match &summary.aux {
-        Some(aux) if summary.samples == 0 => format!("{} bytes of AUX data of {}", aux.bytes, summary.event),
+        Some(aux) if summary.samples == 0 => {
+            format!("{} bytes of AUX data of {}", aux.bytes, summary.event)
+        }
         Some(aux) => {
-            format!("{samples} of {} with {entries} and {} bytes of AUX data", summary.event, aux.bytes)
+            format!(
+                "{samples} of {} with {entries} and {} bytes of AUX data",
+                summary.event, aux.bytes
+            )
         }
         None => format!("{samples} of {} with {entries}", summary.event),
     };
@@ -255,7 +288,10 @@ fn tell(args: &Args, summary: &Summary) {
     match &summary.streamed {
         Some(streamed) => losses::tell(streamed, args.streams.takes_losses()),
         None if summary.lost_samples > 0 => {
-            eprintln!("warning: {} lost", counted(summary.lost_samples, "sample was", "samples were"));
+            eprintln!(
+                "warning: {} lost",
+                counted(summary.lost_samples, "sample was", "samples were")
+            );
         }
         None => {}
     }
@@ -273,13 +309,19 @@ fn tell(args: &Args, summary: &Summary) {
     }
     if args.branches == Branches::Auto && summary.branches == "none" && args.events.is_empty() {
         let software = cfg!(target_arch = "x86_64");
-        let native = if software { "--branches=software gives branch stacks at native speed, " } else { "" };
+        let native =
+            if software { "--branches=software gives branch stacks at native speed, " } else { "" };
         eprintln!(
-            "note: this machine has no hardware branch stacks, so these are clock samples; {native}--branches=emulated \
-             gives exact ones"
+            "note: this machine has no hardware branch stacks, so these are clock samples; \
+             {native}--branches=emulated gives exact ones"
         );
-        if let Some((unit, command)) = record::arm_spe::told(Path::new(record::arm_spe::EVENT_SOURCES)) {
-            eprintln!("note: {unit} is there and was not used; `{command}` uses it, or says why it cannot");
+        if let Some((unit, command)) =
+            record::arm_spe::told(Path::new(record::arm_spe::EVENT_SOURCES))
+        {
+            eprintln!(
+                "note: {unit} is there and was not used; `{command}` uses it, or says why it \
+                 cannot"
+            );
         }
     }
     match summary.ending {
@@ -303,11 +345,13 @@ fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
     if !went.shorter.is_empty() {
         let mut reasons: Vec<(&String, &u64)> = went.shorter.iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let told: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let told: Vec<String> =
+            reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
         eprintln!("the others ended early: {}", told.join(", "));
     }
     eprintln!(
-        "threads stood still for {:.3} s, {:.2} % of their {:.1} s of CPU time; the tracer used {:.3} s of CPU time",
+        "threads stood still for {:.3} s, {:.2} % of their {:.1} s of CPU time; the tracer used \
+         {:.3} s of CPU time",
         went.stopped.as_secs_f64(),
         percent(went.stopped.as_secs_f64(), went.program_cpu.as_secs_f64()),
         went.program_cpu.as_secs_f64(),
@@ -315,8 +359,9 @@ fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
     );
     if let Some((share, cost)) = beyond_budget(args.software_options().pace, went) {
         eprintln!(
-            "warning: with the births of threads and programs, and caches found cold afterwards, that is {:.2} %, more than \
-             the budget of {:.3} %: the machine was busy, or the program is many short threads or programs",
+            "warning: with the births of threads and programs, and caches found cold afterwards, \
+             that is {:.2} %, more than the budget of {:.3} %: the machine was busy, or the \
+             program is many short threads or programs",
             100.0 * cost,
             100.0 * share
         );
@@ -337,10 +382,11 @@ fn tell_look_ahead(args: &Args, went: &record::LookAhead) {
     }
 }
 
-/// The share of CPU time that stops and the births of threads were to cost, and the one they did cost, where that is much
-/// more. Single steps are no part of a budget.
+/// The share of CPU time that stops and the births of threads were to cost, and the one they did
+/// cost, where that is much more. Single steps are no part of a budget.
 fn beyond_budget(pace: software::Pace, went: &record::LookAhead) -> Option<(f64, f64)> {
-    /// Fewer stops say nothing, since the first ones cost the most; unless they took so long that it was noticed.
+    /// Fewer stops say nothing, since the first ones cost the most; unless they took so long that
+    /// it was noticed.
     const ENOUGH_STOPS: u64 = 20;
     const NOTICED_S: f64 = 0.05;
     let software::Pace::Budget(share) = pace else { return None };

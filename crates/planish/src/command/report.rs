@@ -12,8 +12,8 @@ use build::state::State;
 use compare::result::{Compared, Measurement};
 use image::Image;
 use report::{
-    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording, Stage,
-    Variant,
+    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording,
+    Stage, Variant,
 };
 use serde::de::DeserializeOwned;
 use std::io::Write;
@@ -22,13 +22,15 @@ use std::path::{Path, PathBuf};
 /// Print the report of a finished run again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A directory with planish.toml, that file, a report.json, or what `planish compare --format json` printed
+    /// A directory with planish.toml, that file, a report.json, or what `planish compare --format
+    /// json` printed
     #[arg(value_name = "PATH", default_value = ".")]
     pub path: PathBuf,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub format: Form,
-    /// Collect the results of a run of `planish optimize` with this planish.toml and write the report files
+    /// Collect the results of a run of `planish optimize` with this planish.toml and write the
+    /// report files
     #[arg(long, value_name = "planish.toml", requires_all = ["output", "json"])]
     pub collect: Option<PathBuf>,
     /// Write there instead of standard output
@@ -49,7 +51,8 @@ pub enum Form {
     Markdown,
     /// One JSON object
     Json,
-    /// One page with tables and pictures (of a comparison; the pictures of runs need planish compare --from --html)
+    /// One page with tables and pictures (of a comparison; the pictures of runs need planish
+    /// compare --from --html)
     Html,
 }
 
@@ -81,8 +84,9 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
         (Form::Markdown, Told::Optimization(o)) => o.markdown(),
         (Form::Html, Told::Measurement(m)) => report::compare::html(m, &[]),
         (Form::Html, Told::Optimization(_)) => bail!(
-            "--format html: a whole run is told as text, Markdown or JSON; for a page with pictures of its measurement: \
-             planish compare --from .planish/runs-1.jsonl --html report.html"
+            "--format html: a whole run is told as text, Markdown or JSON; for a page with \
+             pictures of its measurement: planish compare --from .planish/runs-1.jsonl --html \
+             report.html"
         ),
         (Form::Json, Told::Measurement(m)) => {
             ::report::json(&serde_json::to_string_pretty(m)?).into_owned() + "\n"
@@ -128,8 +132,9 @@ fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
             Ok(Told::Optimization(serde_json::from_value(value).with_context(|| shown)?))
         }
         _ => bail!(
-            "{shown}: is no report of planish (expected a report.json, what planish compare --format json printed, a \
-             planish.toml or its directory; kept runs are read by planish compare --from)"
+            "{shown}: is no report of planish (expected a report.json, what planish compare \
+             --format json printed, a planish.toml or its directory; kept runs are read by \
+             planish compare --from)"
         ),
     }
 }
@@ -148,8 +153,10 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
     let (measured, _) = plan::programs(&project.config, &project.tools);
     let notes = plan::notes(&project.config, &project.tools, project.rust.used);
     // Baseline and rebuild are told apart; a program of an optional step may not be there.
-    let others: Vec<&Measured> =
-        measured.iter().filter(|p| !["base", "opt"].contains(&p.ending) && at(&p.path).is_file()).collect();
+    let others: Vec<&Measured> = measured
+        .iter()
+        .filter(|p| !["base", "opt"].contains(&p.ending) && at(&p.path).is_file())
+        .collect();
     let mut measurements = Vec::new();
     let mut branches = Vec::new();
     let mut last_step = Vec::new();
@@ -166,8 +173,14 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
                 value.get("taken_branches")?.as_u64()
             };
             if let (Some(base), Some(opt)) = (count("base"), count("opt")) {
-                let others = others.iter().filter_map(|p| Some((p.ending.to_owned(), count(p.ending)?)));
-                branches.push(Branches { command: command.to_string(), base, opt, others: others.collect() });
+                let others =
+                    others.iter().filter_map(|p| Some((p.ending.to_owned(), count(p.ending)?)));
+                branches.push(Branches {
+                    command: command.to_string(),
+                    base,
+                    opt,
+                    others: others.collect(),
+                });
             }
         }
     }
@@ -189,9 +202,19 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
             file_bytes: size(&profile),
             evidence: Some(evidence.clone()),
         },
-        warnings: evidence.warning.into_iter().chain(warnings(project, &verified)).chain(notes).collect(),
+        warnings: evidence
+            .warning
+            .into_iter()
+            .chain(warnings(project, &verified))
+            .chain(notes)
+            .collect(),
         variants: others.iter().map(|other| variant(project, other)).collect::<Result<_, _>>()?,
-        layout: project.config.optimize.lays_out().then(|| laid_out(project, &files)).transpose()?,
+        layout: project
+            .config
+            .optimize
+            .lays_out()
+            .then(|| laid_out(project, &files))
+            .transpose()?,
         matched: matched(last.matched, &last.evidence),
         measurements,
         last_step,
@@ -200,19 +223,24 @@ fn collect(project: &Project) -> anyhow::Result<Optimization> {
     })
 }
 
-/// The program with the layout beside the one with the profile alone, from the runs of evaluation command `n`.
+/// The program with the layout beside the one with the profile alone, from the runs of evaluation
+/// command `n`.
 fn added_by_layout(project: &Project, files: &Files, n: usize) -> anyhow::Result<Option<Compared>> {
     if !project.config.optimize.lays_out() {
         return Ok(None);
     }
     let path = project.directory.join(files.runs(n));
     let runs = compare::runs::read(&path, std::io::BufReader::new(crate::input::stream(&path)?))?;
-    let name = |ending| files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = |ending| {
+        files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
+    };
     let profiled = if project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
     let Some(pair) = runs.pair(&name(profiled), &name("layout")) else { return Ok(None) };
-    // Corrected as the other claims of the run are: every program beside the baseline, and this pair, on every command.
+    // Corrected as the other claims of the run are: every program beside the baseline, and this
+    // pair, on every command.
     let programs = runs.design.variants.len();
-    let options = compare::Options { among: programs * files.evaluations, ..compare::Options::default() };
+    let options =
+        compare::Options { among: programs * files.evaluations, ..compare::Options::default() };
     let told = compare::analyse(&[pair], &options)?;
     Ok(told.measurement.comparisons.into_iter().next())
 }
@@ -274,7 +302,8 @@ fn machine() -> Machine {
     let model = read("/proc/cpuinfo");
     let model = model.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(':'));
     Machine {
-        cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
+        cpu: model
+            .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
     }
@@ -289,10 +318,12 @@ fn builds(project: &Project, files: &Files, verified: &Verified) -> anyhow::Resu
         step.and_then(|s| s.environment.get(variable)).cloned().unwrap_or_default()
     };
     let version = std::process::Command::new(&project.tools.cc).arg("--version").output();
-    let version = version.map(|v| String::from_utf8_lossy(&v.stdout).into_owned()).unwrap_or_default();
+    let version =
+        version.map(|v| String::from_utf8_lossy(&v.stdout).into_owned()).unwrap_or_default();
     // rustc's release as it wrote it into the program: the one that answers here may be another.
     let base = Image::open(&project.directory.join(&files.base))?;
-    let rustc = base.compilers().into_iter().find(|line| project.rust.used && line.starts_with("rustc "));
+    let rustc =
+        base.compilers().into_iter().find(|line| project.rust.used && line.starts_with("rustc "));
     let program = |path: &Path, build_id: &Option<String>, code_bytes| Program {
         path: path.display().to_string(),
         build_id: build_id.clone(),
@@ -303,7 +334,8 @@ fn builds(project: &Project, files: &Files, verified: &Verified) -> anyhow::Resu
             Command::Line(line) => line.clone(),
             Command::Words(words) => words.join(" "),
         },
-        compiler: rustc.unwrap_or_else(|| version.lines().next().unwrap_or(&project.tools.cc).to_owned()),
+        compiler: rustc
+            .unwrap_or_else(|| version.lines().next().unwrap_or(&project.tools.cc).to_owned()),
         base_flags: flags("build"),
         opt_flags: flags("rebuild"),
         base: program(&files.base, &verified.base_build_id, verified.base_code_bytes),
@@ -317,14 +349,18 @@ fn warnings(project: &Project, verified: &Verified) -> Vec<String> {
     let evaluation = config.evaluate.command.all();
     if config.workload.train.all().iter().any(|line| evaluation.contains(line)) {
         warnings.push(
-            "a command is used for training and for measuring: the gain on other input may be smaller".into(),
+            "a command is used for training and for measuring: the gain on other input may be \
+             smaller"
+                .into(),
         );
     }
     if verified.base_build_id.is_none() || verified.opt_build_id.is_none() {
         warnings.push("the programs have no build ID; pass PLANISH_LDFLAGS on to the link".into());
     }
     warnings.push(
-        "two binaries were compared: where the linker happened to put code may explain part of the difference".into(),
+        "two binaries were compared: where the linker happened to put code may explain part of \
+         the difference"
+            .into(),
     );
     warnings
 }
@@ -335,7 +371,8 @@ fn stages(project: &Project) -> anyhow::Result<Vec<Stage>> {
     let state = State::read(&project.directory);
     let stage = |step: &build::Step| {
         let seconds = state.steps.get(&step.name)?.seconds;
-        let log = project.directory.join(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name));
+        let log =
+            project.directory.join(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name));
         let text = std::fs::read(log).unwrap_or_default();
         let own = step.program == build::Program::Planish;
         let text = String::from_utf8_lossy(&text).into_owned();

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const EVENTS_HELP: &str = "\
-What to count, by perf's syntax; repeatable. Without it: clock, context switches, migrations, page faults, cycles,
+What to count, by perf's syntax; repeatable. Without it: clock, context switches, migrations, page \
+                           faults, cycles,
 instructions, branches, branch misses.
 
   task-clock, page-faults, cs …         software: on every machine
@@ -26,8 +27,9 @@ instructions, branches, branch misses.
 
 /// Count events of a program, of processes or of the system, without recording where.
 ///
-/// Text goes to standard error, where perf writes it; JSON to standard output, and the program's own output then to
-/// standard error. What this machine cannot count is shown as `<not supported>`, with the reason.
+/// Text goes to standard error, where perf writes it; JSON to standard output, and the program's
+/// own output then to standard error. What this machine cannot count is shown as `<not supported>`,
+/// with the reason.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to count, by perf's syntax; repeatable
@@ -51,8 +53,8 @@ pub struct Args {
     /// Count everything on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid"])]
     pub cpus: Option<String>,
-    /// Count these control groups alone (with -a or -C): one for all events, or one for each event in their order; an
-    /// empty name is the whole system
+    /// Count these control groups alone (with -a or -C): one for all events, or one for each event
+    /// in their order; an empty name is the whole system
     #[arg(short = 'G', long = "cgroup", value_name = "NAME", value_delimiter = ',')]
     pub cgroups: Vec<String>,
     /// Run the command so many times; print mean and standard error
@@ -71,7 +73,8 @@ pub struct Args {
     /// How to print the counts
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// The program and its arguments; planish's own options stand before it, and `--` may stand between
+    /// The program and its arguments; planish's own options stand before it, and `--` may stand
+    /// between
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
@@ -134,7 +137,8 @@ fn count(
     tell: &mut dyn FnMut(&[Counter], &Counts) -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<Stat>> {
     let json_to_stdout = args.format == Format::Json && args.output.is_none();
-    let to_stdout = json_to_stdout || args.output.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let to_stdout =
+        json_to_stdout || args.output.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let stdout = if to_stdout { Stdout::ToStderr } else { Stdout::Inherit };
     let workload = Workload { stdout, ..Workload::new(args.command.iter()) };
     let command = (!args.command.is_empty()).then_some(&workload);
@@ -142,7 +146,8 @@ fn count(
     for _ in 0..args.repeat.unwrap_or(1) {
         let mut failure = None;
         let run = stat::count(target, command, options, &mut |counters, counts| {
-            // The program goes on when its counts cannot be printed; the first reason is told at the end.
+            // The program goes on when its counts cannot be printed; the first reason is told at
+            // the end.
             if failure.is_none() {
                 failure = tell(counters, counts).err();
             }
@@ -188,7 +193,10 @@ fn say(out: &mut dyn Write, block: &str) -> anyhow::Result<()> {
 }
 
 /// Where the result goes.
-fn write(args: &Args, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn write(
+    args: &Args,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     match (&args.output, args.format) {
         (Some(path), _) => output::write_file(path, |out| fill(out)),
         (None, Format::Json) => fill(&mut output::raw()),
@@ -208,14 +216,17 @@ fn notes(runs: &[Stat]) {
     let skipped: u64 = runs.iter().map(|run| run.skipped_intervals).sum();
     if skipped > 0 {
         eprintln!(
-            "note: {skipped} intervals passed before the counters could be read again; the ones after them are longer"
+            "note: {skipped} intervals passed before the counters could be read again; the ones \
+             after them are longer"
         );
     }
     for run in runs {
         match run.ending {
             Ending::Code(0) | Ending::Unknown => {}
             Ending::Code(code) => eprintln!("warning: the program ended with exit code {code}"),
-            Ending::Signal(signal) => eprintln!("warning: the program was ended by signal {signal}"),
+            Ending::Signal(signal) => {
+                eprintln!("warning: the program was ended by signal {signal}")
+            }
         }
     }
 }

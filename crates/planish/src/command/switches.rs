@@ -15,8 +15,9 @@ const VERSION: u32 = 1;
 
 /// Say how long threads and stacks waited, from the context switches of a recording.
 ///
-/// A thread goes off its CPU because it waits for something (synchronisation) or because another runs instead
-/// (preemption). For the stacks, record with `planish record --switch-events -g`, as root or with CAP_PERFMON.
+/// A thread goes off its CPU because it waits for something (synchronisation) or because another
+/// runs instead (preemption). For the stacks, record with `planish record --switch-events -g`, as
+/// root or with CAP_PERFMON.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The recording: a file, the directory form, or `-` for the pipe form on standard input
@@ -34,12 +35,16 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let path = args.input.display();
     let input = if args.input.as_os_str() == "-" {
-        perfdata::Input::from_pipe(crate::input::Bounded::new(std::io::stdin().lock(), STREAM_BYTES))?
+        perfdata::Input::from_pipe(crate::input::Bounded::new(
+            std::io::stdin().lock(),
+            STREAM_BYTES,
+        ))?
     } else {
         perfdata::Input::open(&args.input)?
     };
     // Without the right to read it, or on another system, kernel frames stay addresses.
-    let kernel = std::fs::read_to_string("/proc/kallsyms").map(|text| KernelSymbols::parse(&text)).ok();
+    let kernel =
+        std::fs::read_to_string("/proc/kallsyms").map(|text| KernelSymbols::parse(&text)).ok();
     let found = analyse(&input, kernel.as_ref()).with_context(|| path.to_string())?;
     output::print(&match args.format {
         Format::Text => text(&found, args.top),
@@ -94,7 +99,8 @@ fn text(found: &Analysis, most: usize) -> String {
     );
     let _ = writeln!(text, "{}  all", columns(&found.totals, &found.totals, true));
     for thread in top(&found.threads, most) {
-        let _ = writeln!(text, "{}  {}", columns(&thread.times, &found.totals, true), named(thread));
+        let _ =
+            writeln!(text, "{}  {}", columns(&thread.times, &found.totals, true), named(thread));
     }
     more(&mut text, found.threads.len(), most, "threads");
     if !found.has_stacks && !found.has_clock {
@@ -117,7 +123,8 @@ fn stack(text: &mut String, row: &StackRow, found: &Analysis) {
     };
     let indent = " ".repeat(columns.chars().count());
     for (index, frame) in frames.iter().enumerate() {
-        let _ = writeln!(text, "{}  {}", if index == 0 { &columns } else { &indent }, visible(frame));
+        let _ =
+            writeln!(text, "{}  {}", if index == 0 { &columns } else { &indent }, visible(frame));
     }
 }
 
@@ -140,7 +147,10 @@ fn unpaired(ledger: &Ledger) -> Vec<(u64, &'static str)> {
         (ledger.outs_without_in, "switch-outs followed by another one: the switch-in is missing"),
         (ledger.outs_at_exit, "switch-outs of threads that ended before they came back"),
         (ledger.outs_at_end, "switch-outs still waiting at the end of the recording"),
-        (ledger.ins_first, "switch-ins whose switch-out came before the recording or the thread's start"),
+        (
+            ledger.ins_first,
+            "switch-ins whose switch-out came before the recording or the thread's start",
+        ),
         (ledger.ins_without_out, "switch-ins preceded by another one: the switch-out is missing"),
         (ledger.samples_without_out, "samples of switches without a switch-out after them"),
         (ledger.outs_idle + ledger.ins_idle + ledger.samples_idle, "switches of the idle tasks"),
@@ -151,7 +161,8 @@ fn unpaired(ledger: &Ledger) -> Vec<(u64, &'static str)> {
 fn notes(found: &Analysis) {
     let ledger = &found.ledger;
     eprintln!(
-        "paired {} of {} switch-outs with their switch-ins, {} of {} samples with their switch-outs",
+        "paired {} of {} switch-outs with their switch-ins, {} of {} samples with their \
+         switch-outs",
         ledger.outs_paired, ledger.outs, ledger.samples_paired, ledger.samples
     );
     for (count, what) in unpaired(ledger) {
@@ -159,18 +170,24 @@ fn notes(found: &Analysis) {
     }
     if !found.has_stacks {
         eprintln!(
-            "note: no stacks of waits: the recording has no samples of context switches with callers; record with \
-             --switch-events -g, as root or with CAP_PERFMON"
+            "note: no stacks of waits: the recording has no samples of context switches with \
+             callers; record with --switch-events -g, as root or with CAP_PERFMON"
         );
     } else if ledger.waits_without_stack > 0 {
         eprintln!("note: {} waits have no sample, so no stack", ledger.waits_without_stack);
     }
     chain_notes(found);
     if found.lost > 0 {
-        eprintln!("warning: the recorder lost {} records; times and counts are too small", found.lost);
+        eprintln!(
+            "warning: the recorder lost {} records; times and counts are too small",
+            found.lost
+        );
     }
     if found.unreadable > 0 {
-        eprintln!("warning: {} records could not be read or have no thread or time", found.unreadable);
+        eprintln!(
+            "warning: {} records could not be read or have no thread or time",
+            found.unreadable
+        );
     }
     if found.truncated {
         eprintln!("warning: the recording is cut off or damaged at its end");
@@ -184,22 +201,24 @@ fn chain_notes(found: &Analysis) {
     let chains = &found.chains;
     if chains.incomplete > 0 {
         eprintln!(
-            "note: {} samples lack a caller, marked [a caller is missing]: the function it called has no frame pointer, and \
-             the recording too little of the stack (on x86-64 planish record --switch-events -g records it for switches, \
-             --call-graph dwarf for all)",
+            "note: {} samples lack a caller, marked [a caller is missing]: the function it called \
+             has no frame pointer, and the recording too little of the stack (on x86-64 planish \
+             record --switch-events -g records it for switches, --call-graph dwarf for all)",
             chains.incomplete
         );
     }
     if chains.deferred_missing > 0 {
         eprintln!(
-            "note: {} of {} stacks that the kernel split lack their user part: its record is not there",
+            "note: {} of {} stacks that the kernel split lack their user part: its record is not \
+             there",
             chains.deferred_missing, chains.deferred
         );
     }
     // Half a percent is what rounding and the ends of the recording make.
     if found.switching_ns * 200 > found.totals.cpu_ns {
         eprintln!(
-            "note: CPU time is counted between the switches; the scheduler counts the switches too, here {} ms or more",
+            "note: CPU time is counted between the switches; the scheduler counts the switches \
+             too, here {} ms or more",
             milliseconds(found.switching_ns)
         );
     }

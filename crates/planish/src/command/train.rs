@@ -84,7 +84,12 @@ struct RecordArgs {
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
     /// The command
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<String>,
 }
 
@@ -94,7 +99,12 @@ struct RepeatArgs {
     #[arg(long, value_name = "N")]
     runs: u64,
     /// The command
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<String>,
 }
 
@@ -157,7 +167,8 @@ fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
 /// Whether the emulator and its plugin for the program are here.
 fn can_emulate(program: &[String]) -> bool {
     let argv: Vec<std::ffi::OsString> = program.iter().map(Into::into).collect();
-    let found = ::record::program(&argv, None).and_then(|program| ::record::emulator(program.machine));
+    let found =
+        ::record::program(&argv, None).and_then(|program| ::record::emulator(program.machine));
     found.is_ok() && ::record::plugin(None).is_ok()
 }
 
@@ -195,7 +206,13 @@ fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         command.args(args.stop_by.iter().flat_map(|by| ["--stop-by", by]));
         command.arg("--");
         if training.runs > 1 {
-            command.arg(&planish).args(["train", "repeat", "--runs", &training.runs.to_string(), "--"]);
+            command.arg(&planish).args([
+                "train",
+                "repeat",
+                "--runs",
+                &training.runs.to_string(),
+                "--",
+            ]);
         }
     } else {
         command.args(["-c", "1000", "--"]);

@@ -1,8 +1,9 @@
 //! Which evidence do two programs give that the compiler of the second one used a profile?
 //!
-//! Names are looked for where the compiler has its own: symbols, linkage names, strings that look like one. Hot functions
-//! are compared by their instructions without addresses, so that a link that moves code shows no change. Flags come from
-//! the debug information, where the compiler recorded them.
+//! Names are looked for where the compiler has its own: symbols, linkage names, strings that look
+//! like one. Hot functions are compared by their instructions without addresses, so that a link
+//! that moves code shows no change. Flags come from the debug information, where the compiler
+//! recorded them.
 
 use crate::cli::Global;
 use anyhow::{Context, bail};
@@ -32,7 +33,8 @@ const PROFILE_FLAGS: [(&str, &str); 3] = [
     ("-fprofile-use", "-fno-profile-use"),
 ];
 
-/// Compares the profile in `path` with the program that was rebuilt with it, and that with the one before.
+/// Compares the profile in `path` with the program that was rebuilt with it, and that with the one
+/// before.
 pub fn examine(
     base: &Image,
     rebuilt: &Image,
@@ -69,13 +71,19 @@ fn lines_with_code(program: &Image, profile: &SampleProfile, global: &Global) ->
     (report.samples.carried() > 0).then(|| report.with_code_pct().0)
 }
 
-/// What rustc's remarks beside a profile say. They are YAML, of which one line in each names the function.
+/// What rustc's remarks beside a profile say. They are YAML, of which one line in each names the
+/// function.
 fn remarks(profile: &Path) -> Remarks {
     let made = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
     let folder = build::flags::remarks_of(&profile.to_string_lossy());
-    let files: Vec<_> =
-        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    let mut found = Remarks { there: files.iter().any(|file| made(file) >= made(profile)), functions: 0 };
+    let files: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    let mut found =
+        Remarks { there: files.iter().any(|file| made(file) >= made(profile)), functions: 0 };
     if !found.there {
         return found;
     }
@@ -90,24 +98,34 @@ fn remarks(profile: &Path) -> Remarks {
     found
 }
 
-/// Says where the compiler that made a program could not find the functions of its profile by their names.
-pub fn warn_of_plain_names(image: &Image, debug: &DebugInfo, profile: &SampleProfile, global: &Global) {
+/// Says where the compiler that made a program could not find the functions of its profile by their
+/// names.
+pub fn warn_of_plain_names(
+    image: &Image,
+    debug: &DebugInfo,
+    profile: &SampleProfile,
+    global: &Global,
+) {
     let matched = names(image, debug, profile, NameRule::Clang, Language::Rust, global);
     if let Some(cause) = &matched.cause {
         let missing = report::pct(1.0 - matched.share());
-        eprintln!("warning: {missing} of the samples belong to names that rustc does not know: {cause}");
+        eprintln!(
+            "warning: {missing} of the samples belong to names that rustc does not know: {cause}"
+        );
     }
 }
 
-/// gcc reads one version of its profiles; for another it may only warn, or its build was told to go on.
+/// gcc reads one version of its profiles; for another it may only warn, or its build was told to go
+/// on.
 fn refuse_other_version(bytes: &[u8], main: &CompiledUnit, path: &Path) -> anyhow::Result<()> {
     let version = bytes.get(4..8).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
     let Some((found, major)) = version.zip(main.gcc_major()) else { return Ok(()) };
     let wanted = GcovVersion::for_gcc(major).number();
     if found != wanted {
         bail!(
-            "{}: a profile of version {found}, of which gcc {major} uses nothing: it reads version {wanted}; make it again \
-             with planish profile --format gcov --gcc-version {major}",
+            "{}: a profile of version {found}, of which gcc {major} uses nothing: it reads \
+             version {wanted}; make it again with planish profile --format gcov --gcc-version \
+             {major}",
             path.display()
         );
     }
@@ -127,7 +145,8 @@ fn names(
     let strings = debug_strings(debug);
     let absent = strings.split(|&b| b == 0).filter_map(|s| std::str::from_utf8(s).ok());
     let absent = absent.filter(|name| {
-        name.contains(".__uniq.") || ["_Z", "_RN", "_RI", "_RX"].iter().any(|begin| name.starts_with(begin))
+        name.contains(".__uniq.")
+            || ["_Z", "_RN", "_RI", "_RX"].iter().any(|begin| name.starts_with(begin))
     });
     let symbols: Vec<String> = rebuilt.functions().iter().map(|f| f.name.to_string()).collect();
     let symbols = symbols.iter().map(String::as_str);
@@ -144,9 +163,10 @@ fn names(
         .into_iter()
         .map(|(name, samples)| match name {
             OwnName::Text(text) => (text.to_owned(), samples),
-            OwnName::Hash(hash) => {
-                (by_hash.get(&hash).map_or_else(|| hash.to_string(), |name| (*name).to_owned()), samples)
-            }
+            OwnName::Hash(hash) => (
+                by_hash.get(&hash).map_or_else(|| hash.to_string(), |name| (*name).to_owned()),
+                samples,
+            ),
         })
         .collect();
     let profiled = texts.iter().map(|(name, samples)| (name.as_str(), *samples));
@@ -163,8 +183,8 @@ enum OwnName<'p> {
     Hash(u64),
 }
 
-/// Samples of each function's own lines. Inlined functions count under their own name: the compiler repeats an inlining
-/// of the profile only where it finds a callee of that name.
+/// Samples of each function's own lines. Inlined functions count under their own name: the compiler
+/// repeats an inlining of the profile only where it finds a callee of that name.
 fn add_own_samples<'p>(function: &'p FunctionProfile, own: &mut BTreeMap<OwnName<'p>, u64>) {
     let name = function.name.as_text().map_or(OwnName::Hash(function.name.hash()), OwnName::Text);
     *own.entry(name).or_default() += function.body_sum();
@@ -179,7 +199,8 @@ fn debug_strings(debug: &DebugInfo) -> Vec<u8> {
 
 /// The functions with nine tenths of the samples, each with its own, inlined callees included.
 fn hot_functions(profile: &SampleProfile) -> Vec<(String, u64)> {
-    let named = profile.functions.values().filter_map(|f| Some((f.name.as_text()?.to_owned(), whole(f))));
+    let named =
+        profile.functions.values().filter_map(|f| Some((f.name.as_text()?.to_owned(), whole(f))));
     let mut all: Vec<(String, u64)> = named.filter(|(_, samples)| *samples > 0).collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let total: u128 = all.iter().map(|(_, samples)| u128::from(*samples)).sum();
@@ -197,7 +218,8 @@ fn whole(function: &FunctionProfile) -> u64 {
     inlined.fold(function.body_sum(), u64::saturating_add)
 }
 
-/// The instructions of the functions that a profile calls by one name: all copies, one behind the other.
+/// The instructions of the functions that a profile calls by one name: all copies, one behind the
+/// other.
 struct Code<'i> {
     image: &'i Image,
     by_name: HashMap<String, Vec<(ImageAddr, ImageAddr)>>,
@@ -276,7 +298,8 @@ fn evidence(
     let mut places: BTreeMap<ImageAddr, u64> = BTreeMap::new();
     for (name, samples) in hot {
         let name = rule.canonical(name);
-        // Without a symbol in the baseline there is nothing to compare with; without one in the rebuild it was inlined.
+        // Without a symbol in the baseline there is nothing to compare with; without one in the
+        // rebuild it was inlined.
         let Some(old) = before.instructions(name) else { continue };
         let changed = after.instructions(name) != Some(old);
         found.hot_functions += 1;
@@ -332,7 +355,8 @@ mod tests {
         assert!(!asks(format!("-fprofile-sample-use={}", shown(&other))));
         assert!(!asks(format!("-fprofile-sample-use={} -fno-profile-sample-use", shown(&own))));
         assert!(
-            asks("-fprofile-sample-use=gone/own.afdo".into()) && asks("-fauto-profile=./own.afdo".into())
+            asks("-fprofile-sample-use=gone/own.afdo".into())
+                && asks("-fauto-profile=./own.afdo".into())
         );
         assert!(!asks("-fprofile-sample-use=gone/else.afdo".into()));
         assert!(asks("-fprofile-use".into()) && !asks("-O2 -fno-auto-profile".into()));

@@ -1,8 +1,9 @@
 //! Standard output and standard error: one way for everything that is printed.
 //!
-//! Nothing here panics. A stream that takes no more, or was closed from the start, is remembered, what else would go
-//! there is dropped, and [`finish`] makes exit code 2 of it, with a message where one can be written. What is printed
-//! holds nothing that a terminal obeys: [`line`] writes one line whatever names are in it, [`text`] whole lines.
+//! Nothing here panics. A stream that takes no more, or was closed from the start, is remembered,
+//! what else would go there is dropped, and [`finish`] makes exit code 2 of it, with a message
+//! where one can be written. What is printed holds nothing that a terminal obeys: [`line`] writes
+//! one line whatever names are in it, [`text`] whole lines.
 
 use super::sys;
 use report::Style;
@@ -162,18 +163,21 @@ pub fn say_text(stream: Stream, said: Arguments<'_>) {
     let _ = stream.text(&said.to_string());
 }
 
-/// The exit code where a stream did not take what it was sent; says so on standard error, unless `told` did.
+/// The exit code where a stream did not take what it was sent; says so on standard error, unless
+/// `told` did.
 pub fn finish(told: &str) -> Option<u8> {
     let failures = failed().clone();
-    let reason =
-        |failure: &str| failure.split_once(": ").map_or(failure.to_owned(), |(_, why)| why.to_owned());
+    let reason = |failure: &str| {
+        failure.split_once(": ").map_or(failure.to_owned(), |(_, why)| why.to_owned())
+    };
     for failure in failures.iter().flatten().filter(|failure| !told.contains(&reason(failure))) {
         say_line(Stream::Error, format_args!("planish: {failure}"));
     }
     failures.iter().any(Option::is_some).then_some(crate::cli::BAD_INPUT)
 }
 
-/// In place of the standard library's, which panics where the stream takes no more: one line on standard output.
+/// In place of the standard library's, which panics where the stream takes no more: one line on
+/// standard output.
 macro_rules! println {
     () => { $crate::output::say_text($crate::output::Stream::Output, format_args!("\n")) };
     ($($said:tt)*) => { $crate::output::say_line($crate::output::Stream::Output, format_args!($($said)*)) };

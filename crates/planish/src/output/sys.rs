@@ -1,5 +1,5 @@
-//! Which standard streams were closed when the program was started? The standard library opens `/dev/null` in their
-//! place before `main`, and what is written there is lost without a word.
+//! Which standard streams were closed when the program was started? The standard library opens
+//! `/dev/null` in their place before `main`, and what is written there is lost without a word.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,14 +17,15 @@ pub fn error_was_closed() -> bool {
 }
 
 extern "C" fn look() {
-    // SAFETY: asks for flags of a descriptor, which may be closed; neither memory nor state of anybody is touched.
+    // SAFETY: asks for flags of a descriptor, which may be closed; neither memory nor state of
+    // anybody is touched.
     let closed = |descriptor| unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1;
     OUTPUT_WAS_CLOSED.store(closed(libc::STDOUT_FILENO), Ordering::Relaxed);
     ERROR_WAS_CLOSED.store(closed(libc::STDERR_FILENO), Ordering::Relaxed);
 }
 
-// SAFETY: the C library calls the functions of this section once, before `main` and before the standard library starts;
-// `look` needs nothing of it.
+// SAFETY: the C library calls the functions of this section once, before `main` and before the
+// standard library starts; `look` needs nothing of it.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;

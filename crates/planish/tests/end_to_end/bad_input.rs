@@ -1,5 +1,5 @@
-//! Input that cannot be used: one clear error or warning each, with the cause in numbers and the next step, exit code 2,
-//! and no file left behind.
+//! Input that cannot be used: one clear error or warning each, with the cause in numbers and the
+//! next step, exit code 2, and no file left behind.
 
 use crate::bench::{Bench, fixture, has, has_emulation, refuses, succeeds, text};
 
@@ -22,8 +22,8 @@ mod header {
     pub const DATA: usize = 40;
 }
 
-/// A pipe-form recording whose compressed record holds `blocks` blocks of 128 KiB, each of 4 bytes: valid records of an
-/// unknown kind and 16,448 bytes length, all of them `@`.
+/// A pipe-form recording whose compressed record holds `blocks` blocks of 128 KiB, each of 4 bytes:
+/// valid records of an unknown kind and 16,448 bytes length, all of them `@`.
 fn bomb(records: usize) -> Vec<u8> {
     const BLOCK: u32 = 128 << 10;
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
@@ -32,7 +32,8 @@ fn bomb(records: usize) -> Vec<u8> {
         frame.extend_from_slice(&(run_length | BLOCK << 3).to_le_bytes()[..3]);
         frame.push(b'@');
     }
-    // perf.data starts with header and attributes of a recording with -z; its data section is replaced.
+    // perf.data starts with header and attributes of a recording with -z; its data section is
+    // replaced.
     let mut bytes = std::fs::read(fixture("perfdata/zstd.data")).unwrap();
     let data = word(&bytes, header::DATA) as usize;
     bytes.truncate(data);
@@ -59,7 +60,11 @@ fn damaged_recordings() -> Vec<(&'static str, Vec<u8>, Vec<&'static str>)> {
     vec![
         ("empty", Vec::new(), vec!["empty input"]),
         ("header zeroed", zeroed, vec!["zero bytes", "perf record"]),
-        ("another file", b"\x7fELF\x02\x01\x01\0not a recording\0".to_vec(), vec!["PERFILE2", "perf record"]),
+        (
+            "another file",
+            b"\x7fELF\x02\x01\x01\0not a recording\0".to_vec(),
+            vec!["PERFILE2", "perf record"],
+        ),
         ("header size", changed(header::SIZE, &huge), vec!["1152921504606846976", "104", damaged]),
         ("attr size 0", changed(header::ATTR_SIZE, &[0; 8]), vec!["found 0", damaged]),
         ("attr size 3", changed(header::ATTR_SIZE, &3u64.to_le_bytes()), vec!["found 3", damaged]),
@@ -68,8 +73,16 @@ fn damaged_recordings() -> Vec<(&'static str, Vec<u8>, Vec<&'static str>)> {
         ("attrs too long", changed(header::ATTRS + 8, &huge), vec!["offset 0x18", damaged]),
         ("data past the end", changed(header::DATA, &huge), vec!["offset 0x28", damaged]),
         ("attr's own size huge", changed(attrs + 4, &[0xff; 4]), vec!["4294967295", damaged]),
-        ("event size 0", changed(data + 6, &[0, 0]), vec!["at least 8 bytes", "size of 0", "record again"]),
-        ("event size 7", changed(data + 6, &[7, 0]), vec!["at least 8 bytes", "size of 7", "record again"]),
+        (
+            "event size 0",
+            changed(data + 6, &[0, 0]),
+            vec!["at least 8 bytes", "size of 0", "record again"],
+        ),
+        (
+            "event size 7",
+            changed(data + 6, &[7, 0]),
+            vec!["at least 8 bytes", "size of 7", "record again"],
+        ),
         ("no data", whole[..data].to_vec(), vec!["the recording is cut", "record again"]),
         ("bomb", bomb(8), vec![]),
     ]
@@ -83,11 +96,14 @@ fn damaged_recordings_end_in_one_error_and_leave_no_file() {
         let words = ["aggregate", "perf.data", "-o", "run.counts"];
         refuses(&bench.planish(&words), &[&parts[..], &["perf.data"]].concat());
         let binary = fixture("autofdo/test.binary");
-        let words = ["profile", "perf.data", "--binary", binary.to_str().unwrap(), "-o", "out.afdo"];
+        let words =
+            ["profile", "perf.data", "--binary", binary.to_str().unwrap(), "-o", "out.afdo"];
         refuses(&bench.planish(&words), &parts);
         if !bytes.is_empty() {
-            let read = bench.planish_reading(&["aggregate", "-", "-o", "run.counts"], &bench.at("perf.data"));
-            let parts: Vec<_> = parts.iter().copied().filter(|part| !part.contains("offset")).collect();
+            let read = bench
+                .planish_reading(&["aggregate", "-", "-o", "run.counts"], &bench.at("perf.data"));
+            let parts: Vec<_> =
+                parts.iter().copied().filter(|part| !part.contains("offset")).collect();
             refuses(&read, &parts);
         }
         assert_eq!(bench.files(), ["perf.data"], "{name}");
@@ -102,7 +118,8 @@ fn a_compression_bomb_needs_no_memory() {
     let bench = Bench::new();
     bench.write("perf.data", bomb(8));
     let limited = "ulimit -v 1000000; exec \"$0\" aggregate perf.data --threads 2 -o run.counts";
-    let ended = bench.command("sh").args(["-c", limited, env!("CARGO_BIN_EXE_planish")]).output().unwrap();
+    let ended =
+        bench.command("sh").args(["-c", limited, env!("CARGO_BIN_EXE_planish")]).output().unwrap();
     refuses(&ended, &["perf.data"]);
 }
 
@@ -115,8 +132,9 @@ fn elf(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
 
 /// Damaged or unfit images: name, bytes, what the error must say.
 fn unfit_images() -> Vec<(&'static str, Vec<u8>, Vec<&'static str>)> {
-    let put =
-        |at: usize, value: u64| elf(move |bytes| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes()));
+    let put = |at: usize, value: u64| {
+        elf(move |bytes| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes()))
+    };
     vec![
         ("empty", Vec::new(), vec!["binary"]),
         ("text", b"int main() {}\n".to_vec(), vec!["ELF"]),
@@ -149,10 +167,16 @@ fn unfit_images_end_in_one_error_and_leave_no_file() {
 #[test]
 fn doctor_looks_at_a_damaged_file_to_the_end() {
     let bench = Bench::new();
-    // No section headers that are whole: segments decide what is code, and their sizes add up to more than 64 bits.
+    // No section headers that are whole: segments decide what is code, and their sizes add up to
+    // more than 64 bits.
     bench.write("binary", elf(|bytes| (bytes[14], bytes[48], bytes[60]) = (0xff, 0xff, 0x80)));
     let ended = bench.planish(&["doctor", "binary"]);
-    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, text(&ended.stderr));
+    assert!(
+        matches!(ended.status.code(), Some(0 | 1)),
+        "{}: {}",
+        ended.status,
+        text(&ended.stderr)
+    );
     assert!(text(&ended.stdout).contains("segments"), "{}", text(&ended.stdout));
 }
 
@@ -180,7 +204,10 @@ fn builds_that_do_not_fit_the_recording_are_told_apart() {
     bench.source("calls.c");
     let build = |source: &str, output: &str, more: &[&str]| {
         std::fs::create_dir_all(bench.at(output).parent().unwrap()).unwrap();
-        bench.tool("clang-22", &[&["-O2", "-Wl,--build-id", "-o", output, source][..], more].concat());
+        bench.tool(
+            "clang-22",
+            &[&["-O2", "-Wl,--build-id", "-o", output, source][..], more].concat(),
+        );
     };
     build("spin.c", "spin", &["-gmlt", "-fdebug-info-for-profiling"]);
     build("spin.c", "later/spin", &["-gmlt", "-O1"]);
@@ -196,13 +223,25 @@ fn builds_that_do_not_fit_the_recording_are_told_apart() {
         ("absent", &["absent", "No such file"]),
     ];
     for (binary, parts) in cases {
-        refuses(&bench.planish(&["profile", "perf.data", "--binary", binary, "-o", "out.afdo"]), parts);
+        refuses(
+            &bench.planish(&["profile", "perf.data", "--binary", binary, "-o", "out.afdo"]),
+            parts,
+        );
         assert!(!bench.at("out.afdo").exists(), "{binary}");
     }
     // A stripped binary with its debug file, and the counts of the wrong program.
-    let words = ["profile", "perf.data", "--binary", "stripped", "--debug-file", "spin", "-o", "out.afdo"];
+    let words =
+        ["profile", "perf.data", "--binary", "stripped", "--debug-file", "spin", "-o", "out.afdo"];
     succeeds(&bench.planish(&words));
-    succeeds(&bench.planish(&["aggregate", "-q", "perf.data", "--binary", "spin", "-o", "spin.counts"]));
+    succeeds(&bench.planish(&[
+        "aggregate",
+        "-q",
+        "perf.data",
+        "--binary",
+        "spin",
+        "-o",
+        "spin.counts",
+    ]));
     let words = ["profile", "spin.counts", "--binary", "calls", "-o", "other.afdo"];
     refuses(&bench.planish(&words), &["no counts of calls", "spin"]);
 }
@@ -217,13 +256,17 @@ fn a_recording_that_hardly_saw_the_program_says_so_in_numbers() {
     let image = image::Image::open(&binary).unwrap();
     let main = image.functions().iter().find(|f| f.name.contains("main")).unwrap().address.0;
     let inside =
-        format!("11 {main:x} {:#x}/{main:#x}/P/-/-/0 {main:#x}/{main:#x}/P/-/-/0\n", main + 4).repeat(5);
+        format!("11 {main:x} {:#x}/{main:#x}/P/-/-/0 {main:#x}/{main:#x}/P/-/-/0\n", main + 4)
+            .repeat(5);
     let outside = "11 7f0000001136 0x7f0000001136/0x7f0000001136/P/-/-/0\n".repeat(995);
     bench.write("script.txt", inside + &outside);
     let words = ["profile", "script.txt", "--binary", binary.to_str().unwrap(), "-o", "out.afdo"];
     refuses(&bench.planish(&words), &["only 10 of 1005 branches could be counted", "--allow-few"]);
     let said = succeeds(&bench.planish(&[&words[..], &["--allow-few"]].concat()));
-    assert!(said.contains("warning: only 5 of 1000 samples (0.5 %)") && said.contains("record"), "{said}");
+    assert!(
+        said.contains("warning: only 5 of 1000 samples (0.5 %)") && said.contains("record"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A directory to build, record and profile small programs in; tools that are not installed skip the test.
+//! A directory to build, record and profile small programs in; tools that are not installed skip
+//! the test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -27,9 +28,11 @@ pub fn has(tool: &str) -> bool {
     found
 }
 
-/// Whether programs can be recorded under emulation. The plugin lies beside the command once it was built.
+/// Whether programs can be recorded under emulation. The plugin lies beside the command once it was
+/// built.
 pub fn has_emulation() -> bool {
-    let beside = Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let beside =
+        Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
     let found = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
     if !found {
         eprintln!("skipped: the emulation plugin is not built (cargo build -p qemu-branches)");
@@ -42,8 +45,9 @@ pub fn has_perf() -> bool {
     if !has("perf") {
         return false;
     }
-    let probe =
-        Command::new("perf").args(["record", "-q", "-e", "cpu-clock", "-o", "/dev/null", "true"]).output();
+    let probe = Command::new("perf")
+        .args(["record", "-q", "-e", "cpu-clock", "-o", "/dev/null", "true"])
+        .output();
     let works = probe.is_ok_and(|output| output.status.success());
     if !works {
         eprintln!("skipped: perf record does not work here");
@@ -104,7 +108,8 @@ impl Bench {
 
     /// Puts one of the programs beside this file into the directory.
     pub fn source(&self, name: &str) {
-        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/programs")).join(name);
+        let path =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/programs")).join(name);
         std::fs::copy(path, self.at(name)).unwrap();
     }
 
@@ -129,7 +134,8 @@ impl Bench {
     /// Runs a tool that must succeed; everything that it printed.
     #[track_caller]
     pub fn tool(&self, program: &str, words: &[&str]) -> String {
-        let output = self.command(program).args(words).output().unwrap_or_else(|e| panic!("{program}: {e}"));
+        let output =
+            self.command(program).args(words).output().unwrap_or_else(|e| panic!("{program}: {e}"));
         let said = text(&output.stdout) + &text(&output.stderr);
         assert!(output.status.success(), "{program} {words:?}: {said}");
         said
@@ -138,7 +144,8 @@ impl Bench {
     /// Records `command` under emulation into `perf.data`.
     #[track_caller]
     pub fn emulate(&self, command: &[&str]) {
-        let mut words = vec!["record", "-q", "--branches=emulated", "-c", "200", "-o", "perf.data", "--"];
+        let mut words =
+            vec!["record", "-q", "--branches=emulated", "-c", "200", "-o", "perf.data", "--"];
         words.extend(command);
         succeeds(&self.planish(&words));
     }

@@ -1,4 +1,5 @@
-//! Do compilers take the profiles without a word, and does the code they make show that they used them?
+//! Do compilers take the profiles without a word, and does the code they make show that they used
+//! them?
 
 use crate::bench::{Bench, CLANG_FLAGS, has, has_emulation, has_perf, succeeds, text};
 
@@ -33,15 +34,22 @@ fn clang_uses_every_format_and_promotes_the_hot_indirect_call() {
             "-Rpass-analysis=sample-profile",
             "-Rpass=sample-profile-inline|pgo-icall",
         ];
-        let said = bench.tool("clang-22", &clang(&[&words[..], &["-S", "-o", "used.s", "calls.c"]].concat()));
+        let said = bench
+            .tool("clang-22", &clang(&[&words[..], &["-S", "-o", "used.s", "calls.c"]].concat()));
         assert_eq!(complaints(&said), [""; 0], "{format}");
         assert!(said.contains("samples from profile"), "{format}: {said}");
-        assert!(said.contains("helper") && said.contains("to match profiling context"), "{format}: {said}");
+        assert!(
+            said.contains("helper") && said.contains("to match profiling context"),
+            "{format}: {said}"
+        );
         assert!(said.contains("Promote indirect call to _ZL3mixjj"), "{format}: {said}");
         made.push(bench.read("used.s"));
     }
     assert_ne!(made[0], bench.read("plain.s"));
-    assert!(made.iter().all(|code| *code == made[0]), "one profile in three formats makes one program");
+    assert!(
+        made.iter().all(|code| *code == made[0]),
+        "one profile in three formats makes one program"
+    );
 }
 
 #[test]
@@ -54,13 +62,19 @@ fn clang_inlines_hot_templates_of_cpp_where_the_profile_has_them() {
     bench.tool("clang++-22", &clang(&["-o", "shapes", "shapes.cc"]));
     bench.emulate(&["./shapes", "200000"]);
     bench.profile("shapes", "extbinary", "shapes.afdo");
-    let words =
-        ["-Wall", "-Werror", "-fprofile-sample-use=shapes.afdo", "-Rpass=sample-profile-inline|pgo-icall"];
-    let said = bench.tool("clang++-22", &clang(&[&words[..], &["-o", "used", "shapes.cc"]].concat()));
+    let words = [
+        "-Wall",
+        "-Werror",
+        "-fprofile-sample-use=shapes.afdo",
+        "-Rpass=sample-profile-inline|pgo-icall",
+    ];
+    let said =
+        bench.tool("clang++-22", &clang(&[&words[..], &["-o", "used", "shapes.cc"]].concat()));
     assert_eq!(complaints(&said), [""; 0]);
     for instance in ["_ZL4foldIjE", "_ZL4foldImE"] {
         assert!(
-            said.lines().any(|l| l.contains(instance) && l.contains("inlined into 'main' to match")),
+            said.lines()
+                .any(|l| l.contains(instance) && l.contains("inlined into 'main' to match")),
             "{said}"
         );
     }
@@ -83,11 +97,15 @@ fn a_thin_lto_build_uses_the_profile_across_files() {
     thin(&["-o", "plain"]);
     bench.emulate(&["./plain", "100000"]);
     bench.profile("plain", "extbinary", "thin.afdo");
-    let said = thin(&["-o", "used", "-fprofile-sample-use=thin.afdo", "-Rpass-analysis=sample-profile"]);
+    let said =
+        thin(&["-o", "used", "-fprofile-sample-use=thin.afdo", "-Rpass-analysis=sample-profile"]);
     assert_eq!(complaints(&said), [""; 0]);
     assert!(said.contains("near.c") && said.contains("far.c"), "both files got samples: {said}");
     let code = |binary| {
-        bench.tool("llvm-objdump-22", &["-d", "--no-show-raw-insn", "--disassemble-symbols=work", binary])
+        bench.tool(
+            "llvm-objdump-22",
+            &["-d", "--no-show-raw-insn", "--disassemble-symbols=work", binary],
+        )
     };
     assert!(!code("used").contains("<far_helper>"), "the hot callee of the other file is inlined");
     assert_ne!(code("used"), code("plain"));
@@ -108,7 +126,8 @@ fn gcc_version() -> Option<String> {
     known.then_some(major)
 }
 
-/// Builds with gcc's compiler `driver`, records, and compiles with the profile; gcc's dump of what it read.
+/// Builds with gcc's compiler `driver`, records, and compiles with the profile; gcc's dump of what
+/// it read.
 fn gcc_build(bench: &Bench, driver: &str, major: &str, source: &str, argument: &str) -> String {
     bench.source(source);
     bench.tool(driver, &["-g1", "-O2", "-o", "app", source]);
@@ -128,7 +147,8 @@ fn gcc_build(bench: &Bench, driver: &str, major: &str, source: &str, argument: &
     ];
     let said = succeeds(&bench.planish(&words));
     assert!(said.contains("gcc -fauto-profile=app.gcov"), "{said}");
-    let words = ["-g1", "-O2", "-Wall", "-Wextra", "-fauto-profile=app.gcov", "-fdump-ipa-afdo=dump"];
+    let words =
+        ["-g1", "-O2", "-Wall", "-Wextra", "-fauto-profile=app.gcov", "-fdump-ipa-afdo=dump"];
     let said = bench.tool(driver, &[&words[..], &["-S", "-o", "used.s", source]].concat());
     assert_eq!(said, "", "gcc has nothing to say");
     assert_ne!(bench.read("used.s"), bench.read("plain.s"));
@@ -149,9 +169,13 @@ fn gcc_uses_the_profile_of_a_program_that_it_built() {
     let bench = Bench::new();
     let dump = gcc_build(&bench, "gcc", &major, "calls.c", "300000");
     assert!(hottest_block(&dump) > 10_000, "the loop's blocks have counts: {dump}");
-    assert!(dump.contains("Indirect call counter all:"), "the indirect call has its targets: {dump}");
-    // `work` is entered once, so its head count is 0; gcc must not take its hot loop for cold code. The promoted call
-    // compares the function pointer with `mix`, which is inlined or called directly.
+    assert!(
+        dump.contains("Indirect call counter all:"),
+        "the indirect call has its targets: {dump}"
+    );
+    // `work` is entered once, so its head count is 0; gcc must not take its hot loop for cold code.
+    // The promoted call compares the function pointer with `mix`, which is inlined or called
+    // directly.
     let code = text(&bench.read("used.s"));
     let work = code.split("\nwork:").nth(1).and_then(|c| c.split(".size\twork").next()).unwrap();
     assert!(work.contains("mix"), "the hot indirect call is promoted: {work}");
@@ -175,8 +199,13 @@ fn rustc_uses_the_profile() {
     let bench = Bench::new();
     bench.source("walk.rs");
     let rustc = |more: &[&str]| {
-        let words =
-            ["-Copt-level=3", "-Cdebuginfo=1", "-Cstrip=none", "-Zdebug-info-for-profiling", "walk.rs"];
+        let words = [
+            "-Copt-level=3",
+            "-Cdebuginfo=1",
+            "-Cstrip=none",
+            "-Zdebug-info-for-profiling",
+            "walk.rs",
+        ];
         bench.command("rustc").env("RUSTC_BOOTSTRAP", "1").args(words).args(more).output().unwrap()
     };
     let built = rustc(&["-o", "walk"]);
@@ -187,7 +216,8 @@ fn rustc_uses_the_profile() {
     succeeds(&built);
     bench.emulate(&["./walk", "3000"]);
     bench.profile("walk", "extbinary", "walk.afdo");
-    let used = rustc(&["-Zprofile-sample-use=walk.afdo", "-Cremark=sample-profile-impl", "-o", "used"]);
+    let used =
+        rustc(&["-Zprofile-sample-use=walk.afdo", "-Cremark=sample-profile-impl", "-o", "used"]);
     let said = succeeds(&used);
     assert_eq!(complaints(&said), [""; 0]);
     assert!(said.contains("samples from profile"), "{said}");
@@ -200,7 +230,16 @@ fn rustc_uses_the_profile() {
 
 /// Taken branches of one run. Unlike time they do not depend on the machine's mood or on alignment.
 fn taken_branches(bench: &Bench, program: &str) -> u64 {
-    let words = ["record", "--branches=emulated", "--format=json", "-o", "taken.data", "--", program, "2000"];
+    let words = [
+        "record",
+        "--branches=emulated",
+        "--format=json",
+        "-o",
+        "taken.data",
+        "--",
+        program,
+        "2000",
+    ];
     let made = bench.planish(&words);
     succeeds(&made);
     let summary: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
@@ -226,8 +265,12 @@ fn a_profile_of_plain_samples_is_accepted_and_does_no_harm() {
         "3000000",
     ]));
     let said = bench.profile("spin", "extbinary", "spin.afdo");
-    assert!(said.contains("without branch stacks") && said.contains("--branches=emulated"), "{said}");
-    let words = ["-Wall", "-Werror", "-fprofile-sample-use=spin.afdo", "-Rpass-analysis=sample-profile"];
+    assert!(
+        said.contains("without branch stacks") && said.contains("--branches=emulated"),
+        "{said}"
+    );
+    let words =
+        ["-Wall", "-Werror", "-fprofile-sample-use=spin.afdo", "-Rpass-analysis=sample-profile"];
     let said = bench.tool("clang-22", &clang(&[&words[..], &["-o", "used", "spin.c"]].concat()));
     assert_eq!(complaints(&said), [""; 0]);
     assert!(said.contains("samples from profile"), "{said}");

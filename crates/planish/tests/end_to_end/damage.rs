@@ -1,8 +1,8 @@
-//! Every truncation and single-byte change of small inputs, through all that the commands do with them: a result or an
-//! error, within seconds and bounded memory, and the ledger balances.
+//! Every truncation and single-byte change of small inputs, through all that the commands do with
+//! them: a result or an error, within seconds and bounded memory, and the ledger balances.
 //!
-//! The ordinary run tries a sample. All values of every byte of the small inputs, and twenty times the sample of the
-//! others, take the better part of an hour on two cores:
+//! The ordinary run tries a sample. All values of every byte of the small inputs, and twenty times
+//! the sample of the others, take the better part of an hour on two cores:
 //! `PLANISH_DAMAGE=all cargo test --release -p planish --test end_to_end damage -- --nocapture`
 
 use crate::bench::{Bench, fixture, has, text};
@@ -21,10 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// No input of a few kilobytes may keep planish busy for longer, even on a busy machine and unoptimised.
+/// No input of a few kilobytes may keep planish busy for longer, even on a busy machine and
+/// unoptimised.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// `PLANISH_DAMAGE=20` tries twenty times as many inputs, `PLANISH_DAMAGE=all` besides everything of small inputs.
+/// `PLANISH_DAMAGE=20` tries twenty times as many inputs, `PLANISH_DAMAGE=all` besides everything
+/// of small inputs.
 fn effort() -> usize {
     std::env::var("PLANISH_DAMAGE").ok().and_then(|times| times.parse().ok()).unwrap_or(if all() {
         20
@@ -45,7 +47,8 @@ struct Positions(u64);
 
 impl Positions {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 }
@@ -67,16 +70,25 @@ fn damaged(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &(dyn F
     }
     for _ in 0..changes {
         // Headers decide most, so half of the changes fall there.
-        let position = if at.below(2) == 0 { at.below(bytes.len().min(600)) } else { at.below(bytes.len()) };
-        let value = [0, 0xff, 0x80, 1, bytes[position] ^ 0x10, bytes[position].wrapping_add(1)][at.below(6)];
+        let position =
+            if at.below(2) == 0 { at.below(bytes.len().min(600)) } else { at.below(bytes.len()) };
+        let value = [0, 0xff, 0x80, 1, bytes[position] ^ 0x10, bytes[position].wrapping_add(1)]
+            [at.below(6)];
         let mut changed = bytes.to_vec();
         changed[position] = value;
         try_one(name, &|| format!("byte {position:#x} set to {value:#x}"), &changed, check);
     }
 }
 
-/// As [`damaged`]; of small inputs, where that is asked for, every truncation and all values of every byte.
-fn damaged_small(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &(dyn Fn(&[u8]) + Sync)) {
+/// As [`damaged`]; of small inputs, where that is asked for, every truncation and all values of
+/// every byte.
+fn damaged_small(
+    name: &str,
+    bytes: &[u8],
+    cuts: usize,
+    changes: usize,
+    check: &(dyn Fn(&[u8]) + Sync),
+) {
     if !all() || bytes.len() > SMALL {
         return damaged(name, bytes, cuts, changes, check);
     }
@@ -89,7 +101,12 @@ fn damaged_small(name: &str, bytes: &[u8], cuts: usize, changes: usize, check: &
             try_one(name, &|| format!("{at} bytes left"), &bytes[..at], check);
             for difference in 1..=255 {
                 changed[at] = old ^ difference;
-                try_one(name, &|| format!("byte {at:#x} set to {:#x}", old ^ difference), &changed, check);
+                try_one(
+                    name,
+                    &|| format!("byte {at:#x} set to {:#x}", old ^ difference),
+                    &changed,
+                    check,
+                );
             }
             changed[at] = old;
         }
@@ -123,7 +140,9 @@ fn counted(bytes: &[u8], images: &[Arc<Image>]) -> Option<Counts> {
     let input = perfdata::Input::from_pipe(bytes).ok()?;
     let found = aggregate(Path::new("damaged"), &input, images, options(), &|_| ()).ok()?;
     let ledger = &found.counts.ledger;
-    assert!(ledger.samples.balances() && ledger.branches.balances() && ledger.fall_throughs.balances());
+    assert!(
+        ledger.samples.balances() && ledger.branches.balances() && ledger.fall_throughs.balances()
+    );
     Some(found.counts)
 }
 
@@ -179,14 +198,20 @@ fn small_files(folders: &[&str]) -> Vec<(String, Vec<u8>)> {
             if path.is_file() {
                 return vec![path];
             }
-            let entries = std::fs::read_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            let entries =
+                std::fs::read_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
             entries.map(|entry| entry.unwrap().path()).collect()
         })
         // What the fuzz targets found is damaged already, and there is much of it.
-        .filter(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("found-")))
+        .filter(|path| {
+            !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("found-"))
+        })
         .collect();
     files.sort();
-    files.into_iter().map(|file| (file.display().to_string(), std::fs::read(&file).unwrap())).collect()
+    files
+        .into_iter()
+        .map(|file| (file.display().to_string(), std::fs::read(&file).unwrap()))
+        .collect()
 }
 
 /// All that is asked of an image and its debug information.
@@ -219,16 +244,19 @@ fn look_at_image(bytes: &[u8]) {
 
 #[test]
 fn damaged_small_images_are_described_or_refused() {
-    for (name, bytes) in
-        small_files(&["fuzz/corpus/image", "fuzz/corpus/dwarf", "fixtures/autofdo/propeller_sample.bin"])
-    {
+    for (name, bytes) in small_files(&[
+        "fuzz/corpus/image",
+        "fuzz/corpus/dwarf",
+        "fixtures/autofdo/propeller_sample.bin",
+    ]) {
         damaged_small(&name, &bytes, 100, 400, &look_at_image);
     }
 }
 
 /// A branch into every block and a range through every two of an image with an address map.
 fn counts_everywhere(image: &Image) -> ImageCounts {
-    let blocks: Vec<_> = blocks::read(image).unwrap().iter().flat_map(|f| f.blocks().cloned()).collect();
+    let blocks: Vec<_> =
+        blocks::read(image).unwrap().iter().flat_map(|f| f.blocks().cloned()).collect();
     let mut counts = ImageCounts { path: "sample".into(), ..ImageCounts::default() };
     for (at, pair) in (1u64..).zip(blocks.windows(2)) {
         let (from, to) = (Some(pair[0].address), Some(pair[1].address));
@@ -262,7 +290,8 @@ fn lay_out_and_write(image: &Image, cfg: &layout::Cfg) {
 fn damaged_images_are_laid_out_or_refused() {
     let whole = std::fs::read(fixture("autofdo/propeller_sample.bin")).unwrap();
     let counts = counts_everywhere(&Image::from_bytes("sample", whole.clone()).unwrap());
-    let options = layout::BuildOptions { largest_dubious_pct: 100.0, ..layout::BuildOptions::default() };
+    let options =
+        layout::BuildOptions { largest_dubious_pct: 100.0, ..layout::BuildOptions::default() };
     let laid_out = AtomicUsize::new(0);
     damaged_small("propeller_sample.bin", &whole, 100, 400, &|bytes| {
         let Ok(image) = Image::from_bytes("damaged", bytes.to_vec()) else { return };
@@ -281,9 +310,12 @@ fn damaged_images_are_laid_out_or_refused() {
 
 #[test]
 fn damaged_profiles_are_read_or_refused() {
-    let golden =
-        ["fixtures/autofdo/llvm_autoprof.golden.binprof", "fixtures/autofdo/llvm_autoprof.golden.textprof"];
-    let files = [&golden[..], &["fixtures/peers/test.profgen.textprof", "fuzz/corpus/profile"]].concat();
+    let golden = [
+        "fixtures/autofdo/llvm_autoprof.golden.binprof",
+        "fixtures/autofdo/llvm_autoprof.golden.textprof",
+    ];
+    let files =
+        [&golden[..], &["fixtures/peers/test.profgen.textprof", "fuzz/corpus/profile"]].concat();
     for (name, bytes) in small_files(&files) {
         damaged_small(&name, &bytes, 200, 1000, &|bytes| {
             let Ok(first) = read(bytes) else { return };
@@ -313,8 +345,8 @@ fn damaged_counts_are_read_or_refused() {
     });
 }
 
-/// Damage that once took memory or time is most likely found in the headers, so those go through the command itself,
-/// with little memory to take.
+/// Damage that once took memory or time is most likely found in the headers, so those go through
+/// the command itself, with little memory to take.
 #[test]
 fn the_command_needs_little_memory_whatever_its_input_says() {
     if !has("sh") {
@@ -328,8 +360,11 @@ fn the_command_needs_little_memory_whatever_its_input_says() {
     bench.write("test.binary", &whole);
     let run = |words: &str| {
         let limited = format!("ulimit -v 1000000; exec \"$0\" {words} --threads 2");
-        let ended =
-            bench.command("sh").args(["-c", &limited, env!("CARGO_BIN_EXE_planish")]).output().unwrap();
+        let ended = bench
+            .command("sh")
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_planish")])
+            .output()
+            .unwrap();
         let said = text(&ended.stderr);
         assert!(matches!(ended.status.code(), Some(0..=2)), "{words}: {}: {said}", ended.status);
         assert!(!said.contains("panicked"), "{words}: {said}");
@@ -342,7 +377,8 @@ fn the_command_needs_little_memory_whatever_its_input_says() {
     // of a panic.
     let image = Arc::new(Image::from_bytes("test.binary", whole.clone()).unwrap());
     let mut kept = Vec::new();
-    artefact::write(Path::new("kept"), &counted(&lbr[..40_000], &[image]).unwrap(), &mut kept).unwrap();
+    artefact::write(Path::new("kept"), &counted(&lbr[..40_000], &[image]).unwrap(), &mut kept)
+        .unwrap();
     damaged("counts", &kept, 20, 200, &|bytes| {
         bench.write("damaged", bytes);
         run("merge damaged damaged -o out.counts");

@@ -1,4 +1,5 @@
-//! Recordings of every shape that perf makes of one program: are they read, and do the forms of one recording agree?
+//! Recordings of every shape that perf makes of one program: are they read, and do the forms of one
+//! recording agree?
 
 use crate::bench::{Bench, CLANG_FLAGS, has, has_emulation, has_perf, refuses, succeeds, text};
 use serde_json::Value;
@@ -21,7 +22,8 @@ fn spinner() -> Option<Bench> {
 /// Records `spin` with perf.
 #[track_caller]
 fn record(bench: &Bench, output: &str, more: &[&str]) {
-    let words = [&["record", "-q", "-F", "2000", "-o", output][..], more, &["--", "./spin", TURNS]].concat();
+    let words = [&["record", "-q", "-F", "2000", "-o", output][..], more, &["--", "./spin", TURNS]]
+        .concat();
     bench.tool("perf", &words);
 }
 
@@ -33,7 +35,8 @@ fn counts(bench: &Bench, input: &str) -> String {
     text(&made.stdout)
 }
 
-/// Asserts that the ledger balances and that nothing is lost without a reason; gives back the ledger.
+/// Asserts that the ledger balances and that nothing is lost without a reason; gives back the
+/// ledger.
 #[track_caller]
 fn ledger(bench: &Bench, input: &str, least_share: f64) -> Value {
     let made = bench.planish(&["aggregate", "-q", input, "--binary", "spin", "--format", "json"]);
@@ -43,10 +46,16 @@ fn ledger(bench: &Bench, input: &str, least_share: f64) -> Value {
     for book in ["samples", "branches", "fall_throughs"] {
         let number = |v: &Value| v.as_u64().unwrap();
         let unused: u64 = ledger[book]["unused"].as_object().unwrap().values().map(number).sum();
-        assert_eq!(number(&ledger[book]["entered"]), number(&ledger[book]["used"]) + unused, "{ledger}");
+        assert_eq!(
+            number(&ledger[book]["entered"]),
+            number(&ledger[book]["used"]) + unused,
+            "{ledger}"
+        );
     }
-    let (entered, used) =
-        (ledger["samples"]["entered"].as_f64().unwrap(), ledger["samples"]["used"].as_f64().unwrap());
+    let (entered, used) = (
+        ledger["samples"]["entered"].as_f64().unwrap(),
+        ledger["samples"]["used"].as_f64().unwrap(),
+    );
     assert!(used > 20.0 && used >= entered * least_share, "{input}: {ledger}");
     assert_eq!(ledger["unknown_records"], 0, "{input}: {ledger}");
     ledger
@@ -69,7 +78,14 @@ fn every_form_of_a_clock_recording_is_read() {
         record(&bench, name, options);
         ledger(&bench, name, 0.8);
     }
-    let said = succeeds(&bench.planish(&["aggregate", "events", "--binary", "spin", "-o", "events.counts"]));
+    let said = succeeds(&bench.planish(&[
+        "aggregate",
+        "events",
+        "--binary",
+        "spin",
+        "-o",
+        "events.counts",
+    ]));
     assert!(said.contains("samples of 2 events are added up: cpu-clock, task-clock"), "{said}");
     let profiles = shapes.iter().map(|(name, _)| {
         let words = ["profile", "-q", name, "--binary", "spin", "--format", "text", "-o", "-"];
@@ -95,9 +111,22 @@ fn build_ids_that_perf_inject_adds_change_no_count() {
 fn a_pipe_is_read_from_a_file_and_from_standard_input_alike() {
     let Some(bench) = spinner().filter(|_| has_perf()) else { return };
     let piped = std::fs::File::create(bench.at("piped")).unwrap();
-    let words =
-        ["record", "-q", "-e", "cpu-clock", "-F", "2000", "-o", "-", "--", "sh", "-c", "./spin 1500000 >&2"];
-    let ended = bench.command("perf").args(words).stdout(piped).stderr(Stdio::null()).status().unwrap();
+    let words = [
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "2000",
+        "-o",
+        "-",
+        "--",
+        "sh",
+        "-c",
+        "./spin 1500000 >&2",
+    ];
+    let ended =
+        bench.command("perf").args(words).stdout(piped).stderr(Stdio::null()).status().unwrap();
     assert!(ended.success());
     ledger(&bench, "piped", 0.5);
     let words = ["aggregate", "-q", "-", "--binary", "spin", "--format", "text"];
@@ -126,7 +155,8 @@ fn a_pipe_is_read_from_a_file_and_from_standard_input_alike() {
 #[test]
 fn a_system_wide_recording_tells_where_the_other_samples_are() {
     let Some(bench) = spinner().filter(|_| has_perf()) else { return };
-    let words = ["record", "-q", "-a", "-e", "cpu-clock", "-F", "2000", "-o", "all", "--", "./spin", TURNS];
+    let words =
+        ["record", "-q", "-a", "-e", "cpu-clock", "-F", "2000", "-o", "all", "--", "./spin", TURNS];
     if !bench.command("perf").args(words).output().unwrap().status.success() {
         eprintln!("skipped: perf record -a is not allowed here");
         return;
@@ -137,7 +167,15 @@ fn a_system_wide_recording_tells_where_the_other_samples_are() {
         unused["other-image"].as_u64().is_some_and(|n| n > 0),
         "the idle task at least is elsewhere: {ledger}"
     );
-    let said = succeeds(&bench.planish(&["aggregate", "-v", "all", "--binary", "spin", "-o", "all.counts"]));
+    let said = succeeds(&bench.planish(&[
+        "aggregate",
+        "-v",
+        "all",
+        "--binary",
+        "spin",
+        "-o",
+        "all.counts",
+    ]));
     assert!(said.contains("elsewhere:") && said.contains("samples in"), "{said}");
 }
 
@@ -146,11 +184,34 @@ fn a_running_process_is_recorded_and_read() {
     let Some(bench) = spinner().filter(|_| has_perf()) else { return };
     let mut child = bench.command("./spin").arg("200000000").stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id().to_string();
-    let words =
-        ["record", "-q", "-e", "cpu-clock", "-F", "2000", "-o", "attached", "-p", &pid, "--", "sleep", "0.4"];
+    let words = [
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "2000",
+        "-o",
+        "attached",
+        "-p",
+        &pid,
+        "--",
+        "sleep",
+        "0.4",
+    ];
     let recorded = bench.command("perf").args(words).output();
-    let made =
-        bench.planish(&["record", "-q", "--branches=none", "-p", &pid, "-o", "ours", "--", "sleep", "0.4"]);
+    let made = bench.planish(&[
+        "record",
+        "-q",
+        "--branches=none",
+        "-p",
+        &pid,
+        "-o",
+        "ours",
+        "--",
+        "sleep",
+        "0.4",
+    ]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(recorded.unwrap().status.success());
@@ -180,9 +241,12 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
     bench.tool("perf", &["inject", "-b", "-i", "perf.data", "-o", "injected"]);
     assert_eq!(counts(&bench, "injected"), expected);
     // With and without pids, symbols that look like numbers, times and event names.
-    for fields in
-        ["ip,brstack", "pid,ip,brstack", "pid,ip,sym,brstack", "comm,pid,tid,time,event,ip,sym,brstack"]
-    {
+    for fields in [
+        "ip,brstack",
+        "pid,ip,brstack",
+        "pid,ip,sym,brstack",
+        "comm,pid,tid,time,event,ip,sym,brstack",
+    ] {
         let listing = bench
             .command("perf")
             .args(["script", "-i", "perf.data", "--show-mmap-events", "-F", fields])
@@ -191,7 +255,15 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
         assert_eq!(counts(&bench, "listing"), expected, "{fields}");
     }
     // `perf script … | planish aggregate -`, and counts that were made before.
-    succeeds(&bench.planish(&["aggregate", "-q", "perf.data", "--binary", "spin", "-o", "run.counts"]));
+    succeeds(&bench.planish(&[
+        "aggregate",
+        "-q",
+        "perf.data",
+        "--binary",
+        "spin",
+        "-o",
+        "run.counts",
+    ]));
     for input in ["listing", "run.counts"] {
         let words = ["aggregate", "-q", "-", "--binary", "spin", "--format", "text"];
         let read = bench.planish_reading(&words, &bench.at(input));
@@ -199,7 +271,8 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
         assert_eq!(text(&read.stdout), expected, "{input}");
     }
     // Without mappings a position-independent program cannot be found, and that is said.
-    let listing = bench.command("perf").args(["script", "-i", "perf.data", "-F", "ip,brstack"]).output();
+    let listing =
+        bench.command("perf").args(["script", "-i", "perf.data", "-F", "ip,brstack"]).output();
     bench.write("listing", listing.unwrap().stdout);
     let made = bench.planish(&["aggregate", "listing", "--binary", "spin"]);
     refuses(&made, &["--show-mmap-events"]);
@@ -208,9 +281,12 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
 /// `aggregate --format text` in BOLT's words.
 fn preaggregated(listing: &str) -> String {
     let mut out = String::new();
-    let outside = |address: &str| if address == "external" { "X:0".to_owned() } else { address.to_owned() };
+    let outside =
+        |address: &str| if address == "external" { "X:0".to_owned() } else { address.to_owned() };
     for line in listing.lines() {
-        let Some((what, count)) = line.rsplit_once(':').filter(|_| !line.starts_with('#')) else { continue };
+        let Some((what, count)) = line.rsplit_once(':').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
         if let Some((from, to)) = what.split_once("->") {
             out += &format!("B {} {} {count} 0\n", outside(from), outside(to));
         } else if let Some((first, last)) = what.split_once('-') {
@@ -243,7 +319,8 @@ fn preaggregated_text_gives_the_same_counts_and_bolt_reads_it_too() {
             .filter(|l| !l.starts_with('S'))
             .fold(String::new(), |a, l| a + l + "\n");
         bench.write("bolt.txt", branches);
-        let said = bench.tool("perf2bolt-22", &["--pa", "-p", "bolt.txt", "-o", "bolt.fdata", "spin"]);
+        let said =
+            bench.tool("perf2bolt-22", &["--pa", "-p", "bolt.txt", "-o", "bolt.fdata", "spin"]);
         assert!(said.contains("mismatching disassembled function contents: 0 "), "{said}");
     }
 }

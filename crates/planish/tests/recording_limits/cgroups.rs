@@ -1,4 +1,5 @@
-//! Control groups: what runs in one is recorded and counted, and nothing else, and perf names the group.
+//! Control groups: what runs in one is recorded and counted, and nothing else, and perf names the
+//! group.
 
 use super::{Running, planish, text};
 use std::io::Write;
@@ -19,8 +20,11 @@ impl Group {
     fn make(name: &str) -> Option<Group> {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let place = |line: &str| line.split(' ').nth(1).map(PathBuf::from);
-        let first = mounts.lines().find(|line| line.contains(" cgroup ") && line.contains("perf_event"));
-        let root = first.or_else(|| mounts.lines().find(|line| line.contains(" cgroup2 "))).and_then(place);
+        let first =
+            mounts.lines().find(|line| line.contains(" cgroup ") && line.contains("perf_event"));
+        let root = first
+            .or_else(|| mounts.lines().find(|line| line.contains(" cgroup2 ")))
+            .and_then(place);
         let Some(root) = root else {
             eprintln!("skipped: no control groups are mounted");
             return None;
@@ -33,9 +37,15 @@ impl Group {
         }
         let mut group = Group { dir, name, busy: None };
         let busy = Running(
-            Command::new("sh").args(["-c", LOOP]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap(),
+            Command::new("sh")
+                .args(["-c", LOOP])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
         );
-        let mut procs = std::fs::OpenOptions::new().write(true).open(group.dir.join("cgroup.procs")).unwrap();
+        let mut procs =
+            std::fs::OpenOptions::new().write(true).open(group.dir.join("cgroup.procs")).unwrap();
         procs.write_all(busy.pid().as_bytes()).unwrap();
         group.busy = Some(busy);
         Some(group)
@@ -69,7 +79,8 @@ fn samples_are_those_of_the_group_and_carry_its_name() {
     let Some(group) = Group::make("record") else { return };
     let beside = Running(Command::new("sh").args(["-c", LOOP]).spawn().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    let record = ["record", "-a", "-G", &group.name, "-e", "cpu-clock", "-F", "1000", "--", "sleep", "0.5"];
+    let record =
+        ["record", "-a", "-G", &group.name, "-e", "cpu-clock", "-F", "1000", "--", "sleep", "0.5"];
     let done = planish(dir.path(), &[&record]);
     let said = text(&done.stderr);
     if said.contains("perf_event_paranoid") {
@@ -80,7 +91,10 @@ fn samples_are_those_of_the_group_and_carry_its_name() {
     assert!(!pids.is_empty() && pids.lines().all(|line| line.trim() == group.pid()), "{pids}");
     let report = perf(dir.path(), &["report", "--stdio", "--sort", "cgroup"]).unwrap();
     let row = report.lines().find(|line| line.contains('%')).unwrap();
-    assert!(row.contains("100.00%") && row.trim_end().ends_with(&format!("/{}", group.name)), "{report}");
+    assert!(
+        row.contains("100.00%") && row.trim_end().ends_with(&format!("/{}", group.name)),
+        "{report}"
+    );
     // One group for each event; an empty one is everything.
     let events = ["record", "-a", "-e", "cpu-clock,task-clock/name='all'/", "-F", "1000"];
     let names = format!("{},", group.name);
@@ -116,11 +130,18 @@ fn counts_are_those_of_the_group() {
     assert!(done.status.success(), "{said}");
     let total: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let [inside, all] = [&total["events"][0], &total["events"][1]];
-    assert_eq!((inside["cgroup"].as_str(), all["cgroup"].as_str()), (Some(group.name.as_str()), None));
+    assert_eq!(
+        (inside["cgroup"].as_str(), all["cgroup"].as_str()),
+        (Some(group.name.as_str()), None)
+    );
     let (inside, all) = (inside["value"].as_f64().unwrap(), all["value"].as_f64().unwrap());
     assert!(inside > 0.0 && inside <= all, "{total}");
     let shown = planish(dir.path(), &[&count[..6], &["--", "sleep", "0.1"]]);
-    assert!(text(&shown.stderr).contains(&format!("task-clock {}", group.name)), "{}", text(&shown.stderr));
+    assert!(
+        text(&shown.stderr).contains(&format!("task-clock {}", group.name)),
+        "{}",
+        text(&shown.stderr)
+    );
 }
 
 #[test]
@@ -136,8 +157,15 @@ fn a_group_that_cannot_be_is_refused_in_one_sentence() {
         for (options, expected) in cases {
             let done = planish(dir.path(), &[&[command], options, &["--", "sh", "-c", "echo ran"]]);
             let said = text(&done.stderr);
-            assert_eq!((done.status.code(), text(&done.stdout)), (Some(2), String::new()), "{said}");
-            assert!(said.contains(expected) || said.contains("perf_event_paranoid"), "{options:?}: {said}");
+            assert_eq!(
+                (done.status.code(), text(&done.stdout)),
+                (Some(2), String::new()),
+                "{said}"
+            );
+            assert!(
+                said.contains(expected) || said.contains("perf_event_paranoid"),
+                "{options:?}: {said}"
+            );
             assert_eq!(said.lines().count(), 1, "{said}");
         }
     }

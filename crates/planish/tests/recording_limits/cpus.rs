@@ -1,5 +1,5 @@
-//! A CPU that goes offline while the system is recorded. This takes a CPU from the whole machine for a moment, so it is done
-//! only where the variable PLANISH_TEST_OFFLINE_CPU names one.
+//! A CPU that goes offline while the system is recorded. This takes a CPU from the whole machine
+//! for a moment, so it is done only where the variable PLANISH_TEST_OFFLINE_CPU names one.
 
 use super::{planish, text};
 use std::path::PathBuf;
@@ -17,7 +17,9 @@ impl Drop for Offline {
 #[test]
 fn a_cpu_that_goes_offline_is_told_and_the_others_are_recorded() {
     let Ok(cpu) = std::env::var("PLANISH_TEST_OFFLINE_CPU") else {
-        return eprintln!("skipped: PLANISH_TEST_OFFLINE_CPU names no CPU that may go offline for a moment");
+        return eprintln!(
+            "skipped: PLANISH_TEST_OFFLINE_CPU names no CPU that may go offline for a moment"
+        );
     };
     let switch = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/online"));
     if std::fs::OpenOptions::new().write(true).open(&switch).is_err() {

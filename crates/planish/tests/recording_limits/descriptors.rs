@@ -1,10 +1,12 @@
-//! Many threads and few descriptors: the soft limit is raised, the program does not see it, a hard limit is told in numbers.
+//! Many threads and few descriptors: the soft limit is raised, the program does not see it, a hard
+//! limit is told in numbers.
 
 use super::{BUSY, Running, planish, possible, text};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-// Rings of one page, as there is one for each thread: a busy machine loses records in them, and that is not asked here.
+// Rings of one page, as there is one for each thread: a busy machine loses records in them, and
+// that is not asked here.
 const THREADS: usize = 500;
 
 /// A program of many threads that sleep, one of which works.
@@ -28,7 +30,10 @@ fn many_threads() -> Option<Running> {
     let mut line = String::new();
     BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    assert_eq!(std::fs::read_dir(format!("/proc/{}/task", running.pid())).unwrap().count(), THREADS);
+    assert_eq!(
+        std::fs::read_dir(format!("/proc/{}/task", running.pid())).unwrap().count(),
+        THREADS
+    );
     Some(running)
 }
 

@@ -1,5 +1,6 @@
-//! What recordings and counts do at the edges: too few descriptors, control groups, pipes, CPUs that go, full disks, users
-//! without rights. Each says what it lacks in one sentence, before a program runs where that can be known.
+//! What recordings and counts do at the edges: too few descriptors, control groups, pipes, CPUs
+//! that go, full disks, users without rights. Each says what it lacks in one sentence, before a
+//! program runs where that can be known.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]

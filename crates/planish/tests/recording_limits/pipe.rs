@@ -1,4 +1,5 @@
-//! The pipe form compressed, and with tracepoints: what perf and planish read out of it is what the summary tells.
+//! The pipe form compressed, and with tracepoints: what perf and planish read out of it is what the
+//! summary tells.
 
 use super::{BUSY, planish, possible, text};
 use std::io::Write;
@@ -21,7 +22,8 @@ fn fed(program: &str, words: &[&str], recording: &[u8]) -> Option<Output> {
     Some(done)
 }
 
-/// Records into a pipe; the number of samples that the summary tells, and what went through the pipe.
+/// Records into a pipe; the number of samples that the summary tells, and what went through the
+/// pipe.
 fn recorded(dir: &Path, options: &[&str], command: &[&str]) -> Option<(usize, Vec<u8>)> {
     let done = planish(dir, &[&["record", "-o", "-"], options, command]);
     let said = text(&done.stderr);
@@ -42,7 +44,8 @@ fn the_pipe_form_can_be_compressed() {
     let dir = tempfile::tempdir().unwrap();
     let event = ["-e", "cpu-clock:u", "-c", "200000"];
     for level in ["-z", "-z=9"] {
-        let Some((told, piped)) = recorded(dir.path(), &[&event[..], &[level]].concat(), &BUSY) else {
+        let Some((told, piped)) = recorded(dir.path(), &[&event[..], &[level]].concat(), &BUSY)
+        else {
             return;
         };
         let input = perfdata::Input::from_pipe(piped.as_slice()).unwrap();
@@ -60,10 +63,14 @@ fn the_pipe_form_can_be_compressed() {
         assert_eq!(text(&script.stdout).lines().count(), told);
         let out = dir.path().join("counts");
         let shell = std::fs::canonicalize("/bin/sh").unwrap();
-        let words = ["aggregate", "-", "--binary", shell.to_str().unwrap(), "-o", out.to_str().unwrap()];
+        let words =
+            ["aggregate", "-", "--binary", shell.to_str().unwrap(), "-o", out.to_str().unwrap()];
         let counted = fed(env!("CARGO_BIN_EXE_planish"), &words, &piped).unwrap();
         let said = text(&counted.stderr);
-        assert!(counted.status.success() && said.contains(&format!("samples: {told} in")), "{said}");
+        assert!(
+            counted.status.success() && said.contains(&format!("samples: {told} in")),
+            "{said}"
+        );
     }
 }
 
@@ -71,14 +78,18 @@ fn the_pipe_form_can_be_compressed() {
 fn tracepoints_keep_their_fields_in_a_pipe() {
     let dir = tempfile::tempdir().unwrap();
     let command = ["--", "sh", "-c", "sleep 0.01; sleep 0.01"];
-    for options in [&["-e", "sched:sched_switch"][..], &["-z", "-e", "cpu-clock", "-e", "sched:sched_switch"]]
+    for options in
+        [&["-e", "sched:sched_switch"][..], &["-z", "-e", "cpu-clock", "-e", "sched:sched_switch"]]
     {
         let Some((told, piped)) = recorded(dir.path(), options, &command) else { return };
         let Some(script) = fed("perf", &["script", "-i", "-"], &piped) else { return };
         let shown = text(&script.stdout);
         assert!(script.status.success(), "{}", text(&script.stderr));
         assert_eq!(shown.lines().count(), told, "{shown}");
-        assert!(shown.contains("sched:sched_switch:") && shown.contains("prev_comm=sleep"), "{shown}");
+        assert!(
+            shown.contains("sched:sched_switch:") && shown.contains("prev_comm=sleep"),
+            "{shown}"
+        );
         let input = perfdata::Input::from_pipe(piped.as_slice()).unwrap();
         assert!(input.attrs().iter().any(|attr| attr.kind == 2));
     }

@@ -1,4 +1,5 @@
-//! Options and users: what cannot be is said before the program runs, in one sentence, and what can be is done.
+//! Options and users: what cannot be is said before the program runs, in one sentence, and what can
+//! be is done.
 
 use super::{BUSY, planish, possible, text};
 use std::path::Path;
@@ -7,19 +8,22 @@ use std::process::{Command, Output, Stdio};
 const CLOCK: [&str; 3] = ["record", "-e", "cpu-clock:u"];
 const TELLTALE: [&str; 4] = ["--", "sh", "-c", "echo ran"];
 
-/// planish as a user without rights, in a directory where that user may write; `None`, with a reason, where we are not root.
+/// planish as a user without rights, in a directory where that user may write; `None`, with a
+/// reason, where we are not root.
 struct Nobody(tempfile::TempDir);
 
 impl Nobody {
     fn new() -> Option<Nobody> {
-        let probe = Command::new("setpriv").args(["--reuid=65534", "--clear-groups", "true"]).output();
+        let probe =
+            Command::new("setpriv").args(["--reuid=65534", "--clear-groups", "true"]).output();
         if !probe.is_ok_and(|done| done.status.success()) {
             eprintln!("skipped: cannot become another user");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
         std::fs::copy(env!("CARGO_BIN_EXE_planish"), dir.path().join("planish")).unwrap();
-        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .unwrap();
         Some(Nobody(dir))
     }
 
@@ -41,7 +45,8 @@ fn a_level_of_compression_may_follow_at_once() {
     let dir = tempfile::tempdir().unwrap();
     for level in ["-z5", "-z=5", "-z19"] {
         // The program's own options are left alone.
-        let program = ["sh", "-c", "echo $1; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done", "sh", "-z7"];
+        let program =
+            ["sh", "-c", "echo $1; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done", "sh", "-z7"];
         let done = planish(dir.path(), &[&CLOCK, &[level], &program]);
         assert!(done.status.success(), "{}", text(&done.stderr));
         assert_eq!(text(&done.stdout), "-z7\n");
@@ -151,18 +156,24 @@ fn events_that_a_user_may_not_count_leave_the_others() {
         return eprintln!("skipped: {said}");
     }
     assert!(done.status.success(), "{said}");
-    let row = |event: &str| said.lines().find(|line| line.contains(event)).unwrap_or_default().to_owned();
+    let row =
+        |event: &str| said.lines().find(|line| line.contains(event)).unwrap_or_default().to_owned();
     assert!(row("sched:sched_switch").contains("<not permitted>"), "{said}");
     assert!(row("page-faults").trim().starts_with(|first: char| first.is_ascii_digit()), "{said}");
     assert!(said.contains("sched:sched_switch not counted: "), "{said}");
     let done = nobody.run(&[&["stat", "-e", events, "--format", "json", "--", "true"]]);
     let total: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert!(total["events"][1]["value"].is_null() && total["events"][1]["reason"].is_string(), "{total}");
+    assert!(
+        total["events"][1]["value"].is_null() && total["events"][1]["reason"].is_string(),
+        "{total}"
+    );
     assert!(total["events"][0]["value"].as_u64() > Some(0), "{total}");
     // The members of a group that may not be counted are not counted for the same reason.
     let group = "{sched:sched_switch,page-faults},task-clock";
     let said = text(&nobody.run(&[&["stat", "-e", group, "--", "true"]]).stderr);
-    let shown = |event: &str| said.lines().any(|row| row.contains("<not permitted>") && row.contains(event));
+    let shown = |event: &str| {
+        said.lines().any(|row| row.contains("<not permitted>") && row.contains(event))
+    };
     assert!(shown("sched:sched_switch") && shown("page-faults"), "{said}");
     let alone = nobody.run(&[&["stat", "-e", "sched:sched_switch"], &TELLTALE]);
     assert_eq!((alone.status.code(), text(&alone.stdout)), (Some(2), String::new()));
@@ -177,7 +188,8 @@ fn a_full_standard_output_is_one_error() {
     }
     let dir = tempfile::tempdir().unwrap();
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    for how in [&["-e", "cpu-clock:u"][..], &["-e", "cpu-clock:u", "-z"], &["--branches=emulated"]] {
+    for how in [&["-e", "cpu-clock:u"][..], &["-e", "cpu-clock:u", "-z"], &["--branches=emulated"]]
+    {
         let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
         planish.current_dir(dir.path()).args(["record", "-o", "-"]).args(how).args(BUSY);
         let done = planish.stdin(Stdio::null()).stdout(full()).output().unwrap();
@@ -187,7 +199,10 @@ fn a_full_standard_output_is_one_error() {
             continue;
         }
         assert_eq!(done.status.code(), Some(2), "{how:?}: {said}");
-        assert!(said.contains("standard output: write: No space left on device"), "{how:?}: {said}");
+        assert!(
+            said.contains("standard output: write: No space left on device"),
+            "{how:?}: {said}"
+        );
         assert!(!said.contains("readable") && said.lines().count() == 1, "{how:?}: {said}");
     }
 }

@@ -6,7 +6,18 @@ use std::process::Command;
 #[test]
 fn every_file_knows_the_kernel() {
     let dir = tempfile::tempdir().unwrap();
-    let record = ["record", "-a", "-e", "cpu-clock", "-F", "500", "--switch-output=1s", "--", "sleep", "2.5"];
+    let record = [
+        "record",
+        "-a",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "500",
+        "--switch-output=1s",
+        "--",
+        "sleep",
+        "2.5",
+    ];
     let done = planish(dir.path(), &[&record]);
     let said = text(&done.stderr);
     if said.contains("perf_event_paranoid") {
@@ -16,7 +27,8 @@ fn every_file_knows_the_kernel() {
     let mut mapped = Vec::new();
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let path = entry.unwrap().path();
-        let script = Command::new("perf").args(["script", "--show-mmap-events", "-i"]).arg(&path).output();
+        let script =
+            Command::new("perf").args(["script", "--show-mmap-events", "-i"]).arg(&path).output();
         let Ok(script) = script else { return eprintln!("skipped: perf is not installed") };
         assert!(script.status.success(), "{}: {}", path.display(), text(&script.stderr));
         let shown = text(&script.stdout);

@@ -26,11 +26,14 @@ fn an_interrupt_ends_a_recording_whose_command_left_something_running() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let script = format!("{BUSY}; sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >left; {BUSY}; : >here");
-    let words = ["record", "--branches=software", "-c", "1000000", "-o", "data", "--", "sh", "-c", &script];
+    let script =
+        format!("{BUSY}; sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >left; {BUSY}; : >here");
+    let words =
+        ["record", "--branches=software", "-c", "1000000", "-o", "data", "--", "sh", "-c", &script];
     let mut recorder = planish(dir.path(), &words).spawn().unwrap();
     wait_for(&dir.path().join("here"));
-    // The shell ends a moment after its last word; until then the interrupt goes to it, and ends it.
+    // The shell ends a moment after its last word; until then the interrupt goes to it, and ends
+    // it.
     let patience = Instant::now() + Duration::from_secs(60);
     let ended = loop {
         signal(&recorder, "INT");
@@ -100,7 +103,9 @@ fn a_limit_on_file_sizes_takes_no_instructions_away() {
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let json = String::from_utf8(done.stdout).unwrap();
     assert!(
-        json.contains("\"stops\"") && !json.contains("instruction v") && !json.contains("instruction p"),
+        json.contains("\"stops\"")
+            && !json.contains("instruction v")
+            && !json.contains("instruction p"),
         "{json}"
     );
 }
@@ -112,8 +117,10 @@ fn results_that_cannot_be_printed_are_an_error() {
     }
     let dir = tempfile::tempdir().unwrap();
     let full = || Stdio::from(std::fs::File::create("/dev/full").unwrap());
-    let words = ["record", "--branches=none", "--format", "json", "-o", "data", "--", "sh", "-c", BUSY];
-    let done = planish(dir.path(), &words).stdout(full()).spawn().unwrap().wait_with_output().unwrap();
+    let words =
+        ["record", "--branches=none", "--format", "json", "-o", "data", "--", "sh", "-c", BUSY];
+    let done =
+        planish(dir.path(), &words).stdout(full()).spawn().unwrap().wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(2), "{}", said(&done));
     assert!(said(&done).contains("standard output"), "{}", said(&done));
     let done = planish(dir.path(), &["switches", "data"])

@@ -1,11 +1,13 @@
-//! Held against single steps of the real thread: do programs go the way that was foreseen, whatever they are made of?
+//! Held against single steps of the real thread: do programs go the way that was foreseen, whatever
+//! they are made of?
 
 use super::{compile, has, kinds, record, text, works};
 use std::path::Path;
 
 /// Every stop is checked.
 const CHECKED: [&str; 4] = ["--check-stacks", "1", "--depth", "32"];
-/// CPU time between two stops: a step of a thread takes thousands of times as long as an instruction.
+/// CPU time between two stops: a step of a thread takes thousands of times as long as an
+/// instruction.
 const OFTEN: &str = "1000000";
 const SELDOM: &str = "4000000";
 
@@ -39,7 +41,8 @@ select b, count(*), sum(c) from t group by b order by 3 desc limit 3;
 select count(*) from t a join t b on a.b=b.b where a.a<2000;
 ";
 
-/// Programs of the machine, in several languages, statically and dynamically linked, with vector code of their libraries.
+/// Programs of the machine, in several languages, statically and dynamically linked, with vector
+/// code of their libraries.
 #[test]
 fn programs_of_every_kind_go_the_way_that_was_foreseen() {
     if !works() {
@@ -56,7 +59,8 @@ fn programs_of_every_kind_go_the_way_that_was_foreseen() {
             checked += same(dir.path(), if program == "xz" { SELDOM } else { OFTEN }, &command);
         }
     }
-    let python = if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
+    let python =
+        if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
     if has(python) {
         checked += same(dir.path(), OFTEN, &[python, "-S", "count.py"]);
     }
@@ -65,9 +69,11 @@ fn programs_of_every_kind_go_the_way_that_was_foreseen() {
     }
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/software/programs/exceptions.cc");
     if has("clang-22") {
-        checked += same(dir.path(), "8000000", &["clang-22", "-O1", "-c", source, "-o", "exceptions.o"]);
+        checked +=
+            same(dir.path(), "8000000", &["clang-22", "-O1", "-c", source, "-o", "exceptions.o"]);
     }
-    // A Rust program; help is printed before planish starts the thread that waits for signals, so nothing races.
+    // A Rust program; help is printed before planish starts the thread that waits for signals, so
+    // nothing races.
     let help = format!(
         "i=0; while [ $i -lt 160 ]; do {} record --help; i=$((i + 1)); done >shown",
         env!("CARGO_BIN_EXE_planish")
@@ -96,9 +102,16 @@ fn every_kind_of_instruction_and_jump_goes_the_way_that_was_foreseen() {
         for (kind, rounds, period) in work {
             checked += same(dir.path(), period, &["./kinds", kind, rounds]);
         }
-        let libraries = compile(dir.path(), "cc", "library.c", "first.so", &["-O1", "-shared", "-fPIC"]).and(
-            compile(dir.path(), "cc", "library.c", "second.so", &["-O1", "-shared", "-fPIC", "-DSECOND"]),
-        );
+        let libraries =
+            compile(dir.path(), "cc", "library.c", "first.so", &["-O1", "-shared", "-fPIC"]).and(
+                compile(
+                    dir.path(),
+                    "cc",
+                    "library.c",
+                    "second.so",
+                    &["-O1", "-shared", "-fPIC", "-DSECOND"],
+                ),
+            );
         if libraries.is_some() {
             checked += same(dir.path(), OFTEN, &["./kinds", "libraries", "3000"]);
         }
@@ -108,7 +121,9 @@ fn every_kind_of_instruction_and_jump_goes_the_way_that_was_foreseen() {
     }
     if !std::is_x86_feature_detected!("avx2") || !std::is_x86_feature_detected!("fma") {
         eprintln!("skipped: this processor has no AVX2");
-    } else if compile(dir.path(), "cc", "vectors.c", "vectors", &["-O2", "-mavx2", "-mfma"]).is_some() {
+    } else if compile(dir.path(), "cc", "vectors.c", "vectors", &["-O2", "-mavx2", "-mfma"])
+        .is_some()
+    {
         checked += same(dir.path(), OFTEN, &["./vectors", "60000"]);
     }
     assert!(checked >= 400, "only {checked} stops were checked");
@@ -123,8 +138,11 @@ fn threads_that_share_memory_mostly_go_the_way_that_was_foreseen() {
     if kinds(dir.path()).is_none() {
         return;
     }
-    let recorded =
-        record(dir.path(), &[&CHECKED[..], &["-c", OFTEN]].concat(), &["./kinds", "threads", "12000"]);
+    let recorded = record(
+        dir.path(),
+        &[&CHECKED[..], &["-c", OFTEN]].concat(),
+        &["./kinds", "threads", "12000"],
+    );
     let (checked, different) = (recorded.number("checked"), recorded.number("mismatches"));
     assert!(checked >= 30, "{}", recorded.notes());
     assert!(different * 10 <= checked, "{}", recorded.notes());

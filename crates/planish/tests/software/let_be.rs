@@ -1,4 +1,5 @@
-//! What is let be: children that the program traces itself, and threads that come faster than a budget can follow.
+//! What is let be: children that the program traces itself, and threads that come faster than a
+//! budget can follow.
 
 use super::{compile, has, planish, record, said, works};
 use std::time::Instant;
@@ -15,7 +16,8 @@ fn a_program_that_traces_its_children_is_recorded_and_they_are_let_go() {
         if compile(dir.path(), "cc", &format!("{PROGRAMS}/tracers.c"), output, flags).is_none() {
             continue;
         }
-        let words = ["record", "--branches=software", "-c", "1000000", "--", &format!("./{output}"), "2"];
+        let words =
+            ["record", "--branches=software", "-c", "1000000", "--", &format!("./{output}"), "2"];
         let done = planish(dir.path(), &words).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&done.stdout), "6 0\n", "{output}: {}", said(&done));
         assert!(
@@ -38,7 +40,9 @@ fn of_thousands_of_short_threads_few_are_followed_and_the_others_are_told() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    if compile(dir.path(), "cc", &format!("{PROGRAMS}/short.c"), "short", &["-O1", "-pthread"]).is_none() {
+    if compile(dir.path(), "cc", &format!("{PROGRAMS}/short.c"), "short", &["-O1", "-pthread"])
+        .is_none()
+    {
         return;
     }
     let begun = Instant::now();
@@ -46,7 +50,11 @@ fn of_thousands_of_short_threads_few_are_followed_and_the_others_are_told() {
     let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec ./short 5000";
     let done = planish(dir.path(), &[&words[..], &[busy]].concat()).output().unwrap();
     let seconds = begun.elapsed().as_secs_f64();
-    assert!(said(&done).contains("new threads came faster than the budget can follow"), "{}", said(&done));
+    assert!(
+        said(&done).contains("new threads came faster than the budget can follow"),
+        "{}",
+        said(&done)
+    );
     let json: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let number = |name: &str| json["look_ahead"][name].as_u64().unwrap();
     // A budget of 3 % is one of a hundred threads at once, and of a hundred in each second.
@@ -55,7 +63,8 @@ fn of_thousands_of_short_threads_few_are_followed_and_the_others_are_told() {
     // All that were made are in one of the two numbers.
     assert_eq!(followed + number("let_be"), 5001, "{json}");
     // None ran long enough to be stopped: that is no sleep.
-    let done =
-        planish(dir.path(), &["record", "--branches=software", "--", "./short", "3000"]).output().unwrap();
+    let done = planish(dir.path(), &["record", "--branches=software", "--", "./short", "3000"])
+        .output()
+        .unwrap();
     assert!(!said(&done).contains("asleep"), "{}", said(&done));
 }

@@ -1,5 +1,5 @@
-//! Software branch stacks of real programs: they are what the program does, all of it is recorded that can be, and the
-//! programs run on as if nobody had looked.
+//! Software branch stacks of real programs: they are what the program does, all of it is recorded
+//! that can be, and the programs run on as if nobody had looked.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails, in its helpers too")]
@@ -20,7 +20,12 @@ use std::sync::OnceLock;
 /// `planish` with these words, in a directory.
 fn planish(dir: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
-    command.current_dir(dir).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .current_dir(dir)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -105,7 +110,13 @@ fn record(dir: &Path, options: &[&str], command: &[&str]) -> Recorded {
 }
 
 /// Compiles a program of `programs`; `None`, with a note, where that is not possible.
-fn compile(dir: &Path, compiler: &str, source: &str, output: &str, flags: &[&str]) -> Option<PathBuf> {
+fn compile(
+    dir: &Path,
+    compiler: &str,
+    source: &str,
+    output: &str,
+    flags: &[&str],
+) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/software/programs").join(source);
     let output = dir.join(output);
     // Flags behind the source, where libraries have to stand.
@@ -124,7 +135,17 @@ fn kinds(dir: &Path) -> Option<PathBuf> {
 
 /// Text that compresses like some, always the same.
 fn text(bytes: usize) -> Vec<u8> {
-    let words = ["stack ", "of ", "taken ", "branches, ", "newest ", "first\n", "0x40", "ahead ", "thread "];
+    let words = [
+        "stack ",
+        "of ",
+        "taken ",
+        "branches, ",
+        "newest ",
+        "first\n",
+        "0x40",
+        "ahead ",
+        "thread ",
+    ];
     let mut state = 88_172_645_463_325_252_u64;
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {

@@ -1,5 +1,5 @@
-//! Whatever becomes of planish, the program runs on to its right result; whatever becomes of the program, the recording is
-//! complete.
+//! Whatever becomes of planish, the program runs on to its right result; whatever becomes of the
+//! program, the recording is complete.
 
 use super::{kinds, planish, record, said, works};
 use std::path::Path;
@@ -17,11 +17,14 @@ fn alone(dir: &Path, rounds: &str) -> Vec<u8> {
 /// Kills one recording after a while, and waits for the program's result.
 fn kill_one(dir: &Path, number: u64, rounds: &str, expected: &[u8]) {
     let file = |kind: &str| dir.join(format!("{kind}.{number}"));
-    let script =
-        format!("echo $$ >pid.{number}; exec ./kinds signals {rounds} >result.{number} 2>errors.{number}");
+    let script = format!(
+        "echo $$ >pid.{number}; exec ./kinds signals {rounds} >result.{number} 2>errors.{number}"
+    );
     let data = format!("{number}.data");
-    let words = ["record", "--branches=software", "-c", "200000", "-o", &data, "--", "sh", "-c", &script];
-    let mut recorder = planish(dir, &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let words =
+        ["record", "--branches=software", "-c", "200000", "-o", &data, "--", "sh", "-c", &script];
+    let mut recorder =
+        planish(dir, &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     let patient = |what: &str| {
         assert!(begun.elapsed() < Duration::from_secs(120), "{number}: {what}");
@@ -84,20 +87,23 @@ fn a_killed_program_leaves_a_complete_recording() {
     }
     for kind in ["jumps", "threads"] {
         let script = format!("echo $$ >pid; exec ./kinds {kind} 1000000000");
-        let words = ["record", "--branches=software", "--format=json", "-c", "500000", "--depth", "32"];
+        let words =
+            ["record", "--branches=software", "--format=json", "-c", "500000", "--depth", "32"];
         let words = [&words[..], &["--", "sh", "-c", &script]].concat();
         let recorder = planish(dir.path(), &words).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(1500));
         let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();
         // The shell's own kill: a bare Debian has no program of that name.
-        let killed = Command::new("sh").args(["-c", &format!("kill -KILL {pid}")]).status().unwrap();
+        let killed =
+            Command::new("sh").args(["-c", &format!("kill -KILL {pid}")]).status().unwrap();
         assert!(killed.success());
         let done = recorder.wait_with_output().unwrap();
         assert_eq!(done.status.code(), Some(1), "{}", said(&done));
         let json: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
         assert_eq!(json["signal"], 9, "{json}");
         assert!(json["samples"].as_u64() > Some(0), "{json}");
-        let words = ["aggregate", "perf.data", "--binary", "./kinds", "-o", "counts", "--format", "json"];
+        let words =
+            ["aggregate", "perf.data", "--binary", "./kinds", "-o", "counts", "--format", "json"];
         let done = planish(dir.path(), &words).output().unwrap();
         assert!(done.status.success(), "{}", said(&done));
     }
@@ -115,8 +121,12 @@ fn a_recorded_program_prints_what_it_prints_alone() {
     for (kind, rounds) in
         [("floats", "1000000"), ("strings", "20000"), ("signals", "300000"), ("jit", "300000")]
     {
-        let alone = Command::new("./kinds").args([kind, rounds]).current_dir(dir.path()).output().unwrap();
+        let alone =
+            Command::new("./kinds").args([kind, rounds]).current_dir(dir.path()).output().unwrap();
         let recorded = record(dir.path(), &["-c", "100000"], &["./kinds", kind, rounds]);
-        assert!(said(&recorded.done).starts_with(&String::from_utf8(alone.stdout).unwrap()), "{kind}");
+        assert!(
+            said(&recorded.done).starts_with(&String::from_utf8(alone.stdout).unwrap()),
+            "{kind}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What is in the file: as many samples and branches as were told, full stacks, and profiles like those from others.
+//! What is in the file: as many samples and branches as were told, full stacks, and profiles like
+//! those from others.
 
 use super::{compile, has, planish, record, said, text, works};
 use std::path::Path;
@@ -15,8 +16,11 @@ fn nearly_all_stacks_of_programs_that_compute_are_full() {
         if !has(program) {
             continue;
         }
-        let recorded =
-            record(dir.path(), &["--depth", "1024", "-c", "1000000"], &[program, level, "-kf", "text"]);
+        let recorded = record(
+            dir.path(),
+            &["--depth", "1024", "-c", "1000000"],
+            &[program, level, "-kf", "text"],
+        );
         let (stops, full) = (recorded.number("stops"), recorded.number("full"));
         assert!(stops >= 100, "{program}: {}", recorded.notes());
         assert!(full * 100 >= stops * 98, "{program}: {}", recorded.notes());
@@ -38,12 +42,14 @@ fn a_stack_that_ends_early_has_its_reason() {
 
 /// Sorts and switches; big enough that profiles have something to differ in.
 fn program(dir: &Path) -> Option<&'static str> {
-    let flags = ["-O2", "-g", "-fdebug-info-for-profiling", "-funique-internal-linkage-names", "-pthread"];
+    let flags =
+        ["-O2", "-g", "-fdebug-info-for-profiling", "-funique-internal-linkage-names", "-pthread"];
     let wanted = ["perf", "llvm-profgen-22", "llvm-profdata-22", "clang-22"];
     if !wanted.into_iter().all(has) {
         return None;
     }
-    compile(dir, "clang-22", "kinds.c", "kinds", &[&flags[..], &["-lm", "-ldl"]].concat()).map(|_| "./kinds")
+    compile(dir, "clang-22", "kinds.c", "kinds", &[&flags[..], &["-lm", "-ldl"]].concat())
+        .map(|_| "./kinds")
 }
 
 /// Runs a tool; its output.
@@ -54,12 +60,16 @@ fn tool(dir: &Path, words: &[&str]) -> String {
 }
 
 fn profile(dir: &Path, recording: &str, output: &str) {
-    let done = planish(dir, &["profile", recording, "--binary", "./kinds", "--format", "text", "-o", output]);
+    let done = planish(
+        dir,
+        &["profile", recording, "--binary", "./kinds", "--format", "text", "-o", output],
+    );
     let done = { done }.output().unwrap();
     assert!(done.status.success(), "{}", said(&done));
 }
 
-/// How alike two profiles are, in per cent, as LLVM says it: by counts, or (`similarity`) by shares of counts.
+/// How alike two profiles are, in per cent, as LLVM says it: by counts, or (`similarity`) by shares
+/// of counts.
 fn overlap(dir: &Path, what: &str, one: &str, other: &str) -> f64 {
     let text = tool(dir, &["llvm-profdata-22", "overlap", "--sample", one, other]);
     let line = text.lines().find(|line| line.contains(what)).unwrap();
@@ -77,7 +87,8 @@ fn others_read_the_recording_and_make_the_same_profile_of_it() {
     );
     let script = tool(dir.path(), &["perf", "script", "-i", "soft.data", "-F", "ip,brstack"]);
     let samples = script.lines().filter(|line| line.contains('/')).count() as u64;
-    let entries = script.split_whitespace().filter(|word| word.starts_with("0x") && word.contains('/'));
+    let entries =
+        script.split_whitespace().filter(|word| word.starts_with("0x") && word.contains('/'));
     assert_eq!(samples, recorded.json["samples"].as_u64().unwrap());
     assert_eq!(entries.count() as u64, recorded.json["branch_entries"].as_u64().unwrap());
 
@@ -97,6 +108,7 @@ fn others_read_the_recording_and_make_the_same_profile_of_it() {
         return;
     }
     profile(dir.path(), "all.data", "emulated.prof");
-    let same = overlap(dir.path(), "Whole program profile similarity", "emulated.prof", "planish.prof");
+    let same =
+        overlap(dir.path(), "Whole program profile similarity", "emulated.prof", "planish.prof");
     assert!(same >= 85.0, "overlap with the emulated program's profile {same} %");
 }

@@ -1,4 +1,5 @@
-//! What cannot be recorded: one clear error, before the program starts where that can be known, and no half file.
+//! What cannot be recorded: one clear error, before the program starts where that can be known, and
+//! no half file.
 
 use super::{planish, said, works};
 use std::process::Command;
@@ -16,7 +17,8 @@ fn senseless_options_are_refused_before_the_program_starts() {
         (&["-e", "cpu-clock"], "-e"),
     ];
     for (options, hint) in cases {
-        let words = [&["record", "--branches=software"], options, &["--", "sh", "-c", "echo >ran"]].concat();
+        let words = [&["record", "--branches=software"], options, &["--", "sh", "-c", "echo >ran"]]
+            .concat();
         let done = planish(dir.path(), &words).output().unwrap();
         assert_eq!(done.status.code(), Some(2), "{options:?}");
         assert!(said(&done).contains(hint), "{options:?}: {}", said(&done));
@@ -30,7 +32,8 @@ fn a_full_disk_is_one_error_and_no_half_file() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    // A file may take some blocks of 512 or 1024 bytes; what goes beyond is refused like on a full disk.
+    // A file may take some blocks of 512 or 1024 bytes; what goes beyond is refused like on a full
+    // disk.
     let script = format!(
         "trap '' XFSZ; ulimit -f 40; exec {} record --branches=software --depth 1024 -c 200000 -- \
          sh -c 'i=0; while [ $i -lt 900000 ]; do i=$((i+1)); done'",

@@ -1,4 +1,5 @@
-//! Who can be recorded: running processes, threads and users' processes, children, short-lived and foreign programs.
+//! Who can be recorded: running processes, threads and users' processes, children, short-lived and
+//! foreign programs.
 
 use super::{Recorded, compile, has, kinds, planish, record, said, skipped, works};
 use std::path::Path;
@@ -53,7 +54,12 @@ fn running_processes_and_threads_are_recorded_and_then_let_go() {
     let program = Running::start(dir.path(), &["./kinds", "jumps", ENDLESS]);
     let recorded = record(dir.path(), &[&checked[..], &["-p", &program.pid()]].concat(), &A_SECOND);
     assert!(recorded.number("stops") > 5, "{}", recorded.notes());
-    assert_eq!((recorded.number("mismatches"), recorded.number("threads")), (0, 1), "{}", recorded.notes());
+    assert_eq!(
+        (recorded.number("mismatches"), recorded.number("threads")),
+        (0, 1),
+        "{}",
+        recorded.notes()
+    );
     program.is_free();
 
     let program = Running::start(dir.path(), &["./kinds", "threads", ENDLESS]);
@@ -69,11 +75,13 @@ fn running_processes_and_threads_are_recorded_and_then_let_go() {
         assert!(begun.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(10));
     };
-    let recorded = record(dir.path(), &["--depth", "32", "-c", "4000000", "-t", &threads[2]], &A_SECOND);
+    let recorded =
+        record(dir.path(), &["--depth", "32", "-c", "4000000", "-t", &threads[2]], &A_SECOND);
     assert_eq!(recorded.number("threads"), 1, "{}", recorded.notes());
     assert!(recorded.number("stops") > 0);
     program.is_free();
-    let recorded = record(dir.path(), &["--depth", "32", "-c", "4000000", "-p", &program.pid()], &A_SECOND);
+    let recorded =
+        record(dir.path(), &["--depth", "32", "-c", "4000000", "-p", &program.pid()], &A_SECOND);
     assert_eq!(recorded.number("threads"), 5, "{}", recorded.notes());
     program.is_free();
 }
@@ -82,8 +90,8 @@ fn running_processes_and_threads_are_recorded_and_then_let_go() {
 const RECORDED: &str = "61234";
 const RECORDING: &str = "61235";
 
-/// Makes a directory that other users can reach and write to, with what they need in it; `None`, with a note, without the
-/// right to become somebody else.
+/// Makes a directory that other users can reach and write to, with what they need in it; `None`,
+/// with a note, without the right to become somebody else.
 fn for_others(dir: &Path) -> Option<()> {
     use std::os::unix::fs::PermissionsExt;
     let root = Command::new("id").arg("-u").output().is_ok_and(|done| done.stdout == b"0\n");
@@ -123,13 +131,19 @@ fn an_ordinary_user_records_programs_of_their_own() {
     if !works() || for_others(dir.path()).is_none() || kinds(dir.path()).is_none() {
         return;
     }
-    let words = ["./planish", "record", "--branches=software", "--check-stacks", "1", "--depth", "32"];
     let words =
-        [&words[..], &["-c", "2000000", "--format", "json", "--", "./kinds", "jumps", "300000"]].concat();
+        ["./planish", "record", "--branches=software", "--check-stacks", "1", "--depth", "32"];
+    let words =
+        [&words[..], &["-c", "2000000", "--format", "json", "--", "./kinds", "jumps", "300000"]]
+            .concat();
     let words = as_other(RECORDING, &words);
     let done = Command::new(words[0]).args(&words[1..]).current_dir(dir.path()).output().unwrap();
     if !done.status.success() {
-        assert!(said(&done).contains("paranoid") || said(&done).contains("ptrace"), "{}", said(&done));
+        assert!(
+            said(&done).contains("paranoid") || said(&done).contains("ptrace"),
+            "{}",
+            said(&done)
+        );
         return skipped(&said(&done)).unwrap_or_default();
     }
     let recorded = Recorded { json: serde_json::from_slice(&done.stdout).unwrap(), done };
@@ -154,7 +168,8 @@ fn children_and_what_they_become_are_followed_unless_told_not_to() {
     assert_eq!(followed.number("threads"), 7, "{}", followed.notes());
     let alone = record(dir.path(), &[&options[..], &["-i"]].concat(), &command);
     assert_eq!(alone.number("threads"), 1, "{}", alone.notes());
-    let printed = |recorded: &Recorded| said(&recorded.done).lines().next().unwrap_or_default().to_owned();
+    let printed =
+        |recorded: &Recorded| said(&recorded.done).lines().next().unwrap_or_default().to_owned();
     assert_eq!(printed(&followed), printed(&alone));
     if has("perf") {
         record(dir.path(), &options, &command);
@@ -190,7 +205,8 @@ fn a_32_bit_program_runs_on_unrecorded_and_that_is_said() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["-m32", "-nostdlib", "-static", "-O1", "-fno-stack-protector", "-fno-pic", "-no-pie"];
+    let flags =
+        ["-m32", "-nostdlib", "-static", "-O1", "-fno-stack-protector", "-fno-pic", "-no-pie"];
     let bare = compile(dir.path(), "cc", "bare32.c", "bare32", &flags).or_else(|| {
         let flags = [&flags[..], &["-fuse-ld=lld"]].concat();
         compile(dir.path(), "clang-22", "bare32.c", "bare32", &flags)

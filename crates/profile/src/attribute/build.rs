@@ -59,7 +59,8 @@ impl<'r> Builder<'r> {
             bodies: FxHashMap::default(),
             targets: FxHashMap::default(),
         };
-        builder.canonical = resolved.names.iter().map(|name| builder.name(canonical_name(name))).collect();
+        builder.canonical =
+            resolved.names.iter().map(|name| builder.name(canonical_name(name))).collect();
         builder
     }
 
@@ -117,7 +118,8 @@ impl<'r> Builder<'r> {
         *slot = body.max(*slot);
     }
 
-    /// Adds executions of a branch that entered `callee`; `source` is its position among the resolved addresses.
+    /// Adds executions of a branch that entered `callee`; `source` is its position among the
+    /// resolved addresses.
     pub(super) fn add_call<'s: 'r>(&mut self, source: Option<usize>, callee: &'s str, count: u64) {
         let callee = self.name(callee);
         let resolved = self.resolved;
@@ -141,8 +143,10 @@ impl<'r> Builder<'r> {
             if self.names.get(name as usize).and_then(Name::as_text).is_none_or(str::is_empty) {
                 break;
             }
-            let (parent, callsite) =
-                found.map_or((TOP, Location::default()), |(parent, caller)| (parent, self.location(caller)));
+            let (parent, callsite) = found
+                .map_or((TOP, Location::default()), |(parent, caller)| {
+                    (parent, self.location(caller))
+                });
             let node = self.node(parent, callsite, name);
             if let Some(function) = self.nodes.get_mut(node as usize) {
                 function.total = function.total.saturating_add(total);
@@ -166,7 +170,11 @@ impl<'r> Builder<'r> {
     }
 
     fn duplication(&self, discriminator: u32) -> u64 {
-        if self.fs_discriminators { 1 } else { discriminator::parts(discriminator).duplication.into() }
+        if self.fs_discriminators {
+            1
+        } else {
+            discriminator::parts(discriminator).duplication.into()
+        }
     }
 
     /// The profile, and how many functions were left out because many share their name.
@@ -196,7 +204,11 @@ impl<'r> Builder<'r> {
             if function.name.as_text().is_some_and(is_ambiguous) {
                 left_out += 1;
             } else if let Some(around) = functions.get_mut(node.parent as usize) {
-                around.callsites.entry(node.callsite).or_default().insert(function.name.clone(), function);
+                around
+                    .callsites
+                    .entry(node.callsite)
+                    .or_default()
+                    .insert(function.name.clone(), function);
             } else {
                 raise_to_calls(&mut function);
                 profile.functions.insert(function.name.clone(), function);
@@ -206,8 +218,8 @@ impl<'r> Builder<'r> {
     }
 }
 
-/// Where a frame stands in its function. Lines are relative to the function's first line and kept in 16 bits, as the
-/// compiler does it.
+/// Where a frame stands in its function. Lines are relative to the function's first line and kept
+/// in 16 bits, as the compiler does it.
 pub(crate) fn location(frame: &Frame, fs_discriminators: bool) -> Location {
     let discriminator = match fs_discriminators {
         true => frame.discriminator,
@@ -216,7 +228,8 @@ pub(crate) fn location(frame: &Frame, fs_discriminators: bool) -> Location {
     Location::new(frame.line.wrapping_sub(frame.start_line) & 0xffff, discriminator)
 }
 
-/// Some calls may be seen in branch stacks whose ranges were lost: a location ran at least as often as it called.
+/// Some calls may be seen in branch stacks whose ranges were lost: a location ran at least as often
+/// as it called.
 pub(super) fn raise_to_calls(function: &mut FunctionProfile) {
     for sample in function.body.values_mut() {
         let calls = sample.targets.values().fold(0u64, |sum, count| sum.saturating_add(*count));

@@ -9,7 +9,8 @@ use super::{AttributeOptions, AttributeReport};
 
 /// What knows which function contains an address.
 pub(super) trait KnownFunctions {
-    /// All code of the function that contains the address, the same slice for every address of one function.
+    /// All code of the function that contains the address, the same slice for every address of one
+    /// function.
     fn ranges(&self, at: ImageAddr) -> Option<&[Range<ImageAddr>]>;
 }
 
@@ -29,7 +30,8 @@ pub(super) struct Executed {
 
 impl Executed {
     pub(super) fn find(&self, address: ImageAddr) -> Option<&ExecutedInstruction> {
-        let found = self.instructions.binary_search_by_key(&address, |instruction| instruction.address);
+        let found =
+            self.instructions.binary_search_by_key(&address, |instruction| instruction.address);
         self.instructions.get(found.ok()?)
     }
 }
@@ -65,7 +67,8 @@ pub(super) fn of_ranges(
             Some(all) => {
                 report.matched += count;
                 // Ranges come sorted, so one function's ranges come together.
-                if options.zero_lines && !last_function.is_some_and(|last| std::ptr::eq(all, last)) {
+                if options.zero_lines && !last_function.is_some_and(|last| std::ptr::eq(all, last))
+                {
                     last_function = Some(all);
                     spans.extend(all.iter().map(|range| (range.start.0, range.end.0)));
                 }
@@ -139,8 +142,8 @@ fn decode(image: &Image, mut spans: Vec<(u64, u64)>, report: &mut AttributeRepor
 
 /// Decodes from `start` until an instruction begins at or after `end`; returns that place.
 ///
-/// `Err` is the place of bytes that are no instruction; what follows them is decoded from the next span that begins
-/// after it.
+/// `Err` is the place of bytes that are no instruction; what follows them is decoded from the next
+/// span that begins after it.
 fn run(image: &Image, start: u64, end: u64, into: &mut Executed) -> Result<u64, u64> {
     let mut next = start;
     for instruction in instructions(image, ImageAddr(start)) {

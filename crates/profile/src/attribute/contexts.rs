@@ -1,14 +1,16 @@
 //! How counts by calling context become a context-sensitive profile of pseudo probes.
 //!
-//! Input: counts by path of calls, the image's probes. Output: one function profile for each context, which is the path of
-//! functions and call probes, inlined calls included. The rules are those of llvm-profgen:
-//! 1. A call on the path stands for its call probe and for what that is inlined into. Where it has no probe, the
-//!    context begins behind it. Repeated sequences of frames become one.
-//! 2. A range adds its count to each block probe in it, under the context of the range and of the calls around the probe.
-//!    The other probes of the same copy are recorded with 0.
-//! 3. An entry probe gives the head count. Where its function is inlined, it counts as a call at the call's probe, too:
-//!    there is no branch that would.
-//! 4. A branch whose instruction has a call probe adds to that probe, and where it enters a function to the call target.
+//! Input: counts by path of calls, the image's probes. Output: one function profile for each
+//! context, which is the path of functions and call probes, inlined calls included. The rules are
+//! those of llvm-profgen:
+//! 1. A call on the path stands for its call probe and for what that is inlined into. Where it has
+//!    no probe, the context begins behind it. Repeated sequences of frames become one.
+//! 2. A range adds its count to each block probe in it, under the context of the range and of the
+//!    calls around the probe. The other probes of the same copy are recorded with 0.
+//! 3. An entry probe gives the head count. Where its function is inlined, it counts as a call at
+//!    the call's probe, too: there is no branch that would.
+//! 4. A branch whose instruction has a call probe adds to that probe, and where it enters a
+//!    function to the call target.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +32,8 @@ const WAS_INLINED: u32 = 1;
 /// Makes the context-sensitive probe profile of one image. No context is merged or left out yet.
 ///
 /// # Errors
-/// When the image has no probes, or less than [`AttributeOptions::least_matched_pct`] of the counts falls into functions
-/// with probes.
+/// When the image has no probes, or less than [`AttributeOptions::least_matched_pct`] of the counts
+/// falls into functions with probes.
 pub fn attribute_contexts(
     image: &Image,
     probes: &Probes,
@@ -77,8 +79,9 @@ impl<'p> Builder<'p> {
         let mut same: Vec<CopyId> = Vec::with_capacity(probes.copies().len());
         for (copy, id) in probes.copies().iter().zip(probes.copy_ids()) {
             // A copy comes after the one it is inlined into.
-            let caller =
-                copy.caller.map(|(caller, at)| (same.get(caller.index()).copied().unwrap_or(caller), at));
+            let caller = copy
+                .caller
+                .map(|(caller, at)| (same.get(caller.index()).copied().unwrap_or(caller), at));
             same.push(*first.entry((caller, copy.guid)).or_insert(id));
         }
         let mut of_copy: FxHashMap<CopyId, Vec<u32>> = FxHashMap::default();
@@ -113,7 +116,9 @@ impl<'p> Builder<'p> {
         }
         let mut touched: FxHashSet<(CopyId, Number)> = FxHashSet::default();
         for (number, count) in executed {
-            let Some(probe) = all.get(number as usize).filter(|probe| probe.kind == ProbeKind::Block) else {
+            let Some(probe) =
+                all.get(number as usize).filter(|probe| probe.kind == ProbeKind::Block)
+            else {
                 continue;
             };
             report.probes += u128::from(count);
@@ -151,7 +156,8 @@ impl<'p> Builder<'p> {
         let inlined_into = self.probes.copy(probe.copy).and_then(|copy| copy.caller);
         let Some((caller, at)) = node.context.caller() else { return };
         let Some((copy, _)) = inlined_into else { return };
-        let Some(caller) = self.probes.copy(copy).and_then(|copy| self.context(caller, copy.guid)) else {
+        let Some(caller) = self.probes.copy(copy).and_then(|copy| self.context(caller, copy.guid))
+        else {
             return;
         };
         self.add_call(caller, at, at, Some(&name), count);
@@ -199,9 +205,11 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// The frames that the calls on a path stand for, outermost first; they begin behind a call without a probe.
+    /// The frames that the calls on a path stand for, outermost first; they begin behind a call
+    /// without a probe.
     fn prefix(&self, calls: &[ImageAddr]) -> Vec<Frame> {
-        let call_probe = |call: &ImageAddr| self.probes.at(*call).iter().find(|probe| probe.kind.is_call());
+        let call_probe =
+            |call: &ImageAddr| self.probes.at(*call).iter().find(|probe| probe.kind.is_call());
         let mut on_path: Vec<&Probe> = calls.iter().rev().map_while(call_probe).collect();
         on_path.reverse();
         let mut frames = Vec::new();
@@ -211,11 +219,12 @@ impl<'p> Builder<'p> {
         frames
     }
 
-    /// Appends the calls around a probe, outermost first, and the probe itself. What lies outside a call without a probe, or
-    /// in a function without a name, is unknown.
+    /// Appends the calls around a probe, outermost first, and the probe itself. What lies outside a
+    /// call without a probe, or in a function without a name, is unknown.
     fn push_inlined(&self, frames: &mut Vec<Frame>, probe: &Probe) {
         let own = (self.probes.guid(probe), probe.index);
-        let stack: Vec<(Guid, u32)> = std::iter::once(own).chain(self.probes.inline_stack(probe)).collect();
+        let stack: Vec<(Guid, u32)> =
+            std::iter::once(own).chain(self.probes.inline_stack(probe)).collect();
         for (at, (guid, index)) in stack.into_iter().enumerate().rev() {
             match self.name(guid) {
                 Some(function) if at == 0 || index != NO_PROBE => {
@@ -246,9 +255,10 @@ impl<'p> Builder<'p> {
             compress_recursion(&mut frames);
             self.context(Context::new(frames, leaf.function), self.probes.guid(probe))
         });
-        if let (Some(node), Some(_)) =
-            (node.and_then(|n| self.nodes.get_mut(n)), self.probes.copy(probe.copy).and_then(|c| c.caller))
-        {
+        if let (Some(node), Some(_)) = (
+            node.and_then(|n| self.nodes.get_mut(n)),
+            self.probes.copy(probe.copy).and_then(|c| c.caller),
+        ) {
             node.profile.attributes |= WAS_INLINED;
         }
         known.insert(copy, node);

@@ -14,8 +14,8 @@ use super::AttributeReport;
 pub enum AttributeError {
     /// The counts are empty.
     #[error(
-        "{path}: no {what} were counted in this image; record it while it runs, \
-         with branch stacks (planish record --branches=auto) where the machine has them"
+        "{path}: no {what} were counted in this image; record it while it runs, with branch \
+         stacks (planish record --branches=auto) where the machine has them"
     )]
     NoCounts {
         /// The image as the recording names it.
@@ -52,8 +52,9 @@ pub enum AttributeError {
     },
     /// The counts hold no branch stacks, and probes are counted by them alone.
     #[error(
-        "{path}: a profile of probes needs branch stacks, and these are {samples} samples without; record with \
-         planish record --branches=auto, or make a profile of lines with --probes ignore"
+        "{path}: a profile of probes needs branch stacks, and these are {samples} samples \
+         without; record with planish record --branches=auto, or make a profile of lines with \
+         --probes ignore"
     )]
     ProbesNeedBranches {
         /// The image as the recording names it.
@@ -104,12 +105,14 @@ pub enum AttributeError {
 
 const REBUILD: &str = "rebuild with -g1 -fdebug-info-for-profiling (or -g) and record again";
 
-/// The same for rustc, which leaves linkage names out of `line-tables-only`, and for cargo, which strips.
-const REBUILD_RUST: &str = "rebuild with -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling (in RUSTFLAGS; a stable rustc takes \
-    the last one with RUSTC_BOOTSTRAP=1 in the environment) and record again";
+/// The same for rustc, which leaves linkage names out of `line-tables-only`, and for cargo, which
+/// strips.
+const REBUILD_RUST: &str = "rebuild with -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling \
+                            (in RUSTFLAGS; a stable rustc takes the last one with \
+                            RUSTC_BOOTSTRAP=1 in the environment) and record again";
 
-/// The flags of the compiler that made the image: the language is that of most of its debug information; where there is
-/// none, what the compilers left in `.comment` must do.
+/// The flags of the compiler that made the image: the language is that of most of its debug
+/// information; where there is none, what the compilers left in `.comment` must do.
 fn rebuild(image: &Image, debug: Option<&DebugInfo<'_>>) -> &'static str {
     let rust = match debug.and_then(|debug| debug.main_unit(1)) {
         Some(unit) => unit.language == Language::Rust,
@@ -126,8 +129,10 @@ impl AttributeError {
 
     pub(super) fn no_debug_information(image: &Image, debug: &DebugInfo<'_>) -> AttributeError {
         let mut hint = match image.has_only_dynamic_symbols() {
-            true => ": it is stripped; give the file from before strip with --debug-file, or ".to_owned(),
-            false => ": it was built without, or stripped of it (then name the file that has it with --debug-file); "
+            true => ": it is stripped; give the file from before strip with --debug-file, or "
+                .to_owned(),
+            false => ": it was built without, or stripped of it (then name the file that has it \
+                      with --debug-file); "
                 .to_owned(),
         };
         hint += rebuild(image, None);
@@ -150,8 +155,8 @@ impl AttributeError {
             )
         } else {
             format!(
-                ": {} are in code without debug information, {} outside its code; \
-                 is it the build that was recorded? If so, {}",
+                ": {} are in code without debug information, {} outside its code; is it the build \
+                 that was recorded? If so, {}",
                 report.outside_functions,
                 report.outside_code,
                 rebuild(image, Some(debug))
@@ -170,13 +175,15 @@ impl AttributeError {
     pub(super) fn few_probed(image: &Image, report: &AttributeReport) -> AttributeError {
         let hint = if report.unplaced_functions > 0 {
             format!(
-                "{} functions of .pseudo_probe have no symbol: it is stripped; give the file from before strip",
+                "{} functions of .pseudo_probe have no symbol: it is stripped; give the file from \
+                 before strip",
                 report.unplaced_functions
             )
         } else {
             format!(
-                "{} are in code without probes, {} outside its code; is it the build that was recorded? If so, \
-                 rebuild all of it with -fpseudo-probe-for-profiling, or make a profile of lines with --probes ignore",
+                "{} are in code without probes, {} outside its code; is it the build that was \
+                 recorded? If so, rebuild all of it with -fpseudo-probe-for-profiling, or make a \
+                 profile of lines with --probes ignore",
                 report.outside_functions, report.outside_code
             )
         };
@@ -189,7 +196,11 @@ impl AttributeError {
         }
     }
 
-    pub(super) fn empty(image: &Image, debug: &DebugInfo<'_>, report: &AttributeReport) -> AttributeError {
+    pub(super) fn empty(
+        image: &Image,
+        debug: &DebugInfo<'_>,
+        report: &AttributeReport,
+    ) -> AttributeError {
         let next = rebuild(image, Some(debug));
         AttributeError::Empty { path: image.path().to_owned(), counted: report.counted, next }
     }

@@ -3,10 +3,12 @@
 use image::debug::DwarfFunction;
 use image::{Image, ImageAddr};
 
-/// The name that the compiler looks up: without the suffixes that LLVM appends after it has read the profile
-/// (`.llvm.123` of promoted local functions, `.part.0`). A suffix is removed where nothing but its own text follows.
+/// The name that the compiler looks up: without the suffixes that LLVM appends after it has read
+/// the profile (`.llvm.123` of promoted local functions, `.part.0`). A suffix is removed where
+/// nothing but its own text follows.
 ///
-/// Names of `-funique-internal-linkage-names` (`.__uniq.123`) are whole: the compiler looks them up as such.
+/// Names of `-funique-internal-linkage-names` (`.__uniq.123`) are whole: the compiler looks them up
+/// as such.
 pub fn canonical_name(name: &str) -> &str {
     let mut name = name;
     for suffix in [".llvm.", ".part."] {
@@ -18,11 +20,16 @@ pub fn canonical_name(name: &str) -> &str {
     name
 }
 
-/// The name of the function that control enters at `at`, or `None` when that is not where it begins.
+/// The name of the function that control enters at `at`, or `None` when that is not where it
+/// begins.
 ///
-/// A function with one range begins there. Of a function in several ranges only the one begins it whose symbol has
-/// its name; the others have names like `foo.cold`.
-pub(crate) fn entered<'f>(image: &Image, function: &'f DwarfFunction, at: ImageAddr) -> Option<&'f str> {
+/// A function with one range begins there. Of a function in several ranges only the one begins it
+/// whose symbol has its name; the others have names like `foo.cold`.
+pub(crate) fn entered<'f>(
+    image: &Image,
+    function: &'f DwarfFunction,
+    at: ImageAddr,
+) -> Option<&'f str> {
     if function.name.is_empty() || !function.ranges.iter().any(|range| range.start == at) {
         return None;
     }
@@ -31,7 +38,8 @@ pub(crate) fn entered<'f>(image: &Image, function: &'f DwarfFunction, at: ImageA
     is_entry.then(|| canonical_name(&function.name))
 }
 
-/// Whether a function exists many times under one name that says nothing, so that its counts would be mixed up.
+/// Whether a function exists many times under one name that says nothing, so that its counts would
+/// be mixed up.
 pub(super) fn is_ambiguous(name: &str) -> bool {
     name.starts_with("__cxx_global_var_init") || name.starts_with("__tls_init")
 }
@@ -49,9 +57,14 @@ mod tests {
 
     #[test]
     fn suffixes_that_the_compiler_knows_stay() {
-        for name in
-            ["foo", "foo.cold", "foo.isra.0", "foo.llvm.12.cold", "_ZL3foo.__uniq.99", "foo.constprop.1"]
-        {
+        for name in [
+            "foo",
+            "foo.cold",
+            "foo.isra.0",
+            "foo.llvm.12.cold",
+            "_ZL3foo.__uniq.99",
+            "foo.constprop.1",
+        ] {
             assert_eq!(canonical_name(name), name);
         }
     }

@@ -1,21 +1,24 @@
 //! How counts per address become counts per pseudo probe.
 //!
-//! Input: counts from branch stacks, the image's probes. Output: a profile whose locations are probe numbers, with the
-//! checksum of each function, so that the compiler can tell whether the numbers still mean the same blocks. The rules
-//! are those of llvm-profgen:
-//! 1. Each fall-through range adds its count to every probe that stands at an instruction in it. All other probes of a
-//!    function that a range begins in are recorded with 0.
-//! 2. Copies of a probe (unrolled, cloned, duplicated tails) add up: each of them saw a part of the block's executions.
-//!    Where lines are counted the largest stands instead, because several instructions of one line run together.
-//! 3. A probe adds its count once to the total of its function and of every function that this was inlined into.
-//!    What was inlined at a call without a probe counts as a function that exists on its own: its place is unknown.
+//! Input: counts from branch stacks, the image's probes. Output: a profile whose locations are
+//! probe numbers, with the checksum of each function, so that the compiler can tell whether the
+//! numbers still mean the same blocks. The rules are those of llvm-profgen:
+//! 1. Each fall-through range adds its count to every probe that stands at an instruction in it.
+//!    All other probes of a function that a range begins in are recorded with 0.
+//! 2. Copies of a probe (unrolled, cloned, duplicated tails) add up: each of them saw a part of the
+//!    block's executions. Where lines are counted the largest stands instead, because several
+//!    instructions of one line run together.
+//! 3. A probe adds its count once to the total of its function and of every function that this was
+//!    inlined into. What was inlined at a call without a probe counts as a function that exists on
+//!    its own: its place is unknown.
 //! 4. The entry probe of a function that exists on its own gives its head count.
-//! 5. A branch to the first instruction of a function is a call. If its instruction has a call probe, it adds to the
-//!    call target there.
+//! 5. A branch to the first instruction of a function is a call. If its instruction has a call
+//!    probe, it adds to the call target there.
 //! 6. A probe of a function that exists on its own is raised to the sum of its call targets.
 //!
-//! Neither lines nor debug information are looked at: where a function begins and ends say its symbols. Plain samples
-//! give no profile of probes, since a probe stands at one instruction of its block and most samples fall on others.
+//! Neither lines nor debug information are looked at: where a function begins and ends say its
+//! symbols. Plain samples give no profile of probes, since a probe stands at one instruction of its
+//! block and most samples fall on others.
 
 use std::collections::btree_map::Entry;
 use std::ops::Range;
@@ -36,7 +39,8 @@ use crate::{FunctionProfile, Location, Name, SampleProfile};
 ///
 /// # Errors
 /// When the image has no probes, the counts have no branch stacks, or less than
-/// [`AttributeOptions::least_matched_pct`] of them falls into functions with probes: with the numbers and the next step.
+/// [`AttributeOptions::least_matched_pct`] of them falls into functions with probes: with the
+/// numbers and the next step.
 pub fn attribute_probes(
     image: &Image,
     probes: &Probes,
@@ -69,7 +73,10 @@ pub fn attribute_probes(
     }
     let mut profile = complete(image, builder.finish(), &mut report)?;
     if options.symbol_list {
-        let names = probes.descriptors().iter().map(|descriptor| canonical_name(&descriptor.name).to_owned());
+        let names = probes
+            .descriptors()
+            .iter()
+            .map(|descriptor| canonical_name(&descriptor.name).to_owned());
         profile.symbol_list = names.collect();
         profile.symbol_list.sort_unstable();
         profile.symbol_list.dedup();
@@ -101,8 +108,13 @@ pub(super) fn ensure_enough(
     report: &AttributeReport,
     options: &AttributeOptions,
 ) -> Result<(), AttributeError> {
-    let enough = report.matched.saturating_mul(100) >= report.counted * u128::from(options.least_matched_pct);
-    if enough && report.matched > 0 { Ok(()) } else { Err(AttributeError::few_probed(image, report)) }
+    let enough = report.matched.saturating_mul(100)
+        >= report.counted * u128::from(options.least_matched_pct);
+    if enough && report.matched > 0 {
+        Ok(())
+    } else {
+        Err(AttributeError::few_probed(image, report))
+    }
 }
 
 /// Completes a profile of probes; `initializers` is what had to be left out of it.
@@ -192,8 +204,8 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// The node of the function or inlined copy that a probe belongs to; `None` where that, or one around it, has no
-    /// descriptor.
+    /// The node of the function or inlined copy that a probe belongs to; `None` where that, or one
+    /// around it, has no descriptor.
     fn node(&mut self, probe: &Probe) -> Option<u32> {
         let mut path = Vec::new();
         let mut next = Some(probe.copy);
@@ -214,7 +226,9 @@ impl<'p> Builder<'p> {
             let guid = self.probes.copy(id)?.guid;
             node = match (self.caller(id), node) {
                 (None, _) => self.node_under(None, guid),
-                (Some((_, callsite)), Some(parent)) => self.node_under(Some((parent, callsite)), guid),
+                (Some((_, callsite)), Some(parent)) => {
+                    self.node_under(Some((parent, callsite)), guid)
+                }
                 (Some(_), None) => None,
             };
             if let Some(slot) = self.node_of_copy.get_mut(id.index()) {
@@ -224,7 +238,8 @@ impl<'p> Builder<'p> {
         node
     }
 
-    /// What a copy was inlined into, and where; `None` for code of its own and where the call had no probe.
+    /// What a copy was inlined into, and where; `None` for code of its own and where the call had
+    /// no probe.
     fn caller(&self, id: CopyId) -> Option<(CopyId, u32)> {
         self.probes.copy(id)?.caller.filter(|(_, callsite)| *callsite != NO_PROBE)
     }
@@ -240,7 +255,8 @@ impl<'p> Builder<'p> {
         Some(number)
     }
 
-    /// Adds the probes at all instructions that ran, and at those of touched functions that did not.
+    /// Adds the probes at all instructions that ran, and at those of touched functions that did
+    /// not.
     fn add_probes(&mut self, executed: &Executed, report: &mut AttributeReport) {
         let mut probes = self.probes.iter().peekable();
         for instruction in &executed.instructions {
@@ -270,7 +286,8 @@ impl<'p> Builder<'p> {
         true
     }
 
-    /// Adds executions of a branch that entered `callee`; false where its instruction has no call probe.
+    /// Adds executions of a branch that entered `callee`; false where its instruction has no call
+    /// probe.
     fn add_call(&mut self, source: Option<ImageAddr>, callee: &'p str, count: u64) -> bool {
         let at = source.map(|source| self.probes.at(source)).unwrap_or_default();
         let Some(probe) = at.iter().find(|probe| probe.kind.is_call()) else { return false };
@@ -315,7 +332,9 @@ impl<'p> Builder<'p> {
                 .parent
                 .and_then(|(parent, at)| Some((functions.get_mut(parent as usize)?, at)))
             {
-                Some((around, callsite)) => around.callsites.entry(Location::new(callsite, 0)).or_default(),
+                Some((around, callsite)) => {
+                    around.callsites.entry(Location::new(callsite, 0)).or_default()
+                }
                 None => {
                     raise_to_calls(&mut function);
                     &mut profile.functions

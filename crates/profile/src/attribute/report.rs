@@ -7,11 +7,12 @@ use image::{Image, ImageAddr};
 
 use super::AttributeError;
 
-/// What stands for a name in [`AttributeReport::outside_by_symbol`] where no symbol covers the code.
+/// What stands for a name in [`AttributeReport::outside_by_symbol`] where no symbol covers the
+/// code.
 pub const NO_SYMBOL: &str = "(no symbol)";
 
-/// The ledger of one attribution. Counts are executions of fall-through ranges, or samples where there were no
-/// branch stacks; `counted` is the sum of `matched` and the four reasons below it.
+/// The ledger of one attribution. Counts are executions of fall-through ranges, or samples where
+/// there were no branch stacks; `counted` is the sum of `matched` and the four reasons below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttributeReport {
     /// Whether branch stacks were used rather than samples.
@@ -26,8 +27,8 @@ pub struct AttributeReport {
     pub matched: u128,
     /// What began in code that the debug information does not describe, or that has no probes.
     pub outside_functions: u128,
-    /// The same by name of the symbol that covers it, as assembly and objects built without debug information have
-    /// them; under [`NO_SYMBOL`] where none does.
+    /// The same by name of the symbol that covers it, as assembly and objects built without debug
+    /// information have them; under [`NO_SYMBOL`] where none does.
     pub outside_by_symbol: BTreeMap<String, u128>,
     /// What began outside the executable sections.
     pub outside_code: u128,
@@ -39,7 +40,8 @@ pub struct AttributeReport {
     pub branches_elsewhere: u128,
     /// Executions of instructions for which the debug information has no line.
     pub without_line: u128,
-    /// Calls whose instruction has no call probe: from code without probes, from outside, loops back to the entry.
+    /// Calls whose instruction has no call probe: from code without probes, from outside, loops
+    /// back to the entry.
     pub calls_without_probe: u128,
     /// Executions of probes whose function has no descriptor, so that its name is unknown.
     pub without_descriptor: u128,
@@ -76,8 +78,8 @@ impl AttributeReport {
         }
     }
 
-    /// The `most` symbols with the largest counts of [`AttributeReport::outside_by_symbol`], largest first, and the
-    /// number and sum of the others.
+    /// The `most` symbols with the largest counts of [`AttributeReport::outside_by_symbol`],
+    /// largest first, and the number and sum of the others.
     pub fn largest_outside(&self, most: usize) -> (Vec<(&str, u128)>, (usize, u128)) {
         let mut all: Vec<(&str, u128)> =
             self.outside_by_symbol.iter().map(|(name, count)| (name.as_str(), *count)).collect();
@@ -110,15 +112,22 @@ impl AttributeReport {
         add(self.outside_code, "outside the executable sections");
         add(self.backwards, "ending before they begin");
         add(self.calls, "calls");
-        add(self.calls_without_probe, "of them from instructions without a call probe: no call target");
+        add(
+            self.calls_without_probe,
+            "of them from instructions without a call probe: no call target",
+        );
         add(self.probes, "probe executions");
         add(self.without_descriptor, "probe executions in functions without name and checksum");
-        add(u128::from(self.unplaced_functions), "functions with probes that no symbol says the place of");
+        add(
+            u128::from(self.unplaced_functions),
+            "functions with probes that no symbol says the place of",
+        );
         add(
             u128::from(self.conflicting_descriptors),
             "functions with two checksums, of which the first was taken",
         );
-        let of_all = format!("of {} instruction executions without a source line", self.instructions);
+        let of_all =
+            format!("of {} instruction executions without a source line", self.instructions);
         add(self.without_line, &of_all);
         add(u128::from(self.undecodable_places), "places that hold no instructions");
         add(u128::from(self.initializers), "functions left out because many share their name");
@@ -135,7 +144,8 @@ impl AttributeReport {
         debug: &DebugInfo<'_>,
         least_pct: u32,
     ) -> Result<(), AttributeError> {
-        let enough = self.matched.saturating_mul(100) >= self.counted.saturating_mul(u128::from(least_pct));
+        let enough =
+            self.matched.saturating_mul(100) >= self.counted.saturating_mul(u128::from(least_pct));
         if enough { Ok(()) } else { Err(AttributeError::few_matched(image, debug, self)) }
     }
 }
@@ -146,7 +156,8 @@ mod tests {
 
     #[test]
     fn executions_without_a_line_are_told_of_how_many() {
-        let report = AttributeReport { without_line: 3, instructions: 40, ..AttributeReport::default() };
+        let report =
+            AttributeReport { without_line: 3, instructions: 40, ..AttributeReport::default() };
         let lines = report.lines();
         assert!(
             lines.iter().any(|line| line == "3 of 40 instruction executions without a source line"),

@@ -49,8 +49,8 @@ pub(crate) fn check_version(reader: &mut Reader<'_>, format: &'static str) -> Re
     }
 }
 
-/// Writes a binary profile. Checksums, attributes, the symbol list, flags and types of virtual calls have no
-/// place in it.
+/// Writes a binary profile. Checksums, attributes, the symbol list, flags and types of virtual
+/// calls have no place in it.
 ///
 /// # Errors
 /// A profile with calling contexts: the format has no place for them.

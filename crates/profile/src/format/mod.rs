@@ -13,7 +13,8 @@ pub mod text;
 
 use crate::{Error, SampleProfile};
 
-/// Inlined calls may be nested this deep; deeper input is refused, so that reading needs a bounded stack.
+/// Inlined calls may be nested this deep; deeper input is refused, so that reading needs a bounded
+/// stack.
 pub const MAX_DEPTH: usize = 256;
 
 /// A file format of sample profiles.
@@ -130,9 +131,13 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
 /// Writes a profile; the same profile and options always give the same bytes.
 ///
 /// # Errors
-/// What the format has no place for: see the writers; probes, which only text and extbinary tell from lines; and names
-/// that it cannot spell.
-pub fn write(profile: &SampleProfile, format: Format, options: &WriteOptions) -> Result<Vec<u8>, Error> {
+/// What the format has no place for: see the writers; probes, which only text and extbinary tell
+/// from lines; and names that it cannot spell.
+pub fn write(
+    profile: &SampleProfile,
+    format: Format,
+    options: &WriteOptions,
+) -> Result<Vec<u8>, Error> {
     spelling::check(profile, format, options)?;
     if profile.is_probe_based() && !matches!(format, Format::Text | Format::ExtBinary) {
         let problem = "it counts pseudo probes, and there their numbers would be taken for lines; \

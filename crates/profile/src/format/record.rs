@@ -17,7 +17,8 @@ pub(crate) struct NameIndex {
 }
 
 impl NameIndex {
-    /// All names of a profile, sorted as LLVM sorts them: by text, hashes without a known text first.
+    /// All names of a profile, sorted as LLVM sorts them: by text, hashes without a known text
+    /// first.
     pub(crate) fn of(profile: &SampleProfile, hashed: bool, vtables: bool) -> NameIndex {
         let mut names = BTreeSet::new();
         for function in profile.functions.values() {
@@ -105,7 +106,9 @@ pub(crate) fn names(reader: &mut Reader<'_>, storage: NameStorage) -> Result<Vec
 pub(crate) fn name(reader: &mut Reader<'_>, names: &[Name]) -> Result<Name, Error> {
     let number = reader.uleb()?;
     let found = usize::try_from(number).ok().and_then(|number| names.get(number));
-    found.cloned().ok_or_else(|| reader.error(format!("name {number} of a table of {}", names.len())))
+    found
+        .cloned()
+        .ok_or_else(|| reader.error(format!("name {number} of a table of {}", names.len())))
 }
 
 /// Reads a location.
@@ -125,13 +128,19 @@ pub(crate) fn put_location(out: &mut Vec<u8>, at: Location) {
 
 /// Call targets in the order in which LLVM writes them: count descending, then name.
 pub(crate) fn targets_by_count(sample: &BodySample) -> Vec<(&Name, u64)> {
-    let mut targets: Vec<(&Name, u64)> = sample.targets.iter().map(|(name, count)| (name, *count)).collect();
+    let mut targets: Vec<(&Name, u64)> =
+        sample.targets.iter().map(|(name, count)| (name, *count)).collect();
     targets.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     targets
 }
 
 /// Appends a function record without its head count.
-pub(crate) fn put_record(out: &mut Vec<u8>, function: &FunctionProfile, index: &NameIndex, vtables: bool) {
+pub(crate) fn put_record(
+    out: &mut Vec<u8>,
+    function: &FunctionProfile,
+    index: &NameIndex,
+    vtables: bool,
+) {
     put_named_record(out, function, index.number(&function.name), index, vtables);
 }
 

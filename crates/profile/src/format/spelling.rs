@@ -3,15 +3,21 @@
 use super::{Format, NameStorage, WriteOptions};
 use crate::{Context, Error, Frame, FunctionProfile, Name, SampleProfile};
 
-/// Refuses a profile with a name that the format cannot spell. Compilers make no such names; corrupt files do.
-pub(super) fn check(profile: &SampleProfile, format: Format, options: &WriteOptions) -> Result<(), Error> {
+/// Refuses a profile with a name that the format cannot spell. Compilers make no such names;
+/// corrupt files do.
+pub(super) fn check(
+    profile: &SampleProfile,
+    format: Format,
+    options: &WriteOptions,
+) -> Result<(), Error> {
     let spells: fn(&str) -> bool = match format {
         Format::Text => text_spells,
         Format::ExtBinary if options.names != NameStorage::Plain => return Ok(()),
         Format::Binary | Format::ExtBinary | Format::Gcov => |name| !name.contains('\0'),
         Format::Pprof => return Ok(()),
     };
-    // The sign of a context in brackets makes one, and all names of a context-sensitive profile get brackets in text.
+    // The sign of a context in brackets makes one, and all names of a context-sensitive profile get
+    // brackets in text.
     let text = format == Format::Text;
     let misread = |function: &FunctionProfile| {
         let name = &function.name;
@@ -61,7 +67,8 @@ fn text_spells(name: &str) -> bool {
         && name.trim() == name
         && !name.starts_with('#')
         && !name.contains(char::is_control)
-        && (more.is_empty() || first != "vtables" && !first.bytes().all(|byte| byte.is_ascii_digit()))
+        && (more.is_empty()
+            || first != "vtables" && !first.bytes().all(|byte| byte.is_ascii_digit()))
         && !counts_inside
         && !bare_context
 }

@@ -6,16 +6,19 @@ use super::MAX_DEPTH;
 use super::record::targets_by_count;
 use crate::{Context, Error, FunctionProfile, Location, Name, SampleProfile};
 
-/// Whether `bytes` look like a text profile: the first line that says anything is `name:total:head`.
+/// Whether `bytes` look like a text profile: the first line that says anything is
+/// `name:total:head`.
 pub fn detect(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with(b"#")) else { return false };
+    let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with(b"#")) else {
+        return false;
+    };
     std::str::from_utf8(first).is_ok_and(|line| !line.starts_with(' ') && header(line).is_some())
 }
 
-/// Reads a text profile. Functions and lines that appear twice add up, as in LLVM. A calling context
-/// (`[main:3 @ foo]`) is kept whole as the name of its function. Comments begin with `#`; those that [`write`] makes of
-/// the provenance are read, the others are not kept.
+/// Reads a text profile. Functions and lines that appear twice add up, as in LLVM. A calling
+/// context (`[main:3 @ foo]`) is kept whole as the name of its function. Comments begin with `#`;
+/// those that [`write`] makes of the provenance are read, the others are not kept.
 ///
 /// # Errors
 /// The first line that does not follow the grammar, with its number.
@@ -80,8 +83,11 @@ fn header(line: &str) -> Option<(Name, u64, u64)> {
     let (rest, head) = line.rsplit_once(':')?;
     let (name, total) = rest.rsplit_once(':')?;
     let name = match name.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')) {
-        // A context of one frame is the plain function; keeping the brackets would make a second name for it.
-        Some(inner) => Some(Context::parse(inner)).filter(|c| !c.is_base() || !inner.contains(" @ "))?.name(),
+        // A context of one frame is the plain function; keeping the brackets would make a second
+        // name for it.
+        Some(inner) => {
+            Some(Context::parse(inner)).filter(|c| !c.is_base() || !inner.contains(" @ "))?.name()
+        }
         None => Name::parse(name),
     };
     (name.as_text() != Some("")).then_some(())?;
@@ -90,11 +96,16 @@ fn header(line: &str) -> Option<(Name, u64, u64)> {
 
 /// Decimal digits only; `u64::from_str` would take a plus sign too.
 fn number(text: &str) -> Option<u64> {
-    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| text.parse().ok())
+        .flatten()
 }
 
 /// One line below a function; gives the callee when it opens an inlined call.
-fn body_line(line: &str, function: &mut FunctionProfile) -> Result<Option<(Location, Name)>, &'static str> {
+fn body_line(
+    line: &str,
+    function: &mut FunctionProfile,
+) -> Result<Option<(Location, Name)>, &'static str> {
     if let Some(metadata) = line.strip_prefix('!') {
         read_metadata(metadata, function)?;
         return Ok(None);
@@ -134,8 +145,8 @@ fn location(text: &str) -> Option<Location> {
     Some(Location { line_offset: u32::from(line_offset), discriminator })
 }
 
-/// Calls `found` for every `name:count`. A name may hold blanks and colons: a count is digits between a
-/// colon and a blank or the end.
+/// Calls `found` for every `name:count`. A name may hold blanks and colons: a count is digits
+/// between a colon and a blank or the end.
 fn each_pair(mut text: &str, mut found: impl FnMut(&str, u64)) -> Result<(), &'static str> {
     const EXPECTED: &str = "expected `name:count` after the count";
     'pairs: loop {
@@ -144,8 +155,10 @@ fn each_pair(mut text: &str, mut found: impl FnMut(&str, u64)) -> Result<(), &'s
             return Ok(());
         }
         let mut from = 0;
-        while let Some(colon) = text.get(from..).and_then(|rest| rest.find(':')).map(|at| at + from) {
-            let (name, after) = (text.get(..colon).unwrap_or(""), text.get(colon + 1..).unwrap_or(""));
+        while let Some(colon) = text.get(from..).and_then(|rest| rest.find(':')).map(|at| at + from)
+        {
+            let (name, after) =
+                (text.get(..colon).unwrap_or(""), text.get(colon + 1..).unwrap_or(""));
             let (count, rest) = after.split_once(' ').unwrap_or((after, ""));
             if let Some(count) = number(count).filter(|_| !name.is_empty()) {
                 found(name, count);
@@ -164,16 +177,17 @@ fn read_metadata(line: &str, function: &mut FunctionProfile) -> Result<(), &'sta
         function.checksum = Some(value(checksum)?);
     } else if let Some(attributes) = line.strip_prefix("Attributes:") {
         let value = value(attributes)?;
-        function.attributes |= u32::try_from(value).map_err(|_| "attributes of more than 32 bits")?;
+        function.attributes |=
+            u32::try_from(value).map_err(|_| "attributes of more than 32 bits")?;
     } else if line.trim() != "Flat" {
         return Err("unknown metadata");
     }
     Ok(())
 }
 
-/// Writes a text profile in LLVM's order: functions by total, largest first, then by name. The provenance
-/// stands before them, in comments, which LLVM's reader leaves aside. The symbol list and the flags of the profile have no
-/// place in it.
+/// Writes a text profile in LLVM's order: functions by total, largest first, then by name. The
+/// provenance stands before them, in comments, which LLVM's reader leaves aside. The symbol list
+/// and the flags of the profile have no place in it.
 pub fn write(profile: &SampleProfile) -> Vec<u8> {
     let mut out = Vec::new();
     profile.provenance.lines().for_each(|line| put(&mut out, format_args!("# {line}\n")));

@@ -1,8 +1,10 @@
-//! Which call of the older source is which call of the newer one: the best common subsequence of two lists of calls.
+//! Which call of the older source is which call of the newer one: the best common subsequence of
+//! two lists of calls.
 //!
-//! Input: two lists in source order and a score for each pair, 0 where they cannot be the same call. Output: pairs that
-//! rise in both lists, with the largest sum of scores. Cost: the product of the lengths up to [`MOST_CELLS`]; longer lists
-//! are first cut at calls that are unique in both.
+//! Input: two lists in source order and a score for each pair, 0 where they cannot be the same
+//! call. Output: pairs that rise in both lists, with the largest sum of scores. Cost: the product
+//! of the lengths up to [`MOST_CELLS`]; longer lists are first cut at calls that are unique in
+//! both.
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +13,8 @@ const MOST_CELLS: usize = 1 << 24;
 
 /// One list's part of an alignment.
 pub(super) struct Sequence<'s> {
-    /// A key of each element by which it can be recognised when it is unique; `None` for elements of several names.
+    /// A key of each element by which it can be recognised when it is unique; `None` for elements
+    /// of several names.
     pub(super) keys: &'s [Option<u32>],
 }
 
@@ -79,7 +82,8 @@ fn unique_in_both(old: &[Option<u32>], new: &[Option<u32>]) -> Vec<(usize, usize
 
 /// The longest chain of pairs, sorted by their first part, whose second parts rise.
 fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // For each length of a chain the pair with the smallest end, and for each pair the one before it in its chain.
+    // For each length of a chain the pair with the smallest end, and for each pair the one before
+    // it in its chain.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     let second = |at: usize| pairs.get(at).map_or(0, |pair| pair.1);
@@ -112,11 +116,17 @@ fn table(
     if rows == 0 || columns == 0 {
         return;
     }
-    // best[r][c]: the best sum for what follows position r of the old and position c of the new stretch.
+    // best[r][c]: the best sum for what follows position r of the old and position c of the new
+    // stretch.
     let width = columns + 1;
     let mut best = vec![0u32; (rows + 1) * width];
-    let at = |best: &[u32], row: usize, column: usize| best.get(row * width + column).copied().unwrap_or(0);
-    let taken = |best: &[u32], row: usize, column: usize| match score(old.start + row, new.start + column) {
+    let at = |best: &[u32], row: usize, column: usize| {
+        best.get(row * width + column).copied().unwrap_or(0)
+    };
+    let taken = |best: &[u32], row: usize, column: usize| match score(
+        old.start + row,
+        new.start + column,
+    ) {
         0 => None,
         score => Some(score.saturating_add(at(best, row + 1, column + 1))),
     };

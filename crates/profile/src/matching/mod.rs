@@ -1,16 +1,18 @@
 //! Carries the profile of an older source over to a newer one, by the calls that both have.
 //!
-//! Lines move when a source is edited, calls keep their names and their order. So the calls are the anchors: those that the
-//! profile knows (call targets and inlined calls) are aligned with those of the newer program's functions, and every other
-//! location moves with the nearest of them. The rules stand in `places`. What a function's calls say holds for all of its
-//! inlined copies, which therefore need not be inlined at the same places in both programs.
+//! Lines move when a source is edited, calls keep their names and their order. So the calls are the
+//! anchors: those that the profile knows (call targets and inlined calls) are aligned with those of
+//! the newer program's functions, and every other location moves with the nearest of them. The
+//! rules stand in `places`. What a function's calls say holds for all of its inlined copies, which
+//! therefore need not be inlined at the same places in both programs.
 //!
-//! Input: a profile by lines, and the shape of the newer program, read off its code and debug information. Output: the
-//! profile, and a report in which every sample of the old one stands once. Cost: about that of attribution over the whole
-//! program, and for each changed function the product of its numbers of calls, with a bound.
+//! Input: a profile by lines, and the shape of the newer program, read off its code and debug
+//! information. Output: the profile, and a report in which every sample of the old one stands once.
+//! Cost: about that of attribution over the whole program, and for each changed function the
+//! product of its numbers of calls, with a bound.
 //!
-//! Sources: Ayupov, Panchenko and Pupyrev, Stale Profile Matching, arXiv 2401.17168, on blocks; LLVM's option
-//! `-salvage-stale-profile` has the idea for calls and lines.
+//! Sources: Ayupov, Panchenko and Pupyrev, Stale Profile Matching, arXiv 2401.17168, on blocks;
+//! LLVM's option `-salvage-stale-profile` has the idea for calls and lines.
 
 mod align;
 mod gaps;
@@ -36,16 +38,20 @@ use crate::{FunctionProfile, Location, Name, SampleProfile};
 pub enum MatchError {
     /// The profile counts pseudo probes.
     #[error(
-        "the profile counts pseudo probes, which do not move with lines: clang itself leaves aside functions that \
-         changed, or matches them with -mllvm -salvage-stale-profile"
+        "the profile counts pseudo probes, which do not move with lines: clang itself leaves \
+         aside functions that changed, or matches them with -mllvm -salvage-stale-profile"
     )]
     Probes,
     /// The profile has calling contexts.
-    #[error("the profile has calling contexts ([main:3 @ f]), which are not matched; make it without them")]
+    #[error(
+        "the profile has calling contexts ([main:3 @ f]), which are not matched; make it without \
+         them"
+    )]
     Contexts,
     /// The program has no functions with debug information.
     #[error(
-        "the program has no function in its debug information; build it with -g1 (or -gmlt) and do not strip it"
+        "the program has no function in its debug information; build it with -g1 (or -gmlt) and \
+         do not strip it"
     )]
     NoShape,
 }
@@ -107,7 +113,11 @@ struct Carrier<'s> {
 
 impl<'s> Carrier<'s> {
     /// Finds the places of every function's locations.
-    fn new(profile: &SampleProfile, shape: &'s ProgramShape, report: &mut MatchReport) -> Carrier<'s> {
+    fn new(
+        profile: &SampleProfile,
+        shape: &'s ProgramShape,
+        report: &mut MatchReport,
+    ) -> Carrier<'s> {
         let mut names = names::Names::new(profile, shape);
         let mut seen: BTreeMap<Name, Seen> = BTreeMap::new();
         for function in profile.functions.values() {
@@ -119,15 +129,20 @@ impl<'s> Carrier<'s> {
             for called in seen.calls.values() {
                 report.calls.executions = report.calls.executions.saturating_add(called.count);
             }
-            let Some(found) = names.known(&name).name().and_then(|name| shape.functions.get(name)) else {
+            let Some(found) = names.known(&name).name().and_then(|name| shape.functions.get(name))
+            else {
                 continue;
             };
-            let calls =
-                found.calls.iter().map(|(at, callees)| (*at, can_call(callees, &mut names))).collect();
+            let calls = found
+                .calls
+                .iter()
+                .map(|(at, callees)| (*at, can_call(callees, &mut names)))
+                .collect();
             let place = places::places(&seen, found, &calls);
             let (calls, executions) = place.matched;
             report.calls.matched += calls;
-            report.calls.executions_matched = report.calls.executions_matched.saturating_add(executions);
+            report.calls.executions_matched =
+                report.calls.executions_matched.saturating_add(executions);
             report.calls.not_compared += place.skipped;
             let verdicts = &mut report.verdicts;
             *match place.verdict {
@@ -142,8 +157,8 @@ impl<'s> Carrier<'s> {
         Carrier { shape, names, places }
     }
 
-    /// A function as the newer program has it; `None` when nothing of it is left. `moved` says whether the call that it
-    /// is inlined at has moved.
+    /// A function as the newer program has it; `None` when nothing of it is left. `moved` says
+    /// whether the call that it is inlined at has moved.
     fn carry(
         &self,
         function: &FunctionProfile,
@@ -211,7 +226,8 @@ impl<'s> Carrier<'s> {
         for (at, tables) in &function.vtables {
             let Some(to) = places.of(*at) else { continue };
             for (table, count) in tables {
-                let there = carried.vtables.entry(to).or_default().entry(table.clone()).or_default();
+                let there =
+                    carried.vtables.entry(to).or_default().entry(table.clone()).or_default();
                 *there = (*there).max(*count);
             }
         }
@@ -227,7 +243,8 @@ impl<'s> Carrier<'s> {
 
     /// Counts the samples of a function that is left out, inlined copies included.
     fn drop(&self, function: &FunctionProfile, report: &mut MatchReport, reason: Reason) {
-        let shape = self.names.known(&function.name).name().and_then(|name| self.shape.functions.get(name));
+        let shape =
+            self.names.known(&function.name).name().and_then(|name| self.shape.functions.get(name));
         for (at, sample) in &function.body {
             let count = u128::from(sample.count);
             report.samples.all += count;
@@ -247,7 +264,8 @@ fn share(total: u64, kept: u128, lost: u128) -> u64 {
     u64::try_from(u128::from(total).saturating_mul(kept) / all).unwrap_or(total)
 }
 
-/// Adds what a function, and each copy inlined into it, says about the lines and calls of its functions.
+/// Adds what a function, and each copy inlined into it, says about the lines and calls of its
+/// functions.
 fn collect(function: &FunctionProfile, names: &mut names::Names, into: &mut BTreeMap<Name, Seen>) {
     let seen = into.entry(function.name.clone()).or_default();
     for (at, sample) in &function.body {

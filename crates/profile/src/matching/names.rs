@@ -1,8 +1,9 @@
 //! Which function of the newer program a name of the profile means.
 //!
-//! A name that the program has means that function. Else the one whose name differs only in what compilers append to
-//! the names of local and promoted functions (`.__uniq.1`, `.llvm.1`), if there is exactly one that no name of the
-//! profile means already, and only one name of the profile asks for it.
+//! A name that the program has means that function. Else the one whose name differs only in what
+//! compilers append to the names of local and promoted functions (`.__uniq.1`, `.llvm.1`), if there
+//! is exactly one that no name of the profile means already, and only one name of the profile asks
+//! for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,8 @@ impl Known {
     }
 }
 
-/// The names of a profile and what they mean in a program; and a number for each function by which calls are compared.
+/// The names of a profile and what they mean in a program; and a number for each function by which
+/// calls are compared.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     known: BTreeMap<Name, Known>,
@@ -134,10 +136,13 @@ fn collect(function: &FunctionProfile, into: &mut BTreeSet<Name>) {
 pub(super) fn stem(name: &str) -> &str {
     let mut name = name;
     while let Some((rest, digits)) = name.rsplit_once('.') {
-        let marked =
-            ["llvm", "__uniq", "part"].iter().find_map(|mark| rest.strip_suffix(mark)?.strip_suffix('.'));
+        let marked = ["llvm", "__uniq", "part"]
+            .iter()
+            .find_map(|mark| rest.strip_suffix(mark)?.strip_suffix('.'));
         match marked {
-            Some(stem) if !stem.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => name = stem,
+            Some(stem) if !stem.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                name = stem
+            }
             _ => break,
         }
     }
@@ -164,7 +169,8 @@ mod tests {
         for name in profile {
             all.function(name);
         }
-        let functions = program.iter().map(|name| ((*name).to_owned(), FunctionShape::default())).collect();
+        let functions =
+            program.iter().map(|name| ((*name).to_owned(), FunctionShape::default())).collect();
         let names = Names::new(&all, &ProgramShape { functions, ..ProgramShape::default() });
         profile.iter().map(|name| names.known(name).clone()).collect()
     }
@@ -177,7 +183,10 @@ mod tests {
             known(&["f".into(), "g.__uniq.1".into()], &["f", "g.__uniq.2"]),
             [same("f"), renamed("g.__uniq.2")]
         );
-        assert_eq!(known(&["f.__uniq.1".into()], &["f.__uniq.2", "f.__uniq.3"]), [Known::Ambiguous]);
+        assert_eq!(
+            known(&["f.__uniq.1".into()], &["f.__uniq.2", "f.__uniq.3"]),
+            [Known::Ambiguous]
+        );
         assert_eq!(
             known(&["f.__uniq.1".into(), "f.__uniq.2".into()], &["f.__uniq.2", "f.__uniq.3"]),
             [renamed("f.__uniq.3"), same("f.__uniq.2")]

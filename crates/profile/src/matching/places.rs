@@ -1,15 +1,19 @@
 //! Where each location of a function went, told from its calls.
 //!
-//! 1. Where every call that the profile knows is where it was, and nine tenths of the lines find code, nothing has moved.
-//! 2. Else the calls of both sources are aligned in source order. Calls of the same function fit; between several of
-//!    them decide the shifts of all lines (`shifts`), and how many of the locations around would find code when moved alike. An indirect call fits a call of
-//!    anything, but less well.
+//! 1. Where every call that the profile knows is where it was, and nine tenths of the lines find
+//!    code, nothing has moved.
+//! 2. Else the calls of both sources are aligned in source order. Calls of the same function fit;
+//!    between several of them decide the shifts of all lines (`shifts`), and how many of the
+//!    locations around would find code when moved alike. An indirect call fits a call of anything,
+//!    but less well.
 //! 3. A call that was aligned goes where it is now. What is on its line goes along.
-//! 4. Between two of them, the first lines move with the upper and the others with the lower one. Where the shift changes,
-//!    and whether it does in several steps, is chosen so that most locations find code; where that leaves a choice, it
-//!    changes once, in the middle. The begin of the function counts as a call that stayed. Below the last call everything
-//!    moves with it, except where more locations find code when a lower part moves with the function's last line.
-//! 5. What would come to lie beyond the next call stood in lines that were removed: it has no place any more.
+//! 4. Between two of them, the first lines move with the upper and the others with the lower one.
+//!    Where the shift changes, and whether it does in several steps, is chosen so that most
+//!    locations find code; where that leaves a choice, it changes once, in the middle. The begin of
+//!    the function counts as a call that stayed. Below the last call everything moves with it,
+//!    except where more locations find code when a lower part moves with the function's last line.
+//! 5. What would come to lie beyond the next call stood in lines that were removed: it has no place
+//!    any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +23,8 @@ use super::shape::FunctionShape;
 use super::shifts::Values;
 use crate::Location;
 
-/// Offsets from here on are of lines above the function's first one: a macro, or line 0 for code without a line. They
-/// say nothing about the order of calls.
+/// Offsets from here on are of lines above the function's first one: a macro, or line 0 for code
+/// without a line. They say nothing about the order of calls.
 pub(super) const ABOVE: u32 = 0x8000;
 /// Lines around a call that tell which of several equal calls it is.
 const NEAR: u32 = 8;
@@ -88,7 +92,9 @@ impl Places {
     pub(super) fn of(&self, at: Location) -> Option<Location> {
         match (&self.verdict, self.above) {
             (Verdict::Lost, _) => None,
-            (_, Some((from, to))) if at.line_offset == from => Some(Location::new(to, at.discriminator)),
+            (_, Some((from, to))) if at.line_offset == from => {
+                Some(Location::new(to, at.discriminator))
+            }
             (Verdict::Moved(map), _) if at.line_offset < ABOVE => map.get(&at).copied(),
             _ => Some(at),
         }
@@ -96,7 +102,11 @@ impl Places {
 }
 
 /// Finds the places of a function's locations. `can_call` are the calls of `shape` by number.
-pub(super) fn places(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, CanCall>) -> Places {
+pub(super) fn places(
+    seen: &Seen,
+    shape: &FunctionShape,
+    can_call: &BTreeMap<Location, CanCall>,
+) -> Places {
     let (verdict, skipped) = verdict(seen, shape, can_call);
     let mut places = Places { verdict, matched: (0, 0), skipped, above: above(seen, shape) };
     for (at, called) in &seen.calls {
@@ -109,7 +119,11 @@ pub(super) fn places(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Loc
 }
 
 /// What the calls say, and how many of them were not compared.
-fn verdict(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, CanCall>) -> (Verdict, u64) {
+fn verdict(
+    seen: &Seen,
+    shape: &FunctionShape,
+    can_call: &BTreeMap<Location, CanCall>,
+) -> (Verdict, u64) {
     let below = |at: &Location| at.line_offset < ABOVE;
     let old: Vec<(Location, &Called)> =
         seen.calls.iter().filter(|(at, _)| below(at)).map(|(at, called)| (*at, called)).collect();
@@ -118,11 +132,13 @@ fn verdict(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, Can
     if old.is_empty() {
         return (Verdict::WithoutCalls, 0);
     }
-    let in_place =
-        |at: &Location, called: &Called| can_call.get(at).is_some_and(|can| fit(called, can) != Fit::Not);
+    let in_place = |at: &Location, called: &Called| {
+        can_call.get(at).is_some_and(|can| fit(called, can) != Fit::Not)
+    };
     let values = Values::new(seen, shape, can_call);
     let mut shifts = None;
-    // A new call of the same function may stand just where the old one was; then the other lines speak for a shift.
+    // A new call of the same function may stand just where the old one was; then the other lines
+    // speak for a shift.
     if old.iter().all(|(at, called)| in_place(at, called)) {
         let ends_alike = || end(seen, shape).is_none_or(|end| end.shift() == 0);
         if part_of_lines_with_code(seen, shape, 10) && ends_alike() {
@@ -150,7 +166,12 @@ fn verdict(seen: &Seen, shape: &FunctionShape, can_call: &BTreeMap<Location, Can
         aligned.pairs.iter().filter_map(|(o, n)| Some((old.get(*o)?.0, new.get(*n)?.0))).collect();
     let verdict = if !pairs.is_empty() {
         Verdict::Moved(moved(seen, shape, &values, &pairs))
-    } else if seen.lines.iter().chain(seen.calls.keys()).filter(|at| below(at)).all(|at| has_code(shape, *at))
+    } else if seen
+        .lines
+        .iter()
+        .chain(seen.calls.keys())
+        .filter(|at| below(at))
+        .all(|at| has_code(shape, *at))
     {
         Verdict::Unconfirmed
     } else {
@@ -194,9 +215,10 @@ pub(super) fn has_code(shape: &FunctionShape, at: Location) -> bool {
     shape.lines.contains(&at) || shape.calls.contains_key(&at)
 }
 
-/// How well two calls fit: 1024 for the same callee, 384 for an indirect call, 8 where the shifts of all lines say so, up to
-/// 4 for what is around, 1 for the same place. So the same callee found once more outweighs all that can be said about
-/// which of several equal calls it is, for over a hundred calls.
+/// How well two calls fit: 1024 for the same callee, 384 for an indirect call, 8 where the shifts
+/// of all lines say so, up to 4 for what is around, 1 for the same place. So the same callee found
+/// once more outweighs all that can be said about which of several equal calls it is, for over a
+/// hundred calls.
 fn score(
     seen: &Seen,
     shape: &FunctionShape,
@@ -219,7 +241,8 @@ fn score(
         with_code += u32::from(at_line(line, *near).is_some_and(|at| has_code(shape, at)));
     }
     let surroundings = (with_code * 4u32).checked_div(around).unwrap_or(0);
-    let expected = shifts.and_then(|shifts| shifts.get(&from.into())).map(|shift| i64::from(from) + shift);
+    let expected =
+        shifts.and_then(|shifts| shifts.get(&from.into())).map(|shift| i64::from(from) + shift);
     let expected = u32::from(expected == Some(i64::from(to))) * 8;
     base + expected + surroundings + u32::from(old.0 == new.0)
 }
@@ -279,8 +302,8 @@ fn moved(
         };
         shift(&mut map, upper.old, upper.shift());
         let next = fixed.get(number + 1).copied();
-        let lower =
-            next.or_else(|| end(seen, shape).filter(|end| end.old > upper.old && end.new > upper.new));
+        let lower = next
+            .or_else(|| end(seen, shape).filter(|end| end.old > upper.old && end.new > upper.new));
         let between: Vec<i64> = match lower {
             Some(lower) => lines.range(upper.old + 1..lower.old).map(|(line, _)| *line).collect(),
             None => lines.range(upper.old + 1..).map(|(line, _)| *line).collect(),
@@ -306,15 +329,20 @@ fn moved(
 /// The line after the last one of each source, as far as both are known.
 pub(super) fn end(seen: &Seen, shape: &FunctionShape) -> Option<Fixed> {
     let last = |lines: &mut dyn Iterator<Item = &Location>| {
-        lines.map(|at| at.line_offset).filter(|line| *line < ABOVE).max().map(|line| i64::from(line) + 1)
+        lines
+            .map(|at| at.line_offset)
+            .filter(|line| *line < ABOVE)
+            .max()
+            .map(|line| i64::from(line) + 1)
     };
     let old = last(&mut seen.lines.iter().chain(seen.calls.keys()))?;
     let new = last(&mut shape.lines.iter().chain(shape.calls.keys()))?;
     Some(Fixed { old, new })
 }
 
-/// Where locations above the function's first line went: the offset of line 0 changes with the function's first line.
-/// One offset that has no code any more and one that is new are the same then.
+/// Where locations above the function's first line went: the offset of line 0 changes with the
+/// function's first line. One offset that has no code any more and one that is new are the same
+/// then.
 fn above(seen: &Seen, shape: &FunctionShape) -> Option<(u32, u32)> {
     let offsets = |lines: &mut dyn Iterator<Item = &Location>| -> BTreeSet<u32> {
         lines.map(|at| at.line_offset).filter(|line| *line >= ABOVE).collect()

@@ -20,7 +20,8 @@ pub struct Names {
 pub struct Verdicts {
     /// Every call is where it was: left as they are.
     pub in_place: u64,
-    /// Some calls were found again elsewhere, or not all of them: locations moved with the nearest call.
+    /// Some calls were found again elsewhere, or not all of them: locations moved with the nearest
+    /// call.
     pub moved: u64,
     /// The profile knows no call: left as they are, since nothing can be said.
     pub without_calls: u64,
@@ -115,7 +116,8 @@ impl MatchReport {
         percent(self.calls.executions_matched.into(), self.calls.executions.into())
     }
 
-    /// Samples at locations with code before and after, both in percent of the samples in the profile at that time.
+    /// Samples at locations with code before and after, both in percent of the samples in the
+    /// profile at that time.
     pub fn with_code_pct(&self) -> (f64, f64) {
         let after = percent(self.with_code_after, self.samples.carried());
         (percent(self.with_code_before, self.samples.all), after)
@@ -123,7 +125,8 @@ impl MatchReport {
 
     /// The report in words, one fact a line.
     pub fn lines(&self) -> Vec<String> {
-        let (names, verdicts, samples, calls) = (&self.functions, &self.verdicts, &self.samples, &self.calls);
+        let (names, verdicts, samples, calls) =
+            (&self.functions, &self.verdicts, &self.samples, &self.calls);
         let all = names.found + names.renamed + names.ambiguous + names.gone;
         let (before, after) = self.with_code_pct();
         let mut lines = vec![
@@ -145,7 +148,8 @@ impl MatchReport {
                 calls.all
             ),
             format!(
-                "{before:.1} % of the samples had code at their location before, {after:.1} % have it now"
+                "{before:.1} % of the samples had code at their location before, {after:.1} % \
+                 have it now"
             ),
         ];
         let mut add = |count: u128, what: &str| {
@@ -159,20 +163,28 @@ impl MatchReport {
         add(verdicts.without_calls.into(), "functions without a call to tell by, left as they are");
         add(
             verdicts.unconfirmed.into(),
-            "functions of which no call was found again but every location has code, left as they are",
+            "functions of which no call was found again but every location has code, left as they \
+             are",
         );
         add(verdicts.lost.into(), "functions of which no call was found again, dropped");
-        add(samples.of_gone, "samples dropped: of functions that are gone, inlined copies of such included");
+        add(
+            samples.of_gone,
+            "samples dropped: of functions that are gone, inlined copies of such included",
+        );
         add(samples.of_ambiguous, "samples dropped: of functions that could be one of several");
         add(samples.of_lost, "samples dropped: of functions of which no call was found again");
         add(samples.of_removed_lines, "samples dropped: of lines that were removed");
-        add(samples.of_collisions, "samples dropped: two locations came to one, the larger count stands");
+        add(
+            samples.of_collisions,
+            "samples dropped: two locations came to one, the larger count stands",
+        );
         let without_code = samples.carried() - self.with_code_after.min(samples.carried());
         add(without_code, "samples carried over to lines for which the program has no code");
         add(calls.not_compared.into(), "calls not compared: too many in one function");
         if !self.largest_dropped.is_empty() {
             let largest = self.largest_dropped.iter().take(3);
-            let largest: Vec<String> = largest.map(|(name, samples)| format!("{name} ({samples})")).collect();
+            let largest: Vec<String> =
+                largest.map(|(name, samples)| format!("{name} ({samples})")).collect();
             lines.push(format!("most samples dropped of {}", largest.join(", ")));
         }
         lines

@@ -1,7 +1,8 @@
-//! What a profile is matched with: where each function of a program has code, and where it calls which other one.
+//! What a profile is matched with: where each function of a program has code, and where it calls
+//! which other one.
 //!
-//! Read off the program's code and its debug information by the same rules by which attribution makes a profile, so that
-//! a profile of this very program finds each of its calls in place.
+//! Read off the program's code and its debug information by the same rules by which attribution
+//! makes a profile, so that a profile of this very program finds each of its calls in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,8 @@ pub struct ProgramShape {
 pub struct FunctionShape {
     /// Locations that have code.
     pub lines: BTreeSet<Location>,
-    /// Locations from which control can go to the begin of a function, be it called, jumped to or inlined.
+    /// Locations from which control can go to the begin of a function, be it called, jumped to or
+    /// inlined.
     pub calls: BTreeMap<Location, Callees>,
 }
 
@@ -38,7 +40,8 @@ pub struct Callees {
     pub names: BTreeSet<String>,
     /// Whether the location holds an indirect call, which can go to any function.
     pub indirect: bool,
-    /// Whether it holds an indirect jump: that of a `switch` in most cases, to another function in some.
+    /// Whether it holds an indirect jump: that of a `switch` in most cases, to another function in
+    /// some.
     pub jump: bool,
 }
 
@@ -56,8 +59,13 @@ impl ProgramShape {
     /// Every instruction of every function in the debug information is decoded and resolved.
     ///
     /// # Errors
-    /// When the debug information cannot be resolved. Damage in parts of it is in [`ProgramShape::problems`].
-    pub fn read(image: &Image, debug: &DebugInfo<'_>, threads: usize) -> Result<ProgramShape, Error> {
+    /// When the debug information cannot be resolved. Damage in parts of it is in
+    /// [`ProgramShape::problems`].
+    pub fn read(
+        image: &Image,
+        debug: &DebugInfo<'_>,
+        threads: usize,
+    ) -> Result<ProgramShape, Error> {
         let (functions, problems) = debug.all_functions(threads);
         let entries = entries(image, &functions);
         let (addresses, leaving) = decode(image, &functions, &entries);
@@ -75,14 +83,22 @@ impl ProgramShape {
             if !seen.insert((*stack, leaves)) {
                 continue;
             }
-            // From the outermost function inwards; one without a name ends the stack, as it does in attribution.
+            // From the outermost function inwards; one without a name ends the stack, as it does in
+            // attribution.
             let mut caller: Option<(&str, Location)> = None;
             for frame in resolved.stack(*stack).iter().rev() {
-                let Some(name) = names.get(frame.function.index()).filter(|name| !name.is_empty()) else {
+                let Some(name) = names.get(frame.function.index()).filter(|name| !name.is_empty())
+                else {
                     break;
                 };
                 if let Some((caller, at)) = caller {
-                    shape.function(caller).calls.entry(at).or_default().names.insert((*name).to_owned());
+                    shape
+                        .function(caller)
+                        .calls
+                        .entry(at)
+                        .or_default()
+                        .names
+                        .insert((*name).to_owned());
                 }
                 caller = Some((*name, location(frame, fs)));
             }
@@ -93,7 +109,8 @@ impl ProgramShape {
                 Some(Leaves::ByCall) => function.calls.entry(at).or_default().indirect = true,
                 Some(Leaves::ByJump) => function.calls.entry(at).or_default().jump = true,
                 Some(Leaves::To(to)) => {
-                    let called = entries.get(&to).into_iter().flatten().map(|name| (*name).to_owned());
+                    let called =
+                        entries.get(&to).into_iter().flatten().map(|name| (*name).to_owned());
                     function.calls.entry(at).or_default().names.extend(called);
                 }
                 None => {}
@@ -111,7 +128,10 @@ impl ProgramShape {
 }
 
 /// The names of the functions that begin at an address: several where the linker folded equal code.
-fn entries<'f>(image: &Image, functions: &'f [DwarfFunction]) -> FxHashMap<ImageAddr, BTreeSet<&'f str>> {
+fn entries<'f>(
+    image: &Image,
+    functions: &'f [DwarfFunction],
+) -> FxHashMap<ImageAddr, BTreeSet<&'f str>> {
     let mut entries: FxHashMap<ImageAddr, BTreeSet<&str>> = FxHashMap::default();
     for function in functions {
         for range in &function.ranges {
@@ -123,7 +143,8 @@ fn entries<'f>(image: &Image, functions: &'f [DwarfFunction]) -> FxHashMap<Image
     entries
 }
 
-/// The addresses of all instructions of functions, sorted, and the positions of those that leave their function.
+/// The addresses of all instructions of functions, sorted, and the positions of those that leave
+/// their function.
 fn decode(
     image: &Image,
     functions: &[DwarfFunction],

@@ -1,15 +1,16 @@
 //! By how much each line of a function most probably moved, all lines and calls taken together.
 //!
-//! Calls of one function stand in runs, and where one more was inserted every alignment of the calls is as long as any
-//! other. What tells them apart is the whole function: a path from its first to its last line, on which each line has a
-//! shift. A call that finds a call of the same function weighs most, then lines that find code, then the function's last
-//! line that stays the last. A line that ran without calling, and would come to lie on a call that the function is known
-//! for, speaks against a shift. A change of the shift costs. Of equal sums the path that changes in wider gaps between
-//! lines is taken, and then the one with the smaller shifts.
+//! Calls of one function stand in runs, and where one more was inserted every alignment of the
+//! calls is as long as any other. What tells them apart is the whole function: a path from its
+//! first to its last line, on which each line has a shift. A call that finds a call of the same
+//! function weighs most, then lines that find code, then the function's last line that stays the
+//! last. A line that ran without calling, and would come to lie on a call that the function is
+//! known for, speaks against a shift. A change of the shift costs. Of equal sums the path that
+//! changes in wider gaps between lines is taken, and then the one with the smaller shifts.
 //!
-//! Input: what the profile knows of the function, and where the program has code. Output: a shift per line that the
-//! profile knows. Invariant: lines and code that are the same have shift 0 throughout. Cost: lines times shifts that any
-//! two equal calls are apart, with a bound.
+//! Input: what the profile knows of the function, and where the program has code. Output: a shift
+//! per line that the profile knows. Invariant: lines and code that are the same have shift 0
+//! throughout. Cost: lines times shifts that any two equal calls are apart, with a bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +20,17 @@ use crate::Location;
 
 /// What a change of the shift costs: more than one line that fits better, so that two must.
 pub(super) const CHANGE: i64 = 8;
-/// What it is worth when the last line stays the last: less than a change, so that it never moves alone.
+/// What it is worth when the last line stays the last: less than a change, so that it never moves
+/// alone.
 const LAST: i64 = 6;
 /// What a line that ran without calling loses on a call of a function that is called elsewhere.
 const ON_KNOWN_CALL: i64 = 4;
-/// A call that finds one of the same function, and an indirect one: more than any number of changes around it.
+/// A call that finds one of the same function, and an indirect one: more than any number of changes
+/// around it.
 const SAME: i64 = 64;
 const POSSIBLE: i64 = 24;
-/// Where all else is equal, a shift changes where the source has the most lines without code, up to this many.
+/// Where all else is equal, a shift changes where the source has the most lines without code, up to
+/// this many.
 const WIDE: i64 = 16;
 /// The largest product of lines and shifts (each a word).
 const MOST_CELLS: usize = 1 << 21;
@@ -48,12 +52,14 @@ impl<'s> Values<'s> {
         shape: &'s FunctionShape,
         can_call: &'s BTreeMap<Location, CanCall>,
     ) -> Values<'s> {
-        let called = seen.calls.values().flat_map(|called| called.callees.iter().copied()).collect();
+        let called =
+            seen.calls.values().flat_map(|called| called.callees.iter().copied()).collect();
         Values { seen, shape, can_call, called, end: end(seen, shape) }
     }
 
-    /// What locations of one line are worth `by` lines below: up to 4 for the share that finds code there, 1 more where
-    /// there is no other code; less where lines that called nothing come to calls; more where the last line stays last.
+    /// What locations of one line are worth `by` lines below: up to 4 for the share that finds code
+    /// there, 1 more where there is no other code; less where lines that called nothing come to
+    /// calls; more where the last line stays last.
     pub(super) fn of_lines(&self, locations: &[Location], line: i64, by: i64) -> i64 {
         let to = line + by;
         let there = |at: &&Location| at_line(to, **at).is_some_and(|at| has_code(self.shape, at));
@@ -74,7 +80,9 @@ impl<'s> Values<'s> {
             return 0;
         }
         match at_line(line, at).and_then(|to| self.can_call.get(&to)) {
-            Some(can) if can.callees.iter().any(|callee| self.called.contains(callee)) => ON_KNOWN_CALL,
+            Some(can) if can.callees.iter().any(|callee| self.called.contains(callee)) => {
+                ON_KNOWN_CALL
+            }
             Some(can) if !can.callees.is_empty() => 1,
             _ => 0,
         }
@@ -83,7 +91,9 @@ impl<'s> Values<'s> {
     /// What the calls of a line are worth `by` lines below.
     fn of_calls(&self, line: u32, by: i64) -> i64 {
         let on = |line: u32| Location::new(line, 0)..=Location::new(line, u32::MAX);
-        let Some(to) = u32::try_from(i64::from(line) + by).ok().filter(|to| *to < ABOVE) else { return 0 };
+        let Some(to) = u32::try_from(i64::from(line) + by).ok().filter(|to| *to < ABOVE) else {
+            return 0;
+        };
         let mut free: Vec<(&Location, &CanCall)> = self.can_call.range(on(to)).collect();
         let mut sum = 0;
         for (at, called) in self.seen.calls.range(on(line)) {
@@ -92,8 +102,11 @@ impl<'s> Values<'s> {
                 Fit::Possible => POSSIBLE + i64::from(to.discriminator == at.discriminator),
                 Fit::Hardly | Fit::Not => 0,
             };
-            let best =
-                free.iter().map(rank).enumerate().max_by_key(|(place, rank)| (*rank, usize::MAX - place));
+            let best = free
+                .iter()
+                .map(rank)
+                .enumerate()
+                .max_by_key(|(place, rank)| (*rank, usize::MAX - place));
             if let Some((place, rank)) = best.filter(|(_, rank)| *rank > 0) {
                 free.remove(place);
                 sum += rank;
@@ -102,7 +115,8 @@ impl<'s> Values<'s> {
         sum
     }
 
-    /// The shift of each line that the profile knows, below the function's begin; `None` where that is too much work.
+    /// The shift of each line that the profile knows, below the function's begin; `None` where that
+    /// is too much work.
     pub(super) fn shifts(&self) -> Option<BTreeMap<i64, i64>> {
         let mut lines: BTreeMap<u32, Vec<Location>> = BTreeMap::new();
         for at in self.seen.lines.iter().chain(self.seen.calls.keys()) {
@@ -114,27 +128,33 @@ impl<'s> Values<'s> {
             locations.sort_unstable();
             locations.dedup();
         }
-        let tried: Vec<i64> = self.tried(MOST_CELLS.checked_div(lines.len())?)?.into_iter().collect();
-        // For each shift the best sum so far, the smaller shifts first; and for each line, where that sum came from.
-        // Sums are in parts: all shifts together are less than one `fine`, and that is a part of the unit of values.
-        let farthest = tried.iter().map(|shift| shift.unsigned_abs()).max().unwrap_or(0).saturating_add(1);
+        let tried: Vec<i64> =
+            self.tried(MOST_CELLS.checked_div(lines.len())?)?.into_iter().collect();
+        // For each shift the best sum so far, the smaller shifts first; and for each line, where
+        // that sum came from. Sums are in parts: all shifts together are less than one
+        // `fine`, and that is a part of the unit of values.
+        let farthest =
+            tried.iter().map(|shift| shift.unsigned_abs()).max().unwrap_or(0).saturating_add(1);
         let fine = i64::try_from(farthest.saturating_mul(lines.len() as u64 + 1)).ok()?;
         let unit = fine.saturating_mul(4 * WIDE);
         let none = i64::MIN / 2;
-        let mut sums: Vec<i64> = tried.iter().map(|shift| if *shift == 0 { 0 } else { none }).collect();
+        let mut sums: Vec<i64> =
+            tried.iter().map(|shift| if *shift == 0 { 0 } else { none }).collect();
         let mut origins: Vec<Vec<u32>> = Vec::with_capacity(lines.len());
         let mut before = -1;
         for (line, locations) in &lines {
             let at = i64::from(*line);
             let mut best = (0, none);
             for (place, sum) in sums.iter().enumerate() {
-                let nearer = |place: usize| tried.get(place).map_or(u64::MAX, |shift| shift.unsigned_abs());
+                let nearer =
+                    |place: usize| tried.get(place).map_or(u64::MAX, |shift| shift.unsigned_abs());
                 if *sum > best.1 || (*sum == best.1 && nearer(place) < nearer(best.0)) {
                     best = (place, *sum);
                 }
             }
             let gap = (at - before).clamp(0, WIDE).saturating_mul(fine);
-            let changed = (best.0, best.1.saturating_sub(CHANGE.saturating_mul(unit)).saturating_add(gap));
+            let changed =
+                (best.0, best.1.saturating_sub(CHANGE.saturating_mul(unit)).saturating_add(gap));
             let mut next = Vec::with_capacity(tried.len());
             let mut origin = Vec::with_capacity(tried.len());
             for (place, (shift, sum)) in tried.iter().zip(&sums).enumerate() {
@@ -180,7 +200,8 @@ impl<'s> Values<'s> {
         let mut tried: BTreeSet<i64> = [0].into();
         tried.extend(self.end.map(|end| end.shift()));
         for (at, called) in self.seen.calls.iter().filter(|(at, _)| at.line_offset < ABOVE) {
-            let of_callee = called.callees.iter().filter_map(|callee| by_callee.get(callee)).flatten();
+            let of_callee =
+                called.callees.iter().filter_map(|callee| by_callee.get(callee)).flatten();
             for to in of_callee.chain(&indirect) {
                 tried.insert(i64::from(*to) - i64::from(at.line_offset));
                 if tried.len() > most {

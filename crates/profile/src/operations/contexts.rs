@@ -1,9 +1,10 @@
 //! Calling contexts: put aside, merged where they are cold, and turned into inlined calls.
 //!
-//! The rules are those of llvm-profgen with `--csspgo-preinliner=0`: a context whose total is below the smallest hot count
-//! of the profile (contexts put aside) goes into its function without context; then, for clang, each context becomes a
-//! call inlined into its caller's context where that has counts, and adds to its function alone where it has none. A copy
-//! that clang then does not inline it adds to the function itself.
+//! The rules are those of llvm-profgen with `--csspgo-preinliner=0`: a context whose total is below
+//! the smallest hot count of the profile (contexts put aside) goes into its function without
+//! context; then, for clang, each context becomes a call inlined into its caller's context where
+//! that has counts, and adds to its function alone where it has none. A copy that clang then does
+//! not inline it adds to the function itself.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,8 @@ pub struct ColdContexts {
 
 /// The same profile without contexts: each function once, with the sum of its counts.
 pub fn flatten_contexts(profile: &SampleProfile) -> SampleProfile {
-    let mut flat = SampleProfile { functions: BTreeMap::new(), context_sensitive: false, ..profile.clone() };
+    let mut flat =
+        SampleProfile { functions: BTreeMap::new(), context_sensitive: false, ..profile.clone() };
     for function in profile.functions.values() {
         let name = Context::of(&function.name).function();
         let own = flat.function(&name);
@@ -39,12 +41,14 @@ pub fn flatten_contexts(profile: &SampleProfile) -> SampleProfile {
     flat
 }
 
-/// Merges contexts whose total is below `threshold` (`None`: the smallest hot count) into their functions without context.
+/// Merges contexts whose total is below `threshold` (`None`: the smallest hot count) into their
+/// functions without context.
 pub fn merge_cold_contexts(profile: &mut SampleProfile, threshold: Option<u64>) -> ColdContexts {
     let usual = || Summary::of(profile).min_count(HOT_SHARE).unwrap_or(0);
     let threshold = threshold.unwrap_or_else(usual);
     let mut report = ColdContexts { threshold, ..ColdContexts::default() };
-    let names: Vec<Name> = profile.functions.keys().filter(|name| name.is_context()).cloned().collect();
+    let names: Vec<Name> =
+        profile.functions.keys().filter(|name| name.is_context()).cloned().collect();
     for name in names {
         if profile.functions.get(&name).is_none_or(|function| function.total >= threshold) {
             continue;
@@ -74,8 +78,9 @@ struct Node {
     called: BTreeMap<(crate::Location, Name), Node>,
 }
 
-/// Turns contexts into inlined calls, for compilers that know no contexts and for clang's inliner, which follows such calls
-/// first. A context whose caller's context has no counts adds to its function alone.
+/// Turns contexts into inlined calls, for compilers that know no contexts and for clang's inliner,
+/// which follows such calls first. A context whose caller's context has no counts adds to its
+/// function alone.
 pub fn nest_contexts(profile: &SampleProfile) -> SampleProfile {
     let mut root = Node::default();
     for function in profile.functions.values() {
@@ -94,7 +99,8 @@ pub fn nest_contexts(profile: &SampleProfile) -> SampleProfile {
     nested
 }
 
-/// Nests what was called from a context into its profile, which is given back. The depth is that of contexts.
+/// Nests what was called from a context into its profile, which is given back. The depth is that of
+/// contexts.
 fn nest(node: Node, nested: &mut SampleProfile) -> Option<FunctionProfile> {
     let mut profile = node.profile;
     for ((at, name), called) in node.called {
@@ -127,18 +133,19 @@ mod tests {
         text::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    const PROFILE: &str = "[main:2 @ foo]:90:10\n 1: 10\n 2: 80 bar:30\n\
-                           [main]:20:1\n 1: 1\n 2: 10 foo:10\n 3: 9 foo:9\n\
-                           [main:2 @ foo:2 @ bar]:31:30\n 1: 31\n\
-                           [main:3 @ foo]:9:9\n 1: 9\n\
-                           [other:7 @ lone]:5:5\n 1: 5\n";
+    const PROFILE: &str = "[main:2 @ foo]:90:10\n 1: 10\n 2: 80 bar:30\n[main]:20:1\n 1: 1\n 2: \
+                           10 foo:10\n 3: 9 foo:9\n[main:2 @ foo:2 @ bar]:31:30\n 1: 31\n[main:3 \
+                           @ foo]:9:9\n 1: 9\n[other:7 @ lone]:5:5\n 1: 5\n";
 
     #[test]
     fn cold_contexts_go_into_their_function() {
         let mut profile = read(PROFILE);
         let report = merge_cold_contexts(&mut profile, Some(10));
         assert_eq!((report.merged, report.merged_total, report.kept), (2, 14, 5));
-        assert_eq!(profile.functions.get(&Name::text("foo")).map(|f| (f.total, f.head)), Some((9, 9)));
+        assert_eq!(
+            profile.functions.get(&Name::text("foo")).map(|f| (f.total, f.head)),
+            Some((9, 9))
+        );
         let flat = flatten_contexts(&profile);
         assert_eq!(flat.functions.len(), 4);
         assert_eq!(flat.functions.get(&Name::text("foo")).map(|f| f.total), Some(99));

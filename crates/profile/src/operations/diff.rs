@@ -11,7 +11,8 @@ use crate::{Name, SampleProfile};
 pub struct FunctionDifference {
     /// The function.
     pub name: String,
-    /// Its body counts (inlined copies included) in the first profile; `None` when it is not there.
+    /// Its body counts (inlined copies included) in the first profile; `None` when it is not
+    /// there.
     pub base_samples: Option<u64>,
     /// The same in the second profile.
     pub test_samples: Option<u64>,
@@ -42,10 +43,14 @@ pub struct Difference {
 /// Compares two profiles by the share of the samples that each function has.
 pub fn diff(base: &SampleProfile, test: &SampleProfile) -> Difference {
     let sum = |profile: &SampleProfile| {
-        profile.functions.values().fold(0u64, |sum, function| sum.saturating_add(function.body_sum()))
+        profile
+            .functions
+            .values()
+            .fold(0u64, |sum, function| sum.saturating_add(function.body_sum()))
     };
     let (base_sum, test_sum) = (sum(base), sum(test));
-    let samples = |profile: &SampleProfile, name| profile.functions.get(name).map(|found| found.body_sum());
+    let samples =
+        |profile: &SampleProfile, name| profile.functions.get(name).map(|found| found.body_sum());
     let share = |samples: Option<u64>, sum: u64| match (samples, sum) {
         (Some(samples), 1..) => samples as f64 / sum as f64 * 100.0,
         _ => 0.0,

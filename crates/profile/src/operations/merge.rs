@@ -5,16 +5,18 @@ use crate::{FunctionProfile, SampleProfile};
 /// What a merge could not simply add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MergeReport {
-    /// Functions whose probe checksums differ between inputs: the first one seen was kept, since the counts
-    /// speak about different code. Inlined copies count too.
+    /// Functions whose probe checksums differ between inputs: the first one seen was kept, since
+    /// the counts speak about different code. Inlined copies count too.
     pub checksum_conflicts: u64,
 }
 
-/// Merges profiles; a profile of weight `k` counts as if it were given `k` times. Sums stop at the largest
-/// 64-bit number instead of wrapping. Weight 0 leaves a profile out.
+/// Merges profiles; a profile of weight `k` counts as if it were given `k` times. Sums stop at the
+/// largest 64-bit number instead of wrapping. Weight 0 leaves a profile out.
 ///
 /// The merged profile has the flags, the symbol list and the provenance of all inputs together.
-pub fn merge<'p>(inputs: impl IntoIterator<Item = (&'p SampleProfile, u64)>) -> (SampleProfile, MergeReport) {
+pub fn merge<'p>(
+    inputs: impl IntoIterator<Item = (&'p SampleProfile, u64)>,
+) -> (SampleProfile, MergeReport) {
     let mut merged = SampleProfile::default();
     let mut report = MergeReport::default();
     for (profile, weight) in inputs {
@@ -24,7 +26,12 @@ pub fn merge<'p>(inputs: impl IntoIterator<Item = (&'p SampleProfile, u64)>) -> 
 }
 
 /// Adds one profile to another, weighted, as [`merge`] does.
-pub fn add_profile(into: &mut SampleProfile, from: &SampleProfile, weight: u64, report: &mut MergeReport) {
+pub fn add_profile(
+    into: &mut SampleProfile,
+    from: &SampleProfile,
+    weight: u64,
+    report: &mut MergeReport,
+) {
     if weight == 0 {
         return;
     }

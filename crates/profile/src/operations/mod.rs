@@ -1,4 +1,5 @@
-//! What can be done with profiles besides reading and writing them: merge, compare, trim, summarise.
+//! What can be done with profiles besides reading and writing them: merge, compare, trim,
+//! summarise.
 
 mod contexts;
 mod diff;

@@ -1,10 +1,11 @@
 //! How alike two profiles are, by the measures that `llvm-profdata overlap --sample` prints.
 //!
-//! A *unit* is one body location, or an inlined call that only one profile has, taken whole. The overlap of
-//! two profiles is the sum over units of the smaller count, divided by the sum of the larger ones. The
-//! similarity compares shares instead of counts, so that profiles of different length can be alike: for each
-//! function, 1 minus half the summed differences of the unit shares, reduced by how far the function's
-//! weights in the two programs differ; and over the program, the mean of that, weighted by function weight.
+//! A *unit* is one body location, or an inlined call that only one profile has, taken whole. The
+//! overlap of two profiles is the sum over units of the smaller count, divided by the sum of the
+//! larger ones. The similarity compares shares instead of counts, so that profiles of different
+//! length can be alike: for each function, 1 minus half the summed differences of the unit shares,
+//! reduced by how far the function's weights in the two programs differ; and over the program, the
+//! mean of that, weighted by function weight.
 
 use std::collections::BTreeMap;
 
@@ -167,11 +168,18 @@ impl Walk {
     }
 
     /// Sum of the share differences of all units of a function that both profiles have.
-    fn difference(&mut self, units: &mut Units, base: &FunctionProfile, test: &FunctionProfile) -> f64 {
+    fn difference(
+        &mut self,
+        units: &mut Units,
+        base: &FunctionProfile,
+        test: &FunctionProfile,
+    ) -> f64 {
         let mut difference = 0.0;
         for (base_sample, test_sample) in joined(&base.body, &test.body) {
-            let counts =
-                (base_sample.map_or(0, |sample| sample.count), test_sample.map_or(0, |sample| sample.count));
+            let counts = (
+                base_sample.map_or(0, |sample| sample.count),
+                test_sample.map_or(0, |sample| sample.count),
+            );
             let side = side(base_sample.is_some(), test_sample.is_some());
             difference += self.unit(units, counts.0, counts.1, 1, side);
         }
@@ -222,9 +230,14 @@ fn joined<'m, K: Ord, V>(
 /// Compares two profiles; `None` when one of them has no samples, since nothing can be said then.
 pub fn overlap(base: &SampleProfile, test: &SampleProfile) -> Option<Overlap> {
     let hot = |profile: &SampleProfile| Summary::of(profile).min_count(HOT_SHARE).unwrap_or(0);
-    let mut walk = Walk { base_hot: hot(base), test_hot: hot(test), hot_both: 0, hot_base: 0, hot_test: 0 };
+    let mut walk =
+        Walk { base_hot: hot(base), test_hot: hot(test), hot_both: 0, hot_base: 0, hot_test: 0 };
     let stats = |profile: &SampleProfile, hot: u64| -> BTreeMap<Name, Stats> {
-        profile.functions.iter().map(|(name, function)| (name.clone(), Stats::of(function, hot))).collect()
+        profile
+            .functions
+            .iter()
+            .map(|(name, function)| (name.clone(), Stats::of(function, hot)))
+            .collect()
     };
     let (base_stats, test_stats) = (stats(base, walk.base_hot), stats(test, walk.test_hot));
     let sum = |stats: &BTreeMap<Name, Stats>| {
@@ -256,8 +269,11 @@ pub fn overlap(base: &SampleProfile, test: &SampleProfile) -> Option<Overlap> {
             walk.count_hot(base_stats.samples, test_stats.samples, blocks);
             continue;
         };
-        let mut units =
-            Units { base_total: base_stats.samples, test_total: test_stats.samples, ..Units::default() };
+        let mut units = Units {
+            base_total: base_stats.samples,
+            test_total: test_stats.samples,
+            ..Units::default()
+        };
         let inner = 1.0 - walk.difference(&mut units, base_function, test_function) / 2.0;
         let inner = if inner.abs() < EPSILON { 0.0 } else { inner };
         let base_weight = base_stats.samples as f64 / base_samples as f64;

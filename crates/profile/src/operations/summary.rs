@@ -9,8 +9,8 @@ use crate::{FunctionProfile, SampleProfile};
 
 /// The shares, in millionths, for which LLVM's summary states the smallest count.
 pub const CUTOFFS: [u32; 16] = [
-    10_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000,
-    990_000, 999_000, 999_900, 999_990, 999_999,
+    10_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000,
+    950_000, 990_000, 999_000, 999_900, 999_990, 999_999,
 ];
 /// The share whose smallest count makes a count hot.
 pub const HOT_SHARE: u32 = 990_000;
@@ -50,7 +50,8 @@ pub struct Summary {
 impl Summary {
     /// Computes the summary of a profile.
     ///
-    /// Contexts are put aside first, as LLVM does it: what is hot and what is cold are counts of the program.
+    /// Contexts are put aside first, as LLVM does it: what is hot and what is cold are counts of
+    /// the program.
     pub fn of(profile: &SampleProfile) -> Summary {
         if profile.context_sensitive {
             return Summary::of(&super::flatten_contexts(profile));
@@ -58,7 +59,12 @@ impl Summary {
         let mut frequencies = BTreeMap::new();
         let mut summary = Summary {
             functions: profile.functions.len() as u64,
-            max_function_count: profile.functions.values().map(|function| function.head).max().unwrap_or(0),
+            max_function_count: profile
+                .functions
+                .values()
+                .map(|function| function.head)
+                .max()
+                .unwrap_or(0),
             counts: 0,
             max_count: 0,
             total_count: 0,

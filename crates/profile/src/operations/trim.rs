@@ -10,8 +10,8 @@ use crate::{Name, SampleProfile};
 pub struct Trim {
     /// Functions with a smaller total go.
     pub min_total: Option<u64>,
-    /// Functions whose total is below the smallest count of this share of the profile (millionths, one of
-    /// [`super::CUTOFFS`]) go; llvm-profgen's `--trim-cold-profile` takes 999999.
+    /// Functions whose total is below the smallest count of this share of the profile (millionths,
+    /// one of [`super::CUTOFFS`]) go; llvm-profgen's `--trim-cold-profile` takes 999999.
     pub below_share: Option<u32>,
     /// Only this many functions stay, those with the largest totals (by name where totals tie).
     pub keep_top: Option<usize>,
@@ -43,8 +43,9 @@ pub struct TrimReport {
     pub unknown_names: Vec<String>,
 }
 
-/// Removes functions from a profile. The symbol list stays: it says what the image contains, and a function
-/// that is listed there and absent from the profile is cold for the compiler, which is what trimming means.
+/// Removes functions from a profile. The symbol list stays: it says what the image contains, and a
+/// function that is listed there and absent from the profile is cold for the compiler, which is
+/// what trimming means.
 pub fn trim(profile: &mut SampleProfile, wanted: &Trim) -> TrimReport {
     let threshold = wanted
         .below_share

@@ -92,7 +92,10 @@ fn clang_uses_every_llvm_format_without_a_warning() {
         ];
         let Some(output) = run("clang-22", directory.path(), &args) else { return };
         let messages = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !messages.contains("warning"), "{format} {options:?}: {messages}");
+        assert!(
+            output.status.success() && !messages.contains("warning"),
+            "{format} {options:?}: {messages}"
+        );
         assert!(
             messages.contains("Applied 1000000 samples from profile"),
             "{format} {options:?}: {messages}"
@@ -108,8 +111,16 @@ fn gcc_major(directory: &Path) -> Option<u32> {
 
 /// What gcc's optimised code says about the number of executions.
 fn gcc_counts(directory: &Path) -> String {
-    let args =
-        ["-O2", "-fauto-profile=profile", "-Wall", "-fdump-ipa-afdo-details=dump", "-c", "t.c", "-o", "t.o"];
+    let args = [
+        "-O2",
+        "-fauto-profile=profile",
+        "-Wall",
+        "-fdump-ipa-afdo-details=dump",
+        "-c",
+        "t.c",
+        "-o",
+        "t.o",
+    ];
     let output = run("gcc", directory, &args).expect("gcc ran before");
     let messages = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && messages.is_empty(), "{messages}");
@@ -128,7 +139,10 @@ fn gcc_takes_the_version_it_wants_and_annotates_its_blocks_with_our_counts() {
     }
     let object = run("objdump", directory.path(), &["-h", "t.o"]);
     if let Some(headers) = object {
-        assert!(String::from_utf8_lossy(&headers.stdout).contains(".text.hot"), "gcc placed nothing as hot");
+        assert!(
+            String::from_utf8_lossy(&headers.stdout).contains(".text.hot"),
+            "gcc placed nothing as hot"
+        );
     }
 }
 

@@ -11,7 +11,8 @@ use crate::tools::fixture_bytes;
 
 /// A small file of every format and variant.
 fn small_files() -> Vec<Vec<u8>> {
-    let mut profile = format::read(&fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("fixture");
+    let mut profile =
+        format::read(&fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("fixture");
     let first = profile.functions.keys().next().cloned().expect("a function");
     let function = profile.function(&first);
     function.attributes = 2;
@@ -46,7 +47,8 @@ fn size(function: &FunctionProfile) -> usize {
 
 fn check(bytes: &[u8]) {
     if let Ok(profile) = format::read(bytes) {
-        // Nothing in a profile is made without a byte that asks for it; a compressed byte asks for 1032 at most.
+        // Nothing in a profile is made without a byte that asks for it; a compressed byte asks for
+        // 1032 at most.
         let parts: usize = profile.functions.values().map(size).sum();
         assert!(parts <= bytes.len() * 1032, "{parts} parts out of {} bytes", bytes.len());
     }
@@ -75,11 +77,12 @@ fn every_truncation_and_byte_change_ends_soon() {
 fn a_huge_count_of_anything_is_refused_at_once() {
     // Magic and version of the extensible format, then 2^64 - 1 sections.
     let mut bytes =
-        format::write(&SampleProfile::default(), Format::ExtBinary, &WriteOptions::default()).expect("ok");
+        format::write(&SampleProfile::default(), Format::ExtBinary, &WriteOptions::default())
+            .expect("ok");
     bytes[10..18].fill(0xff);
     assert!(matches!(format::read(&bytes), Err(Error::Corrupt { .. })));
-    let mut gcov =
-        format::write(&SampleProfile::default(), Format::Gcov, &WriteOptions::default()).expect("ok");
+    let mut gcov = format::write(&SampleProfile::default(), Format::Gcov, &WriteOptions::default())
+        .expect("ok");
     gcov[20..24].fill(0xff);
     assert!(matches!(format::read(&gcov), Err(Error::Corrupt { .. })));
 }
@@ -106,9 +109,11 @@ fn calls_nested_as_deep_as_allowed_are_kept_and_deeper_ones_refused() {
 #[test]
 fn a_decompression_bomb_is_refused() {
     let options = WriteOptions { compress: true, ..WriteOptions::default() };
-    let profile = format::read(&fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("fixture");
+    let profile =
+        format::read(&fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("fixture");
     let mut bytes = format::write(&profile, Format::ExtBinary, &options).expect("writable");
-    // The first section starts behind the header with its claimed size, one byte here: claim 2^35 instead.
+    // The first section starts behind the header with its claimed size, one byte here: claim 2^35
+    // instead.
     let header = 242;
     bytes.splice(header..header + 1, [0x80, 0x80, 0x80, 0x80, 0x80, 0x01]);
     assert!(format::read(&bytes).is_err());
@@ -132,7 +137,10 @@ fn names_that_a_format_cannot_spell_are_refused_and_not_written_wrongly() {
         profile.function(&profile::Name::text(name)).total = 1;
         let options = WriteOptions::default();
         assert!(
-            matches!(format::write(&profile, Format::Text, &options), Err(Error::Unwritable { .. })),
+            matches!(
+                format::write(&profile, Format::Text, &options),
+                Err(Error::Unwritable { .. })
+            ),
             "{name:?}"
         );
         if let Ok(bytes) = format::write(&profile, Format::Binary, &options) {
@@ -158,6 +166,9 @@ fn names_with_the_sign_of_a_context_that_are_none_are_refused_in_text() {
 
 #[test]
 fn a_context_with_a_line_that_no_other_format_holds_is_no_context() {
-    assert!(matches!(format::read(b"c:1:1\n[a:65536 @ b]:1:1\n"), Err(Error::Text { line: 2, .. })));
+    assert!(matches!(
+        format::read(b"c:1:1\n[a:65536 @ b]:1:1\n"),
+        Err(Error::Text { line: 2, .. })
+    ));
     format::read(b"[a:65535 @ b]:1:1\n 1: 1\n").expect("the last one that there is");
 }

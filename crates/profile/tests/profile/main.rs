@@ -1,4 +1,5 @@
-//! What sample profiles keep through every format, and what the installed compilers and tools make of them.
+//! What sample profiles keep through every format, and what the installed compilers and tools make
+//! of them.
 
 mod compilers;
 mod damage;

@@ -1,4 +1,5 @@
-//! A profile matched with a program keeps what fits, moves what moved, and accounts for every sample.
+//! A profile matched with a program keeps what fits, moves what moved, and accounts for every
+//! sample.
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
 
@@ -93,7 +94,10 @@ fn what_is_between_calls_moves_with_the_nearer_one() {
     let expected = [(1, 10), (4, 20), (5, 30), (10, 50), (12, 70), (13, 80)];
     assert_eq!(lines(&matched.functions[&"work".into()]), expected);
     assert_eq!((report.calls.all, report.calls.matched, report.verdicts.moved), (2, 2, 1));
-    assert_eq!((report.samples.stayed, report.samples.moved, report.samples.dropped()), (10, 250, 0));
+    assert_eq!(
+        (report.samples.stayed, report.samples.moved, report.samples.dropped()),
+        (10, 250, 0)
+    );
     assert_eq!(report.with_code_after, 260);
     assert!(report.with_code_before < 260);
 }
@@ -131,7 +135,10 @@ fn functions_that_are_gone_or_lost_every_call_are_dropped_and_told() {
     let shape = program(&[("f", &[], &[]), ("g", &[], &[])]);
     let (matched, report) = match_profile(&text(OLD), &shape).unwrap();
     assert!(matched.functions.is_empty());
-    assert_eq!((report.functions.gone, report.samples.of_gone, report.samples.carried()), (1, 260, 0));
+    assert_eq!(
+        (report.functions.gone, report.samples.of_gone, report.samples.carried()),
+        (1, 260, 0)
+    );
     assert_eq!(report.largest_dropped, [("work".to_owned(), 260)]);
 
     let shape = program(&[("work", &[(2, "other")], &[1, 2, 3])]);
@@ -187,7 +194,10 @@ fn profiles_that_are_not_by_lines_are_refused() {
     assert_eq!(match_profile(&probes, &shape).unwrap_err(), MatchError::Probes);
     let contexts = text("[main:3 @ work]:10:1\n 1: 10\n");
     assert_eq!(match_profile(&contexts, &shape).unwrap_err(), MatchError::Contexts);
-    assert_eq!(match_profile(&text(OLD), &ProgramShape::default()).unwrap_err(), MatchError::NoShape);
+    assert_eq!(
+        match_profile(&text(OLD), &ProgramShape::default()).unwrap_err(),
+        MatchError::NoShape
+    );
 }
 
 const PLAIN: Features = Features {

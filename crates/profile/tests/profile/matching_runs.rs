@@ -1,4 +1,5 @@
-//! Equal calls inserted among equal calls mislead no match: of random functions nearly all come out exactly.
+//! Equal calls inserted among equal calls mislead no match: of random functions nearly all come out
+//! exactly.
 
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on shall fail its test")]
 
@@ -102,7 +103,9 @@ fn places(old: &SampleProfile, matched: &SampleProfile) -> Vec<(Location, Option
     let body = |profile: &SampleProfile| -> BTreeMap<u64, Location> {
         let work = profile.functions.get(&"work".into());
         let body = work.into_iter().flat_map(|work| &work.body);
-        body.filter(|(_, sample)| sample.count > 0).map(|(at, sample)| (sample.count, *at)).collect()
+        body.filter(|(_, sample)| sample.count > 0)
+            .map(|(at, sample)| (sample.count, *at))
+            .collect()
     };
     let now = body(matched);
     body(old).into_iter().map(|(count, at)| (at, now.get(&count).copied())).collect()
@@ -123,7 +126,8 @@ fn insert(random: &mut Random) -> Outcome {
     let old = random.function();
     let profile = profile_of(&old, random);
     let inserted = 1 + random.below(4) as usize;
-    let calls: Vec<usize> = (0..old.len()).filter(|at| matches!(old.get(*at), Some(Line::Call(_)))).collect();
+    let calls: Vec<usize> =
+        (0..old.len()).filter(|at| matches!(old.get(*at), Some(Line::Call(_)))).collect();
     // Where a call of the function is already in three of four cases, anywhere else.
     let at = match u32::try_from(calls.len()) {
         Ok(count) if count > 0 && random.below(4) > 0 => calls[random.below(count) as usize],
@@ -190,7 +194,8 @@ fn the_same_source_matches_wholly() {
 #[test]
 fn the_head_of_a_loop_stays_hot_where_equal_calls_were_inserted_before_it() {
     use Line::{Call, Code, Nothing};
-    let old = [Code(1), Call(0), Call(0), Nothing, Code(3), Code(1), Call(0), Code(1), Nothing, Code(1)];
+    let old =
+        [Code(1), Call(0), Call(0), Nothing, Code(3), Code(1), Call(0), Code(1), Nothing, Code(1)];
     for inserted in 1..4 {
         let mut random = Random(7);
         let mut profile = profile_of(&old, &mut random);
@@ -209,7 +214,11 @@ fn the_head_of_a_loop_stays_hot_where_equal_calls_were_inserted_before_it() {
             places(&profile, &matched).into_iter().filter(|(at, _)| at.line_offset == 4).collect();
         let moved = u32::try_from(inserted).unwrap();
         for (at, to) in heads {
-            assert_eq!(to, Some(Location::new(4 + moved, at.discriminator)), "{inserted} calls: {report:?}");
+            assert_eq!(
+                to,
+                Some(Location::new(4 + moved, at.discriminator)),
+                "{inserted} calls: {report:?}"
+            );
         }
         assert_eq!(report.samples.dropped(), 0, "{report:?}");
     }

@@ -19,7 +19,10 @@ fn trimming_the_cold_removes_what_is_below_the_last_cutoff() {
     let mut profile = profile();
     let report = trim(&mut profile, &Trim::cold());
     assert_eq!(names(&profile), ["hot", "warm"]);
-    assert_eq!((report.kept, report.removed, report.kept_total, report.removed_total), (2, 1, 1050, 0));
+    assert_eq!(
+        (report.kept, report.removed, report.kept_total, report.removed_total),
+        (2, 1, 1050, 0)
+    );
 }
 
 #[test]
@@ -46,7 +49,8 @@ fn the_largest_change_of_share_comes_first() {
     let base = profile();
     let test = format::text::read(b"hot:500:10\n 1: 500\nnew:500:1\n 1: 500\n").expect("text");
     let difference = diff(&base, &test);
-    let order: Vec<&str> = difference.functions.iter().map(|function| function.name.as_str()).collect();
+    let order: Vec<&str> =
+        difference.functions.iter().map(|function| function.name.as_str()).collect();
     assert_eq!(order, ["new", "hot", "warm", "cold"]);
     assert_eq!(difference.functions[0].base_samples, None);
     assert_eq!(difference.functions[0].change_points(), 50.0);
@@ -70,13 +74,18 @@ fn functions_of_different_checksums_are_not_added() {
 
 #[test]
 fn a_profile_of_probes_is_not_written_where_its_numbers_would_be_taken_for_lines() {
-    let profile = format::read(b"f:10:5\n 1: 5\n 2: 5 g:5\n !CFGChecksum: 7\n").expect("a text profile");
+    let profile =
+        format::read(b"f:10:5\n 1: 5\n 2: 5 g:5\n !CFGChecksum: 7\n").expect("a text profile");
     assert!(profile.is_probe_based());
     for form in Format::ALL {
         let written = format::write(&profile, form, &WriteOptions::default());
         match form {
             Format::Text | Format::ExtBinary => {
-                assert_eq!(format::read(&written.expect("writable")), Ok(profile.clone()), "{form}");
+                assert_eq!(
+                    format::read(&written.expect("writable")),
+                    Ok(profile.clone()),
+                    "{form}"
+                );
             }
             _ => assert!(matches!(written, Err(Error::Unwritable { .. })), "{form}"),
         }
@@ -93,6 +102,9 @@ fn a_merged_profile_names_the_compilers_of_all_its_inputs_once() {
     let (old, new) = (of("clang version 21.1.8"), of("clang version 22.1.8"));
     assert_eq!(merge([(&old, 2), (&old, 1)]).0.provenance, old.provenance);
     let both = merge([(&new, 1), (&profile(), 1), (&old, 1)]).0.provenance;
-    assert_eq!(both.compilers().collect::<Vec<_>>(), ["clang version 21.1.8", "clang version 22.1.8"]);
+    assert_eq!(
+        both.compilers().collect::<Vec<_>>(),
+        ["clang version 21.1.8", "clang version 22.1.8"]
+    );
     assert_eq!(merge([(&new, 1), (&old, 0)]).0.provenance, new.provenance);
 }

@@ -73,10 +73,12 @@ fn every_llvm_skips_the_provenance_without_a_word() {
     profile.provenance.add_compiler("Debian clang version 22.1.8 (1~deb12u1)");
     profile.provenance.add_build_id("1196848fa8e39e61".parse().expect("a build ID"));
     let directory = tempfile::tempdir().expect("temporary directory");
-    for tool in
-        (14..=40).map(|release| format!("llvm-profdata-{release}")).chain(["llvm-profdata".to_owned()])
+    for tool in (14..=40)
+        .map(|release| format!("llvm-profdata-{release}"))
+        .chain(["llvm-profdata".to_owned()])
     {
-        for (form, compress) in [(Format::Text, false), (Format::ExtBinary, false), (Format::ExtBinary, true)]
+        for (form, compress) in
+            [(Format::Text, false), (Format::ExtBinary, false), (Format::ExtBinary, true)]
         {
             let options = WriteOptions { compress, ..WriteOptions::default() };
             for (name, profile) in [("with", &profile), ("without", &plain)] {
@@ -85,8 +87,11 @@ fn every_llvm_skips_the_provenance_without_a_word() {
             }
             let said = |name: &str, out: &str| {
                 let merge = ["merge", "--sample", "--text", "-o", out, name];
-                let output =
-                    std::process::Command::new(&tool).args(merge).current_dir(&directory).output().ok()?;
+                let output = std::process::Command::new(&tool)
+                    .args(merge)
+                    .current_dir(&directory)
+                    .output()
+                    .ok()?;
                 assert!(
                     output.status.success() && output.stderr.is_empty(),
                     "{tool}, {name} {form}: {output:?}"
@@ -127,10 +132,12 @@ fn we_read_every_variant_of_llvm_profdata() {
 
 #[test]
 fn metadata_of_probe_profiles_reads_like_llvm_profdata_reads_it() {
-    let text = "a:10:1\n 1: 5\n 2: x:5\n  1: 3\n  !CFGChecksum: 8\n  !Attributes: 2\n !CFGChecksum: 7\n";
+    let text =
+        "a:10:1\n 1: 5\n 2: x:5\n  1: 3\n  !CFGChecksum: 8\n  !Attributes: 2\n !CFGChecksum: 7\n";
     let profile = format::text::read(text.as_bytes()).expect("text");
     assert_eq!(String::from_utf8(format::text::write(&profile)).expect("text"), text);
-    let bytes = format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
+    let bytes =
+        format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
     if let Some(theirs) = profdata_text(&bytes) {
         assert_eq!(theirs, text);
     }
@@ -156,7 +163,8 @@ fn context_profiles_are_read_and_kept_as_names() {
 
 #[test]
 fn contexts_are_written_so_that_llvm_profdata_reads_them() {
-    // Alone, deep, with the same text order as frame order and with another one, and one with a checksum.
+    // Alone, deep, with the same text order as frame order and with another one, and one with a
+    // checksum.
     let texts = [
         "[main]:50:4\n 1: 5\n",
         "[main:10 @ foo]:50:4\n 1: 5 baz:3 foo:2\n[main:3 @ foo]:50:4\n 1: 5\n[main:3.1 @ foo:4 @ bar]:40:4\n 1: 5 baz:5\n\
@@ -195,9 +203,13 @@ fn contexts_are_written_so_that_llvm_profdata_reads_them() {
 
 #[test]
 fn what_looks_like_a_context_and_is_none_is_an_error() {
-    for text in
-        ["[main @ foo]:1:1\n", "[main:x @ foo]:1:1\n", "[]:1:1\n", "[:3 @ foo]:1:1\n", "[a:3 @ ]:1:1\n"]
-    {
+    for text in [
+        "[main @ foo]:1:1\n",
+        "[main:x @ foo]:1:1\n",
+        "[]:1:1\n",
+        "[:3 @ foo]:1:1\n",
+        "[a:3 @ ]:1:1\n",
+    ] {
         assert!(format::text::read(text.as_bytes()).is_err(), "{text}");
     }
 }
@@ -224,7 +236,10 @@ fn the_summary_equals_the_detailed_summary_of_llvm_profdata() {
             ));
         }
         for line in ours {
-            assert!(theirs.lines().any(|theirs| theirs == line), "{name}: `{line}` is not in\n{theirs}");
+            assert!(
+                theirs.lines().any(|theirs| theirs == line),
+                "{name}: `{line}` is not in\n{theirs}"
+            );
         }
     }
 }
@@ -237,17 +252,22 @@ fn the_overlap_equals_that_of_llvm_profdata() {
         .lines()
         .enumerate()
         .filter(|(number, line)| {
-            number % 7 != 5 || !line.starts_with(' ') || !line.ends_with(|c: char| c.is_ascii_digit())
+            number % 7 != 5
+                || !line.starts_with(' ')
+                || !line.ends_with(|c: char| c.is_ascii_digit())
         })
         .map(|(number, line)| match line.rsplit_once(": ") {
-            Some((at, count)) if number % 3 == 0 && count.len() > 2 && !count.contains([':', ' ']) => {
+            Some((at, count))
+                if number % 3 == 0 && count.len() > 2 && !count.contains([':', ' ']) =>
+            {
                 format!("{at}: {}\n", &count[1..])
             }
             _ => format!("{}\n", line.replace("updcrc", "renamed")),
         })
         .collect();
     let directory = tempfile::tempdir().expect("temporary directory");
-    let golden = String::from_utf8(fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("text");
+    let golden =
+        String::from_utf8(fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("text");
     let cases = [
         (text.clone(), changed.clone()),
         (changed, text.clone()),
@@ -258,7 +278,8 @@ fn the_overlap_equals_that_of_llvm_profdata() {
     for (base, test) in cases {
         std::fs::write(directory.path().join("base"), &base).expect("written");
         std::fs::write(directory.path().join("test"), &test).expect("written");
-        let Some(theirs) = stdout(PROFDATA, directory.path(), &["overlap", "--sample", "base", "test"])
+        let Some(theirs) =
+            stdout(PROFDATA, directory.path(), &["overlap", "--sample", "base", "test"])
         else {
             return;
         };
@@ -267,8 +288,14 @@ fn the_overlap_equals_that_of_llvm_profdata() {
         let expected = [
             format!("  Whole program profile similarity: {:.3}%", ours.similarity_pct),
             format!("  Whole program sample overlap: {:.3}%", ours.overlap_pct),
-            format!("    percentage of samples unique in base profile: {:.3}%", ours.base_unique_pct),
-            format!("    percentage of samples unique in test profile: {:.3}%", ours.test_unique_pct),
+            format!(
+                "    percentage of samples unique in base profile: {:.3}%",
+                ours.base_unique_pct
+            ),
+            format!(
+                "    percentage of samples unique in test profile: {:.3}%",
+                ours.test_unique_pct
+            ),
             format!("    total samples in base profile: {}", ours.base_samples),
             format!("    total samples in test profile: {}", ours.test_samples),
             format!("  Function overlap: {:.3}%", ours.functions.overlap_pct()),
@@ -288,8 +315,9 @@ fn the_overlap_equals_that_of_llvm_profdata() {
 fn merged_profiles_equal_those_of_llvm_profdata() {
     let base = fixture("peers/test.profgen.textprof");
     let other = fixture("autofdo/llvm_autoprof.golden.binprof");
-    let weighted =
-        |weight: u32, path: &std::path::Path| format!("--weighted-input={weight},{}", path.display());
+    let weighted = |weight: u32, path: &std::path::Path| {
+        format!("--weighted-input={weight},{}", path.display())
+    };
     let directory = tempfile::tempdir().expect("temporary directory");
     let args = [weighted(2, &base), weighted(3, &other), weighted(1, &base)];
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -297,8 +325,9 @@ fn merged_profiles_equal_those_of_llvm_profdata() {
     if stdout(PROFDATA, directory.path(), &args).is_none() {
         return;
     }
-    let read =
-        |path: &std::path::Path| format::read(&std::fs::read(path).expect("fixture")).expect("profile");
+    let read = |path: &std::path::Path| {
+        format::read(&std::fs::read(path).expect("fixture")).expect("profile")
+    };
     let (base, other) = (read(&base), read(&other));
     let (merged, _) = profile::operations::merge([(&base, 2), (&other, 3), (&base, 1)]);
     let theirs = std::fs::read_to_string(directory.path().join("out")).expect("output");
@@ -308,10 +337,13 @@ fn merged_profiles_equal_those_of_llvm_profdata() {
 #[test]
 fn pprof_shows_our_counts_where_go_is_installed() {
     let directory = tempfile::tempdir().expect("temporary directory");
-    let profile = format::read(&fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("fixture");
+    let profile =
+        format::read(&fixture_bytes("autofdo/llvm_autoprof.golden.textprof")).expect("fixture");
     let bytes = format::write(&profile, Format::Pprof, &WriteOptions::default()).expect("writable");
     std::fs::write(directory.path().join("p.pb.gz"), bytes).expect("written");
-    let Some(top) = stdout("go", directory.path(), &["tool", "pprof", "-top", "p.pb.gz"]) else { return };
+    let Some(top) = stdout("go", directory.path(), &["tool", "pprof", "-top", "p.pb.gz"]) else {
+        return;
+    };
     assert!(top.contains("100% of 4009 total"), "{top}");
     assert!(top.lines().any(|line| line.contains("2004") && line.contains("(inline)")), "{top}");
 }

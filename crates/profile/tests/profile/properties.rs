@@ -12,7 +12,11 @@ use crate::samples::{ALL, Features, profile};
 fn round_trip(profile: &SampleProfile, format: Format, options: &WriteOptions) -> SampleProfile {
     let bytes = format::write(profile, format, options).expect("writable");
     assert_eq!(format::detect(&bytes), Some(format));
-    assert_eq!(bytes, format::write(profile, format, options).expect("writable"), "not deterministic");
+    assert_eq!(
+        bytes,
+        format::write(profile, format, options).expect("writable"),
+        "not deterministic"
+    );
     format::read(&bytes).expect("readable")
 }
 
@@ -28,18 +32,23 @@ fn hashed(profile: &SampleProfile) -> SampleProfile {
             ..from.clone()
         };
         for sample in to.body.values_mut() {
-            sample.targets = sample.targets.iter().map(|(name, count)| (hash(name), *count)).collect();
+            sample.targets =
+                sample.targets.iter().map(|(name, count)| (hash(name), *count)).collect();
         }
         for (at, types) in &from.vtables {
-            to.vtables.insert(*at, types.iter().map(|(name, count)| (hash(name), *count)).collect());
+            to.vtables
+                .insert(*at, types.iter().map(|(name, count)| (hash(name), *count)).collect());
         }
         for (at, callees) in &from.callsites {
-            to.callsites
-                .insert(*at, callees.values().map(|callee| (hash(&callee.name), function(callee))).collect());
+            to.callsites.insert(
+                *at,
+                callees.values().map(|callee| (hash(&callee.name), function(callee))).collect(),
+            );
         }
         to
     }
-    let functions = profile.functions.values().map(|from| (hash(&from.name), function(from))).collect();
+    let functions =
+        profile.functions.values().map(|from| (hash(&from.name), function(from))).collect();
     SampleProfile { functions, ..profile.clone() }
 }
 
@@ -171,19 +180,30 @@ const PROVENANCE: [u8; 8] = *b"plan\0\0\0\0";
 #[test]
 fn a_section_of_an_unknown_kind_is_skipped_and_a_provenance_that_is_none_is_an_error() {
     let mut profile = format::text::read(b"main:5:1\n 1: 5\n").expect("text");
-    let plain = format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
+    let plain =
+        format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
     let without = profile.clone();
     profile.provenance.add_compiler("clang version 22.1.8");
     profile.provenance.add_build_id("0123abcd".parse().expect("a build ID"));
-    let bytes = format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
-    assert_eq!(bytes.len(), plain.len() + 32 + "compiler: clang version 22.1.8\nbuild ID: 0123abcd\n".len());
-    let at = bytes.windows(8).position(|window| window == PROVENANCE).expect("the number of the section");
+    let bytes =
+        format::write(&profile, Format::ExtBinary, &WriteOptions::default()).expect("writable");
+    assert_eq!(
+        bytes.len(),
+        plain.len() + 32 + "compiler: clang version 22.1.8\nbuild ID: 0123abcd\n".len()
+    );
+    let at = bytes
+        .windows(8)
+        .position(|window| window == PROVENANCE)
+        .expect("the number of the section");
     for kind in [7, 8, 31, 33, 64, 1 << 32, u64::MAX] {
         let mut other = bytes.clone();
         other[at..at + 8].copy_from_slice(&kind.to_le_bytes());
         assert_eq!(format::read(&other).as_ref(), Ok(&without), "kind {kind}");
     }
-    let text = bytes.windows(9).position(|window| window == b"compiler:").expect("the text of the section");
+    let text = bytes
+        .windows(9)
+        .position(|window| window == b"compiler:")
+        .expect("the text of the section");
     for (place, byte) in [(0, b'C'), (0, 0xff), (8, b';'), (31, b'B'), (42, b'g')] {
         let mut broken = bytes.clone();
         broken[text + place] = byte;

@@ -38,7 +38,11 @@ pub const ALL: Features = Features {
 fn name(hashes: bool) -> BoxedStrategy<Name> {
     let texts = ["main", "_ZN3foo3barEv", "operator new", "a", "static_fn", "vtables", "x::y"];
     let text = (0..texts.len()).prop_map(move |at| Name::text(texts[at]));
-    if hashes { prop_oneof![4 => text, 1 => (0u64..4).prop_map(Name::Hash)].boxed() } else { text.boxed() }
+    if hashes {
+        prop_oneof![4 => text, 1 => (0u64..4).prop_map(Name::Hash)].boxed()
+    } else {
+        text.boxed()
+    }
 }
 
 fn location(large: bool) -> impl Strategy<Value = Location> {
@@ -83,7 +87,8 @@ fn function(features: Features, depth: u32) -> BoxedStrategy<FunctionProfile> {
         .boxed()
 }
 
-/// Names of compilers with anything in them, also what cannot stand on a line, and build IDs of every length.
+/// Names of compilers with anything in them, also what cannot stand on a line, and build IDs of
+/// every length.
 pub fn provenance() -> impl Strategy<Value = Provenance> {
     let release = prop_oneof![
         2 => Just("Debian clang version 22.1.8 (1~deb12u1)".to_owned()),
@@ -96,7 +101,9 @@ pub fn provenance() -> impl Strategy<Value = Provenance> {
         for release in releases {
             provenance.add_compiler(&release);
         }
-        ids.iter().filter_map(|id| BuildId::from_bytes(id)).for_each(|id| provenance.add_build_id(id));
+        ids.iter()
+            .filter_map(|id| BuildId::from_bytes(id))
+            .for_each(|id| provenance.add_build_id(id));
         provenance
     })
 }
@@ -104,8 +111,8 @@ pub fn provenance() -> impl Strategy<Value = Provenance> {
 /// Arbitrary profiles.
 pub fn profile(features: Features) -> impl Strategy<Value = SampleProfile> {
     let functions = vec((function(features, 3), count()), 1..5);
-    (functions, any::<bool>(), any::<bool>(), btree_map("[a-z]{1,4}", Just(()), 0..4), provenance()).prop_map(
-        move |(functions, fs, partial, symbols, provenance)| {
+    (functions, any::<bool>(), any::<bool>(), btree_map("[a-z]{1,4}", Just(()), 0..4), provenance())
+        .prop_map(move |(functions, fs, partial, symbols, provenance)| {
             let mut profile = SampleProfile::default();
             for (mut function, head) in functions {
                 function.head = head;
@@ -120,6 +127,5 @@ pub fn profile(features: Features) -> impl Strategy<Value = SampleProfile> {
                 profile.symbol_list = symbols.into_keys().collect();
             }
             profile
-        },
-    )
+        })
 }

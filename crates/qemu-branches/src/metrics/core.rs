@@ -62,7 +62,8 @@ pub struct Core {
     next: u64,
     /// The running block.
     block: *const Block,
-    /// The line fetched last. It is the most recently used one of its set, so fetching it again changes nothing.
+    /// The line fetched last. It is the most recently used one of its set, so fetching it again
+    /// changes nothing.
     line: u64,
     /// The pages translated last, of 4 KiB and 2 MiB; the same holds for them.
     page: u64,
@@ -111,8 +112,8 @@ impl Core {
         Ok(())
     }
 
-    /// The process is a forked child now: what its parent counted is not its own. Caches stay warm, and so do the
-    /// lines known: the parent tells of them too.
+    /// The process is a forked child now: what its parent counted is not its own. Caches stay warm,
+    /// and so do the lines known: the parent tells of them too.
     pub fn begin_child(&mut self) {
         self.counters = ZERO;
     }
@@ -123,8 +124,8 @@ impl Core {
         (self.next, self.block) = (NOWHERE, &raw const NO_BLOCK);
     }
 
-    /// Empties all caches, and gives away what was counted and which lines were fetched. The flow goes on: whatever
-    /// runs next on this core comes from the block before.
+    /// Empties all caches, and gives away what was counted and which lines were fetched. The flow
+    /// goes on: whatever runs next on this core comes from the block before.
     pub fn take(&mut self) -> (Counters, BTreeSet<u64>) {
         (self.line, self.page, self.large_page) = (NOWHERE, NOWHERE, NOWHERE);
         for cache in [&mut self.l1i, &mut self.l2, &mut self.itlb_4k, &mut self.itlb_2m] {
@@ -159,26 +160,31 @@ impl Core {
     #[inline(always)]
     fn leave<const KERNEL: bool>(&mut self, before: &Block, block: &Block) {
         let counters = &mut self.counters;
-        let transfer = if KERNEL { kernel::transfer(before, block) } else { before.transfer_to(block) };
+        let transfer =
+            if KERNEL { kernel::transfer(before, block) } else { before.transfer_to(block) };
         match transfer {
             Transfer::Taken => {
                 counters.taken += 1;
                 counters.conditionals_taken += u64::from(before.conditionals);
             }
-            // The block before counted the instruction with which this one begins; what it fetches is known as well.
+            // The block before counted the instruction with which this one begins; what it fetches
+            // is known as well.
             Transfer::Straight => {
                 counters.instructions = counters.instructions.wrapping_sub(1);
                 counters.branches = counters.branches.wrapping_sub(u64::from(before.branches));
-                counters.conditionals = counters.conditionals.wrapping_sub(u64::from(before.conditionals));
+                counters.conditionals =
+                    counters.conditionals.wrapping_sub(u64::from(before.conditionals));
             }
-            // A block that was broken off by its own access to a device goes on: it was counted to its end.
+            // A block that was broken off by its own access to a device goes on: it was counted to
+            // its end.
             Transfer::Interrupted
                 if KERNEL && kernel::in_the_middle(before, block) && before.last == block.last =>
             {
                 let instructions = u64::from(block.instructions);
                 counters.instructions = counters.instructions.wrapping_sub(instructions);
                 counters.branches = counters.branches.wrapping_sub(u64::from(block.branches));
-                counters.conditionals = counters.conditionals.wrapping_sub(u64::from(block.conditionals));
+                counters.conditionals =
+                    counters.conditionals.wrapping_sub(u64::from(block.conditionals));
             }
             Transfer::Interrupted => counters.interruptions += u64::from(before.start != NOWHERE),
         }
@@ -223,7 +229,8 @@ impl Core {
         let large_page = page >> (LARGE_PAGE_BITS - PAGE_BITS);
         if large_page != self.large_page {
             self.large_page = large_page;
-            self.counters.itlb_2m_misses += u64::from(!self.itlb_2m.access(large_page, &Hint::none()));
+            self.counters.itlb_2m_misses +=
+                u64::from(!self.itlb_2m.access(large_page, &Hint::none()));
         }
     }
 }
@@ -246,8 +253,10 @@ mod tests {
     #[test]
     fn a_loop_counts_its_branches_and_misses_once() {
         let mut core = core();
-        // Fifteen instructions over two lines, with a jne back; then a return that leaves by an unknown way.
-        let (body, end) = (block(0x1030, 0x104e, &[0x75, 0xe0], 15), block(0x1050, 0x1050, &[0xc3], 1));
+        // Fifteen instructions over two lines, with a jne back; then a return that leaves by an
+        // unknown way.
+        let (body, end) =
+            (block(0x1030, 0x104e, &[0x75, 0xe0], 15), block(0x1050, 0x1050, &[0xc3], 1));
         for _ in 0..10 {
             core.enter::<false>(body);
         }
@@ -272,9 +281,11 @@ mod tests {
     #[test]
     fn nine_lines_of_one_set_miss_in_the_first_level_and_hit_in_the_second() {
         let mut core = core();
-        // 4 KiB apart: one set of the 64; nine lines do not fit in its eight ways. The second level has 1024 sets, so
-        // they fall in nine of them. Nine pages fit in the translation buffer.
-        let cycle: Vec<_> = (0..9u64).map(|at| block(at << 12, at << 12, &[0xff, 0xe0], 1)).collect();
+        // 4 KiB apart: one set of the 64; nine lines do not fit in its eight ways. The second level
+        // has 1024 sets, so they fall in nine of them. Nine pages fit in the translation
+        // buffer.
+        let cycle: Vec<_> =
+            (0..9u64).map(|at| block(at << 12, at << 12, &[0xff, 0xe0], 1)).collect();
         for at in 0..90 {
             core.enter::<false>(cycle[at % 9]);
         }
@@ -287,7 +298,8 @@ mod tests {
     #[test]
     fn an_instruction_shown_twice_counts_once() {
         let mut core = core();
-        // A jne across a page's end: qemu shows it as the last of one block and runs it as the first of the next.
+        // A jne across a page's end: qemu shows it as the last of one block and runs it as the
+        // first of the next.
         core.enter::<false>(block(0x1ff0, 0x1fff, &[0x75, 0x10], 4));
         core.enter::<false>(block(0x1fff, 0x1fff, &[0x75, 0x10], 1));
         core.enter::<false>(block(0x2011, 0x2011, &[0x90], 1));
@@ -300,9 +312,11 @@ mod tests {
     #[test]
     fn what_was_taken_is_gone_and_the_caches_are_empty() {
         let mut core = core();
-        let (body, end) = (block(0x7000, 0x7010, &[0x75, 0xee], 4), block(0x7012, 0x7012, &[0xc3], 1));
-        let round =
-            |core: &mut Core| [body, body, end].into_iter().for_each(|block| core.enter::<false>(block));
+        let (body, end) =
+            (block(0x7000, 0x7010, &[0x75, 0xee], 4), block(0x7012, 0x7012, &[0xc3], 1));
+        let round = |core: &mut Core| {
+            [body, body, end].into_iter().for_each(|block| core.enter::<false>(block))
+        };
         round(&mut core);
         let first = core.take();
         core.break_off();
@@ -316,13 +330,17 @@ mod tests {
     #[test]
     fn a_kernel_block_that_goes_on_after_it_was_broken_off_counts_once() {
         let mut core = core();
-        let at =
-            |start, instructions| crate::kernel::testing::block(start, 0x9010, &[0x75, 0x0e], instructions);
+        let at = |start, instructions| {
+            crate::kernel::testing::block(start, 0x9010, &[0x75, 0x0e], instructions)
+        };
         core.enter::<true>(at(0x9000, 5));
         core.enter::<true>(at(0x9008, 3));
         core.enter::<true>(crate::kernel::testing::block(0x9020, 0x9020, &[0xc3], 1));
         let counters = core.counters;
         assert_eq!((counters.instructions, counters.branches, counters.taken), (6, 2, 1));
-        assert_eq!((counters.conditionals, counters.conditionals_taken, counters.interruptions), (1, 1, 0));
+        assert_eq!(
+            (counters.conditionals, counters.conditionals_taken, counters.interruptions),
+            (1, 1, 0)
+        );
     }
 }

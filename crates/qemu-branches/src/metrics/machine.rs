@@ -1,13 +1,15 @@
 //! Layout metrics of a machine's kernel, section by section.
 //!
-//! Each virtual CPU has a simulated core that runs the kernel's blocks alone: a program's block breaks the flow, so
-//! that no branch is counted across it, and fetches nothing. At every marker (see [`crate::sections`]) the caches and
-//! translation buffers of all cores are emptied, so that what a section costs does not depend on the ones before it;
-//! each stretch therefore pays for its cold start. Counts of all stretches of a section add up, and the lines that it
-//! fetched are a union.
+//! Each virtual CPU has a simulated core that runs the kernel's blocks alone: a program's block
+//! breaks the flow, so that no branch is counted across it, and fetches nothing. At every marker
+//! (see [`crate::sections`]) the caches and translation buffers of all cores are emptied, so that
+//! what a section costs does not depend on the ones before it; each stretch therefore pays for its
+//! cold start. Counts of all stretches of a section add up, and the lines that it fetched are a
+//! union.
 //!
-//! The result file gets a line per section when the machine ends, section 0 (outside of all) included, with `section`
-//! in place of a process's `process`. A machine that is killed leaves none.
+//! The result file gets a line per section when the machine ends, section 0 (outside of all)
+//! included, with `section` in place of a process's `process`. A machine that is killed leaves
+//! none.
 //!
 //! A block that a fault breaks off counts to its end, and again from where it resumes.
 
@@ -81,7 +83,8 @@ static IN_USE: AtomicUsize = AtomicUsize::new(0);
 /// A virtual CPU.
 ///
 /// # Safety
-/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU runs.
+/// Only the thread that runs this virtual CPU may call this, or any thread while no virtual CPU
+/// runs.
 #[inline(always)]
 unsafe fn cpu(index: c_uint) -> Option<&'static mut Cpu> {
     // SAFETY: by the contract there is no other reference to this entry.
@@ -89,11 +92,17 @@ unsafe fn cpu(index: c_uint) -> Option<&'static mut Cpu> {
 }
 
 /// Begins to simulate a machine.
-pub fn install(id: PluginId, guest: Guest, max_vcpus: c_int, settings: Settings) -> Result<(), String> {
+pub fn install(
+    id: PluginId,
+    guest: Guest,
+    max_vcpus: c_int,
+    settings: Settings,
+) -> Result<(), String> {
     system::check(guest, max_vcpus)?;
     let api = begin(&settings)?;
     let global = GLOBAL.get_or_init(|| Global { api, settings });
-    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that live forever.
+    // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that
+    // live forever.
     unsafe {
         (global.api.on_translate)(id, translated);
         (global.api.on_vcpu_start)(id, vcpu_started);
@@ -116,7 +125,8 @@ fn start(cpu: &mut Cpu, geometry: &Geometry) {
 
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
     let Some(Global { api, .. }) = GLOBAL.get() else { return };
-    // SAFETY: `tb` is the block being translated; the callback gets the pointer to a description that lives forever.
+    // SAFETY: `tb` is the block being translated; the callback gets the pointer to a description
+    // that lives forever.
     unsafe {
         match kernel::translated(api, tb) {
             Some(block) => {
@@ -138,7 +148,8 @@ extern "C" fn before_program_block(index: c_uint, _block: *mut c_void) {
 }
 
 extern "C" fn before_kernel_block(index: c_uint, block: *mut c_void) {
-    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual CPU's own thread.
+    // SAFETY: qemu hands back the pointer to a leaked `Block` that was registered, on the virtual
+    // CPU's own thread.
     let (Some(cpu), block) = (unsafe { (cpu(index), &*block.cast::<Block>()) }) else { return };
     cpu.enter(block, Stretch::now());
 }
@@ -146,7 +157,8 @@ extern "C" fn before_kernel_block(index: c_uint, block: *mut c_void) {
 extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
     let Some(global) = GLOBAL.get() else { return };
     let in_use = IN_USE.load(Ordering::Acquire);
-    // SAFETY: qemu stopped the virtual CPUs before it called the exit hook; each entry is visited once.
+    // SAFETY: qemu stopped the virtual CPUs before it called the exit hook; each entry is visited
+    // once.
     let cpus = (0..in_use).filter_map(|index| unsafe { cpu(index as c_uint) });
     let text = lines(cpus, in_use as u64, sections::begun());
     if let Err(error) = result::append(&global.settings.result, &text) {
@@ -155,8 +167,13 @@ extern "C" fn exiting(_id: PluginId, _data: *mut c_void) {
 }
 
 /// The lines of the result file; a section that began has one even if the kernel did nothing in it.
-fn lines<'c>(cpus: impl Iterator<Item = &'c mut Cpu>, count: u64, begun: impl Iterator<Item = u8>) -> String {
-    let mut sums: BTreeMap<u8, Counted> = begun.map(|section| (section, Counted::default())).collect();
+fn lines<'c>(
+    cpus: impl Iterator<Item = &'c mut Cpu>,
+    count: u64,
+    begun: impl Iterator<Item = u8>,
+) -> String {
+    let mut sums: BTreeMap<u8, Counted> =
+        begun.map(|section| (section, Counted::default())).collect();
     for cpu in cpus {
         cpu.enter_stretch(cpu.stretch);
         for (section, counted) in std::mem::take(&mut cpu.past) {
@@ -176,8 +193,10 @@ mod tests {
 
     #[test]
     fn a_section_counts_the_same_whatever_came_before() {
-        let (jump, back) =
-            (block(0xa000, 0xa004, &[0xeb, 0x7a], 3), block(0xa080, 0xa080, &[0xe9, 0x7b, 255, 255, 255], 1));
+        let (jump, back) = (
+            block(0xa000, 0xa004, &[0xeb, 0x7a], 3),
+            block(0xa080, 0xa080, &[0xe9, 0x7b, 255, 255, 255], 1),
+        );
         let mut cpu = Cpu { core: Core::UNUSED, ..Cpu::UNUSED };
         start(&mut cpu, &Geometry::default());
         for (number, section) in [(0, 0), (1, 7), (2, 0), (3, 7)] {
@@ -190,9 +209,10 @@ mod tests {
         // No branch led to the very first block.
         for (line, (section, taken)) in found.iter().zip([(0, 3), (7, 4)]) {
             let expected = format!(
-                "\"section\":{section},\"threads\":1,\"instructions\":8,\"branches\":4,\"taken_branches\":{taken},\
-                 \"conditional_branches\":0,\"conditional_taken\":0,\"l1i_misses\":4,\"l2_misses\":4,\
-                 \"itlb_4k_misses\":2,\"itlb_2m_misses\":2,\"interruptions\":0,"
+                "\"section\":{section},\"threads\":1,\"instructions\":8,\"branches\":4,\"\
+                 taken_branches\":{taken},\"conditional_branches\":0,\"conditional_taken\":0,\"\
+                 l1i_misses\":4,\"l2_misses\":4,\"itlb_4k_misses\":2,\"itlb_2m_misses\":2,\"\
+                 interruptions\":0,"
             );
             assert!(line.contains(&expected), "{line}");
         }

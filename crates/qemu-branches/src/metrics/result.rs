@@ -9,9 +9,9 @@ use std::path::Path;
 /// The first line of a result file.
 pub const RESULT_BEGINS: &str = "planish code metrics 1\n";
 
-/// One line of JSON: who counted (`process` or `section`, and its number), the counts, and the lines that were fetched
-/// as runs of `[first, count]`, in units of the line size. `starts_program` says that a process was about to become
-/// another program.
+/// One line of JSON: who counted (`process` or `section`, and its number), the counts, and the
+/// lines that were fetched as runs of `[first, count]`, in units of the line size. `starts_program`
+/// says that a process was about to become another program.
 pub fn line(
     who: (&str, u64),
     threads: u64,

@@ -49,7 +49,8 @@ fn a_function_that_calls_itself_returns_to_its_return() {
 #[test]
 fn a_program_between_two_kernel_blocks_empties_the_stack() {
     let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
-    let (calls, called) = (block(0x1000, 0x1000, &[0xe8, 0xfb, 0, 0, 0]), block(0x1100, 0x1104, &[0xc3]));
+    let (calls, called) =
+        (block(0x1000, 0x1000, &[0xe8, 0xfb, 0, 0, 0]), block(0x1100, 0x1104, &[0xc3]));
     cpu.enter::<false>(calls);
     cpu.enter::<false>(called);
     assert_eq!(stack(&cpu), [[0x1000, 0x1100]]);
@@ -61,10 +62,12 @@ fn a_program_between_two_kernel_blocks_empties_the_stack() {
 #[test]
 fn a_new_stretch_empties_the_stack_and_one_outside_the_sections_records_nothing() {
     let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
-    let (calls, called) = (block(0x2000, 0x2000, &[0xe8, 0xfb, 0, 0, 0]), block(0x2100, 0x2104, &[0xc3]));
+    let (calls, called) =
+        (block(0x2000, 0x2000, &[0xe8, 0xfb, 0, 0, 0]), block(0x2100, 0x2104, &[0xc3]));
     let back = block(0x2005, 0x2005, &[0xeb, 0xf9]);
-    let around =
-        |cpu: &mut Cpu| [calls, called, back, calls].into_iter().for_each(|block| cpu.enter::<false>(block));
+    let around = |cpu: &mut Cpu| {
+        [calls, called, back, calls].into_iter().for_each(|block| cpu.enter::<false>(block))
+    };
     around(&mut cpu);
     assert_eq!(stack(&cpu), [[0x2005, 0x2000], [0x2104, 0x2005], [0x2000, 0x2100]]);
     // As the next taken branch after a marker does.
@@ -80,9 +83,13 @@ fn a_new_stretch_empties_the_stack_and_one_outside_the_sections_records_nothing(
 #[test]
 fn every_branch_is_counted_once_with_what_followed_it() {
     let mut cpu = Cpu { due: 1, ..EMPTY };
-    let (calls, called) = (block(0x4000, 0x4000, &[0xe8, 0xfb, 0, 0, 0]), block(0x4100, 0x4104, &[0xc3]));
-    let (back, fault) = (block(0x4005, 0x4005, &[0xeb, 0xf9]), block(0x4180, 0x4184, &[0x48, 0xcf]));
-    let around = |cpu: &mut Cpu| [calls, called, back].into_iter().for_each(|block| cpu.enter::<true>(block));
+    let (calls, called) =
+        (block(0x4000, 0x4000, &[0xe8, 0xfb, 0, 0, 0]), block(0x4100, 0x4104, &[0xc3]));
+    let (back, fault) =
+        (block(0x4005, 0x4005, &[0xeb, 0xf9]), block(0x4180, 0x4184, &[0x48, 0xcf]));
+    let around = |cpu: &mut Cpu| {
+        [calls, called, back].into_iter().for_each(|block| cpu.enter::<true>(block))
+    };
     around(&mut cpu);
     around(&mut cpu);
     // A fault breaks the jump back off, which is done again after it; then comes a marker.

@@ -1,9 +1,11 @@
-//! AUX data on its way into the file: what hardware wrote into the AUX area of an event, as AUXTRACE records with the
-//! bytes behind them, and what is said about it at the recording's begin. Whose data it is makes no difference here;
-//! that stands in the modules of the tracers ([`crate::arm_spe`]).
+//! AUX data on its way into the file: what hardware wrote into the AUX area of an event, as
+//! AUXTRACE records with the bytes behind them, and what is said about it at the recording's begin.
+//! Whose data it is makes no difference here; that stands in the modules of the tracers
+//! ([`crate::arm_spe`]).
 //!
-//! The kernel publishes data by moving the area's head and writes an AUX record into the ring beside it. An area that
-//! was full leaves its event disabled: whoever empties it has to enable the event again, see [`Resuming`].
+//! The kernel publishes data by moving the area's head and writes an AUX record into the ring
+//! beside it. An area that was full leaves its event disabled: whoever empties it has to enable the
+//! event again, see [`Resuming`].
 
 use crate::file::Sink;
 use crate::plan::Planned;
@@ -65,8 +67,9 @@ pub(crate) fn traced(events: &[Planned]) -> bool {
     events.iter().any(|event| event.trace.is_some())
 }
 
-/// What AUX data needs of the other events of its recording: records of switches with the CPU, to tell whose data it is,
-/// and the kernel's own clock, which alone the tracers' times can be converted to; unless the user chose another.
+/// What AUX data needs of the other events of its recording: records of switches with the CPU, to
+/// tell whose data it is, and the kernel's own clock, which alone the tracers' times can be
+/// converted to; unless the user chose another.
 pub(crate) fn set_up(events: &mut [Planned], clock_chosen: bool) {
     if !traced(events) {
         return;
@@ -75,7 +78,8 @@ pub(crate) fn set_up(events: &mut [Planned], clock_chosen: bool) {
         event.attr.sample_type |= sample_type::CPU;
         if event.is_tracker() {
             // It tells of programs; without the kernel's part any user may have it.
-            event.attr.flags |= attr_flag::CONTEXT_SWITCH | attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
+            event.attr.flags |=
+                attr_flag::CONTEXT_SWITCH | attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
             event.name = "dummy:u".to_owned();
         }
         if !clock_chosen {
@@ -85,7 +89,8 @@ pub(crate) fn set_up(events: &mut [Planned], clock_chosen: bool) {
     }
 }
 
-/// The clock of a recording's times: the one that was chosen, else CLOCK_MONOTONIC; none where it is the kernel's own.
+/// The clock of a recording's times: the one that was chosen, else CLOCK_MONOTONIC; none where it
+/// is the kernel's own.
 pub(crate) fn clock(events: &[Planned], chosen: Option<Clock>) -> Option<i32> {
     chosen.map(|clock| clock.0).or((!traced(events)).then_some(libc::CLOCK_MONOTONIC))
 }
@@ -95,8 +100,8 @@ pub(crate) fn clock_note(events: &[Planned]) -> Option<String> {
     let traced = events.iter().find(|event| event.trace.is_some())?;
     (traced.attr.flags & attr_flag::USE_CLOCKID != 0).then(|| {
         format!(
-            "the times in the AUX data of {} cannot be converted to the clock of -k; they are taken from the AUX records, \
-             which are coarser. Leave -k out",
+            "the times in the AUX data of {} cannot be converted to the clock of -k; they are \
+             taken from the AUX records, which are coarser. Leave -k out",
             traced.name
         )
     })
@@ -112,7 +117,8 @@ pub(crate) fn check(events: &[Planned], how: &Streaming) -> Result<(), Error> {
             })
         });
     };
-    let refuse = |event: &Planned, reason: String| Err(Error::Refused { event: event.name.clone(), reason });
+    let refuse =
+        |event: &Planned, reason: String| Err(Error::Refused { event: event.name.clone(), reason });
     for (given, option) in [(how.overwrite, "--overwrite"), (how.threads.is_some(), "--threads")] {
         if given {
             return refuse(
@@ -127,7 +133,8 @@ pub(crate) fn check(events: &[Planned], how: &Streaming) -> Result<(), Error> {
             let reason = "its unit writes AUX data for one event at a time; leave all but one out";
             return refuse(event, reason.to_owned());
         }
-        if event.leader != index || events.iter().filter(|other| other.leader == index).count() > 1 {
+        if event.leader != index || events.iter().filter(|other| other.leader == index).count() > 1
+        {
             return refuse(
                 event,
                 "it writes AUX data and fits into no group; take it out of the braces".to_owned(),
@@ -137,8 +144,9 @@ pub(crate) fn check(events: &[Planned], how: &Streaming) -> Result<(), Error> {
     Ok(())
 }
 
-/// The records that a recording with AUX data begins with: how times are converted, where the kernel says it and the
-/// clock is its own, and who makes the data. Nothing where no event writes AUX data.
+/// The records that a recording with AUX data begins with: how times are converted, where the
+/// kernel says it and the clock is its own, and who makes the data. Nothing where no event writes
+/// AUX data.
 pub(crate) fn preamble(events: &[Planned], rings: &[Ring]) -> Result<Vec<u8>, Error> {
     let Some((event, trace)) = events.iter().find_map(|event| Some((event, event.trace?))) else {
         return Ok(Vec::new());
@@ -148,14 +156,18 @@ pub(crate) fn preamble(events: &[Planned], rings: &[Ring]) -> Result<Vec<u8>, Er
     written(&event.attr, trace.tracer, conversion)
 }
 
-fn written(attr: &EventAttr, tracer: u32, conversion: Option<TimeConversion>) -> Result<Vec<u8>, Error> {
+fn written(
+    attr: &EventAttr,
+    tracer: u32,
+    conversion: Option<TimeConversion>,
+) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     let conversion = conversion.map(|found| time_conversion(&mut out, &found, Endian::NATIVE));
     let info = auxtrace_info(&mut out, tracer, &arm_spe::private_words(attr.kind), Endian::NATIVE);
-    conversion
-        .unwrap_or(Ok(()))
-        .and(info)
-        .map_err(|error| Error::Refused { event: "AUX data".to_owned(), reason: error.to_string() })?;
+    conversion.unwrap_or(Ok(())).and(info).map_err(|error| Error::Refused {
+        event: "AUX data".to_owned(),
+        reason: error.to_string(),
+    })?;
     Ok(out)
 }
 
@@ -168,7 +180,8 @@ pub(crate) struct Origin {
     pub thread: i32,
 }
 
-/// Hands on what lies in an area, as one record with its data, and gives the room back. The result are the bytes.
+/// Hands on what lies in an area, as one record with its data, and gives the room back. The result
+/// are the bytes.
 pub(crate) fn take(
     area: &mut AuxArea,
     ring: &Ring,
@@ -196,9 +209,10 @@ pub(crate) fn take(
     Ok(bytes)
 }
 
-/// Whether the events of a ring are to be enabled again: the kernel disables one whose area was full. It does so a moment
-/// after it says that the area was full, which can be long after the area was emptied where the CPU is a virtual one, and
-/// then nothing would wake the reader any more. So they are enabled in each round until data comes again.
+/// Whether the events of a ring are to be enabled again: the kernel disables one whose area was
+/// full. It does so a moment after it says that the area was full, which can be long after the area
+/// was emptied where the CPU is a virtual one, and then nothing would wake the reader any more. So
+/// they are enabled in each round until data comes again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resuming {
     /// Rounds without data since the area was full.
@@ -206,7 +220,8 @@ pub(crate) struct Resuming {
 }
 
 impl Resuming {
-    /// After a round in which so many bytes were taken, of an area that was full or not: whether to enable the events now.
+    /// After a round in which so many bytes were taken, of an area that was full or not: whether to
+    /// enable the events now.
     pub(crate) fn round(&mut self, taken: usize, full: bool) -> bool {
         self.rounds = match (full, taken > 0) {
             (true, _) => Some(0),
@@ -216,7 +231,8 @@ impl Resuming {
         taken > 0 || self.rounds.is_some()
     }
 
-    /// How long to wait for the next round at most, where that is not to be as long as usual: longer each time.
+    /// How long to wait for the next round at most, where that is not to be as long as usual:
+    /// longer each time.
     pub(crate) fn soon_ms(self) -> Option<i32> {
         const FIRST_MS: i32 = 2;
         const MOST_DOUBLED: u32 = 16;

@@ -1,5 +1,5 @@
-//! AUX data written here is what planish's own reader and perf find in the file, and what plans say of it is what the
-//! kernel needs.
+//! AUX data written here is what planish's own reader and perf find in the file, and what plans say
+//! of it is what the kernel needs.
 
 use super::*;
 use crate::event::parse;
@@ -36,7 +36,8 @@ fn the_events_of_an_area_that_was_full_are_enabled_until_data_comes_again() {
 #[test]
 fn losses_are_counted_by_kind() {
     let mut seen = AuxSeen::default();
-    let flags = [0, aux_flag::TRUNCATED, aux_flag::COLLISION | aux_flag::PARTIAL, aux_flag::COLLISION];
+    let flags =
+        [0, aux_flag::TRUNCATED, aux_flag::COLLISION | aux_flag::PARTIAL, aux_flag::COLLISION];
     flags.into_iter().for_each(|flags| seen.note(flags));
     assert_eq!((seen.truncated, seen.partial, seen.collided), (1, 1, 2));
     let mut sum = seen;
@@ -59,15 +60,22 @@ fn attr() -> EventAttr {
 
 /// The kernel's record of AUX data.
 fn kernels(offset: u64, size: u64, flags: u64, cpu: u32) -> Vec<u8> {
-    let id =
-        SampleId { pid: Some(1), tid: Some(1), time: Some(9), id: Some(7), stream_id: None, cpu: Some(cpu) };
+    let id = SampleId {
+        pid: Some(1),
+        tid: Some(1),
+        time: Some(9),
+        id: Some(7),
+        stream_id: None,
+        cpu: Some(cpu),
+    };
     let body = [offset, size, flags].map(u64::to_ne_bytes).concat();
     let mut out = Vec::new();
     Encoder::new(&attr()).other(&mut out, kind::AUX, 0, &body, &id).unwrap();
     out
 }
 
-/// Writes pieces of the streams of some CPUs, each in two parts, with a record of the kernel's before it.
+/// Writes pieces of the streams of some CPUs, each in two parts, with a record of the kernel's
+/// before it.
 fn write(path: &Path, pieces: &[(i32, Vec<u8>, usize)], conversion: Option<TimeConversion>) {
     let attrs = [attr()];
     let mut output = Output::create(path, &attrs).unwrap();
@@ -89,12 +97,16 @@ fn write(path: &Path, pieces: &[(i32, Vec<u8>, usize)], conversion: Option<TimeC
         *offset += data.len() as u64;
         output.finish_round().unwrap();
     }
-    let features =
-        Features { arch: Some("aarch64".into()), cpu_id: Some("0x410fd0c0".into()), ..Features::default() };
+    let features = Features {
+        arch: Some("aarch64".into()),
+        cpu_id: Some("0x410fd0c0".into()),
+        ..Features::default()
+    };
     output.finish(&features).unwrap();
 }
 
-/// Kinds of the records, and the payloads in their order. The index of the file has to name the places of their records.
+/// Kinds of the records, and the payloads in their order. The index of the file has to name the
+/// places of their records.
 fn read(path: &Path) -> (Vec<u32>, Vec<Vec<u8>>) {
     let input = Input::open(path).unwrap();
     let (mut kinds, mut places) = (Vec::new(), Vec::new());
@@ -179,19 +191,24 @@ fn perf_and_planish_decode_the_same_branches_out_of_the_pieces() {
     let mut seen = Vec::new();
     for payload in &payloads {
         let mut decoder = Decoder::new(0);
-        decoder.decode(payload, true, |record| seen.push(record.branch().unwrap().from.runtime().0));
+        decoder
+            .decode(payload, true, |record| seen.push(record.branch().unwrap().from.runtime().0));
         assert_eq!((decoder.decoded().damaged, decoder.decoded().incomplete), (0, 0));
     }
     let expected: Vec<u64> = (0..30).map(|number| 0x40_0000 + number * 4).collect();
     assert_eq!(seen, expected);
 
     let perf = |words: &[&str]| {
-        let done = std::process::Command::new("perf").args(words).arg("-i").arg(&path).output().ok()?;
-        let (said, failed) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        let done =
+            std::process::Command::new("perf").args(words).arg("-i").arg(&path).output().ok()?;
+        let (said, failed) =
+            (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(done.status.success(), "{words:?}: {failed}");
         Some(said.into_owned())
     };
-    let Some(dump) = perf(&["report", "-D"]) else { return eprintln!("skipped: perf is not installed") };
+    let Some(dump) = perf(&["report", "-D"]) else {
+        return eprintln!("skipped: perf is not installed");
+    };
     if !dump.contains("ARM SPE data") {
         return eprintln!("skipped: this perf shows no Arm SPE data");
     }
@@ -216,7 +233,8 @@ fn planned(
     rate: Option<Rate>,
     scope: Scope,
 ) -> Vec<Planned> {
-    let machine = crate::arm_spe::tests::machine(dir, &[("arm_spe_0", "0-3"), ("arm_spe_1", "4-7")]);
+    let machine =
+        crate::arm_spe::tests::machine(dir, &[("arm_spe_0", "0-3"), ("arm_spe_1", "4-7")]);
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
     plan(&parse(&texts, &machine).unwrap(), sampling, rate, scope)
 }
@@ -231,12 +249,20 @@ fn a_plan_has_the_attributes_that_perf_asks_for_and_an_event_that_tracks() {
     assert_eq!((spe.attr.kind, spe.attr.config, spe.attr.period_or_freq), (8, 1 << 32 | 1, 1024));
     let flags = spe.attr.flags;
     assert_eq!(
-        flags & (attr_flag::FREQ | attr_flag::USE_CLOCKID | attr_flag::MMAP2 | attr_flag::EXCLUDE_USER),
+        flags
+            & (attr_flag::FREQ
+                | attr_flag::USE_CLOCKID
+                | attr_flag::MMAP2
+                | attr_flag::EXCLUDE_USER),
         0
     );
-    let on = attr_flag::DISABLED | attr_flag::ENABLE_ON_EXEC | attr_flag::INHERIT | attr_flag::EXCLUDE_KERNEL;
+    let on = attr_flag::DISABLED
+        | attr_flag::ENABLE_ON_EXEC
+        | attr_flag::INHERIT
+        | attr_flag::EXCLUDE_KERNEL;
     assert_eq!(flags & on, on);
-    let fields = sample_type::CPU | sample_type::TIME | sample_type::DATA_SRC | sample_type::IDENTIFIER;
+    let fields =
+        sample_type::CPU | sample_type::TIME | sample_type::DATA_SRC | sample_type::IDENTIFIER;
     assert_eq!(spe.attr.sample_type & fields, fields);
     // Switches say whose data it is, and all share a ring, so that they have one clock.
     assert!(tracker.is_tracker());
@@ -252,7 +278,9 @@ fn a_plan_has_the_attributes_that_perf_asks_for_and_an_event_that_tracks() {
 fn a_period_is_taken_from_the_event_then_the_option_then_the_driver() {
     let dir = tempfile::tempdir().unwrap();
     let of = |text: &str, rate| {
-        planned(dir.path(), &[text], &Sampling::default(), rate, Scope::Command)[0].attr.period_or_freq
+        planned(dir.path(), &[text], &Sampling::default(), rate, Scope::Command)[0]
+            .attr
+            .period_or_freq
     };
     assert_eq!(of("arm_spe_0//", None), 1024);
     assert_eq!(of("arm_spe_0//", Some(Rate::Period(5000))), 5000);
@@ -264,10 +292,14 @@ fn a_clock_that_was_chosen_is_kept_and_its_price_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let sampling = Sampling { clock: Some(Clock(libc::CLOCK_BOOTTIME)), ..Sampling::default() };
     let events = planned(dir.path(), &[BRANCHES], &sampling, None, Scope::Cpus);
-    let has = |event: &Planned| event.attr.flags & attr_flag::USE_CLOCKID != 0 && event.attr.clockid == 7;
+    let has =
+        |event: &Planned| event.attr.flags & attr_flag::USE_CLOCKID != 0 && event.attr.clockid == 7;
     assert!(events.iter().all(has), "{events:?}");
     assert!(clock_note(&events).unwrap().contains("-k"));
-    assert_eq!(clock_note(&planned(dir.path(), &[BRANCHES], &Sampling::default(), None, Scope::Cpus)), None);
+    assert_eq!(
+        clock_note(&planned(dir.path(), &[BRANCHES], &Sampling::default(), None, Scope::Cpus)),
+        None
+    );
 }
 
 #[test]
@@ -282,8 +314,13 @@ fn what_does_not_go_with_aux_data_is_refused_by_name() {
     assert!(refused(&[BRANCHES], Streaming { overwrite: true, ..usual() }).contains("--overwrite"));
     let threads = Some(crate::streaming::Spread::Cpu);
     assert!(refused(&[BRANCHES], Streaming { threads, ..usual() }).contains("--threads"));
-    assert!(refused(&["arm_spe_0//u", "arm_spe_0/jitter/u"], usual()).contains("one event at a time"));
+    assert!(
+        refused(&["arm_spe_0//u", "arm_spe_0/jitter/u"], usual()).contains("one event at a time")
+    );
     assert!(refused(&["{cpu-clock:u,arm_spe_0//u}"], usual()).contains("braces"));
     assert!(refused(&["{arm_spe_0//u,cpu-clock:u}"], usual()).contains("braces"));
-    assert!(refused(&["cpu-clock:u"], Streaming { aux: Some(RingPages(2)), ..usual() }).contains("-m ,SIZE"));
+    assert!(
+        refused(&["cpu-clock:u"], Streaming { aux: Some(RingPages(2)), ..usual() })
+            .contains("-m ,SIZE")
+    );
 }

@@ -1,4 +1,5 @@
-//! Names of cache events: a cache, what is done to it, and how that turns out, as `L1-icache-load-misses`.
+//! Names of cache events: a cache, what is done to it, and how that turns out, as
+//! `L1-icache-load-misses`.
 
 /// Spellings of each cache, the first one the usual; the position is its number.
 const CACHES: [&[&str]; 7] = [
@@ -42,14 +43,18 @@ pub(crate) fn config(name: &str) -> Option<u64> {
     possible.then_some(cache as u64 | (operation as u64) << 8 | (result as u64) << 16)
 }
 
-/// The longest spelling at the start of `text` that ends at `-` or the end, its number, and what follows.
+/// The longest spelling at the start of `text` that ends at `-` or the end, its number, and what
+/// follows.
 fn take<'t>(table: &[&[&str]], text: &'t str) -> Option<(usize, &'t str)> {
     let mut best: Option<(usize, usize)> = None;
     for (number, spellings) in table.iter().enumerate() {
         for spelling in *spellings {
-            let fits = text.get(..spelling.len()).is_some_and(|start| start.eq_ignore_ascii_case(spelling));
-            let ends =
-                text.get(spelling.len()..).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+            let fits = text
+                .get(..spelling.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(spelling));
+            let ends = text
+                .get(spelling.len()..)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
             if fits && ends && best.is_none_or(|(_, length)| spelling.len() > length) {
                 best = Some((number, spelling.len()));
             }
@@ -63,11 +68,13 @@ fn take<'t>(table: &[&[&str]], text: &'t str) -> Option<(usize, &'t str)> {
 pub(crate) fn all() -> impl Iterator<Item = String> {
     CACHES.iter().zip(POSSIBLE).flat_map(|(cache, possible)| {
         let operations = ["load", "store", "prefetch"].into_iter().enumerate();
-        operations.filter(move |(number, _)| possible & 1 << number != 0).flat_map(move |(_, operation)| {
-            let plural = if operation == "prefetch" { "es" } else { "s" };
-            let cache = cache.first().copied().unwrap_or_default();
-            [format!("{cache}-{operation}{plural}"), format!("{cache}-{operation}-misses")]
-        })
+        operations.filter(move |(number, _)| possible & 1 << number != 0).flat_map(
+            move |(_, operation)| {
+                let plural = if operation == "prefetch" { "es" } else { "s" };
+                let cache = cache.first().copied().unwrap_or_default();
+                [format!("{cache}-{operation}{plural}"), format!("{cache}-{operation}-misses")]
+            },
+        )
     })
 }
 

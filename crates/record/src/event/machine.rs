@@ -33,7 +33,9 @@ impl Machine {
     pub(crate) fn pmu_types(&self) -> Vec<(u32, String)> {
         let names = self.pmu_names().into_iter();
         let mut found: Vec<(u32, String)> = names
-            .filter_map(|name| Some((read(&self.pmus.join(&name).join("type"))?.parse().ok()?, name)))
+            .filter_map(|name| {
+                Some((read(&self.pmus.join(&name).join("type"))?.parse().ok()?, name))
+            })
             .collect();
         found.sort();
         found
@@ -46,7 +48,8 @@ impl Machine {
             return Err(unknown());
         }
         let dir = self.pmus.join(name);
-        let kind = read(&dir.join("type")).and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
+        let kind =
+            read(&dir.join("type")).and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
         let formats = entries(&dir.join("format"));
         let formats = formats.into_iter().filter_map(|format| {
             let text = read(&dir.join("format").join(&format))?;
@@ -57,7 +60,8 @@ impl Machine {
 
     /// The PMU that has an event of this name.
     pub(crate) fn pmu_with_event(&self, event: &str) -> Option<Pmu> {
-        let has = |pmu: &String| plain(event) && self.pmus.join(pmu).join("events").join(event).is_file();
+        let has =
+            |pmu: &String| plain(event) && self.pmus.join(pmu).join("events").join(event).is_file();
         self.pmu(&self.pmu_names().into_iter().find(has)?).ok()
     }
 
@@ -66,10 +70,16 @@ impl Machine {
         self.pmu_names().into_iter().flat_map(|pmu| events_of(&self.pmus.join(pmu)))
     }
 
-    /// System, name and number of the tracepoints that match; `*` and `?` stand for any text and character.
-    pub(crate) fn tracepoints(&self, system: &str, name: &str) -> Result<Vec<(String, String, u64)>, Error> {
+    /// System, name and number of the tracepoints that match; `*` and `?` stand for any text and
+    /// character.
+    pub(crate) fn tracepoints(
+        &self,
+        system: &str,
+        name: &str,
+    ) -> Result<Vec<(String, String, u64)>, Error> {
         let wrong = |reason: String| Error::Tracepoint { name: format!("{system}:{name}"), reason };
-        let denied = || Error::Denied { name: format!("{system}:{name}"), reason: NO_TRACEFS.to_owned() };
+        let denied =
+            || Error::Denied { name: format!("{system}:{name}"), reason: NO_TRACEFS.to_owned() };
         let Some(events) = self.tracefs.as_ref().map(|tracefs| tracefs.join("events")) else {
             return Err(denied());
         };
@@ -89,7 +99,8 @@ impl Machine {
                 let place = events.join(&system).join(&name).join("id");
                 let id = read(&place);
                 locked |= id.is_none() && is_locked(&place);
-                found.extend(id.and_then(|id| id.parse().ok()).map(|id| (system.clone(), name, id)));
+                found
+                    .extend(id.and_then(|id| id.parse().ok()).map(|id| (system.clone(), name, id)));
             }
         }
         if found.is_empty() && locked {
@@ -101,20 +112,25 @@ impl Machine {
                 names.into_iter().map(move |name| format!("{system}:{name}"))
             });
             let near = nearest(&format!("{system}:{name}"), known);
-            let near =
-                if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
+            let near = if near.is_empty() {
+                String::new()
+            } else {
+                format!("; did you mean {}?", near.join(", "))
+            };
             return Err(wrong(format!("{} has none of that name{near}", events.display())));
         }
         Ok(found)
     }
 }
 
-const NO_TRACEFS: &str = "tracefs cannot be read here: as root, `mount -t tracefs none /sys/kernel/tracing`, and to let \
-                          others use it `chmod -R a+rX /sys/kernel/tracing`";
+const NO_TRACEFS: &str = "tracefs cannot be read here: as root, `mount -t tracefs none \
+                          /sys/kernel/tracing`, and to let others use it `chmod -R a+rX \
+                          /sys/kernel/tracing`";
 
 /// Whether a file is there, or may be, and is not ours to read.
 fn is_locked(path: &Path) -> bool {
-    std::fs::File::open(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    std::fs::File::open(path)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// A performance monitoring unit as sysfs describes it.
@@ -128,7 +144,11 @@ pub(crate) struct Pmu {
 impl Pmu {
     /// The terms that an event of this PMU stands for.
     pub(crate) fn alias(&self, event: &str) -> Option<String> {
-        if !plain(event) || event.contains('.') { None } else { read(&self.dir.join("events").join(event)) }
+        if !plain(event) || event.contains('.') {
+            None
+        } else {
+            read(&self.dir.join("events").join(event))
+        }
     }
 
     /// The unit of an event's counts and the factor that gives it, where there is one.
@@ -221,7 +241,8 @@ fn read(path: &Path) -> Option<String> {
 
 fn entries(dir: &Path) -> Vec<String> {
     let found = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut names: Vec<String> = found.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> =
+        found.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -263,7 +284,9 @@ mod tests {
         assert_eq!(event.spread(0xa3c), (0xf_0000_00ff, 0xa_0000_003c));
         assert_eq!(Format::parse("config1:0-63").unwrap().spread(u64::MAX), (u64::MAX, u64::MAX));
         assert_eq!(Format::parse("config2:5").unwrap().spread(1), (32, 32));
-        for wrong in ["", "config", "config4:0", "config:9-1", "config:64", "config:0-63,0", "attr:1"] {
+        for wrong in
+            ["", "config", "config4:0", "config:9-1", "config:64", "config:0-63,0", "attr:1"]
+        {
             assert_eq!(Format::parse(wrong), None, "{wrong}");
         }
     }

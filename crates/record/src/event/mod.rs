@@ -1,7 +1,8 @@
 //! Events by perf's syntax: from the text of `-e` to what the kernel is asked for.
 //!
 //! [`syntax::parse`] makes a tree of the text, [`resolve`] looks its names up on a [`Machine`], and
-//! [`Event::attr`] gives the kernel's structure, to which a recorder or a counter adds what it wants to know.
+//! [`Event::attr`] gives the kernel's structure, to which a recorder or a counter adds what it
+//! wants to know.
 //!
 //! ```
 //! use record::event::{Machine, resolve, syntax};

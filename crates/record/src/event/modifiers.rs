@@ -1,5 +1,5 @@
-//! The letters behind an event: whom it counts (`u k h G H I`), how precisely (`p P`), and how it is scheduled
-//! (`S D e W`). Meaning as in perf 6.1 (`man perf-list`, "EVENT MODIFIERS").
+//! The letters behind an event: whom it counts (`u k h G H I`), how precisely (`p P`), and how it
+//! is scheduled (`S D e W`). Meaning as in perf 6.1 (`man perf-list`, "EVENT MODIFIERS").
 
 use super::error::Error;
 
@@ -39,8 +39,9 @@ pub fn parse(text: &str) -> Result<Modifiers, Error> {
         }
         let Some(bit) = LETTERS.find(letter) else {
             return Err(wrong(format!(
-                "{letter:?} is none; they are u (user), k (kernel), h (hypervisor), G (guest), H (host), I (not idle), \
-                 p to ppp and P (precise), S (read the group), D (pinned), e (exclusive), W (weak group)"
+                "{letter:?} is none; they are u (user), k (kernel), h (hypervisor), G (guest), H \
+                 (host), I (not idle), p to ppp and P (precise), S (read the group), D (pinned), \
+                 e (exclusive), W (weak group)"
             )));
         };
         if letter == 'b' {

@@ -1,4 +1,5 @@
-//! The events that the kernel itself names: hardware, software, cache and raw ones (`include/uapi/linux/perf_event.h`).
+//! The events that the kernel itself names: hardware, software, cache and raw ones
+//! (`include/uapi/linux/perf_event.h`).
 
 use super::cache;
 use std::cmp::Reverse;
@@ -87,7 +88,11 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = String>) -> Vec<St
             let other = candidate.to_ascii_lowercase();
             let part = lower.len() >= 4 && other.contains(&lower);
             let distance = if part { 1 } else { strsim::levenshtein(&lower, &other) };
-            (distance <= allowed).then_some((distance, Reverse(shared_start(&lower, &other)), candidate))
+            (distance <= allowed).then_some((
+                distance,
+                Reverse(shared_start(&lower, &other)),
+                candidate,
+            ))
         })
         .collect();
     found.sort();

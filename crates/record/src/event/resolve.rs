@@ -36,7 +36,8 @@ pub struct Event {
     pub cpus: Option<String>,
     /// What it needs where it writes AUX data.
     pub trace: Option<Trace>,
-    /// What its counts are in, where the kernel says so, and by how much to multiply them: `Joules`, `2.3e-10`.
+    /// What its counts are in, where the kernel says so, and by how much to multiply them:
+    /// `Joules`, `2.3e-10`.
     pub unit: Option<(String, String)>,
     /// Why this user may not have it; only [`parse_for_counts`] lets such an event through.
     pub denied: Option<String>,
@@ -92,7 +93,11 @@ fn one(spec: &Spec, group: &Group, machine: &Machine, denied: bool) -> Result<Ve
     let has = |letter| own.has(letter) || shared.has(letter);
     let mut event = Event {
         name: spec.to_string(),
-        attr: EventAttr { size_bytes: EventAttr::WRITTEN_BYTES, flags: flags(scope), ..EventAttr::default() },
+        attr: EventAttr {
+            size_bytes: EventAttr::WRITTEN_BYTES,
+            flags: flags(scope),
+            ..EventAttr::default()
+        },
         leader: 0,
         sample_read: has('S'),
         precise_max: scope.precise_max,
@@ -166,8 +171,13 @@ fn pmu_event(
             let known = machine.pmu_names();
             let near = nearest(name, names::all().chain(known.iter().cloned()));
             let pmu = machine.pmu(name).map_err(|error| {
-                let meant_a_name = terms.iter().all(|term| term.key == "name" || term.key == "period");
-                if meant_a_name { Error::Unknown { name: name.to_owned(), nearest: near } } else { error }
+                let meant_a_name =
+                    terms.iter().all(|term| term.key == "name" || term.key == "period");
+                if meant_a_name {
+                    Error::Unknown { name: name.to_owned(), nearest: near }
+                } else {
+                    error
+                }
             })?;
             (pmu, terms.to_vec())
         }
@@ -191,12 +201,14 @@ fn tracepoints(
     (system, name): (&str, &str),
     machine: &Machine,
 ) -> Result<Vec<Event>, Error> {
-    let settings = terms::of_generic(&format!("{system}:{name}"), spec.terms.as_deref().unwrap_or_default())?;
+    let settings =
+        terms::of_generic(&format!("{system}:{name}"), spec.terms.as_deref().unwrap_or_default())?;
     let found = machine.tracepoints(system, name)?;
     let made = found.into_iter().map(|(system, name, id)| {
         let mut event = event.clone();
         event.attr.config = id;
-        event.name = settings.name.clone().unwrap_or_else(|| format!("{system}:{name}{}", spec.modifiers));
+        event.name =
+            settings.name.clone().unwrap_or_else(|| format!("{system}:{name}{}", spec.modifiers));
         event.settings = settings.clone();
         event.tracepoint = Some((system, name));
         event

@@ -1,7 +1,8 @@
-//! The text of `-e` as a tree: groups of events with terms and modifiers, before anything is looked up.
+//! The text of `-e` as a tree: groups of events with terms and modifiers, before anything is looked
+//! up.
 //!
-//! Every part keeps its spelling, so that printing gives the text back: perf names an event by its text, and so do we. Blanks
-//! between the parts are left out, though perf keeps them in names.
+//! Every part keeps its spelling, so that printing gives the text back: perf names an event by its
+//! text, and so do we. Blanks between the parts are left out, though perf keeps them in names.
 
 use super::error::Error;
 use super::modifiers;
@@ -88,7 +89,12 @@ impl fmt::Display for Group {
             Some(name) => {
                 write!(f, "{name}{}{{", if name.is_empty() { "" } else { ":" })?;
                 separated(f, &self.events)?;
-                write!(f, "}}{}{}", if self.modifiers.is_empty() { "" } else { ":" }, self.modifiers)
+                write!(
+                    f,
+                    "}}{}{}",
+                    if self.modifiers.is_empty() { "" } else { ":" },
+                    self.modifiers
+                )
             }
         }
     }
@@ -193,7 +199,11 @@ impl<'t> Parser<'t> {
         let rest = self.rest();
         let name = &rest[..rest.find(['{', '}', ',', '/']).unwrap_or(rest.len())];
         if rest.get(name.len()..).is_none_or(|after| !after.starts_with('{')) {
-            return Ok(Group { braces: None, events: vec![self.event()?], modifiers: String::new() });
+            return Ok(Group {
+                braces: None,
+                events: vec![self.event()?],
+                modifiers: String::new(),
+            });
         }
         let name = name.trim_end();
         let name = name.strip_suffix(':').unwrap_or(name).to_owned();
@@ -211,8 +221,10 @@ impl<'t> Parser<'t> {
         }
         let begun = self.at;
         let text = self.until(&[',', '{', '}', '/']).trim();
-        let Some(text) =
-            text.strip_prefix(':').filter(|text| !text.is_empty()).or(text.is_empty().then_some(""))
+        let Some(text) = text
+            .strip_prefix(':')
+            .filter(|text| !text.is_empty())
+            .or(text.is_empty().then_some(""))
         else {
             self.at = begun;
             return Err(self.expected("`:` and modifiers, a comma or the end after `}`"));
@@ -226,7 +238,10 @@ impl<'t> Parser<'t> {
         let begun = self.at;
         if self.rest().starts_with("mem:") {
             let name = self.until(&[',', '{', '}']).to_owned();
-            return Err(Error::NotBuilt { name, reason: "breakpoints are not supported; use perf for them" });
+            return Err(Error::NotBuilt {
+                name,
+                reason: "breakpoints are not supported; use perf for them",
+            });
         }
         let head = self.until(&[',', '{', '}', '/', '\'', '"', '=']).trim_end();
         if head.is_empty() {
@@ -303,8 +318,9 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// `name`, `name:modifiers`, `system:name` or `system:name:modifiers`, and the modifiers with their colon. `a:b` is
-/// an event with modifiers when `a` is one of the kernel's own or `b` can only be modifiers.
+/// `name`, `name:modifiers`, `system:name` or `system:name:modifiers`, and the modifiers with their
+/// colon. `a:b` is an event with modifiers when `a` is one of the kernel's own or `b` can only be
+/// modifiers.
 fn split_head(head: &str) -> Option<(Name, &str)> {
     let parts: Vec<&str> = head.split(':').collect();
     if parts.iter().any(|part| part.is_empty()) {

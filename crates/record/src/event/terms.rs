@@ -1,4 +1,5 @@
-//! The terms between an event's slashes: bits of its config words, and how this one event is to be sampled.
+//! The terms between an event's slashes: bits of its config words, and how this one event is to be
+//! sampled.
 
 use super::error::Error;
 use super::machine::Pmu;
@@ -16,7 +17,8 @@ pub struct Settings {
     pub period: Option<u64>,
     /// `freq=`, in hertz
     pub frequency: Option<u64>,
-    /// `time=`: whether samples carry the time. They do in any case; kept for what reads the event elsewhere.
+    /// `time=`: whether samples carry the time. They do in any case; kept for what reads the event
+    /// elsewhere.
     pub time: Option<bool>,
     /// `call-graph=`; `Some(None)` for `no`.
     pub call_graph: Option<Option<CallGraph>>,
@@ -53,7 +55,9 @@ fn number(term: &Term, most: u64) -> Result<u64, Error> {
         None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
         _ => None,
     };
-    number.filter(|number| *number <= most).ok_or_else(|| wrong(term, &format!("a number up to {most:#x}")))
+    number
+        .filter(|number| *number <= most)
+        .ok_or_else(|| wrong(term, &format!("a number up to {most:#x}")))
 }
 
 fn wrong(term: &Term, expected: &str) -> Error {
@@ -94,7 +98,8 @@ impl Settings {
                 });
             }
             "stack-size" => {
-                self.stack_bytes = Some(needed(term, 8, u64::from(CallGraph::MOST_BYTES))? as u32 & !7)
+                self.stack_bytes =
+                    Some(needed(term, 8, u64::from(CallGraph::MOST_BYTES))? as u32 & !7)
             }
             "max-stack" => self.max_stack = Some(needed(term, 1, u64::from(u16::MAX))? as u16),
             "inherit" => self.inherit = Some(flag(term)?),
@@ -124,7 +129,11 @@ pub(crate) fn of_generic(event: &str, terms: &[Term]) -> Result<Settings, Error>
 }
 
 fn unknown(event: &str, term: &Term, known: impl Iterator<Item = String>) -> Error {
-    Error::UnknownTerm { event: event.to_owned(), term: term.key.clone(), nearest: nearest(&term.key, known) }
+    Error::UnknownTerm {
+        event: event.to_owned(),
+        term: term.key.clone(),
+        nearest: nearest(&term.key, known),
+    }
 }
 
 /// The terms of a PMU's event, whose bits go into `attr`.
@@ -138,7 +147,8 @@ pub(crate) fn of_pmu(pmu: &Pmu, terms: &[Term], attr: &mut EventAttr) -> Result<
     Ok(settings)
 }
 
-/// A term that fills bits: a config word, a field of the PMU's format, a raw number, or one of the PMU's events.
+/// A term that fills bits: a config word, a field of the PMU's format, a raw number, or one of the
+/// PMU's events.
 fn bits(pmu: &Pmu, term: &Term, attr: &mut EventAttr, aliases: bool) -> Result<(), Error> {
     if let Some(word) = WORDS.iter().position(|word| *word == term.key) {
         let value = needed(term, 0, u64::MAX)?;
@@ -147,12 +157,14 @@ fn bits(pmu: &Pmu, term: &Term, attr: &mut EventAttr, aliases: bool) -> Result<(
         let (mask, value) = format.spread(number(term, format.largest())?);
         let word = config(attr, format.word).ok_or(Error::NotBuilt {
             name: format!("{}/{}/", pmu.name, term.key),
-            reason: "the term lies in config3, which is newer than the attributes that planish writes",
+            reason: "the term lies in config3, which is newer than the attributes that planish \
+                     writes",
         })?;
         *word = *word & !mask | value;
     } else if let (None, true, Some(alias)) = (&term.value, aliases, pmu.alias(&term.key)) {
         for part in alias.split(',').filter(|part| !part.is_empty()) {
-            let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
+            let (key, value) =
+                part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
             // Some events leave a field to the user (`config=?`).
             if value == Some("?") {
                 continue;

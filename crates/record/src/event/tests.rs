@@ -111,7 +111,9 @@ fn what_is_wrong_is_said_with_what_was_probably_meant() {
 
 #[test]
 fn blanks_between_events_and_quotes_are_no_part_of_names() {
-    let read = |text: &str| syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).to_string();
+    let read = |text: &str| {
+        syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).to_string()
+    };
     for (text, expected) in [
         ("cpu-clock, cs", "cpu-clock,cs"),
         (" cpu-clock:u ,\tcs:u ", "cpu-clock:u,cs:u"),
@@ -127,7 +129,10 @@ fn blanks_between_events_and_quotes_are_no_part_of_names() {
         let events = parse(&[text.to_owned()], &none).unwrap();
         events.into_iter().map(|event| event.name).collect::<Vec<_>>()
     };
-    assert_eq!(names("cpu-clock/name=\"CPU_CLK_UNHALTED.THREAD\"/, cs"), ["CPU_CLK_UNHALTED.THREAD", "cs"]);
+    assert_eq!(
+        names("cpu-clock/name=\"CPU_CLK_UNHALTED.THREAD\"/, cs"),
+        ["CPU_CLK_UNHALTED.THREAD", "cs"]
+    );
     assert_eq!(names("cpu-clock/name='a b'/u"), ["a b"]);
     for wrong in ["cs/name=\"a/", "cs/name=a\"b\"/", "cs\"a\"", "cs,, cs", "cs, "] {
         assert!(syntax::parse(wrong).is_err(), "{wrong}");
@@ -136,9 +141,13 @@ fn blanks_between_events_and_quotes_are_no_part_of_names() {
 
 fn term() -> impl Strategy<Value = Term> {
     let plain = "[a-z0-9_.:-]{1,8}".prop_map(Value::Plain);
-    let value =
-        prop_oneof![plain, "[^']{0,8}".prop_map(Value::Quoted), "[^\"]{0,8}".prop_map(Value::DoublyQuoted)];
-    ("[a-z][a-z0-9_-]{0,8}", proptest::option::of(value)).prop_map(|(key, value)| Term { key, value })
+    let value = prop_oneof![
+        plain,
+        "[^']{0,8}".prop_map(Value::Quoted),
+        "[^\"]{0,8}".prop_map(Value::DoublyQuoted)
+    ];
+    ("[a-z][a-z0-9_-]{0,8}", proptest::option::of(value))
+        .prop_map(|(key, value)| Term { key, value })
 }
 
 fn spec() -> impl Strategy<Value = Spec> {
@@ -146,7 +155,8 @@ fn spec() -> impl Strategy<Value = Spec> {
     let name = prop_oneof![
         prop_oneof![Just("cycles"), Just("r1a8"), Just("L1-dcache-loads"), Just("cpu")]
             .prop_map(|n| Name::Plain(n.into())),
-        ("[a-z]{2,6}", "[a-z]{3}_[a-z]{1,6}").prop_map(|(system, name)| Name::Tracepoint(system, name)),
+        ("[a-z]{2,6}", "[a-z]{3}_[a-z]{1,6}")
+            .prop_map(|(system, name)| Name::Tracepoint(system, name)),
     ];
     let terms = proptest::option::of(proptest::collection::vec(term(), 0..4));
     (name, terms, modifiers)
@@ -156,10 +166,18 @@ fn spec() -> impl Strategy<Value = Spec> {
 }
 
 fn group() -> impl Strategy<Value = Group> {
-    let single = spec().prop_map(|spec| Group { braces: None, events: vec![spec], modifiers: String::new() });
+    let single = spec().prop_map(|spec| Group {
+        braces: None,
+        events: vec![spec],
+        modifiers: String::new(),
+    });
     let modifiers = prop_oneof![Just(""), Just("u"), Just("SW")];
     let braced = ("[a-z]{0,4}", proptest::collection::vec(spec(), 1..4), modifiers).prop_map(
-        |(name, events, modifiers)| Group { braces: Some(name), events, modifiers: modifiers.to_owned() },
+        |(name, events, modifiers)| Group {
+            braces: Some(name),
+            events,
+            modifiers: modifiers.to_owned(),
+        },
     );
     prop_oneof![single, braced]
 }

@@ -1,8 +1,8 @@
 //! Every branch of an emulated machine's kernel, counted by the plugin while the machine runs.
 //!
-//! What the plugin counts are traces: a taken branch with the source of the branch taken after it, which is the branch
-//! and the straight line behind it. Nothing is sampled, so on a deterministic machine the counts are those of the run,
-//! and their sum is the number of taken branches.
+//! What the plugin counts are traces: a taken branch with the source of the branch taken after it,
+//! which is the branch and the straight line behind it. Nothing is sampled, so on a deterministic
+//! machine the counts are those of the run, and their sum is the number of taken branches.
 
 use super::{Options, Watcher, directory, no_branch, run};
 use crate::emulate::Spool;
@@ -24,7 +24,8 @@ pub struct TraceCount {
     pub from: RuntimeAddr,
     /// Where it led.
     pub to: RuntimeAddr,
-    /// The branch taken next; `None` where an interrupt, a fault, a program or a marker came first.
+    /// The branch taken next; `None` where an interrupt, a fault, a program or a marker came
+    /// first.
     pub next_from: Option<RuntimeAddr>,
     /// Times.
     pub count: u64,
@@ -47,12 +48,13 @@ pub struct Counted {
     pub elapsed: Duration,
 }
 
-/// Runs a machine as [`super::record`] does, and counts the taken branches of its kernel, all of them.
-/// [`Options::period`] and [`Options::stated`] have no meaning here. A file for the plugin's counts, some megabytes, lies
-/// beside `output`, which is not written, until this returns.
+/// Runs a machine as [`super::record`] does, and counts the taken branches of its kernel, all of
+/// them. [`Options::period`] and [`Options::stated`] have no meaning here. A file for the plugin's
+/// counts, some megabytes, lies beside `output`, which is not written, until this returns.
 ///
 /// # Errors
-/// As of [`super::record`]; besides, when the counts found no room, or do not add up to the branches taken.
+/// As of [`super::record`]; besides, when the counts found no room, or do not add up to the
+/// branches taken.
 pub fn count(
     argv: &[OsString],
     output: &Path,
@@ -80,8 +82,9 @@ pub fn count(
         );
         return Err(Error::Empty { reason });
     }
-    let map =
-        File::open(&spool.path).and_then(|file| Map::of(&file)).map_err(Error::io(&spool.path, "read"))?;
+    let map = File::open(&spool.path)
+        .and_then(|file| Map::of(&file))
+        .map_err(Error::io(&spool.path, "read"))?;
     let traces = read(&spool.path, &map)?;
     let sum = traces.iter().fold(0u64, |sum, trace| sum.saturating_add(trace.count));
     if sum != taken {

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 pub enum Execution {
     /// qemu's emulator. The clock follows the host's.
     Emulated,
-    /// The emulator, and the same run each time: time is counted in executed instructions and begins at a fixed date,
-    /// what qemu draws at random comes from a seed, and the kernel lies where it was linked. Takes three to four times
-    /// as long. With one CPU only: of several, nothing says that they take turns at the same places.
+    /// The emulator, and the same run each time: time is counted in executed instructions and
+    /// begins at a fixed date, what qemu draws at random comes from a seed, and the kernel lies
+    /// where it was linked. Takes three to four times as long. With one CPU only: of several,
+    /// nothing says that they take turns at the same places.
     Deterministic,
     /// The host's CPU, through KVM. A plugin sees nothing of such a guest.
     Kvm {
@@ -28,8 +29,8 @@ pub struct Guest {
     pub initrd: Option<PathBuf>,
     /// Memory, in MiB.
     pub memory_mib: u32,
-    /// CPUs, at least 1. qemu runs each on a thread of its own, but takes turns on one where time is counted in
-    /// instructions.
+    /// CPUs, at least 1. qemu runs each on a thread of its own, but takes turns on one where time
+    /// is counted in instructions.
     pub cpus: u8,
     /// What is added to the kernel's command line.
     pub append: String,
@@ -43,7 +44,8 @@ impl Guest {
         Guest { initrd: Some(name.into()), ..self.clone() }.argv()
     }
 
-    /// The command, `qemu-system-x86_64` first. The kernel ends the machine when it panics, and trusts its clock.
+    /// The command, `qemu-system-x86_64` first. The kernel ends the machine when it panics, and
+    /// trusts its clock.
     pub fn argv(&self) -> Vec<OsString> {
         let memory = self.memory_mib.to_string();
         let (accelerator, cpu) = match &self.execution {
@@ -54,15 +56,19 @@ impl Guest {
             ["qemu-system-x86_64", "-accel", accelerator, "-cpu", cpu, "-m", &memory]
                 .map(OsString::from)
                 .into();
-        argv.extend(["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"].map(OsString::from));
+        argv.extend(
+            ["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"].map(OsString::from),
+        );
         argv.extend(["-monitor", "none", "-smp", &self.cpus.to_string()].map(OsString::from));
         let mut append = "console=ttyS0 quiet panic=-1 tsc=reliable".to_owned();
         if self.execution == Execution::Deterministic {
-            let fixed = ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2024-01-01,clock=vm"];
+            let fixed =
+                ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2024-01-01,clock=vm"];
             argv.extend(fixed.map(OsString::from));
             append.push_str(" nokaslr");
         } else {
-            // Where the host is busy, the kernel sees too few ticks in a check of its timer and panics.
+            // Where the host is busy, the kernel sees too few ticks in a check of its timer and
+            // panics.
             append.push_str(" no_timer_check");
         }
         argv.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
@@ -92,7 +98,8 @@ mod tests {
             append: "mitigations=off".into(),
             execution: Execution::Deterministic,
         };
-        let shown = |guest: &Guest| guest.argv().join(std::ffi::OsStr::new(" ")).into_string().unwrap();
+        let shown =
+            |guest: &Guest| guest.argv().join(std::ffi::OsStr::new(" ")).into_string().unwrap();
         let text = shown(&guest);
         for part in [
             "-smp 1 ",
@@ -104,7 +111,9 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(
-            text.ends_with("-append console=ttyS0 quiet panic=-1 tsc=reliable nokaslr mitigations=off"),
+            text.ends_with(
+                "-append console=ttyS0 quiet panic=-1 tsc=reliable nokaslr mitigations=off"
+            ),
             "{text}"
         );
         (guest.execution, guest.initrd, guest.cpus) = (Execution::Emulated, None, 4);
@@ -132,6 +141,9 @@ mod tests {
         };
         let text = guest.argv().join(std::ffi::OsStr::new(" ")).into_string().unwrap();
         assert!(text.starts_with("qemu-system-x86_64 -accel kvm -cpu host -m 512 "), "{text}");
-        assert!(!["icount", "tcg", "nokaslr", "-seed"].iter().any(|word| text.contains(word)), "{text}");
+        assert!(
+            !["icount", "tcg", "nokaslr", "-seed"].iter().any(|word| text.contains(word)),
+            "{text}"
+        );
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-/// Longer lines are cut; a kernel's build ID notes, the longest of interest, take a few hundred bytes.
+/// Longer lines are cut; a kernel's build ID notes, the longest of interest, take a few hundred
+/// bytes.
 const LINE_BYTES: usize = 16 << 10;
 /// Lines that are kept for errors, and how much of each.
 const TAIL_LINES: usize = 40;
@@ -40,7 +41,8 @@ pub struct Timing {
 pub struct Index {
     /// Over the held-out sections, else over those to train with.
     pub held_out: bool,
-    /// The geometric mean of their rates, each against a fixed one, in tenths of a point: 100 where all are equal.
+    /// The geometric mean of their rates, each against a fixed one, in tenths of a point: 100
+    /// where all are equal.
     pub tenths: u64,
 }
 
@@ -73,8 +75,9 @@ impl Statement {
     /// The form of the lines that is read here.
     pub const FORM: u32 = 1;
 
-    /// Reads a line of the console. What stands before the statement is not looked at: firmware and kernel print there
-    /// too. `None` for all other lines, also those in which the workload says something else, and malformed ones.
+    /// Reads a line of the console. What stands before the statement is not looked at: firmware and
+    /// kernel print there too. `None` for all other lines, also those in which the workload
+    /// says something else, and malformed ones.
     pub fn read(line: &str) -> Option<Statement> {
         let (_, rest) = line.split_once(PREFIX)?;
         let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -88,7 +91,11 @@ impl Statement {
             "section" => {
                 let (kind, name) = rest.split_once(' ').unwrap_or((rest, ""));
                 let held_out = is_held_out(kind.trim())?;
-                Some(Statement::Section(Section { number: section()?, held_out, name: shortened(name) }))
+                Some(Statement::Section(Section {
+                    number: section()?,
+                    held_out,
+                    name: shortened(name),
+                }))
             }
             "result" => {
                 let (operations, nanoseconds) = rest.trim().split_once(' ')?;
@@ -205,7 +212,10 @@ mod tests {
 
     #[test]
     fn lines_lose_what_terminals_need_and_are_cut_when_they_never_end() {
-        assert_eq!(cut(b"\x1b[2J\x1b[1;1Hone\r\ntwo\tthree\n\x1bcfour"), ["one", "two three", "four"]);
+        assert_eq!(
+            cut(b"\x1b[2J\x1b[1;1Hone\r\ntwo\tthree\n\x1bcfour"),
+            ["one", "two three", "four"]
+        );
         assert_eq!(cut(b""), [""; 0]);
         let mut endless = vec![b'x'; 3 * LINE_BYTES];
         assert_eq!(cut(&endless)[0].len(), LINE_BYTES);
@@ -272,7 +282,10 @@ mod tests {
         );
         assert_eq!(Statement::read("x planish: section 101 held"), section(101, true, ""));
         let timing = Timing { number: 3, operations: 1000, nanoseconds: 5_000_000 };
-        assert_eq!(Statement::read("planish: result 3 1000 5000000"), Some(Statement::Result(timing)));
+        assert_eq!(
+            Statement::read("planish: result 3 1000 5000000"),
+            Some(Statement::Result(timing))
+        );
         let failed = Statement::Failed { number: 4, text: "no such file".to_owned() };
         assert_eq!(Statement::read("planish: failed 4 no such file"), Some(failed));
         let index = |held_out, tenths| Some(Statement::Index(Index { held_out, tenths }));
@@ -303,11 +316,13 @@ mod tests {
     #[test]
     fn texts_of_a_guest_are_cut() {
         let long = "é".repeat(10_000);
-        let Some(Statement::Section(section)) = Statement::read(&format!("planish: section 1 held {long}"))
+        let Some(Statement::Section(section)) =
+            Statement::read(&format!("planish: section 1 held {long}"))
         else {
             panic!("no section")
         };
-        let Some(Statement::Failed { text, .. }) = Statement::read(&format!("planish: failed 1 {long}"))
+        let Some(Statement::Failed { text, .. }) =
+            Statement::read(&format!("planish: failed 1 {long}"))
         else {
             panic!("no failure")
         };

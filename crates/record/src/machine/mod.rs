@@ -1,7 +1,9 @@
-//! Running a machine, with the plugin or without, and listening to its console, until it ends or has to be ended.
+//! Running a machine, with the plugin or without, and listening to its console, until it ends or
+//! has to be ended.
 //!
-//! The console must be qemu's standard output (`-serial stdio`, as [`Guest::argv`] has it). Its lines go to a watcher
-//! as they come; the last ones are kept for errors. Lines and their number are bounded, whatever the guest prints.
+//! The console must be qemu's standard output (`-serial stdio`, as [`Guest::argv`] has it). Its
+//! lines go to a watcher as they come; the last ones are kept for errors. Lines and their number
+//! are bounded, whatever the guest prints.
 
 mod arguments;
 mod console;

@@ -13,7 +13,8 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// What the kernel prints when it gives up (`kernel/panic.c`), and at the end of what it says about it.
+/// What the kernel prints when it gives up (`kernel/panic.c`), and at the end of what it says about
+/// it.
 const PANIC: &str = "Kernel panic - not syncing";
 const PANIC_ENDS: &str = "---[ end Kernel panic";
 /// For what a guest prints after it failed: the calls that led to a panic.
@@ -116,7 +117,8 @@ impl fmt::Display for Failure {
         match self {
             Failure::TimedOut(limit) => write!(
                 out,
-                "the machine was killed: it had not ended after {} s; if it does something still, allow it more time",
+                "the machine was killed: it had not ended after {} s; if it does something still, \
+                 allow it more time",
                 limit.as_secs_f64()
             ),
             Failure::Panic => out.write_str("the machine's kernel panicked"),
@@ -125,8 +127,9 @@ impl fmt::Display for Failure {
             }
             Failure::Form(form) => write!(
                 out,
-                "the machine's workload says `planish: begin {form}`, and its lines are known here in form {}; boot the \
-                 initrd that this planish makes (`planish kernel workload`)",
+                "the machine's workload says `planish: begin {form}`, and its lines are known \
+                 here in form {}; boot the initrd that this planish makes (`planish kernel \
+                 workload`)",
                 Statement::FORM
             ),
             Failure::NoEnd => out.write_str(
@@ -153,11 +156,17 @@ impl Drop for Machine {
 }
 
 impl Run<'_> {
-    /// Runs the machine to its end. `loaded` tells afterwards whether the plugin was; a run without is not asked.
+    /// Runs the machine to its end. `loaded` tells afterwards whether the plugin was; a run without
+    /// is not asked.
     ///
     /// # Errors
-    /// When qemu or the plugin is missing or does not start, and for each [`Failure`], with the console's last lines.
-    pub fn run(&self, loaded: &dyn Fn() -> bool, watch: &mut Watcher<'_>) -> Result<Transcript, Error> {
+    /// When qemu or the plugin is missing or does not start, and for each [`Failure`], with the
+    /// console's last lines.
+    pub fn run(
+        &self,
+        loaded: &dyn Fn() -> bool,
+        watch: &mut Watcher<'_>,
+    ) -> Result<Transcript, Error> {
         self.run_under(&ForwardSignals::to(0), loaded, watch)
     }
 
@@ -179,12 +188,14 @@ impl Run<'_> {
         sys::prepare(&mut command, true);
         let start = Instant::now();
         let shown = emulator.display().to_string();
-        let started = command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
+        let started =
+            command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
         let mut machine = Machine(started);
         forward.child(machine.0.id());
         let mut watched = Watched::default();
         let console = read(machine.0.stdout.take());
-        let waited = watched.until_it_ends(&mut machine.0, &console, start, &self.limits, forward, watch);
+        let waited =
+            watched.until_it_ends(&mut machine.0, &console, start, &self.limits, forward, watch);
         drop(console);
         forward.ended();
         let ending = waited.map_err(|source| Error::Start { program: shown, source })?;
@@ -304,7 +315,9 @@ impl Watched {
                 None
             }
             Some(Statement::Begin { form }) if form != Statement::FORM => Some(Failure::Form(form)),
-            Some(Statement::Failed { number, text }) => Some(Failure::Workload { section: number, text }),
+            Some(Statement::Failed { number, text }) => {
+                Some(Failure::Workload { section: number, text })
+            }
             Some(Statement::End) => {
                 self.ended = true;
                 None
@@ -321,7 +334,12 @@ impl Watched {
         }
     }
 
-    fn conclude(self, ending: Ending, limits: &Limits, emulator: PathBuf) -> Result<Transcript, Error> {
+    fn conclude(
+        self,
+        ending: Ending,
+        limits: &Limits,
+        emulator: PathBuf,
+    ) -> Result<Transcript, Error> {
         let bad_end = match ending {
             Ending::Signal(signal) => Some(Failure::Killed(signal)),
             Ending::Code(code) if code != 0 && !self.ended => Some(Failure::Returned(code)),

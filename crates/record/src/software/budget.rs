@@ -26,7 +26,8 @@ pub(crate) struct Budget {
     pace: Pace,
     mean_ns: f64,
     counts: bool,
-    /// Running means of what was counted between two stops, and of the CPU time that passed, in nanoseconds.
+    /// Running means of what was counted between two stops, and of the CPU time that passed, in
+    /// nanoseconds.
     recent: (f64, f64),
     /// CPU time of each process at its last stop.
     times: HashMap<i32, u64>,
@@ -51,13 +52,14 @@ impl Budget {
 
     /// Takes note of what a stop cost.
     pub(crate) fn spent(&mut self, cost: Duration) {
-        // One stop may have waited for another or met much new code; it moves the mean by no more than three usual ones.
+        // One stop may have waited for another or met much new code; it moves the mean by no more
+        // than three usual ones.
         let cost = (cost.as_nanos() as f64).min(self.mean_ns * 3.0);
         self.mean_ns += NEWEST * (cost - self.mean_ns);
     }
 
-    /// Takes note of a process's CPU time at a stop that one of its threads came to after a period. The result is the
-    /// CPU time since the process's last stop.
+    /// Takes note of a process's CPU time at a stop that one of its threads came to after a period.
+    /// The result is the CPU time since the process's last stop.
     pub(crate) fn reached(&mut self, pid: i32, time_ns: Option<u64>, period: u64) -> Duration {
         let Some(now) = time_ns else { return Duration::ZERO };
         if self.times.len() >= MOST_PROCESSES {
@@ -70,7 +72,8 @@ impl Budget {
         if self.counts && before.is_some() {
             // Sums, since stops of several threads follow each other closely.
             let (units, time) = self.recent;
-            self.recent = (units + NEWEST * (period as f64 - units), time + NEWEST * (passed as f64 - time));
+            self.recent =
+                (units + NEWEST * (period as f64 - units), time + NEWEST * (passed as f64 - time));
         }
         Duration::from_nanos(passed)
     }
@@ -85,19 +88,22 @@ impl Budget {
         if self.counts { (self.recent.0 / self.recent.1.max(1.0)).clamp(0.001, 10.0) } else { 1.0 }
     }
 
-    /// A new period where there is to be one: at each of the first stops, which teach what a stop costs, then at every
-    /// fourth on the average. To set it takes the kernel a tenth of a stop.
+    /// A new period where there is to be one: at each of the first stops, which teach what a stop
+    /// costs, then at every fourth on the average. To set it takes the kernel a tenth of a
+    /// stop.
     pub(crate) fn next_period(&mut self) -> Option<u64> {
         self.learnt = (self.learnt + 1).min(FIRST_STOPS);
         let wanted = self.learnt < FIRST_STOPS || self.random.unit() < RENEWED;
         wanted.then(|| self.period())
     }
 
-    /// A period in the trigger's unit. It varies by a quarter around its mean, lest stops fall into step with
-    /// the program.
+    /// A period in the trigger's unit. It varies by a quarter around its mean, lest stops fall into
+    /// step with the program.
     pub(crate) fn period(&mut self) -> u64 {
         let mean = match self.pace {
-            Pace::Budget(share) => (self.mean_ns / share).clamp(SHORTEST_NS, LONGEST_NS) * self.rate(),
+            Pace::Budget(share) => {
+                (self.mean_ns / share).clamp(SHORTEST_NS, LONGEST_NS) * self.rate()
+            }
             Pace::Frequency(hertz) => 1e9 / hertz.max(1) as f64 * self.rate(),
             Pace::Period(units) => units as f64,
         };

@@ -12,7 +12,8 @@ const MOST_ROUNDS: u64 = 1 << 20;
 pub(crate) enum Checked {
     /// The same instructions, and the same registers at the end.
     Same,
-    /// A signal, a system call, the thread's end or a very long string instruction came in between; the same up to there.
+    /// A signal, a system call, the thread's end or a very long string instruction came in between;
+    /// the same up to there.
     Cut,
     /// Another way.
     Different {
@@ -32,10 +33,11 @@ pub(crate) fn step_along(
     let mut at = start.rip;
     for (number, expected) in foreseen.iter().enumerate() {
         if at != *expected {
-            let before = number.checked_sub(1).and_then(|last| foreseen.get(last)).copied().unwrap_or(at);
+            let before =
+                number.checked_sub(1).and_then(|last| foreseen.get(last)).copied().unwrap_or(at);
             let what = format!(
-                "after {before:#x}, instruction {number} of the look-ahead, the thread went to {at:#x} and not to \
-                 {expected:#x}"
+                "after {before:#x}, instruction {number} of the look-ahead, the thread went to \
+                 {at:#x} and not to {expected:#x}"
             );
             return (Checked::Different { what }, steps);
         }

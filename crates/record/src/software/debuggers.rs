@@ -1,4 +1,5 @@
-//! Which programs may trace what they start: those that import `ptrace`, and static ones, which do not say.
+//! Which programs may trace what they start: those that import `ptrace`, and static ones, which do
+//! not say.
 
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, ReadCache, elf};
@@ -34,15 +35,18 @@ fn look(path: &Path) -> Option<Seen> {
     let mut headers = file.elf_header().program_headers(endian, &cache).ok()?.iter();
     let is_static = !headers.any(|header| header.p_type(endian) == elf::PT_INTERP);
     let mut symbols = file.dynamic_symbols();
-    let imports = symbols.any(|symbol| symbol.is_undefined() && symbol.name_bytes() == Ok(b"ptrace"));
+    let imports =
+        symbols.any(|symbol| symbol.is_undefined() && symbol.name_bytes() == Ok(b"ptrace"));
     Some(Seen { imports, is_static })
 }
 
 impl Debuggers {
-    /// Whether a process's program may ask for children that are traced. One that gets at `ptrace` by other ways is not
-    /// known.
+    /// Whether a process's program may ask for children that are traced. One that gets at `ptrace`
+    /// by other ways is not known.
     pub(crate) fn is_one(&mut self, pid: i32) -> bool {
-        if look(Path::new(&format!("/proc/{pid}/exe"))).is_some_and(|seen| seen.is_static || seen.imports) {
+        if look(Path::new(&format!("/proc/{pid}/exe")))
+            .is_some_and(|seen| seen.is_static || seen.imports)
+        {
             return true;
         }
         let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else { return false };

@@ -37,13 +37,15 @@ pub(crate) struct Memory<'s, 't> {
 }
 
 impl Memory<'_, '_> {
-    /// The clock pages behind the vdso are the same in all processes of one kernel, and nobody else may read them.
+    /// The clock pages behind the vdso are the same in all processes of one kernel, and nobody else
+    /// may read them.
     fn clock_page(&mut self, address: u64, into: &mut Page) -> Fetched {
         let pid = self.thread.pid();
         let range = *self.known.clock.get_or_insert_with(|| {
             std::fs::read(format!("/proc/{pid}/maps")).ok().and_then(|maps| vvar::range(&maps))
         });
-        let Some((start, _)) = range.filter(|(start, end)| (*start..*end).contains(&address)) else {
+        let Some((start, _)) = range.filter(|(start, end)| (*start..*end).contains(&address))
+        else {
             return Fetched::Absent;
         };
         let Some(own) = self.own_clock else { return Fetched::Absent };
@@ -77,7 +79,8 @@ impl Source for Memory<'_, '_> {
             // Kernels that know shadow stacks name the thread's features here.
             std::fs::read_to_string(format!("/proc/{tid}/status")).map_or(true, |status| {
                 status.lines().any(|line| {
-                    line.strip_prefix("x86_Thread_features:").is_some_and(|list| list.contains("shstk"))
+                    line.strip_prefix("x86_Thread_features:")
+                        .is_some_and(|list| list.contains("shstk"))
                 })
             })
         })
@@ -96,8 +99,8 @@ impl Source for Memory<'_, '_> {
 pub(crate) fn registers(of: &stops::Registers) -> Registers {
     Registers {
         general: [
-            of.rax, of.rcx, of.rdx, of.rbx, of.rsp, of.rbp, of.rsi, of.rdi, of.r8, of.r9, of.r10, of.r11,
-            of.r12, of.r13, of.r14, of.r15,
+            of.rax, of.rcx, of.rdx, of.rbx, of.rsp, of.rbp, of.rsi, of.rdi, of.r8, of.r9, of.r10,
+            of.r11, of.r12, of.r13, of.r14, of.r15,
         ],
         instruction_pointer: RuntimeAddr(of.rip),
         flags: of.eflags,

@@ -1,8 +1,9 @@
-//! Software branch stacks: threads are stopped for an instant after so many taken branches or so much CPU time, and an
-//! interpreter looks ahead from there on copies, to see which branches they will take (crates `stops` and `lookahead`).
+//! Software branch stacks: threads are stopped for an instant after so many taken branches or so
+//! much CPU time, and an interpreter looks ahead from there on copies, to see which branches they
+//! will take (crates `stops` and `lookahead`).
 //!
-//! The program runs natively and unmodified. Branches after a system call, or after what another thread writes in the
-//! meantime, cannot be foreseen: a stack ends at the first system call.
+//! The program runs natively and unmodified. Branches after a system call, or after what another
+//! thread writes in the meantime, cannot be foreseen: a stack ends at the first system call.
 //!
 //! The interpreter knows x86-64 alone; elsewhere [`probe`] and [`record()`] say so.
 
@@ -41,14 +42,15 @@ pub const CLOCK_EVENT: &str = "cpu-clock:u";
 pub const COUNTER_EVENT: &str = "taken-branches:u";
 /// Most taken branches of one stack: a record has room for no more.
 pub const MOST_DEPTH: usize = 2048;
-/// Taken branches of a stack, when nothing else is said. Deep stacks hold more of what a program does between two
-/// ticks of the clock than many shallow ones.
+/// Taken branches of a stack, when nothing else is said. Deep stacks hold more of what a program
+/// does between two ticks of the clock than many shallow ones.
 pub const DEPTH: usize = 1024;
-/// After a stop the program finds its caches cold: measured on SQLite, it then loses as much again as the stop took.
+/// After a stop the program finds its caches cold: measured on SQLite, it then loses as much again
+/// as the stop took.
 const COLD: u32 = 1;
 
-/// What stops cost a program that stood still for so long: that time, and what cold caches take afterwards. It is what a
-/// [`Pace::Budget`] is about.
+/// What stops cost a program that stood still for so long: that time, and what cold caches take
+/// afterwards. It is what a [`Pace::Budget`] is about.
 pub fn with_cold_caches(stopped: Duration) -> Duration {
     stopped + stopped * COLD
 }
@@ -77,8 +79,9 @@ pub enum StopBy {
 }
 
 impl Pace {
-    /// How many new threads a second are traced from their birth on; all where none is said. What a thread costs from
-    /// birth to end was measured as about 0.3 ms, which a budget has to cover as it does stops.
+    /// How many new threads a second are traced from their birth on; all where none is said. What a
+    /// thread costs from birth to end was measured as about 0.3 ms, which a budget has to cover
+    /// as it does stops.
     #[cfg(target_arch = "x86_64")]
     fn new_threads(self) -> Option<u32> {
         const THREAD_NS: f64 = 300_000.0;
@@ -121,8 +124,9 @@ fn elsewhere() -> Error {
     Error::Refused {
         event: "software branch stacks".to_owned(),
         reason: format!(
-            "the interpreter that looks ahead knows x86-64 alone, and this machine is {}; --branches=emulated gives branch \
-             stacks on any machine, and Arm SPE or BRBE (--branches=hardware) where the CPU has one of them",
+            "the interpreter that looks ahead knows x86-64 alone, and this machine is {}; \
+             --branches=emulated gives branch stacks on any machine, and Arm SPE or BRBE \
+             (--branches=hardware) where the CPU has one of them",
             std::env::consts::ARCH
         ),
     }

@@ -1,4 +1,5 @@
-//! The recording itself: a tracer stops threads, a recorder looks ahead at each stop, and all goes into one file.
+//! The recording itself: a tracer stops threads, a recorder looks ahead at each stop, and all goes
+//! into one file.
 
 use super::visitor::Recorder;
 use super::{CLOCK_EVENT, COUNTER_EVENT, MOST_DEPTH, Options, StopBy, budget, trigger};
@@ -21,7 +22,8 @@ use stops::Trigger;
 /// The id of the samples; far from those that the kernel gives its events.
 const EVENT_ID: u64 = 1 << 62;
 
-/// Records a command or running processes and threads into `output`, with the branches they take after each stop.
+/// Records a command or running processes and threads into `output`, with the branches they take
+/// after each stop.
 pub fn record(
     target: &Target,
     command: Option<&Workload>,
@@ -75,8 +77,12 @@ pub fn record(
     running.into_iter().for_each(|pid| recorder.running(pid));
     let child = RefCell::new(paused.map(|paused| live::go(paused, command)).transpose()?);
     // A command beside a running process only says how long.
-    let timer_ended =
-        || child.borrow_mut().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
+    let timer_ended = || {
+        child
+            .borrow_mut()
+            .as_mut()
+            .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)))
+    };
     let stop = || match (scope, command_pid) {
         // What it started may go on for long: it is waited for until a signal says otherwise.
         (Scope::Command, Some(pid)) => forward.stopped() && crate::sys::has_ended(pid),
@@ -100,12 +106,15 @@ pub fn record(
         let why = match went.let_be {
             0 => "the program was asleep, or too short".to_owned(),
             threads => {
-                format!("{threads} threads came and went too fast for the budget, and the others hardly ran")
+                format!(
+                    "{threads} threads came and went too fast for the budget, and the others \
+                     hardly ran"
+                )
             }
         };
         let reason = format!(
-            "no thread was caught running in {took:.1} s; {why}: --stop-by clock -c 100000 stops it ten thousand times \
-             in a second of CPU time{}",
+            "no thread was caught running in {took:.1} s; {why}: --stop-by clock -c 100000 stops \
+             it ten thousand times in a second of CPU time{}",
             ending.told()
         );
         return Err(Error::Empty { reason });
@@ -139,7 +148,11 @@ pub fn record(
 }
 
 /// Takes the child that waits, or what runs already.
-fn seize(target: &Target, child: Option<i32>, options: &stops::Options) -> Result<stops::Tracer, Error> {
+fn seize(
+    target: &Target,
+    child: Option<i32>,
+    options: &stops::Options,
+) -> Result<stops::Tracer, Error> {
     if let (Scope::Command, Some(child)) = (target.scope(), child) {
         return Ok(stops::Tracer::seize_child(child, options)?);
     }
@@ -153,9 +166,10 @@ fn seize(target: &Target, child: Option<i32>, options: &stops::Options) -> Resul
 impl StopBy {
     /// What stops threads here.
     fn trigger(self) -> Result<Trigger, Error> {
-        const REASON: &str = "this CPU, hypervisor or kernel does not count them for you; without --stop-by threads are \
-                              stopped by CPU time";
-        let refused = || Error::Refused { event: "taken branches".to_owned(), reason: REASON.to_owned() };
+        const REASON: &str = "this CPU, hypervisor or kernel does not count them for you; without \
+                              --stop-by threads are stopped by CPU time";
+        let refused =
+            || Error::Refused { event: "taken branches".to_owned(), reason: REASON.to_owned() };
         match self {
             StopBy::Clock => Ok(Trigger::CpuClock),
             StopBy::Auto => Ok(trigger::taken_branches().unwrap_or_default()),
@@ -172,7 +186,8 @@ fn tracker(sampling: &Sampling, scope: Scope) -> Planned {
     event
 }
 
-/// Tries on a child of no consequence, which never runs, whether this machine and user can have software branch stacks.
+/// Tries on a child of no consequence, which never runs, whether this machine and user can have
+/// software branch stacks.
 pub fn probe() -> Result<(), Error> {
     let paused = live::pause(&Workload::new(["true"]))?;
     let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
@@ -205,8 +220,9 @@ fn notes(counts: &stops::Counts, let_be: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if let_be > 0 {
         notes.push(format!(
-            "{let_be} new threads came faster than the budget can follow and were let be; what the short ones of them ran \
-             is not in the recording: a larger --budget follows more of them, -c or -F all, at whatever cost"
+            "{let_be} new threads came faster than the budget can follow and were let be; what \
+             the short ones of them ran is not in the recording: a larger --budget follows more \
+             of them, -c or -F all, at whatever cost"
         ));
     }
     for (why, count) in &counts.left_alone {
@@ -224,11 +240,14 @@ fn notes(counts: &stops::Counts, let_be: u64) -> Vec<String> {
         let reason = match why {
             stops::Reason::Blocked => "block the signal that stops them",
             stops::Reason::Handled => "have handlers for all signals that could stop them",
-            stops::Reason::NoEvent => "could not be given a clock event (kernel.perf_event_paranoid)",
+            stops::Reason::NoEvent => {
+                "could not be given a clock event (kernel.perf_event_paranoid)"
+            }
             stops::Reason::NoDescriptor => "found no free file descriptor (ulimit -n)",
         };
-        notes
-            .push(format!("{count} threads {reason}; they were interrupted instead, at less even intervals"));
+        notes.push(format!(
+            "{count} threads {reason}; they were interrupted instead, at less even intervals"
+        ));
     }
     notes
 }

@@ -52,7 +52,8 @@ impl<'r> Mapped<'r> {
 }
 
 impl Code {
-    /// Takes a mapping over; true when it lies where something was known before, which is to be forgotten.
+    /// Takes a mapping over; true when it lies where something was known before, which is to be
+    /// forgotten.
     pub(crate) fn map(&mut self, mapped: &Mapped<'_>) -> bool {
         let end = mapped.start.saturating_add(mapped.len);
         let overlapping: Vec<u64> = self
@@ -104,7 +105,8 @@ mod tests {
         assert!(!code.map(&mapped(0x8000, 0x1000, b"//anon")));
         assert!(!code.map(&Mapped { prot: 7, ..mapped(0xa000, 0x1000, b"/bin/x") }));
         assert!(!code.map(&mapped(0xc000, 0x1000, b"/memfd:jit")));
-        let kinds = [0x0fff, 0x1000, 0x3fff, 0x4000, 0x8000, 0xa000, 0xc000].map(|at| code.kind(at));
+        let kinds =
+            [0x0fff, 0x1000, 0x3fff, 0x4000, 0x8000, 0xa000, 0xc000].map(|at| code.kind(at));
         use Text::{Lasting as L, Passing as P};
         assert_eq!(kinds, [P, L, L, P, P, P, P]);
     }

@@ -1,7 +1,7 @@
 //! What threads are stopped after: taken branches where the CPU counts them, else the CPU clock.
 //!
-//! Stops after even numbers of taken branches see every branch as often as it is taken. Stops after even times see
-//! more of what is slow.
+//! Stops after even numbers of taken branches see every branch as often as it is taken. Stops after
+//! even times see more of what is slow.
 
 use crate::sys::perf::Event;
 use perfdata::{EventAttr, attr_flag as flag};
@@ -32,7 +32,8 @@ pub(crate) fn taken_branches() -> Option<Trigger> {
     counts(&attr).then_some(Trigger::Counter { kind: TYPE_RAW, config })
 }
 
-/// Whether the event counts: a virtual CPU may have it and never count. Some thousand loops take some thousand branches.
+/// Whether the event counts: a virtual CPU may have it and never count. Some thousand loops take
+/// some thousand branches.
 fn counts(attr: &EventAttr) -> bool {
     const LOOPS: u64 = 20_000;
     let Ok(event) = Event::open(attr, 0, -1, None) else { return false };
@@ -50,7 +51,9 @@ mod tests {
     #[test]
     fn what_counts_is_taken_and_what_does_not_is_not() {
         match taken_branches() {
-            Some(Trigger::Counter { config, .. }) => assert!([AMD_TAKEN, INTEL_TAKEN].contains(&config)),
+            Some(Trigger::Counter { config, .. }) => {
+                assert!([AMD_TAKEN, INTEL_TAKEN].contains(&config))
+            }
             Some(Trigger::CpuClock) => panic!("the clock counts no branches"),
             None => println!("skipped: no counter of taken branches here"),
         }

@@ -101,11 +101,20 @@ impl<'r> Recorder<'r> {
     pub(crate) fn running(&mut self, pid: i32) {
         let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else { return };
         let process = self.processes.entry(pid).or_default();
-        for line in text.split(|byte| *byte == b'\n').filter_map(planish_qemu_branches::maps::parse_line) {
+        for line in
+            text.split(|byte| *byte == b'\n').filter_map(planish_qemu_branches::maps::parse_line)
+        {
             if line.executable {
                 let (prot, flags) = if line.writable { (7, 2) } else { (5, 2) };
                 let len = line.end - line.start;
-                process.known.code.map(&Mapped { pid, start: line.start, len, prot, flags, path: line.path });
+                process.known.code.map(&Mapped {
+                    pid,
+                    start: line.start,
+                    len,
+                    prot,
+                    flags,
+                    path: line.path,
+                });
             }
         }
     }
@@ -157,13 +166,24 @@ impl<'r> Recorder<'r> {
         let process = self.processes.entry(thread.pid()).or_default();
         let engine = process.engine.get_or_insert_with(|| Box::new(Engine::new()));
         let check = self.check.is_some_and(|every| self.went.stops.is_multiple_of(every.max(1)));
-        let mut memory =
-            Memory { thread, known: &mut process.known, own_clock: &mut self.own_clock, shadow_stack: None };
+        let mut memory = Memory {
+            thread,
+            known: &mut process.known,
+            own_clock: &mut self.own_clock,
+            shadow_stack: None,
+        };
         let mut foreseen = Vec::new();
         let outcome = if check {
-            engine.trace(&start, &self.area, &mut memory, &self.limits, &mut self.branches, &mut |ip| {
-                foreseen.push(ip.0);
-            })
+            engine.trace(
+                &start,
+                &self.area,
+                &mut memory,
+                &self.limits,
+                &mut self.branches,
+                &mut |ip| {
+                    foreseen.push(ip.0);
+                },
+            )
         } else {
             engine.run(&start, &self.area, &mut memory, &self.limits, &mut self.branches)
         };
@@ -256,7 +276,9 @@ impl<'r> Recorder<'r> {
 /// Takes note of mappings and build IDs in whole records; how many threads were made.
 fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Merged) -> u64 {
     let mut threads = 0;
-    while let Some(size) = records.get(6..8).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes) {
+    while let Some(size) =
+        records.get(6..8).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes)
+    {
         let (Some(record), true) = (records.get(..usize::from(size)), size >= 8) else { break };
         let kind = record.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
         if let (MMAP2, Some(mapped)) = (kind, Mapped::read(record)) {
@@ -280,8 +302,8 @@ impl Visitor for Recorder<'_> {
         let began = Instant::now();
         let passed = self.budget.reached(thread.pid(), thread.cpu_time_ns(), thread.period());
         self.drain();
-        let late =
-            crate::sys::clock_ns(libc::CLOCK_MONOTONIC).map_or(0, |now| now.saturating_sub(thread.time_ns()));
+        let late = crate::sys::clock_ns(libc::CLOCK_MONOTONIC)
+            .map_or(0, |now| now.saturating_sub(thread.time_ns()));
         if self.failed.is_none()
             && let Some(ip) = self.look(thread)
         {
@@ -298,7 +320,8 @@ impl Visitor for Recorder<'_> {
     }
 
     fn forked(&mut self, parent: i32, child: i32) {
-        let known = self.processes.get(&parent).map(|process| process.known.forked()).unwrap_or_default();
+        let known =
+            self.processes.get(&parent).map(|process| process.known.forked()).unwrap_or_default();
         let may_trace = self.processes.get(&parent).and_then(|process| process.may_trace);
         self.processes.insert(child, Process { known, engine: None, may_trace });
     }
@@ -309,8 +332,8 @@ impl Visitor for Recorder<'_> {
     }
 
     fn executed(&mut self, pid: i32) {
-        // Records of the old program's mappings are taken first; those of the new one may lie among them, in the rings
-        // of several CPUs, so that its mappings are read afresh.
+        // Records of the old program's mappings are taken first; those of the new one may lie among
+        // them, in the rings of several CPUs, so that its mappings are read afresh.
         self.drain();
         let process = self.processes.entry(pid).or_default();
         process.known.clear();

@@ -1,10 +1,12 @@
-//! A counter's value with the times that it was asked for and ran, and sums and differences of such.
+//! A counter's value with the times that it was asked for and ran, and sums and differences of
+//! such.
 
 use perfdata::EventAttr;
 use std::time::Duration;
 
-/// A value as the kernel gives it. Where a CPU has fewer counters than were asked for, they take turns: then the time
-/// it ran is shorter than the time it was asked for, and the count is an estimate.
+/// A value as the kernel gives it. Where a CPU has fewer counters than were asked for, they take
+/// turns: then the time it ran is shorter than the time it was asked for, and the count is an
+/// estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Events (of the clocks: nanoseconds) while it ran.
@@ -64,7 +66,8 @@ pub struct Counter {
     pub attr: EventAttr,
     /// Index of its group's leader; its own when it has none.
     pub leader: usize,
-    /// What its counts are in, and by how much to multiply them; of the kernel's description of it.
+    /// What its counts are in, and by how much to multiply them; of the kernel's description of
+    /// it.
     pub unit: Option<(String, f64)>,
     /// The control group that it counts, as asked for; all of them when none.
     pub cgroup: Option<String>,

@@ -1,4 +1,5 @@
-//! What counts say together: CPUs used, clock rate, instructions per cycle, shares of misses, rates per second.
+//! What counts say together: CPUs used, clock rate, instructions per cycle, shares of misses, rates
+//! per second.
 //!
 //! Only events that count the same part (user, kernel, guests) are put together.
 
@@ -63,14 +64,19 @@ impl All<'_> {
         }
         let (kind, config) = (counter.attr.kind, counter.attr.config);
         let of = |kind, config| self.value(counter, kind, config).filter(|whole| *whole > 0.0);
-        let percent = |whole: Option<f64>, unit| whole.and_then(|whole| some(100.0 * value / whole, unit));
+        let percent =
+            |whole: Option<f64>, unit| whole.and_then(|whole| some(100.0 * value / whole, unit));
         let special = match (kind, config) {
-            (HARDWARE, CYCLES) => self.clock_ns(counter).and_then(|clock| some(value / clock, "GHz")),
+            (HARDWARE, CYCLES) => {
+                self.clock_ns(counter).and_then(|clock| some(value / clock, "GHz"))
+            }
             (HARDWARE, INSTRUCTIONS) => {
                 of(HARDWARE, CYCLES).and_then(|cycles| some(value / cycles, "insn per cycle"))
             }
             (HARDWARE, BRANCH_MISSES) => percent(of(HARDWARE, BRANCHES), "% of all branches"),
-            (HARDWARE, CACHE_MISSES) => percent(of(HARDWARE, CACHE_REFERENCES), "% of all cache refs"),
+            (HARDWARE, CACHE_MISSES) => {
+                percent(of(HARDWARE, CACHE_REFERENCES), "% of all cache refs")
+            }
             (HARDWARE, STALLED_FRONTEND) => percent(of(HARDWARE, CYCLES), "% frontend cycles idle"),
             (HARDWARE, STALLED_BACKEND) => percent(of(HARDWARE, CYCLES), "% backend cycles idle"),
             (CACHE, config) if config & CACHE_MISS != 0 => {
@@ -78,7 +84,9 @@ impl All<'_> {
             }
             _ => None,
         };
-        special.or_else(|| self.clock_ns(counter).and_then(|clock| some(value / (clock / 1e9), "/sec")))
+        special.or_else(|| {
+            self.clock_ns(counter).and_then(|clock| some(value / (clock / 1e9), "/sec"))
+        })
     }
 
     /// The value of an event that counts the same part as `like`.
@@ -132,7 +140,8 @@ mod tests {
         ];
         let values = [2e9, 6e9, 3e9, 1e9, 5.0, 50.0, 4e6].map(Some);
         let found = derived(&counters, &values, 4.0);
-        let said: Vec<_> = found.iter().flatten().map(|derived| (derived.value, derived.unit)).collect();
+        let said: Vec<_> =
+            found.iter().flatten().map(|derived| (derived.value, derived.unit)).collect();
         assert_eq!(
             said,
             [

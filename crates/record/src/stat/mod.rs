@@ -1,7 +1,8 @@
-//! Counting events of a program, processes, threads, CPUs or the system: how often, without recording where.
+//! Counting events of a program, processes, threads, CPUs or the system: how often, without
+//! recording where.
 //!
-//! Events are perf's, by the parser that recordings use. What one machine cannot count is said of that event, with its
-//! reason, and the others are counted.
+//! Events are perf's, by the parser that recordings use. What one machine cannot count is said of
+//! that event, with its reason, and the others are counted.
 
 mod counts;
 mod derived;
@@ -24,8 +25,8 @@ pub struct Options {
     pub events: Vec<String>,
     /// CPUs to count on; all when there are none. Only for [`crate::live::Target::System`].
     pub cpus: Vec<i32>,
-    /// Control groups: one for all events, or one for each; an empty one is the whole system. Only for
-    /// [`crate::live::Target::System`].
+    /// Control groups: one for all events, or one for each; an empty one is the whole system. Only
+    /// for [`crate::live::Target::System`].
     pub cgroups: Vec<String>,
     /// How often to tell the counts of the time since then.
     pub interval: Option<Duration>,
@@ -44,7 +45,8 @@ pub struct Stat {
     pub total: Counts,
     /// Intervals that were told.
     pub intervals: u64,
-    /// Intervals that passed untold, because reading the counters took longer; the next one told covers them.
+    /// Intervals that passed untold, because reading the counters took longer; the next one told
+    /// covers them.
     pub skipped_intervals: u64,
     /// From the program's start, or that of counting, to the end.
     pub elapsed: Duration,

@@ -1,7 +1,9 @@
-//! Which of the events can be counted here, and their counters on every thread and CPU, in their groups.
+//! Which of the events can be counted here, and their counters on every thread and CPU, in their
+//! groups.
 //!
-//! Each event is first tried alone or in its group where it is to count. What is missing (no such counter, no
-//! permission, does not fit into its group) becomes that event's reason; only what stops all of them is an error.
+//! Each event is first tried alone or in its group where it is to count. What is missing (no such
+//! counter, no permission, does not fit into its group) becomes that event's reason; only what
+//! stops all of them is an error.
 
 use super::counts::{Count, Counter};
 use super::{Options, RARE, usual_events};
@@ -62,7 +64,8 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
     let cgroups = cgroups::each(&options.cgroups, events.len())?;
     for (index, (event, cgroup)) in events.iter().zip(cgroups).enumerate() {
         let mut attr = event.attr.clone();
-        // How precisely an event is placed matters to samples only, and the kernel refuses it of a counter.
+        // How precisely an event is placed matters to samples only, and the kernel refuses it of a
+        // counter.
         attr.flags &= !(3 << bit::PRECISE_AT);
         attr.read_format = read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RUNNING;
         if members(event.leader) > 1 && event.leader == index {
@@ -88,7 +91,15 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
         let refused = event.denied.clone().or(refused);
         let (name, leader) = (event.name.clone(), event.leader);
         let in_group = cgroup.as_ref().map(|cgroup| cgroup.name.clone());
-        wanted.counters.push(Counter { name, attr, leader, unit, cgroup: in_group, refused, denied });
+        wanted.counters.push(Counter {
+            name,
+            attr,
+            leader,
+            unit,
+            cgroup: in_group,
+            refused,
+            denied,
+        });
         wanted.ways.push(Way { cpus, weak: event.weak, cgroup });
     }
     wanted.probe(options)?;
@@ -96,7 +107,9 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
         wanted.leave_out_rare();
     }
     match wanted.counters.iter().find_map(|counter| Some((counter, counter.refused.clone()?))) {
-        Some((counter, reason)) if wanted.counters.iter().all(|counter| counter.refused.is_some()) => {
+        Some((counter, reason))
+            if wanted.counters.iter().all(|counter| counter.refused.is_some()) =>
+        {
             Err(Error::Uncountable { event: counter.name.clone(), reason })
         }
         _ => Ok(wanted),
@@ -106,7 +119,8 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
 impl Wanted {
     /// Opens each event where it is to count, or on this process, and notes what the kernel says.
     fn probe(&mut self, options: &Options) -> Result<(), Error> {
-        let first = options.cpus.first().copied().or_else(|| online_cpus().first().copied()).unwrap_or(0);
+        let first =
+            options.cpus.first().copied().or_else(|| online_cpus().first().copied()).unwrap_or(0);
         loop {
             let mut made: Vec<Option<Event>> = Vec::new();
             let mut broken = None;
@@ -114,7 +128,9 @@ impl Wanted {
                 let way = self.ways.get(index);
                 let weak = way.is_some_and(|way| way.weak);
                 let cpu = match way.and_then(|way| way.cpus.as_ref()) {
-                    Some(own) => own.iter().copied().find(|cpu| on(&options.cpus, *cpu)).unwrap_or(first),
+                    Some(own) => {
+                        own.iter().copied().find(|cpu| on(&options.cpus, *cpu)).unwrap_or(first)
+                    }
                     None => first,
                 };
                 let (tid, cpu) = if self.scope == Scope::Cpus { (-1, cpu) } else { (0, -1) };
@@ -125,11 +141,16 @@ impl Wanted {
                 }
                 if leader != index && made.get(leader).is_some_and(Option::is_none) {
                     let denied = self.counters.get(leader).is_some_and(|leader| leader.denied);
-                    self.refuse(index, "the first event of its group cannot be counted".to_owned(), denied);
+                    self.refuse(
+                        index,
+                        "the first event of its group cannot be counted".to_owned(),
+                        denied,
+                    );
                     made.push(None);
                     continue;
                 }
-                let opened = self.try_one(index, tid, cpu, made.get(leader).and_then(Option::as_ref));
+                let opened =
+                    self.try_one(index, tid, cpu, made.get(leader).and_then(Option::as_ref));
                 match opened {
                     Ok(event) => made.push(Some(event)),
                     Err(_) if leader != index && weak => {
@@ -160,8 +181,16 @@ impl Wanted {
     }
 
     /// Opens an event; where the kernel's part is not allowed, without it.
-    fn try_one(&mut self, index: usize, tid: i32, cpu: i32, group: Option<&Event>) -> io::Result<Event> {
-        let Some(counter) = self.counters.get_mut(index) else { return Err(io::Error::other("no event")) };
+    fn try_one(
+        &mut self,
+        index: usize,
+        tid: i32,
+        cpu: i32,
+        group: Option<&Event>,
+    ) -> io::Result<Event> {
+        let Some(counter) = self.counters.get_mut(index) else {
+            return Err(io::Error::other("no event"));
+        };
         let opened = Event::open(&counter.attr, tid, cpu, group);
         let denied = opened.as_ref().is_err_and(is_denied);
         let whole = counter.attr.flags & (flag::EXCLUDE_KERNEL | flag::EXCLUDE_USER) == 0;
@@ -176,7 +205,8 @@ impl Wanted {
         }
         (counter.attr, counter.name) = (user, name);
         let note = format!(
-            "kernel.perf_event_paranoid is {}: events named NAME:u are counted without the kernel's part",
+            "kernel.perf_event_paranoid is {}: events named NAME:u are counted without the \
+             kernel's part",
             paranoid()
         );
         if !self.notes.contains(&note) {
@@ -199,8 +229,10 @@ impl Wanted {
 
     /// The usual events stand alone, so that their numbers are their own.
     fn leave_out_rare(&mut self) {
-        let all = std::mem::take(&mut self.counters).into_iter().zip(std::mem::take(&mut self.ways));
-        let kept = |counter: &Counter| counter.refused.is_none() || !RARE.contains(&counter.name.as_str());
+        let all =
+            std::mem::take(&mut self.counters).into_iter().zip(std::mem::take(&mut self.ways));
+        let kept =
+            |counter: &Counter| counter.refused.is_none() || !RARE.contains(&counter.name.as_str());
         (self.counters, self.ways) = all.filter(|(counter, _)| kept(counter)).unzip();
         for (index, counter) in self.counters.iter_mut().enumerate() {
             counter.leader = index;
@@ -213,13 +245,15 @@ impl Wanted {
         Need { opened: events * new, events, threads: known + new, cpus: 0, wished: 0 }
     }
 
-    /// Opens the counters of one thread (CPU -1) or CPU (thread -1). `None` when the thread is gone, or the CPU is.
+    /// Opens the counters of one thread (CPU -1) or CPU (thread -1). `None` when the thread is
+    /// gone, or the CPU is.
     pub(crate) fn open(&self, tid: i32, cpu: i32, cpus: &[i32]) -> Result<Option<Slot>, Error> {
         let mut events: Vec<Option<Event>> = Vec::new();
         for (index, counter) in self.counters.iter().enumerate() {
             let way = self.ways.get(index);
             let own = way.and_then(|way| way.cpus.as_ref());
-            // What one CPU counts for its neighbours is opened there, whichever of them are counted.
+            // What one CPU counts for its neighbours is opened there, whichever of them are
+            // counted.
             let here = cpu < 0 || own.is_none_or(|own| own.contains(&cpu)) && on(cpus, cpu);
             if counter.refused.is_some() || !here {
                 events.push(None);
@@ -270,8 +304,8 @@ fn failed(event: String, error: &io::Error) -> Error {
 fn reason(error: &io::Error, member: bool) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => format!(
-            "the kernel does not allow it (kernel.perf_event_paranoid is {}); run as root, with CAP_PERFMON, or lower \
-             the setting",
+            "the kernel does not allow it (kernel.perf_event_paranoid is {}); run as root, with \
+             CAP_PERFMON, or lower the setting",
             paranoid()
         ),
         Some(libc::EINVAL) if member => NO_FIT.to_owned(),
@@ -279,7 +313,10 @@ fn reason(error: &io::Error, member: bool) -> String {
             "this CPU or virtual machine has no counter for it".to_owned()
         }
         Some(libc::EINVAL) => {
-            format!("the kernel refuses its settings ({error}); an event that counts per CPU only needs -a")
+            format!(
+                "the kernel refuses its settings ({error}); an event that counts per CPU only \
+                 needs -a"
+            )
         }
         _ => general_reason(error).map_or_else(|| error.to_string(), str::to_owned),
     }
@@ -297,7 +334,8 @@ impl Slot {
         self.events.iter().flatten().for_each(|event| drop(event.disable()));
     }
 
-    /// Reads the counters: a group at once, through its leader. A counter that cannot be read any more is 0.
+    /// Reads the counters: a group at once, through its leader. A counter that cannot be read any
+    /// more is 0.
     pub(crate) fn read(&self, counters: &[Counter]) -> Vec<Option<Count>> {
         let mut found: Vec<Option<Count>> = vec![None; counters.len()];
         for (index, (counter, event)) in counters.iter().zip(&self.events).enumerate() {

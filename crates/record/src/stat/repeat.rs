@@ -5,7 +5,8 @@
 pub struct Spread {
     /// Of all runs.
     pub mean: f64,
-    /// Standard error of the mean: the standard deviation by the square root of the number of runs.
+    /// Standard error of the mean: the standard deviation by the square root of the number of
+    /// runs.
     pub error: f64,
 }
 

@@ -1,4 +1,5 @@
-//! One count from start to end: counters opened, the program let go, intervals told at their times, the end awaited.
+//! One count from start to end: counters opened, the program let go, intervals told at their times,
+//! the end awaited.
 
 use super::counts::{Count, Counter, Counts, Thread};
 use super::open::{Slot, Wanted, want};
@@ -14,14 +15,14 @@ use crate::{Ending, Error};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// How long to sleep at most: a signal that comes just before a sleep, and the end of processes on kernels without
-/// descriptors for it, are noticed after so long.
+/// How long to sleep at most: a signal that comes just before a sleep, and the end of processes on
+/// kernels without descriptors for it, are noticed after so long.
 const TICK: Duration = Duration::from_millis(100);
 /// The same where the kernel cannot say when the program ends.
 const BLIND_TICK: Duration = Duration::from_millis(5);
 
-/// Counts until the command ends, the processes or threads end, or a signal asks to stop. `tell` gets the counts of each
-/// interval, when intervals were asked for, the last one at the end.
+/// Counts until the command ends, the processes or threads end, or a signal asks to stop. `tell`
+/// gets the counts of each interval, when intervals were asked for, the last one at the end.
 pub fn count(
     target: &Target,
     command: Option<&Workload>,
@@ -80,9 +81,14 @@ fn now() -> Duration {
     Duration::from_nanos(clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0))
 }
 
-/// Opens the counters of the target. Threads that appear meanwhile are found by looking again; those that appear later
-/// are inherited.
-fn open(target: &Target, wanted: &Wanted, options: &Options, child: Option<i32>) -> Result<Vec<Slot>, Error> {
+/// Opens the counters of the target. Threads that appear meanwhile are found by looking again;
+/// those that appear later are inherited.
+fn open(
+    target: &Target,
+    wanted: &Wanted,
+    options: &Options,
+    child: Option<i32>,
+) -> Result<Vec<Slot>, Error> {
     match target {
         Target::Command => {
             let slot = wanted.open(child.ok_or(Error::NoCommand)?, -1, &[])?;
@@ -90,8 +96,10 @@ fn open(target: &Target, wanted: &Wanted, options: &Options, child: Option<i32>)
         }
         Target::System => {
             let cpus = online_cpus();
-            let slots: Result<Vec<_>, Error> =
-                cpus.iter().filter_map(|cpu| wanted.open(-1, *cpu, &options.cpus).transpose()).collect();
+            let slots: Result<Vec<_>, Error> = cpus
+                .iter()
+                .filter_map(|cpu| wanted.open(-1, *cpu, &options.cpus).transpose())
+                .collect();
             slots
         }
         Target::Processes(_) | Target::Threads(_) | Target::User(_) => attach(target, wanted),
@@ -108,7 +116,8 @@ fn attach(target: &Target, wanted: &Wanted) -> Result<Vec<Slot>, Error> {
         });
     }
     let mut slots: Vec<Slot> = Vec::new();
-    // Each round opens what is new; a process that makes threads faster than that is counted by inheritance.
+    // Each round opens what is new; a process that makes threads faster than that is counted by
+    // inheritance.
     for _ in 0..10 {
         let known: Vec<i32> = slots.iter().map(|slot| slot.tid).collect();
         let new: Vec<i32> = target.tids().into_iter().filter(|tid| !known.contains(tid)).collect();
@@ -117,7 +126,9 @@ fn attach(target: &Target, wanted: &Wanted) -> Result<Vec<Slot>, Error> {
         }
         wanted.need(known.len(), new.len()).check()?;
         for tid in new {
-            let opened = wanted.open(tid, -1, &[]).map_err(|error| live::foreign(target).unwrap_or(error))?;
+            let opened = wanted
+                .open(tid, -1, &[])
+                .map_err(|error| live::foreign(target).unwrap_or(error))?;
             slots.extend(opened);
         }
     }
@@ -146,8 +157,8 @@ struct Running<'r> {
 }
 
 impl Running<'_> {
-    /// Waits for the end and tells the intervals. Their times are multiples of the interval after the start, whatever
-    /// telling them takes.
+    /// Waits for the end and tells the intervals. Their times are multiples of the interval after
+    /// the start, whatever telling them takes.
     fn follow(
         &mut self,
         target: &Target,
@@ -158,8 +169,11 @@ impl Running<'_> {
     ) -> Result<(Ending, Option<Times>), Error> {
         let mut ends = ends(target, child);
         let watched = !ends.is_empty();
-        let tick =
-            if watched || target.scope() == Scope::Cpus && child.is_none() { TICK } else { BLIND_TICK };
+        let tick = if watched || target.scope() == Scope::Cpus && child.is_none() {
+            TICK
+        } else {
+            BLIND_TICK
+        };
         // Starting the program may have taken longer than an interval.
         let mut deadline = interval.map(|interval| self.next(interval));
         loop {
@@ -247,9 +261,12 @@ fn gone(target: &Target, watched: bool, ends: &[OwnedFd]) -> bool {
 }
 
 /// The child's end. Its number is free from then on, so no signal goes there any more.
-fn reaped(pid: i32, forward: &ForwardSignals) -> Result<Option<(std::process::ExitStatus, Times)>, Error> {
-    let ended =
-        sys::reap(pid).map_err(|source| Error::Start { program: format!("process {pid}"), source })?;
+fn reaped(
+    pid: i32,
+    forward: &ForwardSignals,
+) -> Result<Option<(std::process::ExitStatus, Times)>, Error> {
+    let ended = sys::reap(pid)
+        .map_err(|source| Error::Start { program: format!("process {pid}"), source })?;
     if ended.is_some() {
         forward.ended();
     }

@@ -1,5 +1,5 @@
-//! The AUX area of an event: memory that its hardware fills by itself, mapped beside the ring of its records
-//! (`man 2 perf_event_open`, `aux_offset` and what follows).
+//! The AUX area of an event: memory that its hardware fills by itself, mapped beside the ring of
+//! its records (`man 2 perf_event_open`, `aux_offset` and what follows).
 
 use super::page_bytes;
 use super::perf::{AUX_HEAD_AT, AUX_OFFSET_AT, AUX_SIZE_AT, AUX_TAIL_AT, Event, Ring};
@@ -21,8 +21,8 @@ unsafe impl Send for AuxArea {}
 unsafe impl Sync for AuxArea {}
 
 impl AuxArea {
-    /// Maps the area of the event whose ring this is; `bytes` is a power of two, and a page at least. The event must be
-    /// one that writes AUX data.
+    /// Maps the area of the event whose ring this is; `bytes` is a power of two, and a page at
+    /// least. The event must be one that writes AUX data.
     pub(crate) fn map(event: &Event, ring: &Ring, bytes: usize) -> io::Result<AuxArea> {
         let offset = (page_bytes() + ring.data_bytes()).next_multiple_of(bytes.max(page_bytes()));
         ring.position(AUX_OFFSET_AT).store(offset as u64, Ordering::Relaxed);
@@ -32,7 +32,8 @@ impl AuxArea {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let fd = event.as_fd().as_raw_fd();
         // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, place) };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, place) };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(AuxArea { base, bytes }),
             _ => Err(io::Error::last_os_error()),
@@ -52,8 +53,8 @@ impl AuxArea {
         let start = head.wrapping_sub(filled as u64);
         let at = (start as usize) & (self.bytes - 1);
         let first = filled.min(self.bytes - at);
-        // SAFETY: the area is `bytes` long; the hardware does not write between tail and head until the tail moves,
-        // which takes `&mut self`.
+        // SAFETY: the area is `bytes` long; the hardware does not write between tail and head until
+        // the tail moves, which takes `&mut self`.
         let span = unsafe {
             let data = self.base.as_ptr();
             Span {

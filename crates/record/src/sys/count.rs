@@ -1,4 +1,5 @@
-//! What counting needs of the kernel: counters read, processes watched for their end, exact sleeps, a child's times.
+//! What counting needs of the kernel: counters read, processes watched for their end, exact sleeps,
+//! a child's times.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,7 +10,8 @@ use std::time::Duration;
 /// `PIDFD_THREAD` (Linux 6.9): the descriptor is a thread's, not its process's.
 const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
 
-/// A descriptor that becomes readable when the process, or the thread, ends; none where the kernel has no such thing.
+/// A descriptor that becomes readable when the process, or the thread, ends; none where the kernel
+/// has no such thing.
 pub(crate) fn end_of(id: i32, thread: bool) -> Option<OwnedFd> {
     let flags = if thread { PIDFD_THREAD } else { 0 };
     // SAFETY: a call on numbers that returns a new descriptor, which nobody else has.
@@ -19,8 +21,8 @@ pub(crate) fn end_of(id: i32, thread: bool) -> Option<OwnedFd> {
     }
 }
 
-/// Sleeps for `time`, or until one of the descriptors is readable, or a signal comes. What is readable is taken off
-/// the list.
+/// Sleeps for `time`, or until one of the descriptors is readable, or a signal comes. What is
+/// readable is taken off the list.
 pub(crate) fn sleep_until_end(ends: &mut Vec<OwnedFd>, time: Duration) {
     let mut list: Vec<libc::pollfd> = ends
         .iter()

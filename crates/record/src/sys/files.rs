@@ -1,7 +1,8 @@
-//! The limit of open files (RLIMIT_NOFILE): raised as far as it goes while something is recorded, then put back.
+//! The limit of open files (RLIMIT_NOFILE): raised as far as it goes while something is recorded,
+//! then put back.
 
-/// While this lives, the soft limit is the hard one: many threads on many CPUs need many events. A program that is
-/// forked before keeps the limit that the recorder was started with.
+/// While this lives, the soft limit is the hard one: many threads on many CPUs need many events. A
+/// program that is forked before keeps the limit that the recorder was started with.
 pub(crate) struct FileLimit(Option<libc::rlimit>);
 
 impl FileLimit {

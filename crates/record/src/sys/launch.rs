@@ -23,10 +23,12 @@ pub(crate) fn pause(mut command: Command) -> io::Result<Paused> {
     let (mut report_reader, report): (PipeReader, PipeWriter) = io::pipe()?;
     let (wait, go): (PipeReader, PipeWriter) = io::pipe()?;
     let (report_fd, wait_fd, go_fd) = (report.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
-    // SAFETY: the closure runs in the forked child and only makes system calls on descriptors that the fork copied.
+    // SAFETY: the closure runs in the forked child and only makes system calls on descriptors that
+    // the fork copied.
     unsafe {
         command.pre_exec(move || {
-            // The child's own copy of the write end would keep it waiting after the recorder gave up.
+            // The child's own copy of the write end would keep it waiting after the recorder gave
+            // up.
             libc::close(go_fd);
             let pid = libc::getpid().to_ne_bytes();
             if libc::write(report_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize {
@@ -71,11 +73,12 @@ impl Paused {
 }
 
 impl Drop for Paused {
-    /// A child that was not let go ends without a word, and is waited for: whatever it did later would be seen by
-    /// nobody.
+    /// A child that was not let go ends without a word, and is waited for: whatever it did later
+    /// would be seen by nobody.
     fn drop(&mut self) {
         let Some(spawning) = self.spawning.take() else { return };
-        // SAFETY: a call without pointers; the number is the child's until it is waited for, which is below.
+        // SAFETY: a call without pointers; the number is the child's until it is waited for, which
+        // is below.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         if let Ok(mut child) = joined(spawning) {
             // It cannot fail for a child of ours, and nothing depends on how it ended.

@@ -1,4 +1,5 @@
-//! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code is here.
+//! System calls: signals handed on, files mapped, the host described. The crate's only unsafe code
+//! is here.
 
 pub(crate) mod aux;
 pub(crate) mod count;
@@ -53,14 +54,16 @@ extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     STOP.store(true, Ordering::Relaxed);
     let now = now_ms();
     let last = LAST_MS.swap(now, Ordering::Relaxed);
-    // SAFETY: the kernel passes a valid description; `kill` and `alarm` may be called from a signal handler.
+    // SAFETY: the kernel passes a valid description; `kill` and `alarm` may be called from a signal
+    // handler.
     unsafe {
         if child > 0 && last != 0 && now - last < INSIST_MS {
             libc::kill(child, libc::SIGTERM);
             libc::alarm(GRACE_SECONDS);
             return;
         }
-        // A signal of the terminal (made by the kernel) reaches the whole foreground group: the child has it.
+        // A signal of the terminal (made by the kernel) reaches the whole foreground group: the
+        // child has it.
         let from_terminal = (*info).si_code == libc::SI_KERNEL;
         if child > 0 && !from_terminal {
             libc::kill(child, signal);
@@ -70,7 +73,8 @@ extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
 
 fn now_ms() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the time through a pointer to a local, and a signal handler may make it.
+    // SAFETY: the call writes the time through a pointer to a local, and a signal handler may make
+    // it.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     // Never 0, which says that no signal came.
     (time.tv_sec * 1000 + time.tv_nsec / 1_000_000).max(1)
@@ -83,7 +87,8 @@ pub(crate) fn has_ended(child: i32) -> bool {
     // SAFETY: the description is a local that the call may write, and zeros are a valid one.
     unsafe {
         let mut found: libc::siginfo_t = std::mem::zeroed();
-        libc::waitid(libc::P_PID, child as libc::id_t, &mut found, how) != 0 || found.si_pid() == child
+        libc::waitid(libc::P_PID, child as libc::id_t, &mut found, how) != 0
+            || found.si_pid() == child
     }
 }
 
@@ -104,7 +109,8 @@ impl ForwardSignals {
         LAST_MS.store(0, Ordering::Relaxed);
         let mut previous = Vec::new();
         for signal in SIGNALS {
-            // SAFETY: both structures are valid for the call; the handler only uses what a handler may.
+            // SAFETY: both structures are valid for the call; the handler only uses what a handler
+            // may.
             unsafe {
                 let mut new: libc::sigaction = std::mem::zeroed();
                 let mut old: libc::sigaction = std::mem::zeroed();
@@ -128,8 +134,8 @@ impl ForwardSignals {
         }
     }
 
-    /// The child has ended: its number may soon be another's. Signals are only noted from now on, so that the file
-    /// gets finished.
+    /// The child has ended: its number may soon be another's. Signals are only noted from now on,
+    /// so that the file gets finished.
     pub(crate) fn ended(&self) {
         CHILD.store(0, Ordering::Relaxed);
         // SAFETY: a call without pointers.
@@ -152,11 +158,13 @@ impl Drop for ForwardSignals {
     }
 }
 
-/// Lets the program begin with the usual answers to Ctrl-C: a shell that starts the recorder in the background has it
-/// ignore them, and a program that inherits this could not be asked to end. With `bound`, the program is asked to end
-/// (SIGTERM) when the thread that starts it dies; that thread must live until then.
+/// Lets the program begin with the usual answers to Ctrl-C: a shell that starts the recorder in the
+/// background has it ignore them, and a program that inherits this could not be asked to end. With
+/// `bound`, the program is asked to end (SIGTERM) when the thread that starts it dies; that thread
+/// must live until then.
 pub(crate) fn prepare(command: &mut Command, bound: bool) {
-    // SAFETY: the closure runs in the forked child, and only makes system calls on values of its own.
+    // SAFETY: the closure runs in the forked child, and only makes system calls on values of its
+    // own.
     unsafe {
         command.pre_exec(move || {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -192,10 +200,19 @@ impl Map {
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
         let address = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
         };
         match NonNull::new(address.cast::<u8>()) {
-            Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => Ok(Map { address, len }),
+            Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(Map { address, len })
+            }
             _ => Err(io::Error::last_os_error()),
         }
     }
@@ -204,8 +221,8 @@ impl Map {
 impl Deref for Map {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is `len` bytes long and lives as long as `self`; only the recorder's own spool, whose
-        // writers have ended, is mapped.
+        // SAFETY: the mapping is `len` bytes long and lives as long as `self`; only the recorder's
+        // own spool, whose writers have ended, is mapped.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
     }
 }
@@ -236,8 +253,11 @@ pub(crate) fn host() -> Host {
     };
     let text = |field: &[libc::c_char]| {
         // Signed on x86-64, unsigned on AArch64.
-        let bytes: Vec<u8> =
-            field.iter().take_while(|byte| **byte != 0).flat_map(|byte| byte.to_ne_bytes()).collect();
+        let bytes: Vec<u8> = field
+            .iter()
+            .take_while(|byte| **byte != 0)
+            .flat_map(|byte| byte.to_ne_bytes())
+            .collect();
         String::from_utf8_lossy(&bytes).into_owned()
     };
     // SAFETY: a call without pointers.
@@ -251,7 +271,8 @@ pub(crate) fn host() -> Host {
     }
 }
 
-/// Bytes of a page, which mappings of the kernel's rings are made of: 4096 on x86-64, on AArch64 also 16 or 64 KiB.
+/// Bytes of a page, which mappings of the kernel's rings are made of: 4096 on x86-64, on AArch64
+/// also 16 or 64 KiB.
 pub(crate) fn page_bytes() -> usize {
     // SAFETY: a call without pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

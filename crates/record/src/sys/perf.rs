@@ -1,4 +1,5 @@
-//! perf_event_open, and the rings that the kernel writes its records into (`man 2 perf_event_open`).
+//! perf_event_open, and the rings that the kernel writes its records into (`man 2
+//! perf_event_open`).
 
 use super::page_bytes;
 use crate::span::Span;
@@ -29,8 +30,14 @@ const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 pub(crate) struct Event(OwnedFd);
 
 impl Event {
-    /// Opens an event for a thread (-1: all) on a CPU (-1: any), in the group of another where there is one.
-    pub(crate) fn open(attr: &EventAttr, tid: i32, cpu: i32, group: Option<&Event>) -> io::Result<Event> {
+    /// Opens an event for a thread (-1: all) on a CPU (-1: any), in the group of another where
+    /// there is one.
+    pub(crate) fn open(
+        attr: &EventAttr,
+        tid: i32,
+        cpu: i32,
+        group: Option<&Event>,
+    ) -> io::Result<Event> {
         Event::open_with(attr, tid, cpu, group, 0)
     }
 
@@ -53,17 +60,23 @@ impl Event {
     ) -> io::Result<Event> {
         let group = group.map_or(-1, |leader| leader.0.as_raw_fd());
         let bytes = attr.to_kernel_bytes();
-        // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their number, and returns
-        // a new descriptor.
+        // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their
+        // number, and returns a new descriptor.
         unsafe {
             let flags = flags | FLAG_FD_CLOEXEC;
-            let fd = libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), whom, cpu, group, flags);
-            if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(Event(OwnedFd::from_raw_fd(fd as i32))) }
+            let fd =
+                libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), whom, cpu, group, flags);
+            if fd < 0 {
+                Err(io::Error::last_os_error())
+            } else {
+                Ok(Event(OwnedFd::from_raw_fd(fd as i32)))
+            }
         }
     }
 
     fn ioctl(&self, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: the requests used here take a number, or a pointer that the caller made from a local variable.
+        // SAFETY: the requests used here take a number, or a pointer that the caller made from a
+        // local variable.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -90,7 +103,8 @@ impl Event {
         self.ioctl(IOC_SET_OUTPUT, other.0.as_raw_fd() as libc::c_ulong)
     }
 
-    /// Stops or resumes what goes into its ring, for a ring that is written backward and over itself.
+    /// Stops or resumes what goes into its ring, for a ring that is written backward and over
+    /// itself.
     pub(crate) fn pause_output(&self, pause: bool) -> io::Result<()> {
         self.ioctl(IOC_PAUSE_OUTPUT, libc::c_ulong::from(pause))
     }
@@ -101,7 +115,8 @@ impl Event {
         const MOST_WORDS: usize = 1024;
         let mut words = vec![0u64; MOST_WORDS];
         // SAFETY: the kernel writes at most as many bytes as the buffer has.
-        let got = unsafe { libc::read(self.0.as_raw_fd(), words.as_mut_ptr().cast(), MOST_WORDS * 8) };
+        let got =
+            unsafe { libc::read(self.0.as_raw_fd(), words.as_mut_ptr().cast(), MOST_WORDS * 8) };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
         words.truncate(got / 8);
         Ok(words)
@@ -129,8 +144,9 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Maps the ring of an event with room for so many bytes of records: a power of two, and a page at least. A backward
-    /// ring is one that the kernel writes over itself from high to low places, and that must be paused to be read.
+    /// Maps the ring of an event with room for so many bytes of records: a power of two, and a page
+    /// at least. A backward ring is one that the kernel writes over itself from high to low
+    /// places, and that must be paused to be read.
     pub(crate) fn map(event: &Event, data_bytes: usize, backward: bool) -> io::Result<Ring> {
         let len = data_bytes + page_bytes();
         let access = if backward { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
@@ -157,16 +173,20 @@ impl Ring {
     }
 
     pub(super) fn position(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: the positions that this crate names lie, aligned, in the first page, and kernel and recorder use them atomically.
+        // SAFETY: the positions that this crate names lie, aligned, in the first page, and kernel
+        // and recorder use them atomically.
         unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
-    /// All records that lie in the ring, whole and in order. Their room stays taken until [`Ring::free`].
+    /// All records that lie in the ring, whole and in order. Their room stays taken until
+    /// [`Ring::free`].
     ///
-    /// Of a backward ring, which must be paused, from the newest record on towards the oldest: the last may be torn.
+    /// Of a backward ring, which must be paused, from the newest record on towards the oldest: the
+    /// last may be torn.
     pub(crate) fn filled(&self) -> Span<'_> {
         let head = self.position(DATA_HEAD_AT).load(Ordering::Acquire);
-        let tail = if self.backward { head } else { self.position(DATA_TAIL_AT).load(Ordering::Relaxed) };
+        let tail =
+            if self.backward { head } else { self.position(DATA_TAIL_AT).load(Ordering::Relaxed) };
         let filled = if self.backward {
             // The head counts down from 0. What was read before is not read again.
             usize::try_from(self.dumped.wrapping_sub(head)).unwrap_or(usize::MAX)
@@ -176,8 +196,9 @@ impl Ring {
         let filled = filled.min(self.data_bytes);
         let at = (tail as usize) & (self.data_bytes - 1);
         let first = filled.min(self.data_bytes - at);
-        // SAFETY: the data begins after the first page and is `data_bytes` long; the kernel does not write between
-        // tail and head until the tail moves, which takes `&mut self`, nor into a ring that is paused.
+        // SAFETY: the data begins after the first page and is `data_bytes` long; the kernel does
+        // not write between tail and head until the tail moves, which takes `&mut self`,
+        // nor into a ring that is paused.
         unsafe {
             let data = self.base.as_ptr().add(page_bytes());
             Span {
@@ -187,7 +208,8 @@ impl Ring {
         }
     }
 
-    /// Gives the room of the oldest records back to the kernel; of a backward ring, remembers that all were read.
+    /// Gives the room of the oldest records back to the kernel; of a backward ring, remembers that
+    /// all were read.
     pub(crate) fn free(&mut self, bytes: usize) {
         if self.backward {
             self.dumped = self.position(DATA_HEAD_AT).load(Ordering::Acquire);
@@ -210,8 +232,8 @@ const MASK_AT: usize = 88;
 const LOCK_AT: usize = 8;
 
 impl Ring {
-    /// How ticks of the CPUs' timer become the kernel's own clock, where the kernel says so. Of events with another clock
-    /// it means nothing.
+    /// How ticks of the CPUs' timer become the kernel's own clock, where the kernel says so. Of
+    /// events with another clock it means nothing.
     pub(crate) fn time_conversion(&self) -> Option<TimeConversion> {
         /// The kernel writes the page seldom and shortly.
         const TRIES: usize = 1000;

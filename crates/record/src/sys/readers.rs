@@ -42,8 +42,8 @@ impl Drop for NowSignal {
     }
 }
 
-/// Lets a write beyond the limit of file sizes (`ulimit -f`) fail, where a signal would end the recorder. Unlike an
-/// ignored signal, a handler is not inherited by the program.
+/// Lets a write beyond the limit of file sizes (`ulimit -f`) fail, where a signal would end the
+/// recorder. Unlike an ignored signal, a handler is not inherited by the program.
 pub(crate) fn survive_file_limit() {
     extern "C" fn nothing(_signal: i32) {}
     // SAFETY: the structure is a local, and the handler does nothing.
@@ -92,10 +92,11 @@ pub(crate) fn bind(cpus: &[i32]) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Waits until one of these can be read, the time is over, or a signal came. The results say which are ready, and which
-/// will never be more than that (their other end is gone).
+/// Waits until one of these can be read, the time is over, or a signal came. The results say which
+/// are ready, and which will never be more than that (their other end is gone).
 pub(crate) fn wait(what: &[BorrowedFd<'_>], milliseconds: i32) -> Vec<(bool, bool)> {
-    let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let entry =
+        |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut list: Vec<libc::pollfd> = what.iter().map(entry).collect();
     // SAFETY: a list of open descriptors and its length.
     unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, milliseconds) };

@@ -1,4 +1,5 @@
-//! The pages behind the vdso's clock, which no other process may read: this process has the same ones.
+//! The pages behind the vdso's clock, which no other process may read: this process has the same
+//! ones.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -40,18 +41,21 @@ impl Vvar {
             return Err(none());
         }
         if known.is_none() {
-            // Some pages of the mapping have nothing behind them, and a load from them ends the program: the kernel
-            // tries it first, and answers with an error.
+            // Some pages of the mapping have nothing behind them, and a load from them ends the
+            // program: the kernel tries it first, and answers with an error.
             // SAFETY: the kernel reads one page of this process, or refuses.
-            let wrote = unsafe { libc::pwrite(self.probe.as_raw_fd(), page as *const libc::c_void, PAGE, 0) };
+            let wrote = unsafe {
+                libc::pwrite(self.probe.as_raw_fd(), page as *const libc::c_void, PAGE, 0)
+            };
             *known = Some(wrote == PAGE as isize);
         }
         if *known != Some(true) {
             return Err(none());
         }
         for (word, place) in into.chunks_exact_mut(8).enumerate() {
-            // SAFETY: the page was just seen to be readable and stays mapped as long as the process; the kernel writes
-            // it at any time, so it is read by single volatile loads.
+            // SAFETY: the page was just seen to be readable and stays mapped as long as the
+            // process; the kernel writes it at any time, so it is read by single
+            // volatile loads.
             let value = unsafe { ((page + word * 8) as *const u64).read_volatile() };
             place.copy_from_slice(&value.to_ne_bytes());
         }
@@ -68,7 +72,8 @@ pub(crate) fn range(maps: &[u8]) -> Option<(u64, u64)> {
             continue;
         }
         let (start, end) = text.split_whitespace().next()?.split_once('-')?;
-        let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+        let (start, end) =
+            (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
         found = Some(found.map_or((start, end), |(first, _)| (first, end)));
     }
     found
@@ -86,7 +91,8 @@ mod tests {
         };
         let pages = vvar.readable.len();
         let mut one = [0u8; PAGE];
-        let read = (0..pages).filter(|page| vvar.page((page * PAGE) as u64, &mut one).is_ok()).count();
+        let read =
+            (0..pages).filter(|page| vvar.page((page * PAGE) as u64, &mut one).is_ok()).count();
         assert!(read > 0, "none of {pages} pages can be read");
         assert!(vvar.page((pages * PAGE) as u64, &mut one).is_err());
     }

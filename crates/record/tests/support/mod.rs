@@ -15,8 +15,12 @@ use std::process::{Command, Stdio};
 pub fn compile(dir: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let output = dir.join(source.file_stem().unwrap());
-    let done =
-        Command::new("clang-22").args(["-O1", "-g", "-o"]).arg(&output).arg(source).args(flags).output();
+    let done = Command::new("clang-22")
+        .args(["-O1", "-g", "-o"])
+        .arg(&output)
+        .arg(source)
+        .args(flags)
+        .output();
     match done {
         Ok(done) if done.status.success() => Some(output),
         Ok(done) => skipped(&String::from_utf8_lossy(&done.stderr)),
@@ -24,8 +28,8 @@ pub fn compile(dir: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// A machine that boots the little kernel of `programs/machine.S`; `None`, with a note, where there is no emulator or
-/// compiler.
+/// A machine that boots the little kernel of `programs/machine.S`; `None`, with a note, where there
+/// is no emulator or compiler.
 pub fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     if !has("qemu-system-x86_64") {
         return None;
@@ -51,7 +55,8 @@ pub fn skipped<T>(why: &str) -> Option<T> {
 
 /// True when a tool is installed.
 pub fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found =
+        Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
         eprintln!("skipped: {tool} is not installed");
     }
@@ -80,7 +85,8 @@ struct Mapping {
     path: PathBuf,
 }
 
-/// Reads a recording; every branch must be one that its code can take, and every straight line must be straight.
+/// Reads a recording; every branch must be one that its code can take, and every straight line must
+/// be straight.
 #[derive(Default)]
 pub struct Checker {
     images: HashMap<PathBuf, Option<Image>>,
@@ -116,7 +122,8 @@ impl Checker {
             Record::Mmap(map) if map.executable => {
                 let path = PathBuf::from(String::from_utf8_lossy(map.path).into_owned());
                 self.facts.files.insert(path.display().to_string());
-                let new = Mapping { start: map.start.0, len: map.len, file_offset: map.pgoff, path };
+                let new =
+                    Mapping { start: map.start.0, len: map.len, file_offset: map.pgoff, path };
                 self.processes.entry(map.pid).or_default().insert(0, new);
             }
             Record::Sample(sample) => {
@@ -155,12 +162,17 @@ impl Checker {
         let mapping = self
             .processes
             .get(&pid)
-            .and_then(|maps| maps.iter().find(|map| (map.start..map.start + map.len).contains(&address)))
+            .and_then(|maps| {
+                maps.iter().find(|map| (map.start..map.start + map.len).contains(&address))
+            })
             .unwrap_or_else(|| panic!("{address:#x} of process {pid} lies in no mapping"))
             .clone();
+        let image = self
+            .images
+            .entry(mapping.path.clone())
+            .or_insert_with(|| Image::open(&mapping.path).ok());
         let image =
-            self.images.entry(mapping.path.clone()).or_insert_with(|| Image::open(&mapping.path).ok());
-        let image = image.as_ref().unwrap_or_else(|| panic!("{} is no image", mapping.path.display()));
+            image.as_ref().unwrap_or_else(|| panic!("{} is no image", mapping.path.display()));
         let offset = address - mapping.start + mapping.file_offset;
         let found = image.address_of(FileOffset(offset)).unwrap();
         (image, found)

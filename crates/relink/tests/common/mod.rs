@@ -10,7 +10,8 @@ use std::process::Command;
 use object::{Object, ObjectSymbol, SymbolKind};
 use relink::{Error, Inputs, Linker};
 
-/// Says that a function is compiled without looking at others, so that an edit changes that function only.
+/// Says that a function is compiled without looking at others, so that an edit changes that
+/// function only.
 const ALONE: &str = "#ifdef __clang__\n#define ALONE __attribute__((noinline))\n#else\n\
     #define ALONE __attribute__((noipa))\n#endif\n";
 
@@ -84,7 +85,9 @@ impl Sources {
             { counter++; printf(\"first %u\\n\", x); return x * 3 + counter; }\n"
                 .to_owned();
         if self.added {
-            text.push_str("void never_called(void) { puts(\"a string that is new and comes first\"); }\n");
+            text.push_str(
+                "void never_called(void) { puts(\"a string that is new and comes first\"); }\n",
+            );
         }
         for number in 0..60 {
             let more = if self.longer == Some(number) {
@@ -104,7 +107,11 @@ impl Sources {
                 ),
                 _ => format!("static unsigned seen; seen += x; x += seen % {};", number + 3),
             };
-            writeln!(text, "ALONE unsigned work_{number}(unsigned x) {{ {body} {more} return x; }}").unwrap();
+            writeln!(
+                text,
+                "ALONE unsigned work_{number}(unsigned x) {{ {body} {more} return x; }}"
+            )
+            .unwrap();
         }
         text.push_str("int main(void) {\n  unsigned sum = helper(1);\n");
         for number in 0..60 {
@@ -115,7 +122,8 @@ impl Sources {
     }
 
     fn second(&self) -> String {
-        let more = if self.other_helper { "puts(\"more\"); x += 1; puts(\"and more\");" } else { "" };
+        let more =
+            if self.other_helper { "puts(\"more\"); x += 1; puts(\"and more\");" } else { "" };
         format!(
             "#include <stdio.h>\nstatic const char *const names[] = {{\"one\", \"two\", \"three\"}};\n\
              static ALONE unsigned helper(unsigned x) {{ {more} return x * 7 + 1; }}\n\
@@ -194,7 +202,11 @@ impl Build {
             .output()
             .unwrap();
         // Links that lld cannot do leave an archive all the same.
-        assert!(directory.join("link.tar").is_file(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            directory.join("link.tar").is_file(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         Inputs::open(&directory.join("link.tar"), &self.path("state"))
     }
 

@@ -19,7 +19,8 @@ pub(crate) fn cells<'a>(m: &'a Measurement, evidence: &'a [Evidence]) -> Vec<Cel
     let mut cells = Vec::new();
     for benchmark in 0..m.benchmarks.len() {
         for machine in 0..m.machines.len() {
-            let evidence = evidence.iter().find(|e| e.machine == machine && e.benchmark == benchmark);
+            let evidence =
+                evidence.iter().find(|e| e.machine == machine && e.benchmark == benchmark);
             let cell = Cell { machine, benchmark, measurement: m, evidence };
             if evidence.is_some() || cell.comparisons().next().is_some() {
                 cells.push(cell);

@@ -24,8 +24,8 @@ pub fn markdown(m: &Measurement) -> String {
         );
         let _ = writeln!(
             out,
-            "| variant | median | spread | ratio | 95 % interval | p (corrected) | verdict |\n\
-             |---|---:|---:|---:|---|---:|---|"
+            "| variant | median | spread | ratio | 95 % interval | p (corrected) | verdict \
+             |\n|---|---:|---:|---:|---|---:|---|"
         );
         let mut bases: Vec<&str> = Vec::new();
         for c in cell.comparisons() {
@@ -62,8 +62,11 @@ fn matrix(out: &mut String, m: &Measurement) {
         return;
     }
     let variants = find::others(m);
-    let columns: Vec<(&str, &str)> =
-        m.machines.iter().flat_map(|machine| variants.iter().map(|v| (machine.name.as_str(), *v))).collect();
+    let columns: Vec<(&str, &str)> = m
+        .machines
+        .iter()
+        .flat_map(|machine| variants.iter().map(|v| (machine.name.as_str(), *v)))
+        .collect();
     out.push_str("| benchmark |");
     for (machine, variant) in &columns {
         let _ = match m.machines.len() {
@@ -75,10 +78,9 @@ fn matrix(out: &mut String, m: &Measurement) {
     for benchmark in &m.benchmarks {
         let _ = write!(out, "| {} |", text_of(&benchmark.name));
         for (machine, variant) in &columns {
-            let found = m
-                .comparisons
-                .iter()
-                .find(|c| c.benchmark == benchmark.name && c.machine == *machine && c.variant == *variant);
+            let found = m.comparisons.iter().find(|c| {
+                c.benchmark == benchmark.name && c.machine == *machine && c.variant == *variant
+            });
             let _ = match found {
                 Some(c) => write!(out, " {} {} |", words::ratio(c.effect), sign(c)),
                 None => write!(out, " – |"),
@@ -104,7 +106,9 @@ fn sign(c: &Compared) -> &'static str {
 
 fn row(out: &mut String, c: &Compared, metric: &MetricInfo) {
     let unit = metric.unit.as_str();
-    let p = |p: f64| words::p_value(p).trim_start_matches("p ").trim_start_matches("= ").replace('<', "&lt;");
+    let p = |p: f64| {
+        words::p_value(p).trim_start_matches("p ").trim_start_matches("= ").replace('<', "&lt;")
+    };
     let interval = c.interval.map_or("none".into(), |[low, high]| format!("{low:.3} to {high:.3}"));
     let _ = writeln!(
         out,
@@ -124,7 +128,12 @@ fn remarks(out: &mut String, m: &Measurement, c: &Compared) {
     let _ = writeln!(out, "- {}", text_of(&words::sentence(c)));
     if let Some(averaged) = &c.layouts {
         let line = words::layouts(averaged, find::variant(m, &c.variant));
-        let _ = writeln!(out, "  - {}; as built {}", text_of(&line), text_of(&words::effect(&c.as_built)));
+        let _ = writeln!(
+            out,
+            "  - {}; as built {}",
+            text_of(&line),
+            text_of(&words::effect(&c.as_built))
+        );
     }
     for warning in &c.warnings {
         let _ = writeln!(out, "  - note: {}", text_of(warning));
@@ -137,7 +146,8 @@ fn other_metrics(out: &mut String, cell: &find::Cell) {
     }
     let _ = writeln!(
         out,
-        "\n<details><summary>Other metrics</summary>\n\n| variant | metric | base | variant | ratio |\n|---|---|---:|---:|---|"
+        "\n<details><summary>Other metrics</summary>\n\n| variant | metric | base | variant | \
+         ratio |\n|---|---|---:|---:|---|"
     );
     for c in cell.comparisons() {
         for other in &c.others {
@@ -195,7 +205,11 @@ fn sizes(out: &mut String, m: &Measurement) {
 
 fn alignment(out: &mut String, m: &Measurement) {
     for a in &m.alignment {
-        let at = if a.align == 0 { "as built".into() } else { format!("functions aligned to {}", a.align) };
+        let at = if a.align == 0 {
+            "as built".into()
+        } else {
+            format!("functions aligned to {}", a.align)
+        };
         let _ = writeln!(
             out,
             "- {}, {}, {at}: {} {}",

@@ -1,7 +1,7 @@
 //! How is markup put together so that no data can become markup?
 //!
-//! Tags, attribute names and raw pieces are `&'static str`, that is literals of this crate; everything else goes
-//! through [`escape::html_into`]. What is written is well-formed XML too.
+//! Tags, attribute names and raw pieces are `&'static str`, that is literals of this crate;
+//! everything else goes through [`escape::html_into`]. What is written is well-formed XML too.
 
 use crate::escape;
 use std::fmt::{self, Display, Write};
@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn positions_are_short() {
-        let shown = [0.0, 1.04, -0.26, 12.96, -3.5, f64::NAN, f64::INFINITY].map(|x| Px(x).to_string());
+        let shown =
+            [0.0, 1.04, -0.26, 12.96, -3.5, f64::NAN, f64::INFINITY].map(|x| Px(x).to_string());
         assert_eq!(shown, ["0", "1", "-0.3", "13", "-3.5", "0", "0"]);
     }
 }

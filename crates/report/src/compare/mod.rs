@@ -1,8 +1,10 @@
-//! How is the result of a comparison told: on a terminal, in a pull request, as a page with pictures?
+//! How is the result of a comparison told: on a terminal, in a pull request, as a page with
+//! pictures?
 //!
-//! All three are functions of the [`Measurement`](::compare::result::Measurement) and, for the pictures, of the runs
-//! behind it ([`Evidence`](::compare::result::Evidence)). Names come from users: each form has one function that
-//! makes them harmless (`escape`), and the page's builder (`markup`) takes nothing but literals without it.
+//! All three are functions of the [`Measurement`](::compare::result::Measurement) and, for the
+//! pictures, of the runs behind it ([`Evidence`](::compare::result::Evidence)). Names come from
+//! users: each form has one function that makes them harmless (`escape`), and the page's builder
+//! (`markup`) takes nothing but literals without it.
 
 mod find;
 mod html;

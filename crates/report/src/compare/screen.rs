@@ -80,6 +80,9 @@ mod tests {
     #[test]
     fn long_text_is_wrapped_between_words() {
         let screen = Screen { width: 24, ..Screen::default() };
-        assert_eq!(screen.wrap("one two three four five six", 2), ["  one two three four", "  five six"]);
+        assert_eq!(
+            screen.wrap("one two three four five six", 2),
+            ["  one two three four", "  five six"]
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::style::Colour;
 use ::compare::result::{
-    Averaged, Compared, Direction, Effect, Index, Machine, Measurement, MetricInfo, Variant, Verdict,
+    Averaged, Compared, Direction, Effect, Index, Machine, Measurement, MetricInfo, Variant,
+    Verdict,
 };
 
 /// Verdicts in the order in which they are told.
@@ -169,15 +170,19 @@ pub(crate) fn calibration(machine: &Machine) -> String {
         return "not calibrated: run planish compare --calibrate".into();
     };
     let [low, high] = c.interval.map(|share| share * 100.0);
-    let mut text =
-        format!("calibrated: {:.1} % [{low:.1}, {high:.1}] at α = 5 %", c.false_positive_rate * 100.0);
+    let mut text = format!(
+        "calibrated: {:.1} % [{low:.1}, {high:.1}] at α = 5 %",
+        c.false_positive_rate * 100.0
+    );
     if let (Some(rate), Some([low, high])) = (c.relinked_rate, c.relinked_interval) {
-        text += &format!("; relinked {:.1} % [{:.1}, {:.1}]", rate * 100.0, low * 100.0, high * 100.0);
+        text +=
+            &format!("; relinked {:.1} % [{:.1}, {:.1}]", rate * 100.0, low * 100.0, high * 100.0);
     }
     if c.was_busy() {
         let share = |share: Option<f64>| percent(share.unwrap_or(0.0));
         text += &format!(
-            ", taken on a busy machine (others used {} of the CPUs, runs waited {} of their time for one)",
+            ", taken on a busy machine (others used {} of the CPUs, runs waited {} of their time \
+             for one)",
             share(c.others_share),
             share(c.queued_share)
         );
@@ -187,14 +192,18 @@ pub(crate) fn calibration(machine: &Machine) -> String {
 
 /// What the layouts of a comparison say, in one line.
 pub(crate) fn layouts(a: &Averaged, variant: Option<&Variant>) -> String {
-    let mut text = format!("{} {} layouts", a.count, if a.matched { "matched" } else { "independent" });
+    let mut text =
+        format!("{} {} layouts", a.count, if a.matched { "matched" } else { "independent" });
     if let Some(share) = variant.and_then(|v| v.matched_share).filter(|_| a.matched) {
         text += &format!(" ({} of the bytes at equal addresses)", percent(share));
     }
     match a.layout_sd_interval {
         // The estimate is cut at 0 where the runs scatter more than the layouts.
         Some([_, high]) if a.layout_sd < 1e-6 => {
-            text += &format!(", layout noise hidden by that of the runs (at most ±{})", percent(2.0 * high));
+            text += &format!(
+                ", layout noise hidden by that of the runs (at most ±{})",
+                percent(2.0 * high)
+            );
         }
         _ => {
             text += &format!(", layout noise ±{}", percent(2.0 * a.layout_sd));
@@ -224,12 +233,17 @@ pub(crate) fn index(i: &Index) -> String {
         text += &format!("; taken as a sample of benchmarks {}", interval(i.sample_interval));
     }
     if let (Some(mean), Some(_)) = (i.random_effects, i.prediction) {
-        text += &format!("; random effects {}, another row within {}", ratio(mean), interval(i.prediction));
+        text += &format!(
+            "; random effects {}, another row within {}",
+            ratio(mean),
+            interval(i.prediction)
+        );
     }
     text
 }
 
-/// The result in plain words: the sentence of the only comparison, else how many of each verdict there are.
+/// The result in plain words: the sentence of the only comparison, else how many of each verdict
+/// there are.
 pub fn headline(m: &Measurement) -> String {
     headlines(m).join(" ")
 }
@@ -241,17 +255,22 @@ pub(crate) fn headlines(m: &Measurement) -> Vec<String> {
         [] => vec!["Nothing was compared.".into()],
         [one] => vec![sentence(one)],
         _ if variants.len() > 3 => vec![format!("All variants: {}.", tally(m, &|_| true))],
-        _ => variants.iter().map(|name| format!("{name}: {}.", tally(m, &|c| c.variant == *name))).collect(),
+        _ => variants
+            .iter()
+            .map(|name| format!("{name}: {}.", tally(m, &|c| c.variant == *name)))
+            .collect(),
     }
 }
 
 /// How many there are of each verdict.
 fn tally(m: &Measurement, wanted: &dyn Fn(&Compared) -> bool) -> String {
     let all = m.comparisons.iter().filter(|c| wanted(c)).count();
-    let number = |verdict| m.comparisons.iter().filter(|c| wanted(c) && c.verdict == verdict).count();
+    let number =
+        |verdict| m.comparisons.iter().filter(|c| wanted(c) && c.verdict == verdict).count();
     let mut text = String::new();
     let speeds = m.comparisons.iter().filter(|c| wanted(c)).map(|c| is_speed(m, c));
-    let (all_speeds, no_speeds) = (speeds.clone().all(|speed| speed), speeds.clone().all(|speed| !speed));
+    let (all_speeds, no_speeds) =
+        (speeds.clone().all(|speed| speed), speeds.clone().all(|speed| !speed));
     for verdict in VERDICTS {
         let found = number(verdict);
         let what = match verdict {
@@ -270,9 +289,11 @@ fn tally(m: &Measurement, wanted: &dyn Fn(&Compared) -> bool) -> String {
     text
 }
 
-/// Undecided rows whose whole interval lies beyond the margin: they are not nothing, whatever the correction says.
+/// Undecided rows whose whole interval lies beyond the margin: they are not nothing, whatever the
+/// correction says.
 fn beyond(m: &Measurement, wanted: &dyn Fn(&Compared) -> bool) -> String {
-    let open = |c: &&Compared| wanted(c) && c.verdict == Verdict::Undecided && c.is_beyond(m.margin);
+    let open =
+        |c: &&Compared| wanted(c) && c.verdict == Verdict::Undecided && c.is_beyond(m.margin);
     let found: Vec<&Compared> = m.comparisons.iter().filter(open).collect();
     if found.is_empty() {
         return String::new();
@@ -297,21 +318,27 @@ pub(crate) fn sentence(c: &Compared) -> String {
 /// What the numbers hold for, and what they do not.
 pub(crate) fn trust(m: &Measurement) -> Vec<String> {
     let mut lines = Vec::new();
-    let counts: Vec<usize> = m.comparisons.iter().map(|c| c.layouts.map_or(0, |l| l.count)).collect();
+    let counts: Vec<usize> =
+        m.comparisons.iter().map(|c| c.layouts.map_or(0, |l| l.count)).collect();
     match (counts.iter().min(), counts.iter().max()) {
         (Some(0), Some(0)) => lines.push(
-            "Only the programs as built were measured. The verdicts are about these files: a relink of the same \
-             code can move them. Layouts (--layouts) tell the change from the link."
+            "Only the programs as built were measured. The verdicts are about these files: a \
+             relink of the same code can move them. Layouts (--layouts) tell the change from the \
+             link."
                 .into(),
         ),
         (Some(0), Some(_)) => {
-            lines.push("Some rows were measured without layouts; their verdicts are about the files as built.".into());
+            lines.push(
+                "Some rows were measured without layouts; their verdicts are about the files as \
+                 built."
+                    .into(),
+            );
         }
         (Some(low), Some(high)) => {
             let number = if low == high { low.to_string() } else { format!("{low} to {high}") };
             lines.push(format!(
-                "Effects are averaged over {number} random layouts of each program, so they are about the change \
-                 and not about where one link put the functions."
+                "Effects are averaged over {number} random layouts of each program, so they are \
+                 about the change and not about where one link put the functions."
             ));
         }
         _ => {}
@@ -363,7 +390,8 @@ mod tests {
 
     #[test]
     fn a_calibration_taken_on_a_busy_machine_says_so() {
-        let calibration = ::compare::result::Calibration { others_share: Some(0.42), ..Default::default() };
+        let calibration =
+            ::compare::result::Calibration { others_share: Some(0.42), ..Default::default() };
         let machine = Machine { calibration: Some(calibration), ..Machine::default() };
         let text = super::calibration(&machine);
         assert!(text.contains("taken on a busy machine (others used 42 % of the CPUs"), "{text}");

@@ -1,7 +1,7 @@
 //! What `planish layout` made, found applied, or shows, as plain values; and how they are told.
 //!
-//! [`LayoutSummary`], [`VerifyResult`] and [`LayoutView`] are what `--format json` prints; the terminal and the page are
-//! functions of them alone.
+//! [`LayoutSummary`], [`VerifyResult`] and [`LayoutView`] are what `--format json` prints; the
+//! terminal and the page are functions of them alone.
 
 mod page;
 mod text;
@@ -100,8 +100,8 @@ pub struct VerifyResult {
     pub in_order: u64,
     /// Sections whose blocks were compared, and those with the blocks asked for.
     pub blocks: (u64, u64),
-    /// Functions that were not looked for, since others share their names; executions of their blocks; executions of the
-    /// blocks of all functions of the layout.
+    /// Functions that were not looked for, since others share their names; executions of their
+    /// blocks; executions of the blocks of all functions of the layout.
     #[serde(default)]
     pub not_checked: (u64, u64, u64),
     /// Bytes of the hot sections, and from the begin of the first to the end of the last.

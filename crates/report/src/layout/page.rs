@@ -16,9 +16,11 @@ const HEAD: f64 = 26.0;
 const SIDE: f64 = 104.0;
 
 /// Shapes and colours: the class is told by the height of the bar in the cell too.
-const STYLE: &str = "svg{font:12px sans-serif;max-width:100%}.hot{fill:#c0392b}.warm{fill:#e59866}.cold{fill:#8e9aa5;\
-fill-opacity:.25}text{fill:currentColor}body{font:15px/1.5 sans-serif;margin:2em auto;max-width:62em;color-scheme:light \
-dark}pre{overflow:auto}";
+const STYLE: &str = "svg{font:12px \
+                     sans-serif;max-width:100%}.hot{fill:#c0392b}.warm{fill:#e59866}.cold{fill:#\
+                     8e9aa5;fill-opacity:.25}text{fill:currentColor}body{font:15px/1.5 \
+                     sans-serif;margin:2em auto;max-width:62em;color-scheme:light \
+                     dark}pre{overflow:auto}";
 
 /// All maps below each other as one picture that stands alone.
 pub fn picture(view: &LayoutView) -> String {
@@ -36,8 +38,8 @@ pub fn page(view: &LayoutView) -> String {
     let policy = policy(STYLE, None);
     out.empty("meta", &[("http-equiv", &"Content-Security-Policy"), ("content", &policy)]);
     out.raw(
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <meta name=\"color-scheme\" content=\"light dark\"/>",
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><meta \
+         name=\"color-scheme\" content=\"light dark\"/>",
     );
     out.leaf("title", &[], &format!("planish layout: {}", view.binary));
     out.raw("<style>");
@@ -45,7 +47,10 @@ pub fn page(view: &LayoutView) -> String {
     out.raw("</style></head><body><main>");
     out.leaf("h1", &[], &format!("Layout of {}", view.binary));
     svg(&mut out, view, false);
-    out.raw("<p>Hot: the fewest pages that hold 90 % of the executions. Warm: the others that were executed. Cold: not ");
+    out.raw(
+        "<p>Hot: the fewest pages that hold 90 % of the executions. Warm: the others that were \
+         executed. Cold: not ",
+    );
     out.raw("seen executed. Height and colour of a bar say the same.</p>");
     for function in &view.functions {
         out.raw("<pre>");
@@ -69,7 +74,10 @@ fn svg(out: &mut Markup, view: &LayoutView, alone: bool) {
     let rows = |map: &HeatView| cells(map).1.len().div_ceil(ROW).max(1);
     let height: f64 = view.heat.iter().map(|map| HEAD + rows(map) as f64 * CELL + 8.0).sum();
     let size = format!("0 0 {} {}", Px(SIDE + ROW as f64 * CELL + 4.0), Px(height));
-    out.open("svg", &[("xmlns", &"http://www.w3.org/2000/svg"), ("viewBox", &size), ("role", &"img")]);
+    out.open(
+        "svg",
+        &[("xmlns", &"http://www.w3.org/2000/svg"), ("viewBox", &size), ("role", &"img")],
+    );
     out.leaf("title", &[], &format!("Executed pages of {}", view.binary));
     if alone {
         out.raw("<style>");
@@ -92,8 +100,13 @@ fn svg(out: &mut Markup, view: &LayoutView, alone: bool) {
         out.leaf("text", &[("x", &Px(0.0)), ("y", &Px(top + HEAD - 8.0))], &said);
         for (row, cells) in cells.chunks(ROW).enumerate() {
             let y = top + HEAD + row as f64 * CELL;
-            let address = cells.first().and_then(|cell| cell.first()).map_or(0, |page| page.address);
-            out.leaf("text", &[("x", &Px(0.0)), ("y", &Px(y + CELL - 2.0))], &format!("{address:x}"));
+            let address =
+                cells.first().and_then(|cell| cell.first()).map_or(0, |page| page.address);
+            out.leaf(
+                "text",
+                &[("x", &Px(0.0)), ("y", &Px(y + CELL - 2.0))],
+                &format!("{address:x}"),
+            );
             for (column, cell) in cells.iter().enumerate() {
                 draw(out, SIDE + column as f64 * CELL, y, cell);
             }
@@ -123,8 +136,11 @@ fn draw(out: &mut Markup, x: f64, y: f64, cell: &[PageView]) {
             ("height", &Px(height)),
         ],
     );
-    let said =
-        format!("{first:x}: {class}, {} executions, {} executed", count(executions), bytes(executed as f64));
+    let said = format!(
+        "{first:x}: {class}, {} executions, {} executed",
+        count(executions),
+        bytes(executed as f64)
+    );
     out.leaf("title", &[], &said);
     out.close("rect");
 }

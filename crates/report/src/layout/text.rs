@@ -69,16 +69,24 @@ pub fn summary(s: &LayoutSummary, screen: Screen) -> String {
         line("wrote", format!("{} ({what})", visible(path)));
     }
     for warning in &s.warnings {
-        let _ = writeln!(out, "{} {}", screen.style.paint(Colour::Care, "warning:"), visible(warning));
+        let _ =
+            writeln!(out, "{} {}", screen.style.paint(Colour::Care, "warning:"), visible(warning));
     }
     out
 }
 
 fn changes(before: &Worth, after: &Worth) -> [(&'static str, String); 5] {
     let scores = |b: f64, a: f64| format!("{b:.0} -> {a:.0}{}", percent(b, a));
-    let counts = |b: u64, a: u64| format!("{} -> {}{}", count(b), count(a), percent(b as f64, a as f64));
+    let counts =
+        |b: u64, a: u64| format!("{} -> {}{}", count(b), count(a), percent(b as f64, a as f64));
     let pages = |b: (u64, u64), a: (u64, u64)| {
-        format!("{} -> {} executed, {} -> {} hold 90 %", count(b.0), count(a.0), count(b.1), count(a.1))
+        format!(
+            "{} -> {} executed, {} -> {} hold 90 %",
+            count(b.0),
+            count(a.0),
+            count(b.1),
+            count(a.1)
+        )
     };
     [
         ("score in functions", scores(before.score_within, after.score_within)),
@@ -90,7 +98,11 @@ fn changes(before: &Worth, after: &Worth) -> [(&'static str, String); 5] {
 }
 
 fn percent(before: f64, after: f64) -> String {
-    if before == 0.0 { String::new() } else { format!(" ({:+.1} %)", 100.0 * (after / before - 1.0)) }
+    if before == 0.0 {
+        String::new()
+    } else {
+        format!(" ({:+.1} %)", 100.0 * (after / before - 1.0))
+    }
 }
 
 /// Whether a layout was applied, and what deviates.
@@ -100,16 +112,18 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     let headline = if v.asked == 0 && not_checked > 0 {
         screen.style.paint(Colour::Bad, "nothing of the layout could be looked for")
     } else if v.applied && not_checked > 0 && v.blocks.0 == 0 {
-        let known = "the sections that were checked are in order; the order of blocks in them is not known";
+        let known =
+            "the sections that were checked are in order; the order of blocks in them is not known";
         screen.style.paint(Colour::Care, known)
     } else if v.applied && not_checked > 0 {
         screen.style.paint(Colour::Care, "the layout is applied, as far as it was checked")
     } else if v.applied && v.blocks.0 > 0 {
         screen.style.paint(Colour::Good, "the layout is applied")
     } else if v.applied {
-        screen
-            .style
-            .paint(Colour::Good, "the sections are in order; the order of blocks in them is not known")
+        screen.style.paint(
+            Colour::Good,
+            "the sections are in order; the order of blocks in them is not known",
+        )
     } else {
         screen.style.paint(Colour::Bad, "the layout is not applied as it was written")
     };
@@ -119,7 +133,12 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     };
     line(
         "sections",
-        format!("{} asked for, {} found, {} in order", count(v.asked), count(v.found), count(v.in_order)),
+        format!(
+            "{} asked for, {} found, {} in order",
+            count(v.asked),
+            count(v.found),
+            count(v.in_order)
+        ),
     );
     if v.blocks.0 > 0 {
         line(
@@ -133,7 +152,9 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
     } else {
         line(
             "blocks",
-            "not compared: the program has no address map of its blocks, or functions were asked for".into(),
+            "not compared: the program has no address map of its blocks, or functions were asked \
+             for"
+            .into(),
         );
     }
     if not_checked > 0 {
@@ -142,7 +163,10 @@ pub fn verification(v: &VerifyResult, screen: Screen) -> String {
         let names = if not_checked == 1 { "its name is" } else { "their names are" };
         line("not checked", format!("{functions}, {share_pct:.1} % of executions: {names} shared"));
     }
-    line("hot text", format!("{} within {}", bytes(v.hot_bytes.0 as f64), bytes(v.hot_bytes.1 as f64)));
+    line(
+        "hot text",
+        format!("{} within {}", bytes(v.hot_bytes.0 as f64), bytes(v.hot_bytes.1 as f64)),
+    );
     for (symbol, what) in &v.first {
         line("deviation", format!("{}: {}", visible(symbol), visible(what)));
     }
@@ -187,10 +211,15 @@ pub fn heat(view: &LayoutView, screen: Screen) -> String {
         out.push('\n');
     }
     let each = view.heat.iter().map(pages_a_cell).max().unwrap_or(1);
-    let cell = if each == 1 { "a page".to_owned() } else { format!("up to {each} pages, the hottest shown") };
+    let cell = if each == 1 {
+        "a page".to_owned()
+    } else {
+        format!("up to {each} pages, the hottest shown")
+    };
     let _ = writeln!(
         out,
-        "{hot} hot (90 % of the executions)  {warm} warm  {cold} cold (not seen executed); a cell is {cell}"
+        "{hot} hot (90 % of the executions)  {warm} warm  {cold} cold (not seen executed); a cell \
+         is {cell}"
     );
     out
 }
@@ -199,8 +228,10 @@ pub fn heat(view: &LayoutView, screen: Screen) -> String {
 pub fn function(f: &FunctionView, screen: Screen) -> String {
     let mut out = String::new();
     let name = visible(&f.names.join(", ")).into_owned();
-    let module = f.module.as_ref().map_or_else(String::new, |module| format!("  of {}", visible(module)));
-    let _ = writeln!(out, "{}  at {:#x}{module}", screen.style.paint(Colour::Strong, &name), f.address);
+    let module =
+        f.module.as_ref().map_or_else(String::new, |module| format!("  of {}", visible(module)));
+    let _ =
+        writeln!(out, "{}  at {:#x}{module}", screen.style.paint(Colour::Strong, &name), f.address);
     if let Some(why) = &f.left_out {
         let _ = writeln!(out, "  not laid out: {}", visible(why));
         return out;
@@ -225,8 +256,10 @@ fn row(out: &mut String, block: &BlockView) {
     let frequency = block.frequency.map_or_else(|| "-".to_owned(), count);
     let next: Vec<String> =
         block.successors.iter().map(|(id, weight)| format!("{id} ({})", count(*weight))).collect();
-    let mut line =
-        format!("    {:>6}  {:>10x}  {:>5} B  {frequency:>14}", block.id, block.address, block.size);
+    let mut line = format!(
+        "    {:>6}  {:>10x}  {:>5} B  {frequency:>14}",
+        block.id, block.address, block.size
+    );
     if !next.is_empty() {
         let _ = write!(line, "  -> {}", next.join(", "));
     }

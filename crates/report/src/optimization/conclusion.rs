@@ -27,7 +27,8 @@ impl Optimization {
                 Some(command) if several => format!(" ({command})"),
                 _ => String::new(),
             };
-            let command = measurement.benchmarks.first().map(|benchmark| benchmark.command.as_str());
+            let command =
+                measurement.benchmarks.first().map(|benchmark| benchmark.command.as_str());
             let beside = |compared: &Compared, what: &str| {
                 let gained = match compared.verdict {
                     Verdict::Faster => "faster, ",
@@ -48,10 +49,12 @@ impl Optimization {
                 lines.push(beside(step, &format!("{} (the profile alone)", step.base)) + added);
             }
         }
-        if !lines.is_empty() && self.measurements.iter().all(|m| m.variants.iter().all(|v| v.layouts == 0)) {
+        if !lines.is_empty()
+            && self.measurements.iter().all(|m| m.variants.iter().all(|v| v.layouts == 0))
+        {
             lines.push(
-                "each program was linked once: another link of the same code can move such numbers by a percent or \
-                 more; planish compare --layouts averages over links"
+                "each program was linked once: another link of the same code can move such \
+                 numbers by a percent or more; planish compare --layouts averages over links"
                     .into(),
             );
         }

@@ -45,7 +45,8 @@ fn compared() -> Compared {
 }
 
 fn report() -> Optimization {
-    let program = |path: &str| Program { path: path.into(), build_id: Some("ab12".into()), code_bytes: 2048 };
+    let program =
+        |path: &str| Program { path: path.into(), build_id: Some("ab12".into()), code_bytes: 2048 };
     Optimization {
         schema: "planish-optimize".into(),
         version: 1,
@@ -67,7 +68,12 @@ fn report() -> Optimization {
         },
         measurements: vec![sample()],
         last_step: vec![],
-        branches: vec![Branches { command: "app eval".into(), base: 2000, opt: 1100, others: vec![] }],
+        branches: vec![Branches {
+            command: "app eval".into(),
+            base: 2000,
+            opt: 1100,
+            others: vec![],
+        }],
         variants: vec![],
         layout: None,
         stages: vec![Stage {
@@ -83,11 +89,17 @@ fn report() -> Optimization {
 #[test]
 fn the_report_opens_with_the_result() {
     let text = report().markdown();
-    let first =
-        "# app, rebuilt with its profile: CPU time (user + system) 0.920 (95 % interval 0.903 to 0.934)";
+    let first = "# app, rebuilt with its profile: CPU time (user + system) 0.920 (95 % interval \
+                 0.903 to 0.934)";
     assert_eq!(text.lines().next(), Some(first));
-    assert!(text.contains("| `app eval` | baseline | 2,000 | 1 |\n| | rebuilt | 1,100 | 0.550 |"), "{text}");
-    assert!(text.contains("9 of 10 profiled functions (inlined ones too), 99.0 % of the samples"), "{text}");
+    assert!(
+        text.contains("| `app eval` | baseline | 2,000 | 1 |\n| | rebuilt | 1,100 | 0.550 |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("9 of 10 profiled functions (inlined ones too), 99.0 % of the samples"),
+        "{text}"
+    );
     assert!(text.contains("a \\| b"), "{text}");
 }
 
@@ -99,7 +111,10 @@ fn a_title_states_no_gain_that_was_not_shown() {
             Verdict::Same,
             "no difference shown in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)",
         ),
-        (Verdict::Undecided, "undecided in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)"),
+        (
+            Verdict::Undecided,
+            "undecided in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)",
+        ),
         (
             Verdict::LayoutLuck,
             "only layout luck in CPU time (user + system), 0.920 (95 % interval 0.903 to 0.934)",
@@ -142,10 +157,14 @@ fn a_layout_is_told_with_its_scores_pages_and_objects() {
         "{text}"
     );
     assert!(
-        text.contains("| | baseline | rebuilt | layout |") && text.contains("| | layout | 900 | 0.450 |")
+        text.contains("| | baseline | rebuilt | layout |")
+            && text.contains("| | layout | 900 | 0.450 |")
     );
     let text = report.terminal(Style::default());
-    assert!(text.contains("taken branches of layout: 0.450 of the baseline's (900 of 2,000"), "{text}");
+    assert!(
+        text.contains("taken branches of layout: 0.450 of the baseline's (900 of 2,000"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -64,7 +64,8 @@ impl LaidOut {
         let (s, v) = (&self.summary, &self.verified);
         let _ = writeln!(text, "## Laid out\n\n{}.\n", self.words());
         let _ = writeln!(text, "| computed from the recording | before | after |\n|---|---:|---:|");
-        let scores = |name: &str, before: f64, after: f64| format!("| {name} | {before:.0} | {after:.0} |");
+        let scores =
+            |name: &str, before: f64, after: f64| format!("| {name} | {before:.0} | {after:.0} |");
         let counts = |name: &str, before: u64, after: u64| {
             format!("| {name} | {} | {} |", count(before), count(after))
         };
@@ -74,9 +75,17 @@ impl LaidOut {
             counts("taken branches within functions", s.before.taken, s.after.taken),
             counts("fall-throughs within functions", s.before.fall_throughs, s.after.fall_throughs),
             counts("pages of 4 KiB touched", s.before.pages_4k.0, s.after.pages_4k.0),
-            counts("pages of 4 KiB with 90 % of the executions", s.before.pages_4k.1, s.after.pages_4k.1),
+            counts(
+                "pages of 4 KiB with 90 % of the executions",
+                s.before.pages_4k.1,
+                s.after.pages_4k.1,
+            ),
             counts("superpages (2 MiB) touched", s.before.pages_2m.0, s.after.pages_2m.0),
-            counts("superpages with 90 % of the executions", s.before.pages_2m.1, s.after.pages_2m.1),
+            counts(
+                "superpages with 90 % of the executions",
+                s.before.pages_2m.1,
+                s.after.pages_2m.1,
+            ),
         ] {
             let _ = writeln!(text, "{row}");
         }
@@ -112,8 +121,13 @@ impl Optimization {
     /// Ending of the file of the program that all the steps led to.
     pub fn result(&self) -> &str {
         let own = |variant: &&Variant| matches!(variant.name.as_str(), "layout" | "opt2");
-        let last = self.variants.iter().rfind(|v| v.name == "layout").or(self.variants.iter().rfind(own));
-        last.map_or(&self.build.opt, |variant| &variant.program).path.rsplit('/').next().unwrap_or_default()
+        let last =
+            self.variants.iter().rfind(|v| v.name == "layout").or(self.variants.iter().rfind(own));
+        last.map_or(&self.build.opt, |variant| &variant.program)
+            .path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
     }
 
     /// The programs of the table of builds: what, program, flags.

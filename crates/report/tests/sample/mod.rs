@@ -1,4 +1,5 @@
-//! A made-up comparison with everything in it: three variants, two machines, four benchmarks, eight matched layouts.
+//! A made-up comparison with everything in it: three variants, two machines, four benchmarks, eight
+//! matched layouts.
 #![allow(dead_code)] // Every test takes what it needs.
 
 use compare::result::*;
@@ -99,8 +100,9 @@ pub fn measurement() -> Measurement {
             benchmark: BENCHMARKS[0].0.into(),
             variant: VARIANTS[2].into(),
             effect: Effect { ratio: 1.002, interval: Some([0.998, 1.006]), p_value: 0.31 },
-            sentence: "The difference as built (+2.5 %) vanishes when functions are aligned to 32 bytes."
-                .into(),
+            sentence:
+                "The difference as built (+2.5 %) vanishes when functions are aligned to 32 bytes."
+                    .into(),
             sizes: [
                 Sizes { text: 1_310_720, data: 18_432, bss: 4_096 },
                 Sizes { text: 1_318_912, data: 18_432, bss: 4_096 },
@@ -178,7 +180,10 @@ fn machine(name: &str, calibrated: bool) -> Machine {
 
 fn variant((index, name): (usize, &&str)) -> Variant {
     let code = |taken: f64| {
-        BTreeMap::from([("instructions".to_owned(), 5.1e9 + taken), ("taken branches".to_owned(), taken)])
+        BTreeMap::from([
+            ("instructions".to_owned(), 5.1e9 + taken),
+            ("taken branches".to_owned(), taken),
+        ])
     };
     Variant {
         name: (*name).into(),
@@ -187,7 +192,10 @@ fn variant((index, name): (usize, &&str)) -> Variant {
         freedom: if index == 0 { "order of functions, padding".into() } else { String::new() },
         matched_share: (index > 0).then_some(0.972),
         sizes: Some(Sizes { text: 1_252_340 + 13_000 * index as u64, data: 18_432, bss: 4_096 }),
-        code_metrics: BTreeMap::from([(BENCHMARKS[0].0.to_owned(), code(6.12e8 - 5e7 * index as f64))]),
+        code_metrics: BTreeMap::from([(
+            BENCHMARKS[0].0.to_owned(),
+            code(6.12e8 - 5e7 * index as f64),
+        )]),
     }
 }
 
@@ -227,7 +235,11 @@ fn compared(b: usize, v: usize, machine: usize) -> Compared {
             count: 8,
             matched: true,
             effect: averaged,
-            luck: Effect { ratio: 1.0 + luck, interval: Some([0.996 + luck, 1.004 + luck]), p_value: 0.01 },
+            luck: Effect {
+                ratio: 1.0 + luck,
+                interval: Some([0.996 + luck, 1.004 + luck]),
+                p_value: 0.01,
+            },
             layout_sd: 0.012,
             layout_sd_interval: Some([0.008, 0.021]),
             within_sd: 0.021,
@@ -240,7 +252,8 @@ fn compared(b: usize, v: usize, machine: usize) -> Compared {
         spread: [0.021, 0.024],
         smallest_effect: Some(0.0062 + 0.003 * b as f64),
         confirmation: None,
-        needed: (verdict == Verdict::Undecided).then_some(Needed { rounds: None, layouts: Some(24) }),
+        needed: (verdict == Verdict::Undecided)
+            .then_some(Needed { rounds: None, layouts: Some(24) }),
         others: vec![],
         warnings: vec![],
     };
@@ -255,7 +268,8 @@ fn compared(b: usize, v: usize, machine: usize) -> Compared {
     }
     if (b, machine) == (1, 1) {
         c.warnings.push(
-            "2 of 60 runs lie more than 10 deviations from the median; they coincide with steal".into(),
+            "2 of 60 runs lie more than 10 deviations from the median; they coincide with steal"
+                .into(),
         );
     }
     c
@@ -265,11 +279,18 @@ fn sentence(c: &Compared) -> String {
     let change = (c.effect - 1.0).abs() * 100.0;
     let what = if c.layouts.is_some() { "The change" } else { "This binary" };
     match c.verdict {
-        Verdict::Faster => format!("{what} {} is faster than {} by {change:.1} %.", c.variant, c.base),
-        Verdict::Slower => format!("{what} {} is slower than {} by {change:.1} %.", c.variant, c.base),
+        Verdict::Faster => {
+            format!("{what} {} is faster than {} by {change:.1} %.", c.variant, c.base)
+        }
+        Verdict::Slower => {
+            format!("{what} {} is slower than {} by {change:.1} %.", c.variant, c.base)
+        }
         Verdict::Same => format!("{} and {} are the same within ±1 %.", c.variant, c.base),
         Verdict::LayoutLuck => {
-            format!("{} differs from {} as built, but only by the luck of the link.", c.variant, c.base)
+            format!(
+                "{} differs from {} as built, but only by the luck of the link.",
+                c.variant, c.base
+            )
         }
         Verdict::Undecided => format!(
             "Undecided: {} was neither shown to differ from {} nor to be the same.",
@@ -278,7 +299,8 @@ fn sentence(c: &Compared) -> String {
     }
 }
 
-/// Runs and layouts of every machine and benchmark; `rounds` of 27 binaries and one second run each as built.
+/// Runs and layouts of every machine and benchmark; `rounds` of 27 binaries and one second run each
+/// as built.
 pub fn evidence(rounds: u32) -> Vec<Evidence> {
     let mut all = Vec::new();
     for benchmark in 0..BENCHMARKS.len() {
@@ -295,7 +317,10 @@ fn factor(benchmark: usize, variant: usize, layout: u32, layouts: &[f64]) -> f64
     if layout == 0 {
         effect + luck
     } else {
-        effect * (1.0 + layouts[layout as usize] + 0.002 * ((variant * 7 + layout as usize * 3) % 5) as f64)
+        effect
+            * (1.0
+                + layouts[layout as usize]
+                + 0.002 * ((variant * 7 + layout as usize * 3) % 5) as f64)
     }
 }
 
@@ -324,8 +349,9 @@ fn cell(machine: usize, benchmark: usize, rounds: u32) -> Evidence {
                     layout,
                     value,
                     steal,
-                    outlier: far
-                        .then(|| format!("{} context switches, {:.0} % steal", 80 + round, steal * 100.0)),
+                    outlier: far.then(|| {
+                        format!("{} context switches, {:.0} % steal", 80 + round, steal * 100.0)
+                    }),
                 });
             }
         }
@@ -334,8 +360,10 @@ fn cell(machine: usize, benchmark: usize, rounds: u32) -> Evidence {
         let ratio = factor(benchmark, variant, layout, &layouts);
         Dot { variant, layout, ratio, interval: [ratio - 0.004, ratio + 0.004] }
     };
-    let layouts =
-        (0..VARIANTS.len()).flat_map(|v| (0..=last).map(move |l| (v, l))).map(|(v, l)| dot(v, l)).collect();
+    let layouts = (0..VARIANTS.len())
+        .flat_map(|v| (0..=last).map(move |l| (v, l)))
+        .map(|(v, l)| dot(v, l))
+        .collect();
     Evidence { machine, benchmark, runs, layouts }
 }
 

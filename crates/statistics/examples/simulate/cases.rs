@@ -92,7 +92,10 @@ pub fn all() -> Vec<Case> {
         cases.push(Case { session, watch: Watch::Coverage });
     }
     for machine in Machine::ALL {
-        cases.push(Case { session: null(machine, 30, Layouts::None, LAYOUT), watch: Watch::PlainPair });
+        cases.push(Case {
+            session: null(machine, 30, Layouts::None, LAYOUT),
+            watch: Watch::PlainPair,
+        });
     }
     for machine in Machine::ALL {
         let session = null(machine, 60, Layouts::None, 0.0);
@@ -112,7 +115,8 @@ pub fn all() -> Vec<Case> {
     let one = Session { effect: 0.01, ..null(Machine::Shared, 30, Layouts::None, 0.0) };
     cases.push(Case { session: one, watch: Watch::Power(0.8) });
     for machine in [Machine::Quiet, Machine::Shared] {
-        let session = Session { effect: 0.03, ..null(machine, 30, Layouts::Independent(8), LAYOUT) };
+        let session =
+            Session { effect: 0.03, ..null(machine, 30, Layouts::Independent(8), LAYOUT) };
         cases.push(Case { session, watch: Watch::Power(0.9) });
     }
     for (rounds, correlation) in [(10, 0.8), (30, 0.8), (10, 0.9)] {
@@ -155,7 +159,8 @@ impl Case {
         format!("{effect}, {}{relinked}, n = {rounds}, {layouts}{stopping}", machine.name())
     }
 
-    /// How many of `most` comparisons this case needs: an error rate near its target needs all of them.
+    /// How many of `most` comparisons this case needs: an error rate near its target needs all of
+    /// them.
     pub fn comparisons(&self, most: usize) -> usize {
         match self.watch {
             Watch::Calibration | Watch::Coverage | Watch::Luck(_) => most,
@@ -166,17 +171,20 @@ impl Case {
 
     /// One comparison.
     pub fn run(&self, seed: u64, index: u64) -> Outcome {
-        let name = self.name().bytes().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let name =
+            self.name().bytes().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         let mut random = Random::new(name.wrapping_add(index.wrapping_mul(0x9e37_79b9)));
         let mut random = Random::new(random.next_bits());
         let observations = self.session.record(&mut random);
         let matched = matches!(self.session.layouts, Layouts::Matched(..));
-        let options = Options { draws: DRAWS, seed: random.next_bits(), matched, ..Options::default() };
+        let options =
+            Options { draws: DRAWS, seed: random.next_bits(), matched, ..Options::default() };
         match self.watch {
             Watch::Stopping(plan, _) | Watch::StoppingPower(plan) => {
                 self.stopped(plan, &observations, options)
             }
-            _ => compare(&observations, 0, 1, options).map_or(Outcome::default(), |a| self.judged(&a)),
+            _ => compare(&observations, 0, 1, options)
+                .map_or(Outcome::default(), |a| self.judged(&a)),
         }
     }
 
@@ -186,7 +194,10 @@ impl Case {
             Some(t) => (t.low, t.high),
             None => {
                 let end = |x: Option<f64>, without: f64| x.unwrap_or(without);
-                (end(answer.as_built.low, f64::NEG_INFINITY), end(answer.as_built.high, f64::INFINITY))
+                (
+                    end(answer.as_built.low, f64::NEG_INFINITY),
+                    end(answer.as_built.high, f64::INFINITY),
+                )
             }
         };
         let verdict = answer.judgement.verdict;
@@ -266,7 +277,8 @@ impl Row {
         self.hits as f64 / self.trials.max(1) as f64
     }
 
-    /// Under 1,000 comparisons chance alone misses a target often; then the interval must miss it too.
+    /// Under 1,000 comparisons chance alone misses a target often; then the interval must miss it
+    /// too.
     pub fn misses(&self) -> bool {
         let Some((low, high)) = self.target else { return false };
         if self.trials >= 1000 {

@@ -58,8 +58,9 @@ pub fn all() -> Vec<Case> {
 
 impl Law {
     fn level(self, variant: usize, random: &mut Random) -> f64 {
-        let two =
-            |random: &mut Random, share: f64| normal(random) + if random.unit() < share { 10.0 } else { 0.0 };
+        let two = |random: &mut Random, share: f64| {
+            normal(random) + if random.unit() < share { 10.0 } else { 0.0 }
+        };
         match (self, variant) {
             (Law::Normal, _) | (Law::OneOfTwoSpeeds, 0) => normal(random),
             (Law::Skewed, _) => (0.6 * normal(random)).exp(),
@@ -78,19 +79,24 @@ impl Case {
     }
 
     pub fn run(&self, seed: u64, index: u64) -> Outcome {
-        let mut random =
-            Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index.wrapping_mul(0x1000_0000_01b3));
+        let mut random = Random::new(
+            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index.wrapping_mul(0x1000_0000_01b3),
+        );
         let mut levels = |variant| -> Vec<f64> {
             (0..self.layouts).map(|_| self.law.level(variant, &mut random)).collect()
         };
         let (a, b) = (levels(0), levels(1));
-        let effect =
-            if self.matched { matched_effect(&a, &b, 999, 1) } else { independent_effect(&a, &b, 999, 1) };
+        let effect = if self.matched {
+            matched_effect(&a, &b, 999, 1)
+        } else {
+            independent_effect(&a, &b, 999, 1)
+        };
         let claims = ROWS.map(|rows| u64::from(effect.p_value < 0.05 / rows));
         Outcome { comparisons: 1, claims }
     }
 
-    /// What to print. Two variants of one law may not claim more than is allowed; of different laws it is only seen.
+    /// What to print. Two variants of one law may not claim more than is allowed; of different laws
+    /// it is only seen.
     pub fn told(&self, o: &Outcome) -> Vec<Row> {
         let one_law = !matches!(self.law, Law::OneSkewed | Law::OneOfTwoSpeeds);
         let row = |(rows, hits): (f64, u64)| Row {

@@ -1,9 +1,10 @@
 //! Do the tests, intervals and stopping rules keep their promises on machines whose truth is known?
 //!
-//! `cargo run --release -p statistics --example simulate [-- --quick] [--comparisons N] [--seed N] [--only TEXT]`
-//! prints a Markdown table; the exit code is 1 when a target is missed. N (4,000) comparisons for error rates, a quarter of
-//! it for power and stopping, which are far from their targets. `--rows` simulates many rows together in their place,
-//! `--laws` the shapes that the levels of layouts may have.
+//! `cargo run --release -p statistics --example simulate [-- --quick] [--comparisons N] [--seed N]
+//! [--only TEXT]` prints a Markdown table; the exit code is 1 when a target is missed. N (4,000)
+//! comparisons for error rates, a quarter of it for power and stopping, which are far from their
+//! targets. `--rows` simulates many rows together in their place, `--laws` the shapes that the
+//! levels of layouts may have.
 
 mod cases;
 mod laws;
@@ -27,8 +28,9 @@ fn arguments() -> Result<Arguments, String> {
         Arguments { comparisons: 4000, seed: 1, only: String::new(), rows: false, laws: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut number =
-            || words.next().and_then(|w| w.parse::<u64>().ok()).ok_or(format!("{word} needs a number"));
+        let mut number = || {
+            words.next().and_then(|w| w.parse::<u64>().ok()).ok_or(format!("{word} needs a number"))
+        };
         match word.as_str() {
             "--quick" => arguments.comparisons = 60,
             "--comparisons" => arguments.comparisons = number()? as usize,
@@ -44,7 +46,8 @@ fn arguments() -> Result<Arguments, String> {
 
 fn main() -> Result<(), String> {
     let arguments = arguments()?;
-    let cases: Vec<Case> = cases::all().into_iter().filter(|c| c.name().contains(&arguments.only)).collect();
+    let cases: Vec<Case> =
+        cases::all().into_iter().filter(|c| c.name().contains(&arguments.only)).collect();
     let families: Vec<rows::Family> =
         rows::all().into_iter().filter(|f| f.name().contains(&arguments.only)).collect();
     let started = std::time::Instant::now();
@@ -55,15 +58,18 @@ fn main() -> Result<(), String> {
         missed += usize::from(row.misses());
         println!("{row}");
     };
-    for case in laws::all().iter().filter(|case| arguments.laws && case.name().contains(&arguments.only)) {
+    for case in
+        laws::all().iter().filter(|case| arguments.laws && case.name().contains(&arguments.only))
+    {
         let sum = laws::Outcome::add;
         let outcome = simulate(arguments.comparisons, &sum, &|at| case.run(arguments.seed, at));
         case.told(&outcome).iter().for_each(&mut tell);
     }
     for case in cases.iter().filter(|_| !arguments.rows && !arguments.laws) {
         let sum = Outcome::add;
-        let outcome =
-            simulate(case.comparisons(arguments.comparisons), &sum, &|at| case.run(arguments.seed, at));
+        let outcome = simulate(case.comparisons(arguments.comparisons), &sum, &|at| {
+            case.run(arguments.seed, at)
+        });
         case.rows(&outcome).iter().for_each(&mut tell);
     }
     for family in families.iter().filter(|_| arguments.rows) {
@@ -75,7 +81,8 @@ fn main() -> Result<(), String> {
     if missed > 0 { Err(format!("{missed} targets missed")) } else { Ok(()) }
 }
 
-/// So many comparisons on two threads. Every comparison has its own seed, so the threads change nothing.
+/// So many comparisons on two threads. Every comparison has its own seed, so the threads change
+/// nothing.
 fn simulate<T: Default + Send>(
     comparisons: usize,
     add: &(dyn Fn(&mut T, &T) + Sync),

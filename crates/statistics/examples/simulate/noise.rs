@@ -1,6 +1,8 @@
-//! How does the log run time of consecutive runs wander? Four machines, from textbook to a shared one that drifts.
+//! How does the log run time of consecutive runs wander? Four machines, from textbook to a shared
+//! one that drifts.
 //!
-//! Normal numbers by Box and Muller, exponential ones by inversion; all effects multiply, so they add on the log scale.
+//! Normal numbers by Box and Muller, exponential ones by inversion; all effects multiply, so they
+//! add on the log scale.
 
 use statistics::Random;
 
@@ -11,14 +13,16 @@ pub enum Machine {
     Independent,
     /// Bare metal: 0.4 % jitter, rare slow runs, two page-placement modes.
     Quiet,
-    /// A shared virtual machine: 0.8 % jitter, more and slower outliers, a level with memory, bursts of steal.
+    /// A shared virtual machine: 0.8 % jitter, more and slower outliers, a level with memory,
+    /// bursts of steal.
     Shared,
     /// The same with a ramp and, in three of ten sessions, a lasting step.
     Drifting,
 }
 
 impl Machine {
-    pub const ALL: [Machine; 4] = [Machine::Independent, Machine::Quiet, Machine::Shared, Machine::Drifting];
+    pub const ALL: [Machine; 4] =
+        [Machine::Independent, Machine::Quiet, Machine::Shared, Machine::Drifting];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -56,8 +60,8 @@ impl Machine {
     }
 }
 
-/// Noisy neighbours: a first-order autoregressive level (0.9, 1 %), and bursts that come after 80 runs on average,
-/// stay for 8 and cost 5 %.
+/// Noisy neighbours: a first-order autoregressive level (0.9, 1 %), and bursts that come after 80
+/// runs on average, stay for 8 and cost 5 %.
 fn neighbours(random: &mut Random, noise: &mut [f64]) {
     let step = 0.010 * (1.0f64 - 0.9 * 0.9).sqrt();
     let mut level = 0.010 * normal(random);

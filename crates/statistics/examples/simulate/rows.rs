@@ -1,4 +1,5 @@
-//! Many rows judged together by Holm's correction: does any of them claim what is not so, and is a planted one found?
+//! Many rows judged together by Holm's correction: does any of them claim what is not so, and is a
+//! planted one found?
 
 use crate::cases::Row;
 use crate::noise::Machine;
@@ -41,7 +42,8 @@ const CORRELATION: f64 = 0.85;
 pub fn all() -> Vec<Family> {
     let mut all = Vec::new();
     let matched = |n| Layouts::Matched(n, CORRELATION);
-    let designs = [matched(6), matched(8), matched(12), Layouts::Independent(4), Layouts::Independent(8)];
+    let designs =
+        [matched(6), matched(8), matched(12), Layouts::Independent(4), Layouts::Independent(8)];
     for layouts in designs {
         for machine in [Machine::Quiet, Machine::Shared] {
             for rows in [1, 2, 4, 7, 8, 12, 20, 40] {
@@ -74,7 +76,8 @@ impl Family {
     }
 
     pub fn run(&self, seed: u64, index: u64) -> Outcome {
-        let name = self.name().bytes().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let name =
+            self.name().bytes().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         let mut random = Random::new(name.wrapping_add(index.wrapping_mul(0x9e37_79b9)));
         let matched = matches!(self.layouts, Layouts::Matched(..));
         let mut one = |row: usize| {
@@ -100,12 +103,14 @@ impl Family {
         Outcome {
             families: 1,
             wrong: u64::from((planted..self.rows).any(claimed)),
-            found: u64::from(planted == 1 && claimed(0) && rows.first().is_some_and(|row| row.1 > 0.0)),
+            found: u64::from(
+                planted == 1 && claimed(0) && rows.first().is_some_and(|row| row.1 > 0.0),
+            ),
         }
     }
 
-    /// What to print: at most 5 % of the families may claim anything wrong (6.7 % with the noise of the simulation), and a
-    /// quarter is always found.
+    /// What to print: at most 5 % of the families may claim anything wrong (6.7 % with the noise of
+    /// the simulation), and a quarter is always found.
     pub fn told(&self, o: &Outcome) -> Vec<Row> {
         let row = |what: &str, hits: u64, target: Option<(f64, f64)>| Row {
             name: format!("{}: {what}", self.name()),

@@ -1,4 +1,5 @@
-//! What would a whole comparison have recorded? Every binary once per round in random order, as-built binaries twice.
+//! What would a whole comparison have recorded? Every binary once per round in random order,
+//! as-built binaries twice.
 
 use crate::noise::{Machine, normal};
 use statistics::{Observation, Random};

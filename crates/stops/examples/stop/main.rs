@@ -1,4 +1,5 @@
-//! Stops a command, or running processes, at a period, does nothing at each stop, and prints what was done.
+//! Stops a command, or running processes, at a period, does nothing at each stop, and prints what
+//! was done.
 //!
 //! `stop [--period NS] [--follow] [--seconds S] [--stops N] [--step N] (-p PID… | -- COMMAND…)`
 
@@ -26,8 +27,13 @@ fn arguments() -> Option<Arguments> {
         max_stops: None,
         new_threads: None,
     };
-    let mut all =
-        Arguments { options, seconds: f64::INFINITY, step: 0, pids: Vec::new(), command: Vec::new() };
+    let mut all = Arguments {
+        options,
+        seconds: f64::INFINITY,
+        step: 0,
+        pids: Vec::new(),
+        command: Vec::new(),
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -95,7 +101,8 @@ fn run(all: &Arguments) -> Result<u8, Box<dyn std::error::Error>> {
     );
     // The child's own status is still there for whoever waits for it.
     let status = child.map(|mut child| child.wait()).transpose()?;
-    Ok(status.map_or(0, |status| status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(255)))
+    Ok(status
+        .map_or(0, |status| status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(255)))
 }
 
 fn main() -> ExitCode {

@@ -19,7 +19,8 @@ pub fn start(mut command: Command) -> io::Result<Waiting> {
     let (mut told, tell): (PipeReader, PipeWriter) = io::pipe()?;
     let (wait, go): (PipeReader, PipeWriter) = io::pipe()?;
     let (tell_fd, wait_fd, go_fd) = (tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
-    // SAFETY: the closure only makes system calls on descriptors that the fork copied and on its own variables.
+    // SAFETY: the closure only makes system calls on descriptors that the fork copied and on its
+    // own variables.
     unsafe {
         command.pre_exec(move || {
             libc::close(go_fd);

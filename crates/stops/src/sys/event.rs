@@ -1,5 +1,5 @@
-//! The clock of one thread: a perf event (`cpu-clock`, or one that the CPU counts) that sends a signal each time a
-//! period of it is over.
+//! The clock of one thread: a perf event (`cpu-clock`, or one that the CPU counts) that sends a
+//! signal each time a period of it is over.
 
 use crate::Trigger;
 use perfdata::{EventAttr, attr_flag, sample_type};
@@ -48,8 +48,14 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Opens a thread's clock, stopped. `with_ring`: learn where each period ended, where memory for that may be had.
-    pub(crate) fn open(tid: i32, trigger: Trigger, period: u64, with_ring: bool) -> io::Result<Event> {
+    /// Opens a thread's clock, stopped. `with_ring`: learn where each period ended, where memory
+    /// for that may be had.
+    pub(crate) fn open(
+        tid: i32,
+        trigger: Trigger,
+        period: u64,
+        with_ring: bool,
+    ) -> io::Result<Event> {
         let (kind, config) = match trigger {
             Trigger::CpuClock => (PERF_TYPE_SOFTWARE, CPU_CLOCK),
             Trigger::Counter { kind, config } => (kind, config),
@@ -68,16 +74,24 @@ impl Event {
             ..EventAttr::default()
         };
         let bytes = attr.to_kernel_bytes();
-        // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their number, and returns
-        // a new descriptor.
+        // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their
+        // number, and returns a new descriptor.
         let fd = unsafe {
-            let fd = libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), tid, -1, -1, FLAG_FD_CLOEXEC);
+            let fd = libc::syscall(
+                libc::SYS_perf_event_open,
+                bytes.as_ptr(),
+                tid,
+                -1,
+                -1,
+                FLAG_FD_CLOEXEC,
+            );
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
             OwnedFd::from_raw_fd(fd as i32)
         };
-        // The last descriptors are needed to look at threads and memory; without them nothing would work.
+        // The last descriptors are needed to look at threads and memory; without them nothing would
+        // work.
         let spare = [(); SPARE_DESCRIPTORS].map(|()| fd.try_clone());
         if let Some(Err(error)) = spare.into_iter().find(Result::is_err) {
             return Err(error);
@@ -105,7 +119,8 @@ impl Event {
     }
 
     fn ioctl(&self, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: the requests used here take nothing, or a pointer that the caller made from a local variable.
+        // SAFETY: the requests used here take nothing, or a pointer that the caller made from a
+        // local variable.
         Event::done(unsafe { libc::ioctl(self.fd.as_raw_fd(), request, argument) })
     }
 
@@ -123,7 +138,8 @@ impl Event {
     pub(crate) fn count(&self) -> io::Result<u64> {
         let mut count = 0u64;
         // SAFETY: at most eight bytes are written, into a local of that size.
-        let read = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+        let read =
+            unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
         if read == size_of::<u64>() as isize { Ok(count) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -154,7 +170,8 @@ impl Ring {
     }
 
     fn position(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: both positions lie, aligned, in the first page, and kernel and reader use them atomically.
+        // SAFETY: both positions lie, aligned, in the first page, and kernel and reader use them
+        // atomically.
         unsafe { &*self.0.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
@@ -175,7 +192,8 @@ impl Ring {
                 break;
             }
             if header as u32 == RECORD_SAMPLE {
-                latest = Some(Moment { time_ns: self.word(at + 8), cpu: self.word(at + 16) as u32 });
+                latest =
+                    Some(Moment { time_ns: self.word(at + 8), cpu: self.word(at + 16) as u32 });
             }
             at += bytes;
         }

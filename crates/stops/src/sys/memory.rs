@@ -14,8 +14,8 @@ fn remote(address: u64, len: usize) -> libc::iovec {
 }
 
 fn transfer(pid: i32, local: &[libc::iovec], remote: &[libc::iovec]) -> io::Result<usize> {
-    // SAFETY: the local vectors describe memory that the callers own and may write; the remote ones are the other
-    // process's and are checked by the kernel.
+    // SAFETY: the local vectors describe memory that the callers own and may write; the remote ones
+    // are the other process's and are checked by the kernel.
     let read = unsafe {
         libc::process_vm_readv(
             pid,
@@ -54,8 +54,10 @@ pub(crate) fn read_pages(pid: i32, addresses: &[u64], pages: &mut [[u8; PAGE]]) 
             .map(|page| libc::iovec { iov_base: page.as_mut_ptr().cast(), iov_len: PAGE })
             .collect();
         // Neighbours are one piece: the kernel looks each piece up anew.
-        let pieces =
-            addresses.get(..wanted).unwrap_or_default().chunk_by(|one, next| one + PAGE as u64 == *next);
+        let pieces = addresses
+            .get(..wanted)
+            .unwrap_or_default()
+            .chunk_by(|one, next| one + PAGE as u64 == *next);
         let there: Vec<libc::iovec> = pieces
             .filter_map(|piece| piece.first().map(|first| remote(*first, piece.len() * PAGE)))
             .collect();

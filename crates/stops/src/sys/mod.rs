@@ -1,4 +1,5 @@
-//! System calls: ptrace, waiting for tracees, clocks and CPU affinity. The crate's only unsafe code is here.
+//! System calls: ptrace, waiting for tracees, clocks and CPU affinity. The crate's only unsafe code
+//! is here.
 
 pub(crate) mod event;
 pub(crate) mod memory;
@@ -6,16 +7,19 @@ pub(crate) mod tick;
 
 use std::io;
 
-/// `PTRACE_EVENT_STOP`: a seized thread stopped without a signal to deliver (include/uapi/linux/ptrace.h).
+/// `PTRACE_EVENT_STOP`: a seized thread stopped without a signal to deliver
+/// (include/uapi/linux/ptrace.h).
 pub(crate) const EVENT_STOP: i32 = 128;
-/// What a stop at the begin or end of a system call is told by in place of a signal (`PTRACE_O_TRACESYSGOOD`).
+/// What a stop at the begin or end of a system call is told by in place of a signal
+/// (`PTRACE_O_TRACESYSGOOD`).
 pub(crate) const AT_CALL: i32 = libc::SIGTRAP | 0x80;
 /// `PTRACE_PEEKSIGINFO`, which reads queued signals and leaves them.
 const PEEKSIGINFO: libc::c_uint = 0x4209;
 const GETSIGMASK: libc::c_uint = 0x420a;
 const SETSIGMASK: libc::c_uint = 0x420b;
 const NT_X86_XSTATE: usize = 0x202;
-/// An XSAVE area with every known component, tiles included, is about 11 KiB; more than this is an error.
+/// An XSAVE area with every known component, tiles included, is about 11 KiB; more than this is an
+/// error.
 const XSTATE_MOST_BYTES: usize = 1 << 20;
 
 /// What `waitid` reports of a child or tracee.
@@ -46,7 +50,8 @@ fn done(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Waits for children and tracees of this thread alone. `Ok(None)`: nothing yet; an interrupted wait is an error.
+/// Waits for children and tracees of this thread alone. `Ok(None)`: nothing yet; an interrupted
+/// wait is an error.
 pub(crate) fn wait(what: WaitFor) -> io::Result<Option<(i32, Change)>> {
     let mut options = libc::WSTOPPED | libc::__WALL | libc::__WNOTHREAD;
     if what.peek {
@@ -56,7 +61,8 @@ pub(crate) fn wait(what: WaitFor) -> io::Result<Option<(i32, Change)>> {
         options |= libc::WNOHANG;
     }
     let (kind, id) = what.tid.map_or((libc::P_ALL, 0), |tid| (libc::P_PID, tid as libc::id_t));
-    // SAFETY: the call fills a local structure, whose fields are then those of a SIGCHLD description.
+    // SAFETY: the call fills a local structure, whose fields are then those of a SIGCHLD
+    // description.
     let (tid, code, status) = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         done(libc::waitid(kind, id, &mut info, options).into())?;
@@ -79,11 +85,14 @@ pub(crate) fn wait(what: WaitFor) -> io::Result<Option<(i32, Change)>> {
 /// Takes what [`wait`] has shown of one thread off the list.
 pub(crate) fn consume(tid: i32) {
     // SAFETY: no pointers to memory are passed.
-    unsafe { libc::waitpid(tid, std::ptr::null_mut(), libc::__WALL | libc::WUNTRACED | libc::WNOHANG) };
+    unsafe {
+        libc::waitpid(tid, std::ptr::null_mut(), libc::__WALL | libc::WUNTRACED | libc::WNOHANG)
+    };
 }
 
 fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: the callers below pass numbers, or addresses of locals of the size that the request writes or reads.
+    // SAFETY: the callers below pass numbers, or addresses of locals of the size that the request
+    // writes or reads.
     done(unsafe { libc::ptrace(request, tid, address, data) })
 }
 
@@ -119,7 +128,8 @@ pub(crate) fn set_follow(tid: i32, follow: Follow) -> io::Result<()> {
     ptrace(libc::PTRACE_SETOPTIONS, tid, 0, follow.options())
 }
 
-/// Lets a stopped thread go on to where it begins or ends a system call, with a signal delivered (0: none).
+/// Lets a stopped thread go on to where it begins or ends a system call, with a signal delivered
+/// (0: none).
 pub(crate) fn resume_to_call(tid: i32, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_SYSCALL, tid, 0, signal as usize)
 }
@@ -191,8 +201,8 @@ pub(crate) struct SignalInfo {
     pub signal: i32,
     /// `si_code`: above 0 when the kernel made it.
     pub code: i32,
-    /// `si_fd` of a signal that a descriptor made (`struct siginfo`, field `_sigpoll`); other signals have other
-    /// numbers there.
+    /// `si_fd` of a signal that a descriptor made (`struct siginfo`, field `_sigpoll`); other
+    /// signals have other numbers there.
     pub fd: i32,
 }
 
@@ -208,7 +218,8 @@ impl SignalInfo {
 const SI_FD_AT: usize = 24;
 
 fn signal_info_of(info: &libc::siginfo_t) -> SignalInfo {
-    // SAFETY: the structure is 128 bytes long and consists of numbers, so four bytes at 24 are a number.
+    // SAFETY: the structure is 128 bytes long and consists of numbers, so four bytes at 24 are a
+    // number.
     let fd = unsafe { std::ptr::from_ref(info).byte_add(SI_FD_AT).cast::<i32>().read() };
     SignalInfo { signal: info.si_signo, code: info.si_code, fd }
 }
@@ -270,8 +281,8 @@ pub(crate) fn cpu_time_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time of a process, in nanoseconds (`CPUCLOCK_SCHED`, include/linux/posix-timers.h). Only processes show it to
-/// others, threads do not.
+/// CPU time of a process, in nanoseconds (`CPUCLOCK_SCHED`, include/linux/posix-timers.h). Only
+/// processes show it to others, threads do not.
 pub(crate) fn process_time_ns(pid: i32) -> Option<u64> {
     const SCHED: i32 = 2;
     match clock_ns(!pid << 3 | SCHED) {

@@ -1,12 +1,14 @@
 //! A timer that interrupts the tracing thread's wait from time to time.
 //!
-//! It sends SIGURG to this thread only. The program that records needs no SIGURG of its own: what the signal does by
-//! default is nothing, and the handler installed here does nothing either; all it is for is that the wait returns.
+//! It sends SIGURG to this thread only. The program that records needs no SIGURG of its own: what
+//! the signal does by default is nothing, and the handler installed here does nothing either; all
+//! it is for is that the wait returns.
 
 use std::io;
 use std::sync::OnceLock;
 
-/// What wakes the tracing thread: from the timer, and from events of threads that cannot get the signal themselves.
+/// What wakes the tracing thread: from the timer, and from events of threads that cannot get the
+/// signal themselves.
 pub(crate) const WAKE: i32 = libc::SIGURG;
 
 extern "C" fn nothing(_signal: i32) {}
@@ -14,7 +16,8 @@ extern "C" fn nothing(_signal: i32) {}
 fn install() -> io::Result<()> {
     static DONE: OnceLock<Option<i32>> = OnceLock::new();
     let error = DONE.get_or_init(|| {
-        // SAFETY: the handler does nothing, so it may run at any time; all zeros are an empty mask and no flags.
+        // SAFETY: the handler does nothing, so it may run at any time; all zeros are an empty mask
+        // and no flags.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = nothing as *const () as usize;
@@ -42,7 +45,8 @@ impl Ticks {
         install()?;
         let interval = libc::timespec { tv_sec: 0, tv_nsec: interval_ns.min(999_999_999).into() };
         let times = libc::itimerspec { it_interval: interval, it_value: interval };
-        // SAFETY: every pointer is to a local of the type that the call wants; all zeros are valid values of them.
+        // SAFETY: every pointer is to a local of the type that the call wants; all zeros are valid
+        // values of them.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;

@@ -39,8 +39,12 @@ pub fn turn() -> MutexGuard<'static, ()> {
 pub fn compile(dir: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let output = dir.join(source.file_stem().unwrap());
-    let done =
-        Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&output).arg(source).args(flags).output();
+    let done = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&output)
+        .arg(source)
+        .args(flags)
+        .output();
     match done {
         Ok(done) if done.status.success() => Some(output),
         Ok(done) => skipped(&String::from_utf8_lossy(&done.stderr)),
@@ -151,7 +155,9 @@ pub fn goes_on(pid: i32) -> bool {
 
 /// Sends a signal.
 pub fn kill(pid: i32, signal: &str) {
-    assert!(Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap().success()
+    );
 }
 
 /// The example program, built if need be.
@@ -160,7 +166,8 @@ pub fn recorder() -> PathBuf {
     let path = deps.parent().unwrap().parent().unwrap().join("examples/stop");
     if !path.exists() {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo).args(["build", "-q", "-p", "stops", "--example", "stop"]).status();
+        let built =
+            Command::new(cargo).args(["build", "-q", "-p", "stops", "--example", "stop"]).status();
         assert!(built.unwrap().success());
     }
     path

@@ -32,7 +32,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let base = states(&base);
     ensure!(
         !base.is_empty(),
-        "{}: its answer to `-Q --help=optimizers` states no switch; expected gcc (clang has no such list)",
+        "{}: its answer to `-Q --help=optimizers` states no switch; expected gcc (clang has no \
+         such list)",
         args.compiler
     );
     let is_on = |option: &&&str| base.get(**option) == Some(&true);
@@ -77,14 +78,19 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         println!("{} has no -flive-patching", args.compiler);
     }
     println!();
-    println!("What each costs: planish clones flags --matrix >> planish.toml; planish compare --matrix");
+    println!(
+        "What each costs: planish clones flags --matrix >> planish.toml; planish compare --matrix"
+    );
     Ok(FINE)
 }
 
 fn ask(args: &Args, mode: Option<&str>) -> anyhow::Result<String> {
     let around = Surroundings::here();
     let Some(compiler) = around.named(&args.compiler) else {
-        bail!("{}: no such program; name a gcc in PATH (absolute entries count), or its path", args.compiler);
+        bail!(
+            "{}: no such program; name a gcc in PATH (absolute entries count), or its path",
+            args.compiler
+        );
     };
     let mut command = around.ask(&compiler);
     command.args([&args.level, "-Q", "--help=optimizers"]);

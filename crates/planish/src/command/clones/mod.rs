@@ -7,16 +7,18 @@ use crate::cli::{FINE, Global, NEGATIVE};
 use crate::progress::Bytes;
 use anyhow::{Context as _, bail};
 use clones::{
-    Analysis, Closure, NodeId, Touched, Unclear, analyse, closure, diff, hunks, scan, select, touched,
+    Analysis, Closure, NodeId, Touched, Unclear, analyse, closure, diff, hunks, scan, select,
+    touched,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Say which functions change when some functions do: what a live patch must cover, and what shows it.
+/// Say which functions change when some functions do: what a live patch must cover, and what shows
+/// it.
 ///
-/// Reads a build directory: object files or programs with debug information, and what the compiler wrote beside them:
-/// gcc with `-fdump-ipa-clones -fdump-ipa-icf-details -g`, clang with `-fsave-optimization-record -g`. Without a
-/// function it sums up the build.
+/// Reads a build directory: object files or programs with debug information, and what the compiler
+/// wrote beside them: gcc with `-fdump-ipa-clones -fdump-ipa-icf-details -g`, clang with
+/// `-fsave-optimization-record -g`. Without a function it sums up the build.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
 pub struct Args {
@@ -31,7 +33,8 @@ pub struct Args {
     /// The functions that this unified diff touches; it must fit the sources of the build
     #[arg(long, value_name = "FILE.diff")]
     patch: Option<PathBuf>,
-    /// Also name direct callers and callees that may rely on a member without holding any of its code
+    /// Also name direct callers and callees that may rely on a member without holding any of its
+    /// code
     #[arg(long)]
     possible: bool,
     /// How to print the result
@@ -192,7 +195,9 @@ fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<
             "{name}: expected a unified diff with at least one hunk `@@ -1,2 +1,2 @@`, found none"
         ),
         line => {
-            anyhow::anyhow!("{name}, line {line}: this is no line of a unified diff, or a hunk is cut off")
+            anyhow::anyhow!(
+                "{name}, line {line}: this is no line of a unified diff, or a hunk is cut off"
+            )
         }
     })?;
     let source = |file: &str| {
@@ -204,8 +209,8 @@ fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<
     let found = touched(&analysis.graph, &hunks, &source);
     if let Some(misfit) = &found.misfit {
         bail!(
-            "{name}: does not fit {}, line {}: expected `{}`, found `{}`; give the patch before it is applied, and the \
-             sources of the build",
+            "{name}: does not fit {}, line {}: expected `{}`, found `{}`; give the patch before \
+             it is applied, and the sources of the build",
             misfit.file,
             misfit.line,
             misfit.expected,

@@ -4,7 +4,9 @@ use super::Shape;
 use crate::cli::Format;
 use crate::output;
 use clones::possible::{CLANG_REMEDY, Possible, RELIANCES, Relation};
-use clones::{Analysis, Closure, Difference, Differences, Edge, Member, NodeId, Reason, Source, Touched};
+use clones::{
+    Analysis, Closure, Difference, Differences, Edge, Member, NodeId, Reason, Source, Touched,
+};
 use report::visible;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -57,7 +59,8 @@ fn has_code(analysis: &Analysis, node: NodeId) -> bool {
 /// `name  [object]  file:line`, with a word where the name has no code.
 fn label(analysis: &Analysis, node: NodeId) -> String {
     let code = if has_code(analysis, node) { "" } else { ", no code of its own" };
-    let place = place(analysis, node).map_or(String::new(), |place| format!(" ({})", visible(&place)));
+    let place =
+        place(analysis, node).map_or(String::new(), |place| format!(" ({})", visible(&place)));
     format!("{}{place} [{}{code}]", shown_name(analysis, node), shown_unit(analysis, node))
 }
 
@@ -76,11 +79,16 @@ pub fn closure(told: &Told<'_>, shape: Shape) -> anyhow::Result<()> {
         Shape::Flat => {
             told.closure.members.iter().for_each(|member| {
                 let place = place(told.analysis, member.node).unwrap_or_default();
-                let (unit, name) =
-                    (shown_unit(told.analysis, member.node), shown_name(told.analysis, member.node));
+                let (unit, name) = (
+                    shown_unit(told.analysis, member.node),
+                    shown_name(told.analysis, member.node),
+                );
                 println!("{unit}\t{name}\t{}", visible(&place));
             });
-            told.possible.unwrap_or_default().iter().for_each(|found| flat_possible(told.analysis, found));
+            told.possible
+                .unwrap_or_default()
+                .iter()
+                .for_each(|found| flat_possible(told.analysis, found));
         }
         Shape::Json => output::print_json(&to_json(told))?,
         Shape::Dot => print!("{}", dot(told)),
@@ -111,15 +119,21 @@ fn tree(told: &Told<'_>) -> String {
     waiting.reverse();
     while let Some((depth, member)) = waiting.pop() {
         let indent = "  ".repeat(depth);
-        let how = member.step.as_ref().map_or(String::new(), |step| format!("{}: ", step.edge.reason.word()));
-        let shown =
-            member.step.as_ref().map_or(String::new(), |step| format!("  <{}>", evidence(&step.edge)));
+        let how = member
+            .step
+            .as_ref()
+            .map_or(String::new(), |step| format!("{}: ", step.edge.reason.word()));
+        let shown = member
+            .step
+            .as_ref()
+            .map_or(String::new(), |step| format!("  <{}>", evidence(&step.edge)));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{indent}{how}{}{shown}", label(told.analysis, member.node));
         let next = children.get(&member.node).into_iter().flatten().rev();
         waiting.extend(next.map(|member| (depth + 1, *member)));
     }
-    let with_code = told.closure.members.iter().filter(|member| has_code(told.analysis, member.node)).count();
+    let with_code =
+        told.closure.members.iter().filter(|member| has_code(told.analysis, member.node)).count();
     let units: BTreeSet<&str> =
         told.closure.members.iter().map(|member| unit(told.analysis, member.node)).collect();
     let _ = writeln!(
@@ -171,7 +185,10 @@ fn is_clang(analysis: &Analysis, node: NodeId) -> bool {
 }
 
 fn reliances(relation: Relation) -> impl Iterator<Item = (&'static str, &'static str)> {
-    RELIANCES.iter().filter(move |(side, _, _)| *side == relation).map(|(_, what, flag)| (*what, *flag))
+    RELIANCES
+        .iter()
+        .filter(move |(side, _, _)| *side == relation)
+        .map(|(_, what, flag)| (*what, *flag))
 }
 
 fn function_json(analysis: &Analysis, node: NodeId) -> Value {
@@ -209,8 +226,12 @@ fn to_json(told: &Told<'_>) -> Value {
         }
         value
     };
-    let elsewhere: Vec<Value> =
-        told.touched.elsewhere.iter().map(|(file, line)| json!({ "file": file, "line": line })).collect();
+    let elsewhere: Vec<Value> = told
+        .touched
+        .elsewhere
+        .iter()
+        .map(|(file, line)| json!({ "file": file, "line": line }))
+        .collect();
     json!({
         "schema": "planish-clones", "version": VERSION,
         "members": told.closure.members.iter().map(member).collect::<Vec<_>>(),
@@ -226,7 +247,10 @@ fn skipped_json(analysis: &Analysis) -> Vec<Value> {
 }
 
 fn files_json(files: &[clones::Skipped]) -> Vec<Value> {
-    files.iter().map(|it| json!({ "path": it.path.display().to_string(), "reason": it.reason })).collect()
+    files
+        .iter()
+        .map(|it| json!({ "path": it.path.display().to_string(), "reason": it.reason }))
+        .collect()
 }
 
 fn dot(told: &Told<'_>) -> String {
@@ -235,8 +259,11 @@ fn dot(told: &Told<'_>) -> String {
     let mut text = String::from("digraph closure {\n  rankdir=LR;\n  node [shape=box];\n");
     for member in &told.closure.members {
         let style = if has_code(analysis, member.node) { "solid" } else { "dashed" };
-        let label =
-            quoted(&format!("{}\n{}", shown_name(analysis, member.node), shown_unit(analysis, member.node)));
+        let label = quoted(&format!(
+            "{}\n{}",
+            shown_name(analysis, member.node),
+            shown_unit(analysis, member.node)
+        ));
         let label = label.replace('\n', "\\n");
         let _ = writeln!(text, "  n{} [label={label}, style={style}];", member.node.0);
     }
@@ -247,8 +274,11 @@ fn dot(told: &Told<'_>) -> String {
         }
     }
     for (number, found) in told.possible.unwrap_or_default().iter().enumerate() {
-        let label =
-            quoted(&format!("{}\n{}", shown_name(analysis, found.other), shown_unit(analysis, found.other)));
+        let label = quoted(&format!(
+            "{}\n{}",
+            shown_name(analysis, found.other),
+            shown_unit(analysis, found.other)
+        ));
         let _ = writeln!(text, "  p{number} [label={}, style=dotted];", label.replace('\n', "\\n"));
         let member = format!("n{}", found.member.0);
         let (from, to) = match found.relation {
@@ -266,8 +296,11 @@ pub fn summary(analysis: &Analysis, shape: Shape, quiet: bool) -> anyhow::Result
     for edge in analysis.graph.edges() {
         *reasons.entry(&edge.reason).or_default() += 1;
     }
-    let covered: BTreeMap<&str, usize> =
-        Source::ALL.iter().zip(analysis.covered).map(|(source, units)| (source.word(), units)).collect();
+    let covered: BTreeMap<&str, usize> = Source::ALL
+        .iter()
+        .zip(analysis.covered)
+        .map(|(source, units)| (source.word(), units))
+        .collect();
     let sizes = clones::sizes(&analysis.graph, LARGEST);
     let disagreements = analysis.disagreements();
     if shape == Shape::Json {
@@ -304,10 +337,14 @@ pub fn summary(analysis: &Analysis, shape: Shape, quiet: bool) -> anyhow::Result
     println!("ties:");
     reasons.iter().for_each(|(reason, count)| println!("  {:<14} {count:>8}", reason.word()));
     println!(
-        "functions with code that change with a function: mean {:.2}, median {}, 95 % up to {}; the most:",
+        "functions with code that change with a function: mean {:.2}, median {}, 95 % up to {}; \
+         the most:",
         sizes.mean, sizes.median, sizes.p95
     );
-    sizes.largest.iter().for_each(|&(node, size)| println!("  {size:>6}  {}", label(analysis, node)));
+    sizes
+        .largest
+        .iter()
+        .for_each(|&(node, size)| println!("  {size:>6}  {}", label(analysis, node)));
     println!("disagreements between sources: {}", disagreements.len());
     for it in disagreements.iter().take(20) {
         println!(
@@ -331,7 +368,10 @@ pub fn summary(analysis: &Analysis, shape: Shape, quiet: bool) -> anyhow::Result
 pub fn no_code(analysis: &Analysis, closure: &Closure) {
     let empty = closure.members.iter().all(|member| !has_code(analysis, member.node));
     if empty && !closure.members.is_empty() {
-        eprintln!("planish: nothing of this closure has code in the objects; are the dumps of this build?");
+        eprintln!(
+            "planish: nothing of this closure has code in the objects; are the dumps of this \
+             build?"
+        );
     }
 }
 
@@ -339,13 +379,15 @@ pub fn no_code(analysis: &Analysis, closure: &Closure) {
 pub fn notes(analysis: &Analysis, touched: &Touched) {
     for (file, line) in &touched.elsewhere {
         eprintln!(
-            "planish: {file}:{line} lies in no function of this build: what changes with it is not known"
+            "planish: {file}:{line} lies in no function of this build: what changes with it is \
+             not known"
         );
     }
     for file in &touched.unread {
         eprintln!(
-            "planish: {file} cannot be read here: each line of the patch counts for the function that begins last before \
-             it; types, macros and data between functions are not told apart"
+            "planish: {file} cannot be read here: each line of the patch counts for the function \
+             that begins last before it; types, macros and data between functions are not told \
+             apart"
         );
     }
     left_out(analysis);
@@ -353,11 +395,14 @@ pub fn notes(analysis: &Analysis, touched: &Touched) {
         eprintln!("planish: no object here has symbols of functions; is this build stripped?");
     }
     let dumps = Source::ALL.iter().zip(analysis.covered);
-    let has = |wanted: &[Source]| dumps.clone().any(|(source, units)| wanted.contains(source) && units > 0);
+    let has = |wanted: &[Source]| {
+        dumps.clone().any(|(source, units)| wanted.contains(source) && units > 0)
+    };
     if !has(&[Source::IpaClones, Source::Remarks]) {
         eprintln!(
-            "planish: no dumps of the compiler: build with gcc -fdump-ipa-clones -fdump-ipa-icf-details or clang \
-             -fsave-optimization-record to see what debug information does not show"
+            "planish: no dumps of the compiler: build with gcc -fdump-ipa-clones \
+             -fdump-ipa-icf-details or clang -fsave-optimization-record to see what debug \
+             information does not show"
         );
     }
 }
@@ -369,7 +414,10 @@ pub fn left_out(analysis: &Analysis) {
             eprintln!("planish: {} {what}: {}", file.path.display(), file.reason);
         }
         if let Some(more) = files.len().checked_sub(NOTES).filter(|more| *more > 0) {
-            eprintln!("planish: {more} more files {what}; planish clones BUILD_DIR --format json names all");
+            eprintln!(
+                "planish: {more} more files {what}; planish clones BUILD_DIR --format json names \
+                 all"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Which commit made the program slower? A walk through the commits that layout luck does not mislead.
+//! Which commit made the program slower? A walk through the commits that layout luck does not
+//! mislead.
 
 use super::project::{Project, git, measure_variants, with_settings};
 use super::{How, Output, What};
@@ -14,11 +15,12 @@ use std::path::PathBuf;
 
 /// Find the commit that made the program slower.
 ///
-/// Every commit looked at is built and measured against GOOD. It is on the slow side when its whole interval lies above
-/// half of the slowdown, on the good side when it lies below; else it is measured again with twice the rounds. Give
-/// --layouts, so that the interval is about the code and not about where one link put it. The first slow commit is at
-/// last compared with its parent. Exit code: 1 a culprit was found, 0 there is no slowdown beyond the margin, 2 the
-/// commits in question could not be told apart, or wrong usage.
+/// Every commit looked at is built and measured against GOOD. It is on the slow side when its whole
+/// interval lies above half of the slowdown, on the good side when it lies below; else it is
+/// measured again with twice the rounds. Give --layouts, so that the interval is about the code and
+/// not about where one link put it. The first slow commit is at last compared with its parent. Exit
+/// code: 1 a culprit was found, 0 there is no slowdown beyond the margin, 2 the commits in question
+/// could not be told apart, or wrong usage.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A commit known to be good
@@ -156,7 +158,11 @@ fn none(args: &Args, found: &Found, whole: &Compared) -> anyhow::Result<u8> {
     if args.format == Format::Json {
         output::print_json(found)?;
     } else {
-        writeln!(out, "{} is not shown to be slower than {}: {}", args.bad, args.good, whole.sentence)?;
+        writeln!(
+            out,
+            "{} is not shown to be slower than {}: {}",
+            args.bad, args.good, whole.sentence
+        )?;
     }
     Ok(FINE)
 }
@@ -272,7 +278,13 @@ fn tell(found: &Found, format: Format) -> anyhow::Result<u8> {
             Side::Slow => "slow",
             Side::Unknown => "unclear",
         };
-        writeln!(out, "  {}  {:>8}  {side} ({} rounds)", short(&step.commit), pct(step.effect), step.rounds)?;
+        writeln!(
+            out,
+            "  {}  {:>8}  {side} ({} rounds)",
+            short(&step.commit),
+            pct(step.effect),
+            step.rounds
+        )?;
     }
     match &found.culprit {
         Some(culprit) => {
@@ -283,7 +295,8 @@ fn tell(found: &Found, format: Format) -> anyhow::Result<u8> {
         None => {
             writeln!(
                 out,
-                "the first slow commit is one of these; more --rounds or --layouts would tell them apart:"
+                "the first slow commit is one of these; more --rounds or --layouts would tell \
+                 them apart:"
             )?;
             for commit in &found.undecided {
                 writeln!(out, "  {}", short(commit))?;

@@ -21,14 +21,16 @@ impl Snapshot {
     /// Share of all CPU time since then that neither this process nor what it ran used.
     pub fn others_share(&self) -> Option<f64> {
         let now = Snapshot::now();
-        let since = |later: Option<u64>, before: Option<u64>| Some(later?.saturating_sub(before?) as f64);
+        let since =
+            |later: Option<u64>, before: Option<u64>| Some(later?.saturating_sub(before?) as f64);
         let (used, all) = (since(now.used, self.used)?, since(now.all, self.all)?);
         let own = since(now.own, self.own)?;
         (all > 0.0).then(|| ((used - own) / all).clamp(0.0, 1.0))
     }
 }
 
-/// Ticks that all CPUs were used (by whomever, also the hypervisor's other guests), and ticks in all.
+/// Ticks that all CPUs were used (by whomever, also the hypervisor's other guests), and ticks in
+/// all.
 fn totals(text: &str) -> Option<(u64, u64)> {
     // user, nice, system, idle, iowait, irq, softirq, steal; what follows is part of the first two.
     let line = text.lines().next()?.strip_prefix("cpu ")?;
@@ -47,7 +49,8 @@ fn own_ticks(text: &str) -> Option<u64> {
     Some(four.iter().map(|n| n.parse::<u64>().unwrap_or(0)).sum())
 }
 
-/// The typical share of its time that a run stood in the queue for a CPU; `None` where the kernel did not tell.
+/// The typical share of its time that a run stood in the queue for a CPU; `None` where the kernel
+/// did not tell.
 pub fn queued_share(runs: &[Run]) -> Option<f64> {
     let share = |run: &Run| Some(run.queued_ns? as f64 / run.wall_ns.max(1) as f64);
     let mut shares: Vec<f64> = runs.iter().filter_map(share).collect();

@@ -1,4 +1,5 @@
-//! How often is a difference claimed on this machine where there is none? The program compared with itself.
+//! How often is a difference claimed on this machine where there is none? The program compared with
+//! itself.
 
 use super::{LayoutMode, What, busy, design, layouts, measure};
 use crate::cli::{FINE, Format, Global};
@@ -22,7 +23,8 @@ const DRAWS: usize = 999;
 pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
     let [program] = what.binaries.as_slice() else {
         bail!(
-            "--calibrate takes one program, which is compared with itself: planish compare APP --calibrate -- {{bin}} input"
+            "--calibrate takes one program, which is compared with itself: planish compare APP \
+             --calibrate -- {{bin}} input"
         );
     };
     let rounds = what.how.rounds.unwrap_or(30) as usize;
@@ -36,15 +38,20 @@ pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
     let same = design::from_binaries(&own, global)?;
     let fingerprint = same.machine.fingerprint.clone();
     let before = busy::Snapshot::now();
-    let (found, interrupted) = measure::measure(same, what.how.raw.as_deref(), what.how.resume, global)?;
+    let (found, interrupted) =
+        measure::measure(same, what.how.raw.as_deref(), what.how.resume, global)?;
     if interrupted {
         return Ok(super::INTERRUPTED);
     }
     let (others_share, queued_share) = (before.others_share(), busy::queued_share(&found.runs));
     let stream: Vec<f64> = observations(&found)?.iter().map(|o| o.log).collect();
-    let Some(answer) =
-        statistics::calibration::same_binary(&stream, rounds, COMPARISONS, DRAWS, found.design.seed)
-    else {
+    let Some(answer) = statistics::calibration::same_binary(
+        &stream,
+        rounds,
+        COMPARISONS,
+        DRAWS,
+        found.design.seed,
+    ) else {
         bail!("there are too few runs for a calibration");
     };
     let mut calibration = Calibration {
@@ -74,7 +81,13 @@ pub fn run(what: &What, global: &Global) -> anyhow::Result<u8> {
 
 /// The runs after the warm-up in time order, seen by the deciding metric.
 fn observations(found: &Recorded) -> anyhow::Result<Vec<Observation>> {
-    let metric = found.design.benchmarks.first().and_then(|b| b.metrics.first()).cloned().unwrap_or_default();
+    let metric = found
+        .design
+        .benchmarks
+        .first()
+        .and_then(|b| b.metrics.first())
+        .cloned()
+        .unwrap_or_default();
     let one = |run: &compare::Run| {
         let seen = metric.observation(run).filter(|_| metric.value(run) != Some(0.0));
         seen.with_context(|| format!("round {}: {} is not above 0", run.round, metric.label()))
@@ -101,14 +114,21 @@ fn relinked(
     };
     ensure!(
         archive.is_file(),
-        "--layouts: there are no objects to link again (no {}); link with -fuse-ld=lld -Wl,--reproduce={} or name the \
-         archive with --objects",
+        "--layouts: there are no objects to link again (no {}); link with -fuse-ld=lld \
+         -Wl,--reproduce={} or name the archive with --objects",
         archive.display(),
         archive.display()
     );
     let folder = Path::new(STATE_DIRECTORY).join("layouts");
     let archives = [archive.clone(), archive];
-    layouts::add(&mut design, &archives, 3 * count, Some(LayoutMode::Independent), &folder, global)?;
+    layouts::add(
+        &mut design,
+        &archives,
+        3 * count,
+        Some(LayoutMode::Independent),
+        &folder,
+        global,
+    )?;
     design.layouts = Layouts::Independent;
     let raw = what.how.raw.as_ref().map(|raw| raw.with_extension("relinked.jsonl"));
     let (found, interrupted) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
@@ -124,7 +144,9 @@ fn relinked(
         DRAWS,
         found.design.seed,
     );
-    let Some(answer) = answer else { bail!("{count} layouts are too few for a calibration; 8 are usual") };
+    let Some(answer) = answer else {
+        bail!("{count} layouts are too few for a calibration; 8 are usual")
+    };
     calibration.layout_sd = answer.layout_deviation;
     calibration.relinked_rate = Some(answer.rate());
     calibration.relinked_interval = Some([answer.low, answer.high]);
@@ -155,7 +177,8 @@ fn read(path: &Path) -> BTreeMap<String, Calibration> {
 }
 
 fn store(fingerprint: &str, calibration: &Calibration) -> anyhow::Result<PathBuf> {
-    let path = file().context("neither XDG_DATA_HOME nor HOME says where to keep the calibration")?;
+    let path =
+        file().context("neither XDG_DATA_HOME nor HOME says where to keep the calibration")?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
@@ -188,10 +211,22 @@ fn tell(c: &Calibration, format: Format, path: &Path) -> anyhow::Result<u8> {
     let pct = |share: f64| format!("{:.1} %", share * 100.0);
     let [low, high] = c.interval;
     let rate = pct(c.false_positive_rate);
-    writeln!(out, "The program against itself, {} comparisons of {} rounds:", c.comparisons, c.rounds)?;
-    writeln!(out, "  called different: {rate} (95 % interval {} to {}; 5 % is right)", pct(low), pct(high))?;
-    let resemble =
-        if c.lag1 > 0.2 { "runs resemble their neighbours" } else { "runs do not resemble their neighbours" };
+    writeln!(
+        out,
+        "The program against itself, {} comparisons of {} rounds:",
+        c.comparisons, c.rounds
+    )?;
+    writeln!(
+        out,
+        "  called different: {rate} (95 % interval {} to {}; 5 % is right)",
+        pct(low),
+        pct(high)
+    )?;
+    let resemble = if c.lag1 > 0.2 {
+        "runs resemble their neighbours"
+    } else {
+        "runs do not resemble their neighbours"
+    };
     writeln!(out, "  correlation of a run with the next: {:.2} ({resemble})", c.lag1)?;
     writeln!(out, "  spread of single runs: {}", pct(c.within_sd))?;
     writeln!(out, "  smallest difference found with 80 % power: {}", pct(c.smallest_effect))?;
@@ -199,22 +234,30 @@ fn tell(c: &Calibration, format: Format, path: &Path) -> anyhow::Result<u8> {
         let share = |share: Option<f64>| share.map_or("an unknown share".to_owned(), pct);
         writeln!(
             out,
-            "The machine was busy: others used {} of the CPUs, runs waited {} of their time for one. The calibration is \
-             marked so; repeat it on an idle machine if you measure on one.",
+            "The machine was busy: others used {} of the CPUs, runs waited {} of their time for \
+             one. The calibration is marked so; repeat it on an idle machine if you measure on \
+             one.",
             share(c.others_share),
             share(c.queued_share)
         )?;
     }
-    if let (Some(rate), Some([low, high]), Some(sd)) = (c.relinked_rate, c.relinked_interval, c.layout_sd) {
+    if let (Some(rate), Some([low, high]), Some(sd)) =
+        (c.relinked_rate, c.relinked_interval, c.layout_sd)
+    {
         writeln!(
             out,
-            "Relinks of the same objects: layout-averaged verdicts \"real\" {} ({} to {}); spread between layouts {}",
+            "Relinks of the same objects: layout-averaged verdicts \"real\" {} ({} to {}); spread \
+             between layouts {}",
             pct(rate),
             pct(low),
             pct(high),
             pct(sd)
         )?;
     }
-    writeln!(out, "Stored in {}; every report on a machine like this one quotes it.", path.display())?;
+    writeln!(
+        out,
+        "Stored in {}; every report on a machine like this one quotes it.",
+        path.display()
+    )?;
     Ok(FINE)
 }

@@ -6,13 +6,17 @@ use compare::{Design, bind};
 
 /// Runs every variant once under emulation on every benchmark and notes the figures.
 pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
-    // The C library looks at the program's path while it starts, so all variants get paths of one length.
+    // The C library looks at the program's path while it starts, so all variants get paths of one
+    // length.
     let folder = tempfile::tempdir().context("no directory for links to the programs")?;
     for benchmark in design.benchmarks.clone() {
         for (index, variant) in design.variants.iter_mut().enumerate() {
             let Some(binary) = variant.binaries.first() else { continue };
             if !global.quiet {
-                eprintln!("planish: counting instructions and branches of {} under emulation", variant.name);
+                eprintln!(
+                    "planish: counting instructions and branches of {} under emulation",
+                    variant.name
+                );
             }
             let own = folder.path().join(format!("{index:04}"));
             std::fs::create_dir_all(&own)?;
@@ -21,9 +25,12 @@ pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
                 std::os::unix::fs::symlink(std::path::absolute(binary)?, &link)
                     .with_context(|| link.display().to_string())?;
             }
-            let options = code_metrics::Options { name: Some("program".into()), ..Default::default() };
+            let options =
+                code_metrics::Options { name: Some("program".into()), ..Default::default() };
             let found = code_metrics::measure(&bind(&benchmark.command, &link), &options)
-                .with_context(|| format!("--code-metrics: {} on {}", variant.name, benchmark.name))?;
+                .with_context(|| {
+                    format!("--code-metrics: {} on {}", variant.name, benchmark.name)
+                })?;
             let figures = found.figures().into_iter().map(|f| (f.key.to_owned(), f.value));
             variant.code_metrics.insert(benchmark.name.clone(), figures.collect());
             for remark in found.remarks().iter().filter(|_| !global.quiet) {

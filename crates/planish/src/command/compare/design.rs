@@ -75,7 +75,8 @@ pub fn from_binaries(what: &What, global: &Global) -> anyhow::Result<Design> {
 fn archives(what: &What, design: &Design) -> anyhow::Result<Vec<PathBuf>> {
     if !what.objects.is_empty() && what.objects.len() != design.variants.len() {
         bail!(
-            "--objects: there are {} programs and {} archives; give one for each, in the same order",
+            "--objects: there are {} programs and {} archives; give one for each, in the same \
+             order",
             design.variants.len(),
             what.objects.len()
         );
@@ -92,8 +93,9 @@ fn archives(what: &What, design: &Design) -> anyhow::Result<Vec<PathBuf>> {
     for (variant, archive) in design.variants.iter().zip(&archives) {
         if !archive.is_file() {
             bail!(
-                "--layouts: there are no objects of {} to link again (no {}). Compile with -ffunction-sections and link \
-                 with -fuse-ld=lld -Wl,--reproduce={}, or name the archive with --objects",
+                "--layouts: there are no objects of {} to link again (no {}). Compile with \
+                 -ffunction-sections and link with -fuse-ld=lld -Wl,--reproduce={}, or name the \
+                 archive with --objects",
                 variant.name,
                 archive.display(),
                 archive.display()
@@ -106,14 +108,17 @@ fn archives(what: &What, design: &Design) -> anyhow::Result<Vec<PathBuf>> {
 /// File names where they differ, else whole paths; `NAME=BINARY` gives the name.
 pub fn name_variants(given: &[String]) -> anyhow::Result<Vec<Variant>> {
     let split = |given: &String| match given.split_once('=') {
-        Some((name, path)) if !name.is_empty() && !name.contains('/') && !Path::new(given).exists() => {
+        Some((name, path))
+            if !name.is_empty() && !name.contains('/') && !Path::new(given).exists() =>
+        {
             (Some(name.to_owned()), PathBuf::from(path))
         }
         _ => (None, PathBuf::from(given)),
     };
     let pairs: Vec<(Option<String>, PathBuf)> = given.iter().map(split).collect();
-    let short =
-        |path: &PathBuf| path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let short = |path: &PathBuf| {
+        path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned())
+    };
     let distinct: BTreeSet<String> = pairs.iter().map(|(_, path)| short(path)).collect();
     let variant = |(name, path): &(Option<String>, PathBuf)| {
         let found = std::fs::metadata(path).with_context(|| path.display().to_string())?;
@@ -121,14 +126,20 @@ pub fn name_variants(given: &[String]) -> anyhow::Result<Vec<Variant>> {
             bail!("{}: is no file that can be run", path.display());
         }
         // With a slash, so that it is not looked for in PATH.
-        let run = if path.components().count() == 1 { PathBuf::from(".").join(path) } else { path.clone() };
-        let plain = if distinct.len() == pairs.len() { short(path) } else { path.display().to_string() };
+        let run = if path.components().count() == 1 {
+            PathBuf::from(".").join(path)
+        } else {
+            path.clone()
+        };
+        let plain =
+            if distinct.len() == pairs.len() { short(path) } else { path.display().to_string() };
         let name = name.clone().unwrap_or(plain);
         let description = path.display().to_string();
         Ok(Variant { name, description, binaries: vec![run], ..Variant::default() })
     };
     let mut variants: Vec<Variant> = pairs.iter().map(variant).collect::<anyhow::Result<_>>()?;
-    // The same file twice is a legitimate question (how noisy is this machine?), so tell the two apart.
+    // The same file twice is a legitimate question (how noisy is this machine?), so tell the two
+    // apart.
     for index in 1..variants.len() {
         if variants[..index].iter().any(|v| v.name == variants[index].name) {
             variants[index].name = format!("{} #{}", variants[index].name, index + 1);

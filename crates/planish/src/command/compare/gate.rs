@@ -32,8 +32,9 @@ enum Section {
 pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
     let mut gates = Vec::new();
     for text in given.iter().flat_map(|given| given.split(',')).map(str::trim) {
-        let (word, limit) =
-            text.split_once('>').map_or((text, None), |(word, limit)| (word.trim(), Some(limit.trim())));
+        let (word, limit) = text
+            .split_once('>')
+            .map_or((text, None), |(word, limit)| (word.trim(), Some(limit.trim())));
         let what = match word {
             "slower" => What::Verdict(Verdict::Slower),
             "faster" => What::Verdict(Verdict::Faster),
@@ -44,17 +45,20 @@ pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
             "data" => What::Size(Section::Data),
             "bss" => What::Size(Section::Bss),
             _ => bail!(
-                "--fail-if {text:?}: known are slower, faster, same, layout-luck, undecided, text, data and bss, each \
-                 with or without a limit: \"slower > 1%\""
+                "--fail-if {text:?}: known are slower, faster, same, layout-luck, undecided, \
+                 text, data and bss, each with or without a limit: \"slower > 1%\""
             ),
         };
         let over = match limit {
             None => 0.0,
             Some(limit) => {
-                let number = limit.strip_suffix('%').map(str::trim).and_then(|n| n.parse::<f64>().ok());
+                let number =
+                    limit.strip_suffix('%').map(str::trim).and_then(|n| n.parse::<f64>().ok());
                 match number.filter(|n| n.is_finite() && *n >= 0.0) {
                     Some(number) => number / 100.0,
-                    None => bail!("--fail-if {text:?}: the limit is a percentage, as in \"slower > 1%\""),
+                    None => bail!(
+                        "--fail-if {text:?}: the limit is a percentage, as in \"slower > 1%\""
+                    ),
                 }
             }
         };
@@ -63,7 +67,8 @@ pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
     Ok(gates)
 }
 
-/// The first gate that is hit, in words; without gates a variant that is slower, and not negligibly.
+/// The first gate that is hit, in words; without gates a variant that is slower, and not
+/// negligibly.
 pub fn hit(gates: &[Gate], result: &Measurement) -> Option<String> {
     if gates.is_empty() {
         let slower = result.comparisons.iter().find(|c| is_slower(c))?;
@@ -72,8 +77,14 @@ pub fn hit(gates: &[Gate], result: &Measurement) -> Option<String> {
     gates.iter().find_map(|gate| gate.hit(result))
 }
 
-/// Says before anything is measured that nothing can be shown among so many rows; a gate that could never be hit is refused.
-pub fn possible(design: &Design, among: usize, gates: &[String], global: &Global) -> anyhow::Result<()> {
+/// Says before anything is measured that nothing can be shown among so many rows; a gate that could
+/// never be hit is refused.
+pub fn possible(
+    design: &Design,
+    among: usize,
+    gates: &[String],
+    global: &Global,
+) -> anyhow::Result<()> {
     let own = design.variants.len().saturating_sub(1) * design.benchmarks.len();
     let Some(problem) = design.too_small(own.max(among)) else { return Ok(()) };
     if parse(gates)?.iter().any(Gate::needs_a_claim) {
@@ -85,19 +96,25 @@ pub fn possible(design: &Design, among: usize, gates: &[String], global: &Global
     Ok(())
 }
 
-/// What the gates for differences could not judge: rows that are undecided and may lie beyond a limit. They hit no gate
-/// but `undecided`.
+/// What the gates for differences could not judge: rows that are undecided and may lie beyond a
+/// limit. They hit no gate but `undecided`.
 pub fn open(gates: &[Gate], result: &Measurement) -> Vec<String> {
     let asks = |what| gates.iter().any(|gate| gate.what == What::Verdict(what));
     let undecided = || result.comparisons.iter().filter(|c| c.verdict == Verdict::Undecided);
     let one = |gate: &Gate| {
         let rows: Vec<&Compared> = undecided().filter(|c| gate.may_be_hit(c, result)).collect();
         let first = rows.first()?;
-        let interval = first.interval.map_or(String::new(), |[low, high]| format!(" [{low:.3}, {high:.3}]"));
-        let count = if rows.len() == 1 { "1 row is".to_owned() } else { format!("{} rows are", rows.len()) };
+        let interval =
+            first.interval.map_or(String::new(), |[low, high]| format!(" [{low:.3}, {high:.3}]"));
+        let count = if rows.len() == 1 {
+            "1 row is".to_owned()
+        } else {
+            format!("{} rows are", rows.len())
+        };
         Some(format!(
-            "--fail-if {:?} is not hit but not ruled out either: {count} undecided, the first {} on {} ({:.3}{interval}); \
-             the exit code is 4; with the gate \"undecided > {}%\" it is 1",
+            "--fail-if {:?} is not hit but not ruled out either: {count} undecided, the first {} \
+             on {} ({:.3}{interval}); the exit code is 4; with the gate \"undecided > {}%\" it is \
+             1",
             gate.text,
             first.variant,
             first.benchmark,
@@ -126,8 +143,9 @@ impl Gate {
         let metric = benchmark.and_then(|b| b.metrics.iter().find(|m| m.name == c.metric));
         let more_is_better = metric.is_some_and(|m| m.better == Direction::Higher);
         let upwards = (self.what == What::Verdict(Verdict::Slower)) != more_is_better;
-        c.interval
-            .is_none_or(|[low, high]| if upwards { high > 1.0 + self.over } else { low < 1.0 - self.over })
+        c.interval.is_none_or(
+            |[low, high]| if upwards { high > 1.0 + self.over } else { low < 1.0 - self.over },
+        )
     }
 
     fn hit(&self, result: &Measurement) -> Option<String> {
@@ -143,7 +161,10 @@ impl Gate {
                 };
                 let c = result.comparisons.iter().find(there)?;
                 let change = (c.effect - 1.0) * 100.0;
-                Some(format!("--fail-if {:?}: {} on {} ({change:+.1} %)", self.text, c.variant, c.benchmark))
+                Some(format!(
+                    "--fail-if {:?}: {} on {} ({change:+.1} %)",
+                    self.text, c.variant, c.benchmark
+                ))
             }
             What::Size(section) => {
                 let of = |v: &compare::result::Variant| {
@@ -158,7 +179,12 @@ impl Gate {
                     of(v).is_some_and(|size| size as f64 > base as f64 * (1.0 + self.over))
                 };
                 let v = result.variants.iter().skip(1).find(larger)?;
-                Some(format!("--fail-if {:?}: {} has {} bytes, the base {base}", self.text, v.name, of(v)?))
+                Some(format!(
+                    "--fail-if {:?}: {} has {} bytes, the base {base}",
+                    self.text,
+                    v.name,
+                    of(v)?
+                ))
             }
         }
     }
@@ -175,7 +201,10 @@ mod tests {
         assert_eq!((gates[0].what, gates[0].over), (What::Verdict(Verdict::Slower), 0.015));
         assert_eq!(gates[2].what, What::Size(Section::Text));
         for wrong in ["slow", "slower > x%", "slower > 1", "slower > -1%"] {
-            assert!(parse(&[wrong.into()]).unwrap_err().to_string().contains("--fail-if"), "{wrong}");
+            assert!(
+                parse(&[wrong.into()]).unwrap_err().to_string().contains("--fail-if"),
+                "{wrong}"
+            );
         }
     }
 }

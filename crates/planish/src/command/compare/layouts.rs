@@ -16,7 +16,8 @@ pub fn sizes(binary: &Path) -> Option<Sizes> {
     Some(Sizes { text: sizes.text, data: sizes.data, bss: sizes.bss })
 }
 
-/// Adds `count` layouts to every variant of the design. `archives` are the link inputs, in the order of the variants.
+/// Adds `count` layouts to every variant of the design. `archives` are the link inputs, in the
+/// order of the variants.
 pub fn add(
     design: &mut Design,
     archives: &[PathBuf],
@@ -71,8 +72,9 @@ fn belongs(
         return Ok(());
     }
     anyhow::bail!(
-        "{}: {} does not link to the code of {}: the archive is of another program or of an earlier build (or another \
-         version of the linker than {} made the program); link the program anew with -Wl,--reproduce={}",
+        "{}: {} does not link to the code of {}: the archive is of another program or of an \
+         earlier build (or another version of the linker than {} made the program); link the \
+         program anew with -Wl,--reproduce={}",
         variant.name,
         inputs.archive().display(),
         binary.display(),
@@ -91,14 +93,17 @@ struct Links<'a> {
 impl Links<'_> {
     /// The orders that these variants share.
     fn plan(&self, members: &[usize]) -> anyhow::Result<MatchPlan> {
-        let inputs: Vec<&Inputs> = members.iter().filter_map(|&member| self.inputs.get(member)).collect();
+        let inputs: Vec<&Inputs> =
+            members.iter().filter_map(|&member| self.inputs.get(member)).collect();
         Ok(MatchPlan::new(&inputs)?)
     }
 
-    /// Links the base and all variants that can share its orders; which these are, the base first, or none.
+    /// Links the base and all variants that can share its orders; which these are, the base first,
+    /// or none.
     ///
-    /// One variant that differs much spoils the orders of all: the plan puts what differs last, and then nearly everything
-    /// differs. So where not all can be matched, each is tried with the base alone.
+    /// One variant that differs much spoils the orders of all: the plan puts what differs last, and
+    /// then nearly everything differs. So where not all can be matched, each is tried with the
+    /// base alone.
     fn matched_where_possible(&mut self, count: u32, all: &[usize]) -> anyhow::Result<Vec<usize>> {
         let mut members = match self.try_all(count, all)? {
             None => return Ok(all.to_vec()),
@@ -125,8 +130,11 @@ impl Links<'_> {
                 return Ok(members);
             };
             // The last of those that are worst.
-            let share = |&v: &usize| self.design.variants.get(v).and_then(|v| v.matched_share).unwrap_or(0.0);
-            let worst = members.iter().skip(1).copied().min_by(|x, y| share(x).total_cmp(&share(y)));
+            let share = |&v: &usize| {
+                self.design.variants.get(v).and_then(|v| v.matched_share).unwrap_or(0.0)
+            };
+            let worst =
+                members.iter().skip(1).copied().min_by(|x, y| share(x).total_cmp(&share(y)));
             self.clear(&members);
             let Some(worst) = worst else { break };
             left_out.push((worst, problem));
@@ -146,13 +154,15 @@ impl Links<'_> {
         if share >= relink::SHARE_NEEDED {
             if plan.has_own_order() && count > 1 {
                 self.note(
-                    "a variant's own link orders its functions; only what that leaves free is randomised",
+                    "a variant's own link orders its functions; only what that leaves free is \
+                     randomised",
                 );
             }
             return Ok(None);
         }
         Ok(Some(format!(
-            "only {:.0} % of the code lies at equal places in matched layouts, 95 % are needed for luck to cancel",
+            "only {:.0} % of the code lies at equal places in matched layouts, 95 % are needed \
+             for luck to cancel",
             share * 100.0
         )))
     }
@@ -177,7 +187,8 @@ impl Links<'_> {
         note(self.global, text);
     }
 
-    /// Links these variants in all layouts of the plan; gives the smallest share of code at equal places.
+    /// Links these variants in all layouts of the plan; gives the smallest share of code at equal
+    /// places.
     fn matched(&mut self, count: u32, plan: &MatchPlan, members: &[usize]) -> anyhow::Result<f64> {
         self.clear(members);
         let bar = bar(u64::from(count) * members.len() as u64, self.global);
@@ -229,7 +240,8 @@ impl Links<'_> {
             let Some(variant) = self.design.variants.get_mut(member) else { continue };
             let Some(binary) = variant.binaries.get(number) else { continue };
             let share = share_at_equal_address(&base, binary)?.share();
-            variant.matched_share = Some(variant.matched_share.map_or(share, |known| known.min(share)));
+            variant.matched_share =
+                Some(variant.matched_share.map_or(share, |known| known.min(share)));
             least = least.min(share);
         }
         Ok(least)
@@ -238,8 +250,11 @@ impl Links<'_> {
 
 /// What is random, and behind a semicolon what the link keeps and why.
 fn words(freedom: &relink::Freedom) -> String {
-    let kept =
-        if freedom.kept.is_empty() { String::new() } else { format!("; kept: {}", freedom.kept.join(", ")) };
+    let kept = if freedom.kept.is_empty() {
+        String::new()
+    } else {
+        format!("; kept: {}", freedom.kept.join(", "))
+    };
     format!("{}{kept}", freedom.randomised.join(", "))
 }
 

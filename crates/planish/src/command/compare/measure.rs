@@ -23,7 +23,8 @@ pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Measures; the second result says whether the user ended it early. What was measured is in `raw` in any case.
+/// Measures; the second result says whether the user ended it early. What was measured is in `raw`
+/// in any case.
 pub fn measure(
     mut design: Design,
     raw: Option<&Path>,
@@ -32,7 +33,8 @@ pub fn measure(
 ) -> anyhow::Result<(Recorded, bool)> {
     design.check()?;
     for variant in &mut design.variants {
-        variant.digests = variant.binaries.iter().map(|path| digest(path)).collect::<anyhow::Result<_>>()?;
+        variant.digests =
+            variant.binaries.iter().map(|path| digest(path)).collect::<anyhow::Result<_>>()?;
     }
     if let Some(path) = raw {
         replaceable(path, &design)?;
@@ -43,7 +45,8 @@ pub fn measure(
     };
     design.looked = before.looks();
     looked_before(&design, global);
-    // Kept over an interruption, the design is the one that began, with as many rounds as are asked for now.
+    // Kept over an interruption, the design is the one that began, with as many rounds as are asked
+    // for now.
     let stop = stop_flag()?;
     let file = raw.map(|path| open(path, &design, &before)).transpose()?;
     let bar = progress_bar(&design, before.runs.len() as u64, global);
@@ -64,7 +67,8 @@ fn looked_before(design: &Design, global: &Global) {
         design.looked.iter().filter(|&&look| look < design.rounds).map(u32::to_string).collect();
     if !looked.is_empty() && !global.quiet {
         eprintln!(
-            "planish: the result was told after {} rounds already; going on after a look has a price, which p-values pay",
+            "planish: the result was told after {} rounds already; going on after a look has a \
+             price, which p-values pay",
             looked.join(" and ")
         );
     }
@@ -80,7 +84,8 @@ pub fn to_confirm(recorded: &Recorded, told: &Measurement) -> BTreeSet<usize> {
     (0..design.benchmarks.len()).filter(|&at| open(&design.benchmarks[at].name)).collect()
 }
 
-/// Measures the second block of rounds of these benchmarks; the second result says whether the user ended it early.
+/// Measures the second block of rounds of these benchmarks; the second result says whether the user
+/// ended it early.
 pub fn confirm(
     before: Recorded,
     raw: Option<&Path>,
@@ -138,7 +143,10 @@ pub fn replaceable(path: &Path, design: &Design) -> anyhow::Result<()> {
     let got = std::io::Read::read(&mut file, &mut start).unwrap_or(0);
     let runs = start.starts_with(b"{\"format\":\"planish-runs\"") || got == 0;
     if own || !runs {
-        bail!("{}: is there and holds no runs of planish compare; --raw would destroy it", path.display());
+        bail!(
+            "{}: is there and holds no runs of planish compare; --raw would destroy it",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -151,7 +159,8 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// What an earlier call measured. It must have been the same measurement but for the number of rounds.
+/// What an earlier call measured. It must have been the same measurement but for the number of
+/// rounds.
 pub fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
     let before = runs::read(path, BufReader::new(crate::input::regular(path)?))?;
     let mut there = before.design.clone();
@@ -160,14 +169,16 @@ pub fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
     there.looked.clone_from(&design.looked);
     if there != *design {
         bail!(
-            "{}: holds another measurement (other programs, commands, metrics, layouts or seed), so it cannot be gone \
-             on with; give the arguments of then, or another file without --resume",
+            "{}: holds another measurement (other programs, commands, metrics, layouts or seed), \
+             so it cannot be gone on with; give the arguments of then, or another file without \
+             --resume",
             path.display()
         );
     }
     if before.design.machine.name != design.machine.name {
         bail!(
-            "{}: was measured on {:?}, this is {:?}; measure into another file and merge with --from",
+            "{}: was measured on {:?}, this is {:?}; measure into another file and merge with \
+             --from",
             path.display(),
             before.design.machine.name,
             design.machine.name
@@ -179,7 +190,8 @@ pub fn resumed(path: &Path, design: &Design) -> anyhow::Result<Recorded> {
 /// Begins the file of runs, or writes it anew with those that it has.
 pub fn open(path: &Path, design: &Design, before: &Recorded) -> anyhow::Result<(PathBuf, File)> {
     let shown = || path.display().to_string();
-    // Written anew also when going on: a torn last line and another number of rounds are then right by construction.
+    // Written anew also when going on: a torn last line and another number of rounds are then right
+    // by construction.
     let mut file = beside::Unfinished::at(path).with_context(shown)?;
     let write = |file: &mut beside::Unfinished| -> std::io::Result<()> {
         runs::write_head(file, design)?;
@@ -207,7 +219,11 @@ struct Keeper {
 impl Keeper {
     fn write(&mut self, what: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), Error> {
         let Some((path, file)) = &mut self.file else { return Ok(()) };
-        what(file).map_err(|e| Error::File { path: path.clone(), line: None, problem: e.to_string() })
+        what(file).map_err(|e| Error::File {
+            path: path.clone(),
+            line: None,
+            problem: e.to_string(),
+        })
     }
 }
 
@@ -234,9 +250,12 @@ fn progress_bar(design: &Design, done: u64, global: &Global) -> ProgressBar {
     if global.quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let runs = (u64::from(design.rounds) + 1) * design.slots().len() as u64 * design.benchmarks.len() as u64;
+    let runs = (u64::from(design.rounds) + 1)
+        * design.slots().len() as u64
+        * design.benchmarks.len() as u64;
     let style = ProgressStyle::with_template("compare {wide_bar} {pos}/{len} runs, {eta} left");
-    let bar = ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar =
+        ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_position(done);
     bar.reset_eta();
     bar

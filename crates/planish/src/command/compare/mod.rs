@@ -1,5 +1,5 @@
-//! `planish compare`: measures variants of a program and says whether a difference is real, layout luck, nothing, or
-//! undecided.
+//! `planish compare`: measures variants of a program and says whether a difference is real, layout
+//! luck, nothing, or undecided.
 
 mod bisect;
 mod busy;
@@ -25,14 +25,17 @@ use statistics::least_layouts;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// Measure variants of a program and say whether a difference is real, layout luck, nothing, or undecided.
+/// Measure variants of a program and say whether a difference is real, layout luck, nothing, or
+/// undecided.
 ///
-/// Every binary runs once per round, in random order, under an environment of random size; a warm-up round comes
-/// first and is not used. All programs must end and print alike. With --layouts every variant is also linked in random
-/// layouts from the same objects, so that the luck of one link can be told from the change itself. Without binaries the
-/// variants and benchmarks of planish.toml are built and measured.
+/// Every binary runs once per round, in random order, under an environment of random size; a
+/// warm-up round comes first and is not used. All programs must end and print alike. With --layouts
+/// every variant is also linked in random layouts from the same objects, so that the luck of one
+/// link can be told from the change itself. Without binaries the variants and benchmarks of
+/// planish.toml are built and measured.
 ///
-/// Exit code: 0 fine, 1 a variant is slower (or a gate of --fail-if is hit), 2 wrong usage or a failing program.
+/// Exit code: 0 fine, 1 a variant is slower (or a gate of --fail-if is hit), 2 wrong usage or a
+/// failing program.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
 pub struct Args {
@@ -47,7 +50,8 @@ Examples:
   planish compare ./old ./new -- {bin} input.txt
   planish compare ./old ./new --layouts 8 --objects old.tar new.tar -- {bin} input.txt
       (linked with -ffunction-sections -Wl,--reproduce=old.tar)
-  planish compare ./old ./new --metric wall --metric 'rate[MB/s]=throughput:([0-9.]+) MB/s' -- {bin}
+  planish compare ./old ./new --metric wall --metric 'rate[MB/s]=throughput:([0-9.]+) MB/s' -- \
+                        {bin}
   planish compare --config planish.toml --html report.html
   planish compare --from laptop.jsonl server.jsonl --markdown -
   planish compare ./app --calibrate -- {bin} input.txt
@@ -65,7 +69,8 @@ pub struct What {
     /// Binaries, or NAME=BINARY; the first is the one the others are compared with
     #[arg(value_name = "BINARY")]
     pub binaries: Vec<String>,
-    /// Build and measure the variants and benchmarks of this file [default without binaries: planish.toml]
+    /// Build and measure the variants and benchmarks of this file [default without binaries:
+    /// planish.toml]
     #[arg(long, value_name = "planish.toml", conflicts_with = "binaries")]
     pub config: Option<PathBuf>,
     /// One variant for each flag of [matrix] in planish.toml, and one with all of them
@@ -80,7 +85,8 @@ pub struct What {
     /// Link inputs of each binary, written by lld with --reproduce [default: BINARY.repro.tar]
     #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
     pub objects: Vec<PathBuf>,
-    /// Compare the program with itself many times over: how often is a difference claimed on this machine?
+    /// Compare the program with itself many times over: how often is a difference claimed on this
+    /// machine?
     #[arg(long, conflicts_with_all = ["from", "matrix", "config", "resume"])]
     pub calibrate: bool,
     /// What to tell, and where.
@@ -101,8 +107,9 @@ pub struct How {
     /// Decides the order of the runs and the layouts; the same seed repeats them [default: 1]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// cpu, user, system, wall, maxrss, faults, switches, task-clock, instructions, …, output:PATTERN (smaller is
-    /// better), throughput:PATTERN; NAME[UNIT]= before the last two. Repeatable; the first decides
+    /// cpu, user, system, wall, maxrss, faults, switches, task-clock, instructions, …,
+    /// output:PATTERN (smaller is better), throughput:PATTERN; NAME[UNIT]= before the last
+    /// two. Repeatable; the first decides
     #[arg(long)]
     pub metric: Vec<String>,
     /// Differences within plus or minus this many per cent count as none [default: 1]
@@ -114,7 +121,8 @@ pub struct How {
     /// Random orders that all variants share, or each its own
     #[arg(long, value_enum)]
     pub layout_mode: Option<LayoutMode>,
-    /// Measure again with all functions aligned to these many bytes: does the difference vanish? (with planish.toml)
+    /// Measure again with all functions aligned to these many bytes: does the difference vanish?
+    /// (with planish.toml)
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
     pub probe_align: Vec<u32>,
     /// End as soon as every comparison is decided; --rounds is then the most
@@ -123,7 +131,8 @@ pub struct How {
     /// Look four times and end when all is decided, at the price of stricter p-values
     #[arg(long)]
     pub looks: bool,
-    /// Measure a slower variant for as many rounds again, and call it slower only if these say so too
+    /// Measure a slower variant for as many rounds again, and call it slower only if these say so
+    /// too
     #[arg(long)]
     pub confirm: bool,
     /// Kill a run after this many seconds [default: 20 times the longest good run, 60 at least]
@@ -141,7 +150,8 @@ pub struct How {
     /// Name of this machine in reports [default: the host's]
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
-    /// Also count instructions, taken branches and simulated cache misses of the code under emulation
+    /// Also count instructions, taken branches and simulated cache misses of the code under
+    /// emulation
     #[arg(long)]
     pub code_metrics: bool,
     /// Keep every run as JSON lines
@@ -165,13 +175,16 @@ pub struct Output {
     /// Write Markdown for a pull request; - is standard output
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Exit with 1 when one of these holds: "slower > 1%", "faster", "layout-luck", "undecided", "text > 2%", …
+    /// Exit with 1 when one of these holds: "slower > 1%", "faster", "layout-luck", "undecided",
+    /// "text > 2%", …
     #[arg(long, value_name = "GATE")]
     pub fail_if: Vec<String>,
-    /// These rows are some of N whose claims are corrected together, in other measurements of the same question
+    /// These rows are some of N whose claims are corrected together, in other measurements of the
+    /// same question
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub among: Option<u32>,
-    /// How claims on several rows are corrected: holm (no false claim at all, 95 %), bh (5 % of the claims may be false)
+    /// How claims on several rows are corrected: holm (no false claim at all, 95 %), bh (5 % of
+    /// the claims may be false)
     #[arg(long, value_enum, default_value_t)]
     pub correct: Correct,
 }
@@ -279,7 +292,8 @@ fn check(what: &What) -> anyhow::Result<()> {
     }
     if !what.binaries.is_empty() && what.command.is_empty() {
         bail!(
-            "there is no command: write it behind --, with {{bin}} for the program: planish compare A B -- {{bin}} input"
+            "there is no command: write it behind --, with {{bin}} for the program: planish \
+             compare A B -- {{bin}} input"
         );
     }
     if what.how.resume && what.how.raw.is_none() && !what.binaries.is_empty() {
@@ -290,14 +304,15 @@ fn check(what: &What) -> anyhow::Result<()> {
     }
     if !what.binaries.is_empty() && !what.how.probe_align.is_empty() {
         bail!(
-            "--probe-align builds the program anew, so it needs variants of a planish.toml instead of binaries"
+            "--probe-align builds the program anew, so it needs variants of a planish.toml \
+             instead of binaries"
         );
     }
     enough_layouts("--layouts", what.how.layouts)?;
     if what.how.layouts == Some(1) {
         bail!(
-            "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are the \
-             least, 8 are usual",
+            "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are \
+             the least, 8 are usual",
             least_layouts(true),
             least_layouts(false)
         );
@@ -309,7 +324,11 @@ fn check(what: &What) -> anyhow::Result<()> {
     let inputs = || what.from.iter().chain(&what.objects).chain(&what.how.raw);
     for output in outputs {
         let binaries = what.binaries.iter().map(Path::new);
-        if inputs().map(PathBuf::as_path).chain(binaries).any(|input| measure::same_file(input, output)) {
+        if inputs()
+            .map(PathBuf::as_path)
+            .chain(binaries)
+            .any(|input| measure::same_file(input, output))
+        {
             bail!(
                 "{}: is read or written as something else already; give the report another name",
                 output.display()
@@ -335,12 +354,15 @@ fn enough_layouts(named: &str, layouts: Option<u32>) -> anyhow::Result<()> {
     }
 }
 
-/// Commands of planish.toml run in its directory; files named on the command line lie where the user is.
+/// Commands of planish.toml run in its directory; files named on the command line lie where the
+/// user is.
 fn absolute(mut what: What) -> anyhow::Result<What> {
     if !what.binaries.is_empty() || !what.from.is_empty() {
         return Ok(what);
     }
-    for path in [&mut what.how.raw, &mut what.output.html, &mut what.output.markdown].into_iter().flatten() {
+    for path in
+        [&mut what.how.raw, &mut what.output.html, &mut what.output.markdown].into_iter().flatten()
+    {
         if path.as_os_str() != "-" {
             *path = std::path::absolute(&*path).with_context(|| path.display().to_string())?;
         }
@@ -382,12 +404,13 @@ fn again(what: &What) -> anyhow::Result<Told> {
 
 /// Kept runs hold all times and sizes, of the output only the numbers that were looked for.
 fn knows(file: &Recorded, wanted: &Metric) -> anyhow::Result<()> {
-    let printed = matches!(wanted.source, compare::Source::Output { .. } | compare::Source::Counter(_));
+    let printed =
+        matches!(wanted.source, compare::Source::Output { .. } | compare::Source::Counter(_));
     let kept = file.design.benchmarks.iter().all(|b| b.metrics.contains(wanted));
     if printed && !kept {
         bail!(
-            "--metric {}: the runs were kept without it; measure again with this metric, or take one of cpu, user, \
-             system, wall, maxrss, faults, switches",
+            "--metric {}: the runs were kept without it; measure again with this metric, or take \
+             one of cpu, user, system, wall, maxrss, faults, switches",
             wanted.label()
         );
     }
@@ -406,12 +429,15 @@ fn measured(design: compare::Design, what: &What, global: &Global) -> anyhow::Re
     let raw = what.how.raw.clone().or_else(|| page.map(|html| html.with_extension("jsonl")));
     let options = options(what)?;
     gate::possible(&design, options.among, &what.output.fail_if, global)?;
-    let analysed =
-        |recorded: &Recorded, interrupted: bool| match analyse(std::slice::from_ref(recorded), &options) {
-            Err(compare::Error::TooFew(reason)) if interrupted => Err(Interrupted(reason).into()),
-            other => other.map_err(anyhow::Error::from),
-        };
-    let (recorded, mut interrupted) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
+    let analysed = |recorded: &Recorded, interrupted: bool| match analyse(
+        std::slice::from_ref(recorded),
+        &options,
+    ) {
+        Err(compare::Error::TooFew(reason)) if interrupted => Err(Interrupted(reason).into()),
+        other => other.map_err(anyhow::Error::from),
+    };
+    let (recorded, mut interrupted) =
+        measure::measure(design, raw.as_deref(), what.how.resume, global)?;
     let mut analysis = analysed(&recorded, interrupted)?;
     let slower = measure::to_confirm(&recorded, &analysis.measurement);
     if !interrupted && !slower.is_empty() {
@@ -422,7 +448,8 @@ fn measured(design: compare::Design, what: &What, global: &Global) -> anyhow::Re
     Ok(Told { analysis, raw: raw.into_iter().collect() })
 }
 
-/// The name of the kept runs. A step of `planish optimize` writes beside and renames when all is done.
+/// The name of the kept runs. A step of `planish optimize` writes beside and renames when all is
+/// done.
 fn shown_name(path: &Path) -> String {
     let own = path.parent().is_some_and(|folder| folder.ends_with(build::plan::STATE_DIRECTORY));
     // Below the directory in which the commands run, the name from there says enough.

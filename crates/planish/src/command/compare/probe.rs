@@ -28,8 +28,8 @@ pub fn add(
         }
         if result.interrupted {
             result.warnings.push(format!(
-                "the probe with functions aligned to {align} bytes is left out: it was interrupted \
-                 before its end; --resume goes on with it"
+                "the probe with functions aligned to {align} bytes is left out: it was \
+                 interrupted before its end; --resume goes on with it"
             ));
         }
     }
@@ -46,17 +46,22 @@ fn aligned(
     before: &Measurement,
     global: &Global,
 ) -> anyhow::Result<Option<Vec<Alignment>>> {
-    let Some(design) = prepared(project, variants, what, Some(align), global)? else { return Ok(None) };
+    let Some(design) = prepared(project, variants, what, Some(align), global)? else {
+        return Ok(None);
+    };
     let sizes: Vec<Sizes> = design.variants.iter().map(|v| v.sizes.unwrap_or_default()).collect();
     let raw = what.how.raw.as_ref().map(|raw| raw.with_extension(format!("align{align}.jsonl")));
-    let (recorded, interrupted) = measure::measure(design, raw.as_deref(), what.how.resume, global)?;
+    let (recorded, interrupted) =
+        measure::measure(design, raw.as_deref(), what.how.resume, global)?;
     if interrupted {
         return Ok(None);
     }
     let found = analyse(&[recorded], &options(what)?)?.measurement;
     let one = |c: &Compared| {
-        let as_built =
-            before.comparisons.iter().find(|b| b.variant == c.variant && b.benchmark == c.benchmark);
+        let as_built = before
+            .comparisons
+            .iter()
+            .find(|b| b.variant == c.variant && b.benchmark == c.benchmark);
         let index = found.variants.iter().position(|v| v.name == c.variant).unwrap_or(0);
         let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
         Alignment {
@@ -64,8 +69,9 @@ fn aligned(
             benchmark: c.benchmark.clone(),
             variant: c.variant.clone(),
             effect: c.as_built,
-            sentence: as_built
-                .map_or_else(String::new, |b| remains(&b.as_built, &c.as_built, c.verdict, before.margin)),
+            sentence: as_built.map_or_else(String::new, |b| {
+                remains(&b.as_built, &c.as_built, c.verdict, before.margin)
+            }),
             sizes: [size(0), size(index)],
         }
     };
@@ -103,18 +109,21 @@ fn remains(before: &Effect, aligned: &Effect, verdict: Verdict, margin: f64) -> 
         }
         (Known::There, Known::Unclear) => {
             format!(
-                "undecided whether the difference as built ({from}) stays when functions are aligned ({to})"
+                "undecided whether the difference as built ({from}) stays when functions are \
+                 aligned ({to})"
             )
         }
         (_, Known::There) => {
-            format!("aligned functions show a difference ({to}) that is not shown as built ({from})")
+            format!(
+                "aligned functions show a difference ({to}) that is not shown as built ({from})"
+            )
         }
         (Known::Absent, Known::Absent) => {
             format!("no difference as built ({from}), none with aligned functions ({to})")
         }
         _ => format!(
-            "undecided: neither as built ({from}) nor with aligned functions ({to}) is a difference shown, nor \
-                      ruled out in both"
+            "undecided: neither as built ({from}) nor with aligned functions ({to}) is a \
+             difference shown, nor ruled out in both"
         ),
     }
 }

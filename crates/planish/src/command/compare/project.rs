@@ -38,7 +38,8 @@ impl Project {
     /// Goes to the project's directory for good: commands name files from there, and nobody changes
     /// the directory for a run.
     pub fn enter(&self) -> anyhow::Result<()> {
-        std::env::set_current_dir(&self.directory).with_context(|| self.directory.display().to_string())
+        std::env::set_current_dir(&self.directory)
+            .with_context(|| self.directory.display().to_string())
     }
 
     /// Where a file of runs lies that the user gave no place.
@@ -60,13 +61,15 @@ pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
     };
     ensure!(
         variants.len() >= 2,
-        "{}: a comparison needs at least two tables [[variant]] with name = …, or binaries on the command line: planish \
-         compare A B -- {{bin}} input",
+        "{}: a comparison needs at least two tables [[variant]] with name = …, or binaries on the \
+         command line: planish compare A B -- {{bin}} input",
         path.display()
     );
     project.enter()?;
     let what = with_settings(what, &project)?;
-    let Some(mut told) = measure_variants(&project, &variants, &what, global)? else { return Ok(None) };
+    let Some(mut told) = measure_variants(&project, &variants, &what, global)? else {
+        return Ok(None);
+    };
     probe::add(&mut told.analysis.measurement, &project, &variants, &what, global)?;
     Ok(Some(told))
 }
@@ -75,22 +78,29 @@ pub fn measure(what: &What, global: &Global) -> anyhow::Result<Option<Told>> {
 pub fn with_settings(what: &What, project: &Project) -> anyhow::Result<What> {
     let mut what = what.clone();
     let (how, settings) = (&mut what.how, &project.config.compare);
-    let evaluate = project.config.evaluate.as_ref().filter(|_| project.config.benchmarks.is_empty());
+    let evaluate =
+        project.config.evaluate.as_ref().filter(|_| project.config.benchmarks.is_empty());
     how.rounds = how.rounds.or(settings.rounds).or(evaluate.map(|e| e.rounds));
     how.seed = how.seed.or(settings.seed).or(evaluate.map(|e| e.seed));
     how.layouts = how.layouts.or(settings.layouts);
     // Before anything is built for them.
     super::enough_layouts("[compare] layouts =", how.layouts)?;
     if let Some(rounds) = how.rounds.filter(|&rounds| rounds > compare::MOST_ROUNDS) {
-        bail!("rounds = {rounds}: they would not end; {} are the most, 30 are usual", compare::MOST_ROUNDS);
+        bail!(
+            "rounds = {rounds}: they would not end; {} are the most, 30 are usual",
+            compare::MOST_ROUNDS
+        );
     }
     how.margin = how.margin.or(settings.margin);
     how.timeout = how.timeout.or(settings.timeout);
-    how.ignore_output |= settings.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
+    how.ignore_output |=
+        settings.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
     match settings.layout_mode.as_deref() {
         Some(mode) if how.layout_mode.is_none() => match clap::ValueEnum::from_str(mode, true) {
             Ok(mode) => how.layout_mode = Some(mode),
-            Err(_) => bail!("[compare] layout_mode = {mode:?}: known are auto, matched and independent"),
+            Err(_) => {
+                bail!("[compare] layout_mode = {mode:?}: known are auto, matched and independent")
+            }
         },
         _ => {}
     }
@@ -123,7 +133,9 @@ pub fn prepared(
     global: &Global,
 ) -> anyhow::Result<Option<Design>> {
     let count = what.how.layouts.filter(|&count| count > 0 && align.is_none());
-    let Some(built) = build_all(project, variants, count.is_some(), align, global)? else { return Ok(None) };
+    let Some(built) = build_all(project, variants, count.is_some(), align, global)? else {
+        return Ok(None);
+    };
     let mut design = design::of(&what.how);
     design.benchmarks = benchmarks(project, what)?;
     let mut archives = Vec::new();
@@ -161,14 +173,17 @@ fn describe(variant: &VariantConfig, align: Option<u32>) -> String {
 }
 
 fn benchmarks(project: &Project, what: &What) -> anyhow::Result<Vec<Benchmark>> {
-    let cells = project.config.cells().map_err(|problem| anyhow::anyhow!("planish.toml: {problem}"))?;
+    let cells =
+        project.config.cells().map_err(|problem| anyhow::anyhow!("planish.toml: {problem}"))?;
     ensure!(
         !cells.is_empty(),
-        "planish.toml: there is no [[benchmark]] with name and command, and no [evaluate] command either"
+        "planish.toml: there is no [[benchmark]] with name and command, and no [evaluate] command \
+         either"
     );
     let own = |given: &[String]| -> anyhow::Result<Vec<Metric>> {
         if !what.how.metric.is_empty() {
-            // The file's patterns go on to say which numbers of the output may differ from run to run.
+            // The file's patterns go on to say which numbers of the output may differ from run to
+            // run.
             let mut metrics = design::metrics(&what.how.metric)?;
             for metric in design::metrics(given)? {
                 let printed = matches!(metric.source, compare::Source::Output { .. });
@@ -256,33 +271,47 @@ fn name_linker(folder: &Path) -> anyhow::Result<()> {
     let link = folder.join("ld.lld");
     if std::fs::read_link(&link).ok().as_deref() != Some(linker.path()) {
         let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(linker.path(), &link).with_context(|| link.display().to_string())?;
+        std::os::unix::fs::symlink(linker.path(), &link)
+            .with_context(|| link.display().to_string())?;
     }
     Ok(())
 }
 
-/// A work tree of a commit, below `.planish`; the directory in it that `directory` is in the repository.
+/// A work tree of a commit, below `.planish`; the directory in it that `directory` is in the
+/// repository.
 fn checkout(directory: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     let prefix = git(directory, &["rev-parse", "--show-prefix"])?;
-    let found = git(directory, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]);
+    let found =
+        git(directory, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]);
     let Ok(hash) = found else {
         bail!("commit {commit:?}: the repository of {} has none", directory.display())
     };
-    let root = directory.join(STATE_DIRECTORY).join("commits").join(hash.get(..16).unwrap_or(&hash));
+    let root =
+        directory.join(STATE_DIRECTORY).join("commits").join(hash.get(..16).unwrap_or(&hash));
     if !root.is_dir() {
         git(directory, &["worktree", "prune"])?;
         git(
             directory,
-            &["worktree", "add", "--quiet", "--force", "--detach", &root.display().to_string(), &hash],
+            &[
+                "worktree",
+                "add",
+                "--quiet",
+                "--force",
+                "--detach",
+                &root.display().to_string(),
+                &hash,
+            ],
         )?;
     }
     Ok(root.join(prefix))
 }
 
-/// What git prints; it runs no hook or program that the repository names. Only a work tree may fetch what it lacks.
+/// What git prints; it runs no hook or program that the repository names. Only a work tree may
+/// fetch what it lacks.
 pub fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let fetches = arguments.first() == Some(&"worktree");
-    let ran = programs::git(directory, fetches).args(arguments).output().context("cannot start git")?;
+    let ran =
+        programs::git(directory, fetches).args(arguments).output().context("cannot start git")?;
     if !ran.status.success() {
         let said = String::from_utf8_lossy(&ran.stderr);
         bail!("git {} in {}: {}", arguments.join(" "), directory.display(), said.trim());

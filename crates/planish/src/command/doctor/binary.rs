@@ -1,7 +1,8 @@
 //! What is in a binary, and what is missing in it for a profile?
 //!
-//! Only headers, the first unit of the debug information, the first bytes of some functions and, where it may be split,
-//! their debug information are read, so that a binary of gigabytes is answered soon.
+//! Only headers, the first unit of the debug information, the first bytes of some functions and,
+//! where it may be split, their debug information are read, so that a binary of gigabytes is
+//! answered soon.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +25,8 @@ pub fn examine(path: &Path) -> Vec<Finding> {
     let image = match Image::open(path) {
         Ok(image) => image,
         Err(error) => {
-            let next =
-                "give an ELF executable, shared library, kernel (vmlinux, not bzImage) or kernel module";
+            let next = "give an ELF executable, shared library, kernel (vmlinux, not bzImage) or \
+                        kernel module";
             return vec![Finding::missing("file", error.to_string(), next)];
         }
     };
@@ -62,7 +63,9 @@ fn file(image: &Image) -> Finding {
         (_, ImageKind::Relocatable) => {
             Finding::limited("file", found, "profiles speak about linked files: give the program")
         }
-        (Arch::Other(_), _) => Finding::missing("file", found, "planish decodes x86-64 and AArch64"),
+        (Arch::Other(_), _) => {
+            Finding::missing("file", found, "planish decodes x86-64 and AArch64")
+        }
         _ => Finding::good("file", found),
     }
 }
@@ -92,20 +95,25 @@ fn debug_info(image: &Image) -> Finding {
     if has_section(image, ".debug_info") {
         return own_debug_info(image, None);
     }
-    let separate = separate_debug_file(image).and_then(|path| Some((Image::open(&path).ok()?, path)));
+    let separate =
+        separate_debug_file(image).and_then(|path| Some((Image::open(&path).ok()?, path)));
     if let Some((debug, path)) = separate.filter(|(debug, _)| has_section(debug, ".debug_info")) {
         return own_debug_info(&debug, Some(&path));
     }
-    let stripped = if image.has_only_dynamic_symbols() { "none, and the file is stripped" } else { "none" };
+    let stripped =
+        if image.has_only_dynamic_symbols() { "none, and the file is stripped" } else { "none" };
     let next = match image.kind() {
         ImageKind::Kernel | ImageKind::KernelModule => {
             "CONFIG_DEBUG_INFO_DWARF5=y, or install the kernel's debug package"
         }
         _ if image.has_code_of_rustc() => {
-            "build with -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling (in RUSTFLAGS, for a stable rustc with \
-             RUSTC_BOOTSTRAP=1); or install the debug package"
+            "build with -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling (in RUSTFLAGS, for a \
+             stable rustc with RUSTC_BOOTSTRAP=1); or install the debug package"
         }
-        _ => "build with -gmlt -fdebug-info-for-profiling (clang) or -g1 (gcc); or install the debug package",
+        _ => {
+            "build with -gmlt -fdebug-info-for-profiling (clang) or -g1 (gcc); or install the \
+             debug package"
+        }
     };
     Finding::missing(subject, stripped, next)
 }
@@ -113,33 +121,38 @@ fn debug_info(image: &Image) -> Finding {
 /// The debug file by build ID or debug link, where the system keeps them.
 fn separate_debug_file(image: &Image) -> Option<PathBuf> {
     let roots = DebugSearch::default().roots;
-    let by_id = image.build_id().map(ToString::to_string).filter(|id| id.len() > 2).and_then(|id| {
-        let (folder, rest) = id.split_at(2);
-        roots
-            .iter()
-            .map(|root| root.join(".build-id").join(folder).join(format!("{rest}.debug")))
-            .find(|path| path.is_file())
-    });
+    let by_id =
+        image.build_id().map(ToString::to_string).filter(|id| id.len() > 2).and_then(|id| {
+            let (folder, rest) = id.split_at(2);
+            roots
+                .iter()
+                .map(|root| root.join(".build-id").join(folder).join(format!("{rest}.debug")))
+                .find(|path| path.is_file())
+        });
     by_id.or_else(|| by_link(image, &roots))
 }
 
 fn by_link(image: &Image, roots: &[PathBuf]) -> Option<PathBuf> {
     let link = image.section(".gnu_debuglink")?;
     let name = link.split(|byte| *byte == 0).next()?;
-    let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let name =
+        std::str::from_utf8(name).ok().filter(|name| !name.is_empty() && !name.contains('/'))?;
     let path = image.path().canonicalize().ok()?;
     let folder = path.parent()?;
     let beside = [folder.join(name), folder.join(".debug").join(name)];
-    let below = roots.iter().map(|root| root.join(folder.strip_prefix("/").unwrap_or(folder)).join(name));
+    let below =
+        roots.iter().map(|root| root.join(folder.strip_prefix("/").unwrap_or(folder)).join(name));
     beside.into_iter().chain(below).find(|candidate| candidate.is_file() && *candidate != path)
 }
 
-/// Version, place and special forms of the debug information in `image`, a separate file when `elsewhere` names it.
+/// Version, place and special forms of the debug information in `image`, a separate file when
+/// `elsewhere` names it.
 fn own_debug_info(image: &Image, elsewhere: Option<&Path>) -> Finding {
     let subject = "debug info";
-    let version = image.section(".debug_info").and_then(|section| unit_version(&section, image.endian()));
     let version =
-        version.map_or_else(|| "DWARF of unknown version".to_owned(), |number| format!("DWARF {number}"));
+        image.section(".debug_info").and_then(|section| unit_version(&section, image.endian()));
+    let version = version
+        .map_or_else(|| "DWARF of unknown version".to_owned(), |number| format!("DWARF {number}"));
     let mut found = version;
     let mut note = |text: String| {
         found.push_str(", ");
@@ -166,8 +179,9 @@ fn own_debug_info(image: &Image, elsewhere: Option<&Path>) -> Finding {
     }
     note("with line table".into());
     if let Some((problem, partly)) = units_elsewhere(image) {
-        let next = "keep the .dwo files where the compiler wrote them, or pack them with dwp (llvm-dwp -e FILE -o FILE.dwp) \
-                    before they go; else build again, without -gsplit-dwarf";
+        let next = "keep the .dwo files where the compiler wrote them, or pack them with dwp \
+                    (llvm-dwp -e FILE -o FILE.dwp) before they go; else build again, without \
+                    -gsplit-dwarf";
         let found = format!("{found}, {problem}");
         return if partly {
             Finding::limited(subject, found, next)
@@ -181,15 +195,16 @@ fn own_debug_info(image: &Image, elsewhere: Option<&Path>) -> Finding {
 /// Enough functions to meet most units of a program, few enough to be answered at once.
 const UNITS_LOOKED_FOR: usize = 512;
 
-/// What is missing of debug information split into other files, and whether some of it is there. Split units address
-/// through `.debug_addr`, so a file without one has none.
+/// What is missing of debug information split into other files, and whether some of it is there.
+/// Split units address through `.debug_addr`, so a file without one has none.
 fn units_elsewhere(image: &Image) -> Option<(String, bool)> {
     if !has_section(image, ".debug_addr") && !has_section(image, ".debug_gnu_pubnames") {
         return None;
     }
     let functions = image.functions();
     let step = (functions.len() / UNITS_LOOKED_FOR).max(1);
-    let mut addresses: Vec<_> = functions.iter().step_by(step).map(|function| function.address).collect();
+    let mut addresses: Vec<_> =
+        functions.iter().step_by(step).map(|function| function.address).collect();
     addresses.sort_unstable();
     addresses.dedup();
     let debug = DebugInfo::load(image, &DebugSearch::default()).ok()?;
@@ -208,7 +223,8 @@ fn units_elsewhere(image: &Image) -> Option<(String, bool)> {
 /// `SHF_COMPRESSED` (System V ABI, chapter 4).
 const SHF_COMPRESSED: u64 = 1 << 11;
 
-/// The version in the first unit's header (DWARF 5, section 7.5.1): after the length, which is 4 or 12 bytes.
+/// The version in the first unit's header (DWARF 5, section 7.5.1): after the length, which is 4 or
+/// 12 bytes.
 fn unit_version(section: &[u8], endian: Endian) -> Option<u16> {
     let at = if section.get(..4)? == [0xff; 4] { 12 } else { 4 };
     let bytes: [u8; 2] = section.get(at..at + 2)?.try_into().ok()?;
@@ -227,14 +243,18 @@ fn symbols(image: &Image) -> Finding {
     Finding::limited(
         "symbols",
         format!("stripped: {count} functions from the dynamic table only"),
-        "keep the unstripped file for planish; the one that runs may be stripped, its build ID stays",
+        "keep the unstripped file for planish; the one that runs may be stripped, its build ID \
+         stays",
     )
 }
 
 fn block_map(image: &Image) -> Finding {
     let subject = "block address map";
-    let maps: Vec<_> =
-        image.sections().iter().filter(|section| BB_ADDR_MAP_TYPES.contains(&section.kind)).collect();
+    let maps: Vec<_> = image
+        .sections()
+        .iter()
+        .filter(|section| BB_ADDR_MAP_TYPES.contains(&section.kind))
+        .collect();
     let Some(first) = maps.first() else {
         let next = match image.has_code_of_rustc() {
             true => {
@@ -242,7 +262,8 @@ fn block_map(image: &Image) -> Finding {
                  -Wl,--lto-basic-block-address-map; not needed for sample profiles"
             }
             false => {
-                "for layouts of blocks: clang 20 or newer with -fbasic-block-address-map; not needed for sample profiles"
+                "for layouts of blocks: clang 20 or newer with -fbasic-block-address-map; not \
+                 needed for sample profiles"
             }
         };
         return Finding::limited(subject, "none", next);
@@ -277,12 +298,13 @@ fn frame_pointers(image: &Image) -> Finding {
     if share >= 60 {
         return Finding::good(subject, found);
     }
-    let next =
-        "only for call chains without branch stacks: -fno-omit-frame-pointer; sample profiles need none";
+    let next = "only for call chains without branch stacks: -fno-omit-frame-pointer; sample \
+                profiles need none";
     Finding::limited(subject, found, next)
 }
 
-/// Whether the first instructions link a frame: `push rbp; mov rbp, rsp`, or `stp x29, x30, [sp, …]`.
+/// Whether the first instructions link a frame: `push rbp; mov rbp, rsp`, or `stp x29, x30, [sp,
+/// …]`.
 fn sets_up_frame(code: &[u8], arch: Arch) -> bool {
     let start = &code[..code.len().min(48)];
     match arch {
@@ -290,7 +312,8 @@ fn sets_up_frame(code: &[u8], arch: Arch) -> bool {
             let links: [&[u8]; 2] = [&[0x55, 0x48, 0x89, 0xe5], &[0x55, 0x48, 0x8b, 0xec]];
             links.iter().any(|link| start.windows(link.len()).any(|window| window == *link))
         }
-        // Pre-indexed (0xa980…) and offset (0xa900…) forms, with any offset; registers x29, x30 and base sp are fixed.
+        // Pre-indexed (0xa980…) and offset (0xa900…) forms, with any offset; registers x29, x30 and
+        // base sp are fixed.
         Arch::Aarch64 => start.chunks_exact(4).any(|word| {
             let word = word.iter().rev().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
             matches!(word & 0xffc0_7fff, 0xa980_7bfd | 0xa900_7bfd)
@@ -318,7 +341,11 @@ mod tests {
     }
 
     fn finding(findings: &[Finding], subject: &str) -> Finding {
-        findings.iter().find(|finding| finding.subject == subject).expect("the subject is looked at").clone()
+        findings
+            .iter()
+            .find(|finding| finding.subject == subject)
+            .expect("the subject is looked at")
+            .clone()
     }
 
     #[test]
@@ -332,7 +359,10 @@ mod tests {
     #[test]
     fn a_block_address_map_is_seen_with_its_version() {
         let findings = examine(&fixture("propeller_sample.bin"));
-        assert!(finding(&findings, "block address map").found.starts_with("version 1"), "{findings:?}");
+        assert!(
+            finding(&findings, "block address map").found.starts_with("version 1"),
+            "{findings:?}"
+        );
     }
 
     #[test]

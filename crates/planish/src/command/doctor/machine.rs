@@ -45,11 +45,17 @@ fn cpu() -> Finding {
         let line = info.lines().find(|line| line.starts_with(name))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     };
-    let model = field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "unknown model".into());
+    let model =
+        field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "unknown model".into());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let nodes = fs::read_dir("/sys/devices/system/node").map_or(1, |entries| {
-        let is_node = |name: &str| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
-        entries.flatten().filter(|entry| is_node(&entry.file_name().to_string_lossy())).count().max(1)
+        let is_node =
+            |name: &str| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
+        entries
+            .flatten()
+            .filter(|entry| is_node(&entry.file_name().to_string_lossy()))
+            .count()
+            .max(1)
     });
     let memory_kib =
         read("/proc/meminfo").and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
@@ -115,15 +121,22 @@ fn explain(error: &io::Error, probe: Probe) -> (String, &'static str) {
     let (reason, next) = match code {
         libc::EACCES | libc::EPERM => (
             "not permitted for this user",
-            "sysctl kernel.perf_event_paranoid=1 (2 for user mode only), or the capability CAP_PERFMON",
+            "sysctl kernel.perf_event_paranoid=1 (2 for user mode only), or the capability \
+             CAP_PERFMON",
         ),
-        libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL if probe == Probe::BranchStack => (
-            "this CPU, hypervisor or kernel gives no branch stacks",
-            "planish record --branches=emulated; or run on bare metal, or let the hypervisor expose them",
-        ),
+        libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL
+            if probe == Probe::BranchStack =>
+        {
+            (
+                "this CPU, hypervisor or kernel gives no branch stacks",
+                "planish record --branches=emulated; or run on bare metal, or let the hypervisor \
+                 expose them",
+            )
+        }
         libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP if hardware => (
             "no hardware counters here, as in most virtual machines",
-            "cpu-clock samples and --branches=emulated work without; else ask the hypervisor for a virtual PMU",
+            "cpu-clock samples and --branches=emulated work without; else ask the hypervisor for \
+             a virtual PMU",
         ),
         libc::ENOSYS => (
             "the kernel or a seccomp filter has no perf_event_open",
@@ -158,7 +171,11 @@ pub fn branch_stacks() -> HardwareBranches {
             Finding::good(subject, format!("Arm SPE ({unit}): `{command}` records taken branches"))
         } else {
             let found = format!("Arm SPE ({unit}) is there and cannot be used");
-            Finding::limited(subject, found, "planish record --branches=hardware -- true, which says why")
+            Finding::limited(
+                subject,
+                found,
+                "planish record --branches=hardware -- true, which says why",
+            )
         });
     }
     HardwareBranches { findings, usable }
@@ -171,7 +188,11 @@ fn cpu_branch_stacks() -> String {
         .find_map(|pmu| read_number(&format!("{EVENT_SOURCES}/{pmu}/caps/branches")));
     let depth = kernel_says.map_or(String::new(), |depth| format!(", {depth} deep"));
     if cfg!(target_arch = "aarch64") {
-        return if kernel_says.is_some() { format!("Arm BRBE{depth}") } else { "no Arm BRBE".into() };
+        return if kernel_says.is_some() {
+            format!("Arm BRBE{depth}")
+        } else {
+            "no Arm BRBE".into()
+        };
     }
     describe_x86(
         sys::cpuid(7, 0),
@@ -189,18 +210,19 @@ fn cpu_branch_stacks() -> String {
     )
 }
 
-/// Reads the CPUID bits: Intel SDM volume 2 (leaf 7 EDX bit 19, leaf 1CH EAX), AMD APM volume 3 (Fn8000_0008 EBX bit
-/// 31: BRS; Fn8000_0022 EAX bit 1: LBRv2, EBX bits 9:4: its depth).
+/// Reads the CPUID bits: Intel SDM volume 2 (leaf 7 EDX bit 19, leaf 1CH EAX), AMD APM volume 3
+/// (Fn8000_0008 EBX bit 31: BRS; Fn8000_0022 EAX bit 1: LBRv2, EBX bits 9:4: its depth).
 fn describe_x86(
     features: Option<sys::Cpuid>,
     arch_lbr: Option<sys::Cpuid>,
     amd_size: Option<sys::Cpuid>,
     amd_pmu: Option<sys::Cpuid>,
 ) -> Option<String> {
-    // Intel answers an unknown extended leaf with another leaf's data, so its own bits are asked first.
+    // Intel answers an unknown extended leaf with another leaf's data, so its own bits are asked
+    // first.
     if features.is_some_and(|leaf| leaf.edx >> 19 & 1 == 1) {
-        let depth =
-            arch_lbr.map_or(0, |leaf| (leaf.eax & 0xff).checked_ilog2().map_or(0, |bit| (bit + 1) * 8));
+        let depth = arch_lbr
+            .map_or(0, |leaf| (leaf.eax & 0xff).checked_ilog2().map_or(0, |bit| (bit + 1) * 8));
         return Some(format!("Intel architectural LBR (CPUID leaf 0x1c: up to {depth})"));
     }
     if let Some(leaf) = amd_pmu.filter(|leaf| leaf.eax >> 1 & 1 == 1) {
@@ -234,8 +256,12 @@ fn paranoid() -> Finding {
     };
     let found = format!("perf_event_paranoid = {level}, {list}");
     match level {
-        _ if privileged => Finding::good(subject, format!("{found}: everything, -a and the kernel included")),
-        i64::MIN..=0 => Finding::good(subject, format!("{found}: own processes, whole system and kernel")),
+        _ if privileged => {
+            Finding::good(subject, format!("{found}: everything, -a and the kernel included"))
+        }
+        i64::MIN..=0 => {
+            Finding::good(subject, format!("{found}: own processes, whole system and kernel"))
+        }
         1 => Finding::limited(
             subject,
             format!("{found}: own processes with their kernel part"),
@@ -264,7 +290,10 @@ fn kernel_addresses() -> Finding {
             .any(|word| word.chars().any(|c| c != '0'))
     });
     if visible {
-        return Finding::good(subject, format!("kptr_restrict = {level}, /proc/kallsyms shows them"));
+        return Finding::good(
+            subject,
+            format!("kptr_restrict = {level}, /proc/kallsyms shows them"),
+        );
     }
     Finding::limited(
         subject,
@@ -276,10 +305,15 @@ fn kernel_addresses() -> Finding {
 fn ring_memory() -> Finding {
     let subject = "memory for event rings";
     let Some(kib) = read_number("/proc/sys/kernel/perf_event_mlock_kb") else {
-        return Finding::limited(subject, "no perf_event_mlock_kb", "a kernel with CONFIG_PERF_EVENTS");
+        return Finding::limited(
+            subject,
+            "no perf_event_mlock_kb",
+            "a kernel with CONFIG_PERF_EVENTS",
+        );
     };
     let limits = read("/proc/self/limits").unwrap_or_default();
-    let locked = limits.lines().find_map(|line| line.strip_prefix("Max locked memory")).unwrap_or("");
+    let locked =
+        limits.lines().find_map(|line| line.strip_prefix("Max locked memory")).unwrap_or("");
     let locked = locked.split_whitespace().next().unwrap_or("unknown");
     let free = effective_capabilities().contains(&"CAP_IPC_LOCK");
     let found = format!("perf_event_mlock_kb = {kib} per CPU, locked memory limit {locked} bytes");
@@ -317,7 +351,8 @@ fn superpages() -> Finding {
     let shmem = shmem.as_deref().and_then(chosen).unwrap_or("unknown");
     let found = format!("enabled = {mode}, shmem = {shmem}");
     if mode == "never" {
-        let next = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (only for text on superpages)";
+        let next = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (only for text on \
+                    superpages)";
         return Finding::limited(subject, found, next);
     }
     Finding::good(subject, found)
@@ -333,14 +368,21 @@ mod tests {
 
     #[test]
     fn cpuid_bits_name_the_branch_stack() {
-        let named = |features, lbr, size, pmu| describe_x86(features, lbr, size, pmu).unwrap_or_default();
-        assert!(named(registers(0, 0, 1 << 19), registers(0b1111, 0, 0), None, None).contains("up to 32"));
+        let named =
+            |features, lbr, size, pmu| describe_x86(features, lbr, size, pmu).unwrap_or_default();
+        assert!(
+            named(registers(0, 0, 1 << 19), registers(0b1111, 0, 0), None, None)
+                .contains("up to 32")
+        );
         assert!(
             named(registers(0, 0, 0), None, None, registers(2, 16 << 4, 0))
                 .contains("LBRv2 (CPUID leaf 0x80000022: 16)")
         );
         assert!(named(None, None, registers(0, 1 << 31, 0), None).contains("BRS"));
-        assert_eq!(describe_x86(registers(0, 0, 0), None, registers(0, 0, 0), registers(0, 0, 0)), None);
+        assert_eq!(
+            describe_x86(registers(0, 0, 0), None, registers(0, 0, 0), registers(0, 0, 0)),
+            None
+        );
     }
 
     #[test]

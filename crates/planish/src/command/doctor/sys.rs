@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-/// What is tried with `perf_event_open`; all in user mode only, for this thread, and closed at once.
+/// What is tried with `perf_event_open`; all in user mode only, for this thread, and closed at
+/// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// Hardware cycles, counted.
@@ -16,8 +17,8 @@ pub enum Probe {
     BranchStack,
 }
 
-/// `struct perf_event_attr` up to `sample_max_stack`, version 5 (include/uapi/linux/perf_event.h). Only the fields
-/// that the probes set have names.
+/// `struct perf_event_attr` up to `sample_max_stack`, version 5 (include/uapi/linux/perf_event.h).
+/// Only the fields that the probes set have names.
 #[repr(C)]
 #[derive(Default)]
 struct Attr {
@@ -53,7 +54,8 @@ pub fn open_event(probe: Probe) -> io::Result<()> {
     match probe {
         Probe::Cycles => attr.kind = TYPE_HARDWARE,
         Probe::CpuClock | Probe::KernelClock => {
-            (attr.kind, attr.sample_period, attr.sample_type) = (TYPE_SOFTWARE, 1_000_000, SAMPLE_IP);
+            (attr.kind, attr.sample_period, attr.sample_type) =
+                (TYPE_SOFTWARE, 1_000_000, SAMPLE_IP);
             if probe == Probe::KernelClock {
                 attr.flags = DISABLED | EXCLUDE_HV;
             }
@@ -66,9 +68,17 @@ pub fn open_event(probe: Probe) -> io::Result<()> {
     }
     const FD_CLOEXEC: libc::c_ulong = 8;
     let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
-    // SAFETY: the kernel reads `size` bytes of the attr, which is exactly that long and outlives the call.
+    // SAFETY: the kernel reads `size` bytes of the attr, which is exactly that long and outlives
+    // the call.
     let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attr, this_thread, any_cpu, no_group, FD_CLOEXEC)
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attr,
+            this_thread,
+            any_cpu,
+            no_group,
+            FD_CLOEXEC,
+        )
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());

@@ -1,8 +1,9 @@
-//! Which compilers, linkers and helpers are installed, in which version, and what does each really accept?
+//! Which compilers, linkers and helpers are installed, in which version, and what does each really
+//! accept?
 //!
-//! A flag counts as supported when the compiler compiles an empty function with it without a word. Linkers are asked
-//! for their help text, since linking needs more than a linker. All are asked from a neutral directory: what the one
-//! they are asked about names or holds is not run.
+//! A flag counts as supported when the compiler compiles an empty function with it without a word.
+//! Linkers are asked for their help text, since linking needs more than a linker. All are asked
+//! from a neutral directory: what the one they are asked about names or holds is not run.
 
 use std::env;
 use std::io::Write as _;
@@ -52,7 +53,8 @@ pub fn examine() -> Tools {
     let (mut findings, emulator) = thread::scope(|scope| {
         let running = jobs.map(|job| scope.spawn(move || job(around)));
         let emulator = emulator(around);
-        let findings: Vec<Finding> = running.into_iter().filter_map(|job| job.join().ok()).collect();
+        let findings: Vec<Finding> =
+            running.into_iter().filter_map(|job| job.join().ok()).collect();
         (findings, emulator)
     });
     let can_emulate = emulator.is_some() && plugin.is_some();
@@ -70,31 +72,42 @@ fn left_out(around: &Surroundings) -> Option<Finding> {
     Some(Finding::limited(
         "PATH",
         format!("nothing was looked for in {}", entries.join(", ")),
-        "look from another directory, with absolute entries; what a directory holds is not run to look at it",
+        "look from another directory, with absolute entries; what a directory holds is not run to \
+         look at it",
     ))
 }
 
 /// `NAME-23` down to `NAME-MIN`, then plain `NAME`: the newest first, as distributions name them.
-fn newest(around: &Surroundings, name: &str, versions: std::ops::RangeInclusive<u32>) -> Option<PathBuf> {
+fn newest(
+    around: &Surroundings,
+    name: &str,
+    versions: std::ops::RangeInclusive<u32>,
+) -> Option<PathBuf> {
     let numbered = versions.rev().find_map(|version| around.find(&format!("{name}-{version}")));
     numbered.or_else(|| around.find(name))
 }
 
-/// Standard output and standard error of a run without input; `None` when the program does not start.
+/// Standard output and standard error of a run without input; `None` when the program does not
+/// start.
 fn output_of(around: &Surroundings, program: &Path, arguments: &[&str]) -> Option<String> {
     let output = around.ask(program).args(arguments).output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+    Some(
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr),
+    )
 }
 
 /// The first word of the version text that looks like a version number.
 fn version_in(text: &str) -> Option<&str> {
-    let numbered = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    let numbered =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
     text.split(|c: char| c.is_whitespace() || "()-+~,".contains(c)).find(numbered)
 }
 
 /// `name version`, as the lines of the report show a tool.
 fn describe(around: &Surroundings, program: &Path) -> String {
-    let name = program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name =
+        program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let text = output_of(around, program, &["--version"]).unwrap_or_default();
     match version_in(&text) {
         Some(version) => format!("{name} {version}"),
@@ -107,7 +120,8 @@ fn compiles(around: &Surroundings, compiler: &Path, flags: &[&str]) -> bool {
     let child = around
         .ask(compiler)
         .args(flags)
-        // To standard output and not to /dev/null: a compiler that fails removes its output file, and root's does.
+        // To standard output and not to /dev/null: a compiler that fails removes its output file,
+        // and root's does.
         .args(["-Werror", "-x", "c", "-S", "-o", "-", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -144,21 +158,37 @@ fn sort_features(
 fn clang(around: &Surroundings) -> Finding {
     let subject = "clang";
     let Some(clang) = newest(around, "clang", 17..=23) else {
-        let found =
-            if around.find("gcc").is_some() { "not installed; gcc alone is there" } else { "not installed" };
-        return Finding::missing(subject, found, "apt-get install clang-22 lld-22 llvm-22 (or make setup)");
+        let found = if around.find("gcc").is_some() {
+            "not installed; gcc alone is there"
+        } else {
+            "not installed"
+        };
+        return Finding::missing(
+            subject,
+            found,
+            "apt-get install clang-22 lld-22 llvm-22 (or make setup)",
+        );
     };
     let name = describe(around, &clang);
     let (has, lacks) = sort_features(around, &clang, CLANG_FEATURES);
     if !has.contains(&"sample profiles") {
-        let next = "a clang of version 17 or newer (apt-get install clang-22), and the C headers (libc6-dev)";
-        return Finding::missing(subject, format!("{name} does not compile with the profiling flags"), next);
+        let next = "a clang of version 17 or newer (apt-get install clang-22), and the C headers \
+                    (libc6-dev)";
+        return Finding::missing(
+            subject,
+            format!("{name} does not compile with the profiling flags"),
+            next,
+        );
     }
     let found = format!("{name}: {}", has.join(", "));
     if lacks.is_empty() {
         return Finding::good(subject, found);
     }
-    Finding::limited(subject, format!("{found}; not: {}", lacks.join(", ")), "clang 20 or newer has them all")
+    Finding::limited(
+        subject,
+        format!("{found}; not: {}", lacks.join(", ")),
+        "clang 20 or newer has them all",
+    )
 }
 
 fn gcc(around: &Surroundings) -> Finding {
@@ -174,22 +204,28 @@ fn gcc(around: &Surroundings) -> Finding {
         );
     };
     let name = describe(around, &gcc);
-    // GCC lists the option only when it was configured with it; reading needs a profile, which is not at hand.
-    let auto =
-        output_of(around, &gcc, &["-Q", "--help=common"]).is_some_and(|text| text.contains("-fauto-profile"));
+    // GCC lists the option only when it was configured with it; reading needs a profile, which is
+    // not at hand.
+    let auto = output_of(around, &gcc, &["-Q", "--help=common"])
+        .is_some_and(|text| text.contains("-fauto-profile"));
     let (has, _) = sort_features(around, &gcc, GCC_FEATURES);
     let mut features = has;
     if auto {
         features.insert(0, "sample profiles (-fauto-profile)");
         return Finding::good(subject, format!("{name}: {}", features.join(", ")));
     }
-    Finding::limited(subject, format!("{name} without -fauto-profile"), "a gcc configured with auto-profile")
+    Finding::limited(
+        subject,
+        format!("{name} without -fauto-profile"),
+        "a gcc configured with auto-profile",
+    )
 }
 
 fn rust(around: &Surroundings) -> Finding {
     let subject = "rustc";
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin/rustc"));
-    let Some(rustc) = around.find("rustc").or_else(|| home().filter(|path| is_program(path))) else {
+    let Some(rustc) = around.find("rustc").or_else(|| home().filter(|path| is_program(path)))
+    else {
         return Finding::limited(
             subject,
             "not installed",
@@ -198,17 +234,20 @@ fn rust(around: &Surroundings) -> Finding {
     };
     let name = describe(around, &rustc);
     let text = output_of(around, &rustc, &["-vV"]).unwrap_or_default();
-    let llvm = text.lines().find_map(|line| line.strip_prefix("LLVM version: ")).unwrap_or("unknown");
+    let llvm =
+        text.lines().find_map(|line| line.strip_prefix("LLVM version: ")).unwrap_or("unknown");
     let found = format!("{name} with LLVM {llvm}");
     // Whoever knows the switch may use it with a stable compiler.
-    if output_of(around, &rustc, &["-Zhelp"]).is_some_and(|help| help.contains("profile-sample-use")) {
+    if output_of(around, &rustc, &["-Zhelp"])
+        .is_some_and(|help| help.contains("profile-sample-use"))
+    {
         return Finding::good(subject, format!("{found}: -Zprofile-sample-use"));
     }
     Finding::limited(
         subject,
         format!("{found}: sample profiles are a nightly option"),
-        "a nightly compiler with -Zprofile-sample-use, or RUSTC_BOOTSTRAP=1 in the environment; needed only for programs \
-         written in Rust",
+        "a nightly compiler with -Zprofile-sample-use, or RUSTC_BOOTSTRAP=1 in the environment; \
+         needed only for programs written in Rust",
     )
 }
 
@@ -220,10 +259,14 @@ fn linkers(around: &Surroundings) -> Finding {
     let others = ["mold", "ld.gold", "ld.bfd"].into_iter().filter_map(|name| around.find(name));
     for linker in lld.iter().cloned().chain(others) {
         let help = output_of(around, &linker, &["--help"]).unwrap_or_default();
-        let known = LINKER_FEATURES.iter().filter(|(option, _)| help.contains(option)).map(|(_, name)| *name);
+        let known = LINKER_FEATURES
+            .iter()
+            .filter(|(option, _)| help.contains(option))
+            .map(|(_, name)| *name);
         let known: Vec<&str> = known.collect();
         orders |= !known.is_empty();
-        let features = if known.is_empty() { "no order files".to_owned() } else { known.join(", ") };
+        let features =
+            if known.is_empty() { "no order files".to_owned() } else { known.join(", ") };
         described.push(format!("{} ({features})", describe(around, &linker)));
     }
     let found = if described.is_empty() { "none found".to_owned() } else { described.join("; ") };
@@ -258,7 +301,8 @@ fn perf(around: &Surroundings) -> Finding {
         None => Finding::limited(
             subject,
             "not installed",
-            "apt-get install linux-perf, to record elsewhere than with planish record; not needed otherwise",
+            "apt-get install linux-perf, to record elsewhere than with planish record; not needed \
+             otherwise",
         ),
     }
 }
@@ -291,7 +335,10 @@ fn emulation(around: &Surroundings, emulator: Option<PathBuf>, plugin: Option<Pa
         }
         (Some(qemu), None) => Finding::limited(
             subject,
-            format!("{} is there, the plugin libplanish_qemu_branches.so is not", describe(around, &qemu)),
+            format!(
+                "{} is there, the plugin libplanish_qemu_branches.so is not",
+                describe(around, &qemu)
+            ),
             "make build puts it beside planish; an installed planish wants it in ../lib/planish",
         ),
         (None, _) => Finding::limited(

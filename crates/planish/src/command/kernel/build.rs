@@ -18,17 +18,20 @@ use std::process::{Command, Stdio};
 
 /// Build a kernel, with a profile or a layout where one is given.
 ///
-/// Runs make in a build directory that has a .config. With a profile or a layout only the objects are built anew that hold
-/// samples or laid out functions, and both are copied into the build under names with a hash of their content, since the
-/// kernel's build compiles again when a command changes and not when a profile does. A profile that does not belong to the
-/// build is refused. make's output goes to planish/make.log in the build directory.
+/// Runs make in a build directory that has a .config. With a profile or a layout only the objects
+/// are built anew that hold samples or laid out functions, and both are copied into the build under
+/// names with a hash of their content, since the kernel's build compiles again when a command
+/// changes and not when a profile does. A profile that does not belong to the build is refused.
+/// make's output goes to planish/make.log in the build directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  planish kernel build linux-6.12 --build out                           # out/.config is there: a kernel to record
+  planish kernel build linux-6.12 --build out                           # out/.config is there: a \
+                        kernel to record
   planish kernel build linux-6.12 --build out --profile kernel.afdo --first-round
   planish kernel build linux-6.12 --build out --profile second.afdo --layout kernel
-  planish kernel build linux-6.12 --build out --dry-run --profile kernel.afdo      # print the command of make
+  planish kernel build linux-6.12 --build out --dry-run --profile kernel.afdo      # print the \
+                        command of make
 
 Exit codes: 0 fine, 2 wrong usage or input, or make failed.")]
 pub struct Args {
@@ -41,13 +44,16 @@ pub struct Args {
     /// The sample profile
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Use the profile though another compiler, or another major release, made the kernel that it was taken from
+    /// Use the profile though another compiler, or another major release, made the kernel that it
+    /// was taken from
     #[arg(long, requires = "profile")]
     any_compiler: bool,
-    /// The profile was recorded on a kernel built without one: its flow-sensitive discriminators are not used
+    /// The profile was recorded on a kernel built without one: its flow-sensitive discriminators
+    /// are not used
     #[arg(long, requires = "profile")]
     first_round: bool,
-    /// Split cold parts from functions though no layout is given (PROPELLER_CLANG keeps them whole for the block map)
+    /// Split cold parts from functions though no layout is given (PROPELLER_CLANG keeps them whole
+    /// for the block map)
     #[arg(long, requires = "profile")]
     split: bool,
     /// The layout: what `planish layout -o PREFIX` wrote
@@ -64,7 +70,8 @@ pub struct Args {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Targets and further variables of make [default: bzImage vmlinux, and modules where the configuration has some]
+    /// Targets and further variables of make [default: bzImage vmlinux, and modules where the
+    /// configuration has some]
     #[arg(last = true, value_name = "MAKE")]
     targets: Vec<String>,
 }
@@ -72,7 +79,8 @@ pub struct Args {
 /// How make is called.
 #[derive(Clone, Debug, clap::Args)]
 pub struct MakeArgs {
-    /// make's LLVM=: the release of clang and lld [default: the newest from 19 on that is installed]
+    /// make's LLVM=: the release of clang and lld [default: the newest from 19 on that is
+    /// installed]
     #[arg(long, value_name = "-N", allow_hyphen_values = true)]
     pub llvm: Option<String>,
     /// make's CC=, where it is more than the clang of --llvm, such as 'ccache clang-22'
@@ -97,48 +105,56 @@ impl MakeArgs {
             let last = cc.split_whitespace().last().unwrap_or_default();
             if !last.contains("clang") || !cc.split_whitespace().all(there) {
                 bail!(
-                    "--cc '{cc}': expected a clang that is installed, after a wrapper such as ccache if there is one"
+                    "--cc '{cc}': expected a clang that is installed, after a wrapper such as \
+                     ccache if there is one"
                 );
             }
         }
         if let Some(llvm) = &self.llvm {
             // kbuild takes a number without a dash for `clang` without a release.
-            let number = llvm.trim_start_matches('-').parse::<u32>().ok().filter(|number| *number > 1);
+            let number =
+                llvm.trim_start_matches('-').parse::<u32>().ok().filter(|number| *number > 1);
             let suffix = number.map_or(String::new(), |number| format!("-{number}"));
             if number.is_none() && llvm != "1" {
                 bail!(
-                    "--llvm '{llvm}': expected a release such as -22, or 1 for clang and ld.lld without a number"
+                    "--llvm '{llvm}': expected a release such as -22, or 1 for clang and ld.lld \
+                     without a number"
                 );
             }
-            if let Some(tool) =
-                ["clang", "ld.lld", "llvm-nm"].iter().find(|tool| !there(&format!("{tool}{suffix}")))
+            if let Some(tool) = ["clang", "ld.lld", "llvm-nm"]
+                .iter()
+                .find(|tool| !there(&format!("{tool}{suffix}")))
             {
                 bail!(
-                    "--llvm '{llvm}': no {tool}{suffix} in PATH; install clang, lld and llvm of that release"
+                    "--llvm '{llvm}': no {tool}{suffix} in PATH; install clang, lld and llvm of \
+                     that release"
                 );
             }
             return Ok(if suffix.is_empty() { "1".to_owned() } else { suffix });
         }
-        let newest = (OLDEST_CLANG..=NEWEST_CLANG)
-            .rev()
-            .find(|release| there(&format!("clang-{release}")) && there(&format!("ld.lld-{release}")));
+        let newest = (OLDEST_CLANG..=NEWEST_CLANG).rev().find(|release| {
+            there(&format!("clang-{release}")) && there(&format!("ld.lld-{release}"))
+        });
         match newest {
             Some(release) => Ok(format!("-{release}")),
             None if there("clang") && there("ld.lld") => Ok("1".to_owned()),
             None => bail!(
-                "neither clang-{OLDEST_CLANG} and ld.lld-{OLDEST_CLANG} nor newer ones are in PATH; install clang and lld \
-                 (Debian: clang-22 lld-22), or name the release with --llvm=-N"
+                "neither clang-{OLDEST_CLANG} and ld.lld-{OLDEST_CLANG} nor newer ones are in \
+                 PATH; install clang and lld (Debian: clang-22 lld-22), or name the release with \
+                 --llvm=-N"
             ),
         }
     }
 
-    /// The command that make compiles C with; `more` are words after those of [`MakeArgs::words`], which count first.
+    /// The command that make compiles C with; `more` are words after those of [`MakeArgs::words`],
+    /// which count first.
     pub fn compiler(&self, more: &[String]) -> anyhow::Result<String> {
         let given = |name: &str| more.iter().rev().find_map(|word| word.strip_prefix(name));
         if let Some(cc) = given("CC=").or(self.cc.as_deref()) {
             return Ok(cc.to_owned());
         }
-        let release = given("LLVM=").map_or_else(|| self.release(), |release| Ok(release.to_owned()))?;
+        let release =
+            given("LLVM=").map_or_else(|| self.release(), |release| Ok(release.to_owned()))?;
         Ok(match release.as_str() {
             directory if directory.ends_with('/') => format!("{directory}clang"),
             suffix if suffix.starts_with('-') => format!("clang{suffix}"),
@@ -190,7 +206,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let known = knows_lists(&args.tree);
     if !known && (args.first_round || args.split) && !global.quiet {
         eprintln!(
-            "planish: warning: {} has the options by itself, not from planish: --first-round and --split do nothing there",
+            "planish: warning: {} has the options by itself, not from planish: --first-round and \
+             --split do nothing there",
             args.tree.display()
         );
     }
@@ -215,19 +232,24 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return Ok(FINE);
     }
     let log = build.join(make::DIRECTORY).join("make.log");
-    std::fs::create_dir_all(build.join(make::DIRECTORY)).with_context(|| build.display().to_string())?;
+    std::fs::create_dir_all(build.join(make::DIRECTORY))
+        .with_context(|| build.display().to_string())?;
     let made = run_make(&words, &command, &log, global)?;
     match args.format {
-        Format::Json => output::print_json(&object(&command, &variables, compared.as_ref(), &made, &log))?,
+        Format::Json => {
+            output::print_json(&object(&command, &variables, compared.as_ref(), &made, &log))?
+        }
         Format::Text if !global.quiet => eprint!("{}", text(&variables, &made, &log)),
         Format::Text => {}
     }
     Ok(FINE)
 }
 
-/// Whether the tree has our variables; one with the options by itself builds every object with a profile.
+/// Whether the tree has our variables; one with the options by itself builds every object with a
+/// profile.
 fn knows_lists(tree: &Path) -> bool {
-    let makefile = beside::given::read_text(&tree.join("scripts/Makefile.autofdo"), crate::input::TEXT_BYTES);
+    let makefile =
+        beside::given::read_text(&tree.join("scripts/Makefile.autofdo"), crate::input::TEXT_BYTES);
     makefile.is_ok_and(|text| text.contains("CLANG_AUTOFDO_OBJECTS"))
 }
 
@@ -235,12 +257,16 @@ fn knows_lists(tree: &Path) -> bool {
 fn configuration(tree: &Path, build: &Path, lays_out: bool) -> anyhow::Result<Config> {
     let known = Tree::open(tree)?;
     if let Some(lacking) = [AUTOFDO, PROPELLER].iter().find(|option| !known.offers(option)) {
-        bail!("{0}: has no option {lacking}; run first: planish kernel prepare {0}", tree.display());
+        bail!(
+            "{0}: has no option {lacking}; run first: planish kernel prepare {0}",
+            tree.display()
+        );
     }
     let path = build.join(".config");
     if !path.is_file() {
         bail!(
-            "{}: there is no such file; configure the build first, for example with make LLVM=-22 O={} defconfig",
+            "{}: there is no such file; configure the build first, for example with make LLVM=-22 \
+             O={} defconfig",
             path.display(),
             build.display()
         );
@@ -248,10 +274,12 @@ fn configuration(tree: &Path, build: &Path, lays_out: bool) -> anyhow::Result<Co
     let config = Config::read(&path)?;
     let purpose = if lays_out { Purpose::Both } else { Purpose::Autofdo };
     let unmet = unmet(&config, purpose).into_iter().filter(|needed| needed.weight == Weight::Must);
-    let must: Vec<String> = unmet.map(|needed| format!("{}: {}", needed.option, needed.why)).collect();
+    let must: Vec<String> =
+        unmet.map(|needed| format!("{}: {}", needed.option, needed.why)).collect();
     if !must.is_empty() {
         bail!(
-            "{}: not a configuration for profiles: {}. `planish kernel config {} --check {}` says more",
+            "{}: not a configuration for profiles: {}. `planish kernel config {} --check {}` says \
+             more",
             path.display(),
             must.join("; "),
             tree.display(),
@@ -277,8 +305,11 @@ fn variables(
     });
     for file in request.profile.iter().chain(&layout) {
         let twice = file.to_string_lossy().ends_with("_cc_profile.txt_cc_profile.txt");
-        let hint =
-            if twice { "; --layout takes the begin of the names, without _cc_profile.txt" } else { "" };
+        let hint = if twice {
+            "; --layout takes the begin of the names, without _cc_profile.txt"
+        } else {
+            ""
+        };
         beside::given::open(file).with_context(|| format!("{}{hint}", file.display()))?;
     }
     let functions: FunctionsOfObjects = functions_of_objects(build).context(
@@ -290,7 +321,8 @@ fn variables(
     let profile = sample_profile::read(path)?;
     // Before anything is written.
     let cc = args.make.compiler(&args.targets)?;
-    let compared = sample_profile::compare(path, &profile.provenance, &cc, args.any_compiler, global)?;
+    let compared =
+        sample_profile::compare(path, &profile.provenance, &cc, args.any_compiler, global)?;
     let samples = sample_profile::samples(&profile);
     let variables = make::variables(build, request, &functions, &samples)?;
     Ok((variables, Some(compared)))
@@ -313,7 +345,8 @@ fn run_make(words: &[String], command: &str, log: &Path, global: &Global) -> any
     // One stream, so that messages stand where they belong.
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec make \"$@\" 2>&1", "make"]).args(words);
-    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run make")?;
+    let mut child =
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run make")?;
     let ticker = progress::Ticker::new("make", global.quiet);
     let mut made = Made { compiled: 0, warnings: Vec::new(), seconds: 0.0 };
     let mut last: VecDeque<String> = VecDeque::new();
@@ -387,8 +420,8 @@ fn text(variables: &Variables, made: &Made, log: &Path) -> String {
     let mut lines = Vec::new();
     if let Some(chosen) = &variables.profiled {
         lines.push(format!(
-            "profile: for {} of {} objects, with {:.2} % of the samples that belong to this build; {:.1} % belong to none of \
-             its functions",
+            "profile: for {} of {} objects, with {:.2} % of the samples that belong to this \
+             build; {:.1} % belong to none of its functions",
             chosen.objects.len(),
             chosen.of,
             100.0 * chosen.samples_held as f64 / chosen.samples_known.max(1) as f64,
@@ -403,12 +436,18 @@ fn text(variables: &Variables, made: &Made, log: &Path) -> String {
             chosen.of
         ));
     }
-    lines.push(format!("make: {} files compiled in {:.0} s; {}", made.compiled, made.seconds, log.display()));
+    lines.push(format!(
+        "make: {} files compiled in {:.0} s; {}",
+        made.compiled,
+        made.seconds,
+        log.display()
+    ));
     match made.warnings.as_slice() {
         [] => {}
-        [first, ..] => {
-            lines.push(format!("warning: make printed {} warnings; the first: {first}", made.warnings.len()))
-        }
+        [first, ..] => lines.push(format!(
+            "warning: make printed {} warnings; the first: {first}",
+            made.warnings.len()
+        )),
     }
     lines.join("\n") + "\n"
 }

@@ -8,12 +8,13 @@ use std::path::PathBuf;
 
 /// Check in a build that the flags for profiles reached vmlinux and its modules, and nothing else.
 ///
-/// Reads the commands that the kernel's build keeps beside its objects, and the markers and the block map of vmlinux. A whole build
-/// is not needed: three objects show whether the edits work.
+/// Reads the commands that the kernel's build keeps beside its objects, and the markers and the
+/// block map of vmlinux. A whole build is not needed: three objects show whether the edits work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  make LLVM=-22 kernel/sched/core.o arch/x86/entry/vdso/vclock_gettime.o arch/x86/boot/compressed/string.o
+  make LLVM=-22 kernel/sched/core.o arch/x86/entry/vdso/vclock_gettime.o \
+                        arch/x86/boot/compressed/string.o
   planish kernel check .
   planish kernel check /build --format json        # make O=/build
 
@@ -90,11 +91,14 @@ fn text(found: &Checked, global: &Global) -> String {
             let more = without.len() - shown;
             let more = if more > 0 { format!(" and {more} more (-v)") } else { String::new() };
             let shown = without.get(..shown).unwrap_or_default().join(" ");
-            lines.push(format!("           not as the configuration says (opted out?): {shown}{more}"));
+            lines.push(format!(
+                "           not as the configuration says (opted out?): {shown}{more}"
+            ));
         }
     }
     if let Some(linked) = &found.linked {
-        let bytes = |what: Option<u64>| what.map_or("none".to_owned(), |bytes| format!("{bytes} bytes"));
+        let bytes =
+            |what: Option<u64>| what.map_or("none".to_owned(), |bytes| format!("{bytes} bytes"));
         lines.push(format!(
             "vmlinux: hot text {}, unlikely {}, split {}, block map {}",
             bytes(linked.hot_bytes),

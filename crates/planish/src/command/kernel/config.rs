@@ -11,8 +11,9 @@ use std::path::PathBuf;
 
 /// Print what a configuration needs for profiles, or check a .config.
 ///
-/// Without --check a fragment is printed for scripts/kconfig/merge_config.sh, with the reason for each line. With it a .config is
-/// held against the whole list: also what the compiler decides, what collides, and what nobody has tried.
+/// Without --check a fragment is printed for scripts/kconfig/merge_config.sh, with the reason for
+/// each line. With it a .config is held against the whole list: also what the compiler decides,
+/// what collides, and what nobody has tried.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +21,8 @@ Examples:
   planish kernel config linux-6.12 --check                        # linux-6.12/.config
   planish kernel config linux-6.12 --check build/.config --for autofdo --format json
 
-Exit codes: 0 fine, 1 the .config lacks what it must have or holds what collides, 2 wrong usage or input.")]
+Exit codes: 0 fine, 1 the .config lacks what it must have or holds what collides, 2 wrong usage or \
+                        input.")]
 pub struct Args {
     /// The top directory of the Linux sources
     #[arg(value_name = "TREE")]
@@ -31,7 +33,8 @@ pub struct Args {
     /// Check this configuration [default: TREE/.config]
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     check: Option<Option<PathBuf>>,
-    /// Print a whole small configuration, for allnoconfig, that boots planish's workload under emulation
+    /// Print a whole small configuration, for allnoconfig, that boots planish's workload under
+    /// emulation
     #[arg(long, conflicts_with_all = ["check", "format"])]
     small: bool,
     /// The machine that the kernel is for
@@ -73,7 +76,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let tree = Tree::open(&args.tree)?;
     if let Some(lacking) = [AUTOFDO, PROPELLER].iter().find(|option| !tree.offers(option)) {
-        bail!("{0}: has no option {lacking}; run first: planish kernel prepare {0}", args.tree.display());
+        bail!(
+            "{0}: has no option {lacking}; run first: planish kernel prepare {0}",
+            args.tree.display()
+        );
     }
     let purpose = match args.purpose {
         For::Autofdo => Purpose::Autofdo,
@@ -86,7 +92,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
         None if args.small => {
             output::print(
-                &(kernel::workload::SMALL_CONFIG.to_owned() + "\n" + &requirements::fragment(purpose)),
+                &(kernel::workload::SMALL_CONFIG.to_owned()
+                    + "\n"
+                    + &requirements::fragment(purpose)),
             )?;
             Ok(FINE)
         }
@@ -115,16 +123,25 @@ fn fragment(purpose: Purpose, format: Format) -> anyhow::Result<u8> {
         Format::Text => output::print(&requirements::fragment(purpose))?,
         Format::Json => {
             let settings: Vec<Value> = requirements::settings(purpose).map(one).collect();
-            let object = json!({"schema": "planish-kernel-config", "version": 1, "settings": settings});
+            let object =
+                json!({"schema": "planish-kernel-config", "version": 1, "settings": settings});
             output::print_json(&object)?;
         }
     }
     Ok(FINE)
 }
 
-fn check(file: &std::path::Path, purpose: Purpose, args: &Args, global: &Global) -> anyhow::Result<u8> {
+fn check(
+    file: &std::path::Path,
+    purpose: Purpose,
+    args: &Args,
+    global: &Global,
+) -> anyhow::Result<u8> {
     if !file.is_file() {
-        bail!("{}: there is no configuration; make one first: make LLVM=-22 defconfig", file.display());
+        bail!(
+            "{}: there is no configuration; make one first: make LLVM=-22 defconfig",
+            file.display()
+        );
     }
     let config = Config::read(file)?;
     if config.is_on("ARM64") {
@@ -151,7 +168,12 @@ fn check(file: &std::path::Path, purpose: Purpose, args: &Args, global: &Global)
         output::print_json(&object)?;
     } else {
         let lines = unmet.iter().map(|requirement| {
-            format!("{:<7} {}: {}\n", weight(requirement), wish(requirement, &config), requirement.why)
+            format!(
+                "{:<7} {}: {}\n",
+                weight(requirement),
+                wish(requirement, &config),
+                requirement.why
+            )
         });
         output::print(&lines.collect::<String>())?;
         if unmet.is_empty() && !global.quiet {

@@ -1,4 +1,5 @@
-//! What kernels cost, side by side: counts of each section, sums of the training and of the held-out ones, sizes.
+//! What kernels cost, side by side: counts of each section, sums of the training and of the
+//! held-out ones, sizes.
 
 use anyhow::Context;
 use code_metrics::machine::SectionMetrics;
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// All kernels that were measured, the base first. What `planish kernel measure --format json` prints.
+/// All kernels that were measured, the base first. What `planish kernel measure --format json`
+/// prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// `planish-kernel-measure`.
@@ -64,7 +66,8 @@ pub struct Sizes {
 /// One figure of several sections.
 type Figure = (&'static str, fn(&SectionMetrics) -> u64);
 
-/// The columns. Lines and pages are sums over sections, since each section is a workload of its own.
+/// The columns. Lines and pages are sums over sections, since each section is a workload of its
+/// own.
 const FIGURES: [Figure; 7] = [
     ("instructions", |m| m.instructions),
     ("taken branches", |m| m.taken_branches),
@@ -98,14 +101,16 @@ impl Counts {
     }
 }
 
-/// Whether the last kernel (but for one that is there for comparison) takes more branches or fetches more lines anew
-/// than the first, in training or in held-out sections.
+/// Whether the last kernel (but for one that is there for comparison) takes more branches or
+/// fetches more lines anew than the first, in training or in held-out sections.
 pub fn is_worse(counts: &Counts) -> bool {
     let Some(last) = counts.last() else {
         return false;
     };
     let [_, taken, l1i, ..] = FIGURES;
-    let ratios = [false, true].into_iter().flat_map(|held| [taken, l1i].map(|f| counts.ratio(last, held, f)));
+    let ratios = [false, true]
+        .into_iter()
+        .flat_map(|held| [taken, l1i].map(|f| counts.ratio(last, held, f)));
     ratios.flatten().any(|ratio| ratio > 1.0)
 }
 
@@ -117,12 +122,15 @@ pub fn sizes(counts: &Counts, path: impl Fn(&str) -> PathBuf) -> anyhow::Result<
 fn size(name: &str, path: &Path) -> anyhow::Result<Sizes> {
     let bytes = crate::input::read(path)?;
     let file = object::File::parse(&*bytes).with_context(|| path.display().to_string())?;
-    let mut sizes = Sizes { name: name.to_owned(), text: 0, data: 0, bss: 0, file: bytes.len() as u64 };
+    let mut sizes =
+        Sizes { name: name.to_owned(), text: 0, data: 0, bss: 0, file: bytes.len() as u64 };
     for section in file.sections() {
         let sum = match section.kind() {
             SectionKind::Text => &mut sizes.text,
             SectionKind::UninitializedData => &mut sizes.bss,
-            SectionKind::Data | SectionKind::ReadOnlyData | SectionKind::ReadOnlyString => &mut sizes.data,
+            SectionKind::Data | SectionKind::ReadOnlyData | SectionKind::ReadOnlyString => {
+                &mut sizes.data
+            }
             _ => continue,
         };
         *sum = sum.saturating_add(section.size());
@@ -176,16 +184,21 @@ pub fn markdown(title: &str, counts: &Counts, sizes: &[Sizes], seconds: f64) -> 
     let names: Vec<&str> = counts.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let _ = writeln!(
         text,
-        "Counts of the kernel's code under {}, exact and the same in every run: caches of 32 KiB, 8 ways (L1i), and \
-         translation buffers of 64 entries (4 KiB) and 8 (2 MiB) are simulated, and emptied where a section begins. \
-         Emulation says nothing about time. `base` is built with the flags for profiles and without a profile; what \
-         follows a count is its ratio to `base`. All steps together took {:.0} minutes.\n",
+        "Counts of the kernel's code under {}, exact and the same in every run: caches of 32 KiB, \
+         8 ways (L1i), and translation buffers of 64 entries (4 KiB) and 8 (2 MiB) are simulated, \
+         and emptied where a section begins. Emulation says nothing about time. `base` is built \
+         with the flags for profiles and without a profile; what follows a count is its ratio to \
+         `base`. All steps together took {:.0} minutes.\n",
         counts.emulator,
         seconds / 60.0
     );
     for (held_out, title) in [(false, "Training sections"), (true, "Held-out sections")] {
-        let _ =
-            write!(text, "## {title}\n\n| | {} |\n|---|{}\n", names.join(" | "), "---:|".repeat(names.len()));
+        let _ = write!(
+            text,
+            "## {title}\n\n| | {} |\n|---|{}\n",
+            names.join(" | "),
+            "---:|".repeat(names.len())
+        );
         for figure in FIGURES {
             let _ = write!(text, "| {} |", figure.0);
             for (at, kernel) in counts.kernels.iter().enumerate() {
@@ -215,9 +228,12 @@ pub fn markdown(title: &str, counts: &Counts, sizes: &[Sizes], seconds: f64) -> 
         let _ = write!(text, "\n## Sections\n\n`{}` beside `base`.\n\n| section | |", last.name);
         let shown = [FIGURES[0], FIGURES[1], FIGURES[2], FIGURES[3]];
         let headings: Vec<&str> = shown.iter().map(|figure| figure.0).collect();
-        let _ = write!(text, " {} |\n|---|---|{}\n", headings.join(" | "), "---:|".repeat(shown.len()));
+        let _ =
+            write!(text, " {} |\n|---|---|{}\n", headings.join(" | "), "---:|".repeat(shown.len()));
         for section in &counts.sections {
-            let of = |kernel: &Kernel| kernel.sections.iter().find(|m| m.section == section.number).copied();
+            let of = |kernel: &Kernel| {
+                kernel.sections.iter().find(|m| m.section == section.number).copied()
+            };
             let (Some(base), Some(last)) = (of(base), of(last)) else { continue };
             let _ = write!(
                 text,
@@ -312,7 +328,8 @@ mod tests {
     fn the_document_names_every_key_of_the_json_forms() {
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel.md");
         let text = std::fs::read_to_string(document).unwrap();
-        let rows: String = text.lines().filter(|line| line.starts_with("| `planish-kernel-")).collect();
+        let rows: String =
+            text.lines().filter(|line| line.starts_with("| `planish-kernel-")).collect();
         let sizes = [Sizes { name: "base".to_owned(), text: 1, data: 2, bss: 3, file: 4 }];
         let object = object(&counts(), &sizes, 1.0);
         let mut found = std::collections::BTreeSet::new();
@@ -321,7 +338,9 @@ mod tests {
         let of_all = ["schema", "version", "base", "new"];
         found.retain(|key| !of_all.contains(&key.as_str()) && !of_the_table(key));
         assert!(found.contains("interruptions") && found.contains("held_out"), "{found:?}");
-        let named = |key: &String| rows.contains(&format!("`{key}`")) || rows.contains(&format!("`{key}[]`"));
+        let named = |key: &String| {
+            rows.contains(&format!("`{key}`")) || rows.contains(&format!("`{key}[]`"))
+        };
         let missing: Vec<_> = found.iter().filter(|key| !named(key)).collect();
         assert!(missing.is_empty(), "{document} does not name {missing:?}");
         assert_eq!(object["training"]["new"]["taken branches"], 0.8);

@@ -49,8 +49,15 @@ impl MachineArgs {
     }
 
     /// The machine with a kernel and one CPU; `sections` are those that the workload runs.
-    pub fn guest(&self, kernel: &Path, initrd: &Path, sections: &str, execution: Execution) -> Guest {
-        let append = format!("PLANISH_SECTIONS={sections} {}", self.append.as_deref().unwrap_or_default());
+    pub fn guest(
+        &self,
+        kernel: &Path,
+        initrd: &Path,
+        sections: &str,
+        execution: Execution,
+    ) -> Guest {
+        let append =
+            format!("PLANISH_SECTIONS={sections} {}", self.append.as_deref().unwrap_or_default());
         Guest {
             kernel: kernel.to_owned(),
             initrd: Some(initrd.to_owned()),
@@ -71,25 +78,28 @@ pub fn is_interrupted(error: Option<&record::Error>) -> bool {
 pub fn boot_image(path: &Path) -> anyhow::Result<PathBuf> {
     let image = if path.is_dir() { path.join("arch/x86/boot/bzImage") } else { path.to_owned() };
     let mut start = vec![0; 0x206];
-    let read =
-        beside::given::open(&image).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+    let read = beside::given::open(&image)
+        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
     read.with_context(|| {
         format!(
-            "{}: expected a kernel's boot image; `planish kernel build` makes one in its build directory",
+            "{}: expected a kernel's boot image; `planish kernel build` makes one in its build \
+             directory",
             image.display()
         )
     })?;
     // The magic number of the boot protocol (Documentation/arch/x86/boot.rst).
     if start.get(0x202..0x206) != Some(b"HdrS") {
         bail!(
-            "{}: not a boot image of Linux for x86 (no `HdrS` at offset 0x202); give arch/x86/boot/bzImage of a build",
+            "{}: not a boot image of Linux for x86 (no `HdrS` at offset 0x202); give \
+             arch/x86/boot/bzImage of a build",
             image.display()
         );
     }
     Ok(image)
 }
 
-/// An initrd to boot: the one that was named, or planish's workload in a temporary directory, which lives as long.
+/// An initrd to boot: the one that was named, or planish's workload in a temporary directory, which
+/// lives as long.
 pub struct Initrd {
     /// Where it lies.
     pub path: PathBuf,

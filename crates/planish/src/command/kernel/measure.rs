@@ -1,4 +1,5 @@
-//! `planish kernel measure`: what kernels cost in counts, section by section of the workload; or, with --time, in time.
+//! `planish kernel measure`: what kernels cost in counts, section by section of the workload; or,
+//! with --time, in time.
 
 use super::counts::{self, Counts, Kernel, Section};
 use super::machine::{Initrd, MachineArgs, boot_image, watcher};
@@ -12,13 +13,14 @@ use code_metrics::machine::{Measured, Options, measure};
 use record::machine::Execution;
 use std::path::{Path, PathBuf};
 
-/// Boot kernels under emulation and count what their code costs: instructions, taken branches, misses of caches; or with
-/// --time compare how long they take on this machine's CPU.
+/// Boot kernels under emulation and count what their code costs: instructions, taken branches,
+/// misses of caches; or with --time compare how long they take on this machine's CPU.
 ///
-/// For counts the machine is deterministic, time being counted in instructions, so the numbers are exact: measuring again gives
-/// the same. They are no times. With --time every kernel boots once a round, in random order, and the workload tells how long
-/// each section took by the guest's clock; verdicts are those of `planish compare`. The workload's training and held-out
-/// sections are told apart; all ratios are to the first kernel.
+/// For counts the machine is deterministic, time being counted in instructions, so the numbers are
+/// exact: measuring again gives the same. They are no times. With --time every kernel boots once a
+/// round, in random order, and the workload tells how long each section took by the guest's clock;
+/// verdicts are those of `planish compare`. The workload's training and held-out sections are told
+/// apart; all ratios are to the first kernel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,8 +28,10 @@ Examples:
   planish kernel measure base.bzImage new.bzImage --initrd my.cpio --format json
   planish kernel measure --time base=out.base new=out.new --raw runs.jsonl
 
-Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first (--time: a kernel is slower
-than the first over the training or the held-out sections), 2 wrong usage or input, or a machine failed (the end of its console
+Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the \
+                        first (--time: a kernel is slower
+than the first over the training or the held-out sections), 2 wrong usage or input, or a machine \
+                        failed (the end of its console
 is shown), 130 interrupted.")]
 pub struct Args {
     /// Directories of builds or bzImages, the base first; NAME= before one names it
@@ -56,7 +60,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         named.push((name.to_owned(), boot_image(Path::new(path))?));
     }
     if args.time.time {
-        return time::run(&named, args.initrd.as_deref(), &args.machine, &args.time, args.format, global);
+        return time::run(
+            &named,
+            args.initrd.as_deref(),
+            &args.machine,
+            &args.time,
+            args.format,
+            global,
+        );
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     crate::command::handle_interrupts();
@@ -68,20 +79,26 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         kernels: Vec::new(),
     };
     for (name, image) in named {
-        let Some(measured) = boot(args, &image, &initrd, &name, global)? else { return Ok(INTERRUPTED) };
+        let Some(measured) = boot(args, &image, &initrd, &name, global)? else {
+            return Ok(INTERRUPTED);
+        };
         let sections: Vec<Section> = measured.transcript.sections.iter().map(section).collect();
         if found.kernels.is_empty() {
             found.sections = sections;
             found.emulator.clone_from(&measured.emulator);
         } else if found.sections != sections {
             bail!(
-                "{name}: the workload ran other sections than on the first kernel ({} and {}); counts cannot be set side \
-                 by side",
+                "{name}: the workload ran other sections than on the first kernel ({} and {}); \
+                 counts cannot be set side by side",
                 sections.len(),
                 found.sections.len()
             );
         }
-        found.kernels.push(Kernel { name, image: image.display().to_string(), sections: measured.sections });
+        found.kernels.push(Kernel {
+            name,
+            image: image.display().to_string(),
+            sections: measured.sections,
+        });
     }
     match args.format {
         Format::Json => output::print_json(&found)?,
@@ -103,7 +120,8 @@ fn boot(
     global: &Global,
 ) -> anyhow::Result<Option<Measured>> {
     let guest = args.machine.guest(image, &initrd.path, "all", Execution::Deterministic);
-    let options = Options { timeout: Some(args.machine.timeout()), to_the_end: true, ..Options::default() };
+    let options =
+        Options { timeout: Some(args.machine.timeout()), to_the_end: true, ..Options::default() };
     let mut watch = watcher(&format!("measure {name}"), global.quiet);
     let began = std::time::Instant::now();
     let measured = measure(&guest.argv(), &options, &mut watch);

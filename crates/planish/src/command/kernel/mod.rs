@@ -19,9 +19,10 @@ use crate::cli::Global;
 
 /// Linux kernels built after a profile and in a layout, from the source tree to the numbers.
 ///
-/// Linux has CONFIG_AUTOFDO_CLANG and CONFIG_PROPELLER_CLANG since 6.13. `prepare` gives them to 6.1, 6.6 and 6.12, with the same
-/// options and the same variables of make, so what is written about the newer kernels holds there too. `optimize` goes the whole
-/// way under emulation; each of its steps is a command of its own.
+/// Linux has CONFIG_AUTOFDO_CLANG and CONFIG_PROPELLER_CLANG since 6.13. `prepare` gives them to
+/// 6.1, 6.6 and 6.12, with the same options and the same variables of make, so what is written
+/// about the newer kernels holds there too. `optimize` goes the whole way under emulation; each of
+/// its steps is a command of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -30,7 +31,8 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-All of it, with a small configuration and planish's workload, for x86-64, with clang and lld 19 or newer:
+All of it, with a small configuration and planish's workload, for x86-64, with clang and lld 19 or \
+                        newer:
   planish kernel optimize linux-6.12 -o out
 
 With your own configuration, machines and load:
@@ -40,7 +42,8 @@ With your own configuration, machines and load:
   planish kernel config . > profile.config
   scripts/kconfig/merge_config.sh -m .config profile.config && make LLVM=-22 olddefconfig
   planish kernel config . --check                     # says what is missing and what collides
-  planish kernel build . && planish kernel check .    # install and boot it, then record while it works:
+  planish kernel build . && planish kernel check .    # install and boot it, then record while it \
+                        works:
   planish kernel record --hardware -o perf.data -- sleep 60
   planish profile perf.data --binary vmlinux -o kernel.afdo
   planish kernel build . --profile kernel.afdo --first-round";

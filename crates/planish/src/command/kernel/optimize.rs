@@ -1,4 +1,5 @@
-//! `planish kernel optimize`: prepare, configure, build, record, profile, rebuild, lay out, measure.
+//! `planish kernel optimize`: prepare, configure, build, record, profile, rebuild, lay out,
+//! measure.
 
 use super::build::MakeArgs;
 use super::counts::{self, Counts};
@@ -20,9 +21,10 @@ use std::time::UNIX_EPOCH;
 
 /// Make a kernel faster: prepare the tree, build, boot and record, rebuild, lay out, measure.
 ///
-/// Everything made lies in the directory -o; the tree gets the edits of `planish kernel prepare` and nothing else. The kernel is
-/// booted under qemu-system with a workload of planish, whose training sections are recorded and whose held-out sections are
-/// only measured. A finished step is not repeated unless what it was made from changed; after Ctrl-C the same command goes
+/// Everything made lies in the directory -o; the tree gets the edits of `planish kernel prepare`
+/// and nothing else. The kernel is booted under qemu-system with a workload of planish, whose
+/// training sections are recorded and whose held-out sections are only measured. A finished step is
+/// not repeated unless what it was made from changed; after Ctrl-C the same command goes
 /// on. Every step is a command that can be typed by hand (--dry-run prints them).
 ///
 /// Without --config a small configuration is built, which boots under emulation in seconds.
@@ -34,7 +36,8 @@ Examples:
   planish kernel optimize linux-6.12 -o out --config my.config --align 64
   planish kernel optimize linux-6.1 -o out --rounds 1 --no-layout --cc 'ccache clang-22'
 
-Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first, 2 a step failed,
+Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the \
+                        first, 2 a step failed,
 130 interrupted.")]
 pub struct Args {
     /// The top directory of the Linux sources: 6.1, 6.6, 6.12, or newer
@@ -43,7 +46,8 @@ pub struct Args {
     /// Where everything goes that is made; three builds of a small configuration take 2 GB
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// The configuration to begin with; what profiles need is added. It must boot with a serial console and an initrd
+    /// The configuration to begin with; what profiles need is added. It must boot with a serial
+    /// console and an initrd
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Rounds of recording and rebuilding
@@ -94,10 +98,16 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let found = standing(&tree)?;
     let initrd = args.initrd.as_ref().map(std::path::absolute).transpose()?;
     let machine = args.machine.words();
-    let mut recorder: Vec<String> = args.period.map(|n| format!("--period={n}")).into_iter().collect();
-    // A guest whose clock follows an emulating host sees time pass ten times too fast for its work: the scheduler then
-    // takes other branches than on a CPU. Time counted in instructions is right, and is what is measured with.
-    recorder.push(if args.cpus > 1 { format!("--cpus={}", args.cpus) } else { "--deterministic".to_owned() });
+    let mut recorder: Vec<String> =
+        args.period.map(|n| format!("--period={n}")).into_iter().collect();
+    // A guest whose clock follows an emulating host sees time pass ten times too fast for its work:
+    // the scheduler then takes other branches than on a CPU. Time counted in instructions is
+    // right, and is what is measured with.
+    recorder.push(if args.cpus > 1 {
+        format!("--cpus={}", args.cpus)
+    } else {
+        "--deterministic".to_owned()
+    });
     let wanted = Wanted {
         tree: &root,
         small: args.config.is_none(),
@@ -110,11 +120,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         initrd: initrd.as_deref(),
     };
     let plan = wanted.plan()?;
-    let output = std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
+    let output =
+        std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
     let output = output.canonicalize().unwrap_or(output);
     kernel::make::word(&output)?;
     if output.starts_with(&root) {
-        bail!("{}: -o must be another directory than the tree, and outside of it", args.output.display());
+        bail!(
+            "{}: -o must be another directory than the tree, and outside of it",
+            args.output.display()
+        );
     }
     if output.exists() && !output.is_dir() {
         bail!("{}: -o is not a directory; name one, or one to be made", args.output.display());
@@ -134,7 +148,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             None => format!("planish kernel config {} --small", quoted(&root)),
         };
         let text = format!(
-            "planish kernel prepare {}\nmkdir -p {1}/.planish; cd {1}\n{start} > kernel.config; touch tree.state\n\n{2}",
+            "planish kernel prepare {}\nmkdir -p {1}/.planish; cd {1}\n{start} > kernel.config; \
+             touch tree.state\n\n{2}",
             quoted(&root),
             quoted(&output),
             plan.describe(|_: &Step| String::new())
@@ -161,7 +176,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Standing::Prepared { .. } | Standing::HasTheOptions => {}
     }
     std::fs::create_dir_all(&args.output).with_context(|| args.output.display().to_string())?;
-    let directory = args.output.canonicalize().with_context(|| args.output.display().to_string())?;
+    let directory =
+        args.output.canonicalize().with_context(|| args.output.display().to_string())?;
     replace(&directory.join(plan::CONFIG), &start)?;
     replace(&directory.join(plan::TREE_STATE), &tree_state(&root)?)?;
     if !optimize::execute_in(&plan, &directory, args.again, global)? {
@@ -181,7 +197,9 @@ fn configuration(args: &Args) -> anyhow::Result<String> {
 
 /// Writes a file only where its content changes, so that what is made from it is not made again.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    if beside::given::read(path, crate::input::TEXT_BYTES).is_ok_and(|bytes| bytes == text.as_bytes()) {
+    if beside::given::read(path, crate::input::TEXT_BYTES)
+        .is_ok_and(|bytes| bytes == text.as_bytes())
+    {
         return Ok(());
     }
     output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))
@@ -207,7 +225,8 @@ fn tree_state(root: &Path) -> anyhow::Result<String> {
                 }
                 continue;
             }
-            let changed = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            let changed =
+                about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             hash.update(path.strip_prefix(root).unwrap_or(&path).as_os_str().as_encoded_bytes());
             hash.update(about.len().to_le_bytes());
             hash.update(changed.map_or(0, |time| time.as_nanos()).to_le_bytes());
@@ -222,7 +241,8 @@ fn tree_state(root: &Path) -> anyhow::Result<String> {
 fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
     let path = directory.join(plan::counts());
     let text = crate::input::read(&path)?;
-    let counts: Counts = serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
+    let counts: Counts =
+        serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
     let seconds: f64 = State::read(directory).steps.values().map(|done| done.seconds).sum();
     let sizes = counts::sizes(&counts, |kernel| directory.join(plan::vmlinux(kernel)))?;
     let report = directory.join("report.md");

@@ -19,7 +19,8 @@ pub struct Wanted<'a> {
     pub lays_out: bool,
     /// Bytes to align functions to in a further kernel, for comparison.
     pub align: Option<u32>,
-    /// Words for `planish kernel record` and `planish kernel measure`: memory, time, what the kernel is told.
+    /// Words for `planish kernel record` and `planish kernel measure`: memory, time, what the
+    /// kernel is told.
     pub machine: &'a [String],
     /// Words for `planish kernel record` alone: its period, CPUs.
     pub recorder: &'a [String],
@@ -122,13 +123,14 @@ impl Wanted<'_> {
         make.extend(self.make.words(self.tree, Path::new("/"))?);
         make.retain(|word| !word.starts_with("O=") && !word.starts_with("-j"));
         let make: Vec<String> = make.iter().map(|word| build::step::quoted(word)).collect();
-        let line = |line: &&str| format!("echo {} >> {directory}/all.config; ", build::step::quoted(line));
+        let line =
+            |line: &&str| format!("echo {} >> {directory}/all.config; ", build::step::quoted(line));
         let lines: String = more.iter().map(line).collect();
         let goal = if self.small { "allnoconfig" } else { "alldefconfig" };
         // kbuild takes the fragment by an absolute name.
         let script = format!(
-            "set -e; mkdir -p {directory}; cat {CONFIG} > {directory}/all.config; {lines}\
-             {} O=\"$PWD/{directory}\" KCONFIG_ALLCONFIG=\"$PWD/{directory}/all.config\" {goal}",
+            "set -e; mkdir -p {directory}; cat {CONFIG} > {directory}/all.config; {lines}{} \
+             O=\"$PWD/{directory}\" KCONFIG_ALLCONFIG=\"$PWD/{directory}/all.config\" {goal}",
             make.join(" "),
         );
         step.arguments = vec!["-c".to_owned(), script];
@@ -190,12 +192,14 @@ impl Wanted<'_> {
 
     fn lay_out(&self, recorded: &str) -> Vec<Step> {
         let prefix = in_state("layout");
-        let files = ["_cc_profile.txt", "_ld_profile.txt"].map(|end| in_state(&format!("layout{end}")));
+        let files =
+            ["_cc_profile.txt", "_ld_profile.txt"].map(|end| in_state(&format!("layout{end}")));
         let mut step = Step::new("layout", Program::Planish);
         let data = in_state(&format!("{recorded}.data"));
         step.arguments =
             vec!["layout".to_owned(), text(&data), "--binary".to_owned(), text(&vmlinux(recorded))];
-        // An argument that equals an output is replaced while the step runs; a prefix is not, so it is put in place.
+        // An argument that equals an output is replaced while the step runs; a prefix is not, so it
+        // is put in place.
         let made = Path::new(BUILD).join("layout");
         step.arguments.extend(["-o".to_owned(), text(&made)]);
         step.inputs = vec![data, vmlinux(recorded)];
@@ -247,7 +251,8 @@ fn profile_file(round: u8) -> PathBuf {
 fn profile(round: u8, recorded: &str) -> Step {
     let mut step = Step::new(format!("profile-{round}"), Program::Planish);
     let (data, output) = (in_state(&format!("{recorded}.data")), profile_file(round));
-    step.arguments = vec!["profile".to_owned(), text(&data), "--binary".to_owned(), text(&vmlinux(recorded))];
+    step.arguments =
+        vec!["profile".to_owned(), text(&data), "--binary".to_owned(), text(&vmlinux(recorded))];
     step.arguments.extend(["-o".to_owned(), text(&output)]);
     step.inputs = vec![data, vmlinux(recorded)];
     step.outputs = vec![output];
@@ -282,8 +287,9 @@ mod tests {
     fn two_rounds_come_before_the_layout() {
         assert_eq!(
             names(&plan(2, true, Some(64))),
-            "configure check-config workload build record-1 profile-1 rebuild-1 record-2 profile-2 rebuild-2 \
-             autofdo record-layout layout relink configure-aligned build-aligned measure"
+            "configure check-config workload build record-1 profile-1 rebuild-1 record-2 \
+             profile-2 rebuild-2 autofdo record-layout layout relink configure-aligned \
+             build-aligned measure"
         );
         assert_eq!(
             names(&plan(1, false, None)),
@@ -301,8 +307,12 @@ mod tests {
             }
             made.extend(&step.outputs);
         }
-        let line = |name: &str| plan.steps.iter().find(|step| step.name == name).unwrap().command_line();
-        assert!(line("rebuild-1").contains("--first-round") && !line("rebuild-2").contains("--first-round"));
+        let line =
+            |name: &str| plan.steps.iter().find(|step| step.name == name).unwrap().command_line();
+        assert!(
+            line("rebuild-1").contains("--first-round")
+                && !line("rebuild-2").contains("--first-round")
+        );
         assert!(line("autofdo").contains("--split") && !line("relink").contains("--split"));
         assert!(line("configure-aligned").contains("FUNCTION_ALIGN_64B=y"));
     }

@@ -12,15 +12,18 @@ use std::path::PathBuf;
 
 /// Give a tree the options AUTOFDO_CLANG and PROPELLER_CLANG, or take them back.
 ///
-/// Every edit is placed by a construct of the kernel that must be there exactly once. All are worked out in memory first: if one
-/// does not fit, nothing is written, and the message names the file and the construct. With both options off the
-/// flags and the linker script are those of the tree.
+/// Every edit is placed by a construct of the kernel that must be there exactly once. All are
+/// worked out in memory first: if one does not fit, nothing is written, and the message names the
+/// file and the construct. With both options off the flags and the linker script are those of the
+/// tree.
 ///
-/// A tree that has the options, from planish or from Linux itself, is left as it is; that is no error (exit code 0).
+/// A tree that has the options, from planish or from Linux itself, is left as it is; that is no
+/// error (exit code 0).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  planish kernel prepare linux-6.12 --dry-run > profiles.diff    # look first, or apply it with patch -p1
+  planish kernel prepare linux-6.12 --dry-run > profiles.diff    # look first, or apply it with \
+                        patch -p1
   planish kernel prepare linux-6.12
   planish kernel prepare linux-6.12 --revert                     # byte for byte what it was
 
@@ -56,7 +59,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         (Standing::Plain { prepare }, false) => {
             if tree.version.known() == Some(Known::Untried) && !global.quiet {
                 eprintln!(
-                    "planish: warning: the edits fit Linux {}, but were not tried on any tree of 6.6",
+                    "planish: warning: the edits fit Linux {}, but were not tried on any tree of \
+                     6.6",
                     tree.version
                 );
             }
@@ -111,8 +115,11 @@ fn tell(tree: &Tree, done: &Done<'_>, args: &Args, global: &Global) -> anyhow::R
         _ => "edited",
     };
     if args.format == Format::Json {
-        let files: Vec<_> =
-            done.changes.iter().map(|change| json!({"path": change.path, "change": kind(change)})).collect();
+        let files: Vec<_> = done
+            .changes
+            .iter()
+            .map(|change| json!({"path": change.path, "change": kind(change)}))
+            .collect();
         let object = json!({
             "schema": "planish-kernel-prepare",
             "version": 1,
@@ -124,12 +131,16 @@ fn tell(tree: &Tree, done: &Done<'_>, args: &Args, global: &Global) -> anyhow::R
         });
         return output::print_json(&object);
     }
-    let files: Vec<String> =
-        done.changes.iter().map(|change| format!("  {:<8} {}\n", kind(change), change.path)).collect();
+    let files: Vec<String> = done
+        .changes
+        .iter()
+        .map(|change| format!("  {:<8} {}\n", kind(change), change.path))
+        .collect();
     output::print(&format!("{}\n{}", done.sentence, files.concat()))?;
     if done.word == "prepared" && !global.quiet {
         eprintln!(
-            "next: planish kernel config {0} > profile.config, merge it, then planish kernel config {0} --check",
+            "next: planish kernel config {0} > profile.config, merge it, then planish kernel \
+             config {0} --check",
             args.tree.display()
         );
     }

@@ -1,4 +1,5 @@
-//! `planish kernel record`: branch stacks of a kernel, of one that runs here or of one that is booted under emulation.
+//! `planish kernel record`: branch stacks of a kernel, of one that runs here or of one that is
+//! booted under emulation.
 
 use super::machine::{self, Initrd, MachineArgs, boot_image, watcher};
 use super::record_counts;
@@ -15,24 +16,31 @@ use std::process::Command;
 
 /// Record a kernel: boot it under emulation with a workload, or record the one that runs here.
 ///
-/// Without branch hardware the kernel is booted under qemu-system with planish's plugin, which gives the emulated CPUs a branch
-/// stack. What is recorded is kernel text only; an interrupt, a fault or a system call empties the stack. With --counts every
-/// taken branch is counted in place of samples: exact, in a file of a few megabytes at most. With --hardware the running kernel
-/// is recorded, with the event for this CPU: Intel's LBR or AMD's BRS and LBRv2. Recordings of several machines are added up by
-/// `planish merge` of their counts.
+/// Without branch hardware the kernel is booted under qemu-system with planish's plugin, which
+/// gives the emulated CPUs a branch stack. What is recorded is kernel text only; an interrupt, a
+/// fault or a system call empties the stack. With --counts every taken branch is counted in place
+/// of samples: exact, in a file of a few megabytes at most. With --hardware the running kernel
+/// is recorded, with the event for this CPU: Intel's LBR or AMD's BRS and LBRv2. Recordings of
+/// several machines are added up by `planish merge` of their counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   planish kernel record out -o kernel.data                     # out: the directory of a build
-  planish kernel record out --counts -o kernel.counts          # every branch, for profile, layout and merge
+  planish kernel record out --counts -o kernel.counts          # every branch, for profile, layout \
+                        and merge
   planish kernel record bzImage --initrd my.cpio --sections all --deterministic -o kernel.data
   planish kernel record --hardware -o kernel.data -- sleep 60  # the kernel that runs here
 
-Exit codes: 0 fine, 2 wrong usage or input, no branch hardware, or the machine failed (the end of its console is
+Exit codes: 0 fine, 2 wrong usage or input, no branch hardware, or the machine failed (the end of \
+                        its console is
 shown), 130 interrupted.")]
 pub struct Args {
     /// The kernel to boot: the directory of a build, or a bzImage
-    #[arg(value_name = "KERNEL", required_unless_present = "hardware", conflicts_with = "hardware")]
+    #[arg(
+        value_name = "KERNEL",
+        required_unless_present = "hardware",
+        conflicts_with = "hardware"
+    )]
     kernel: Option<PathBuf>,
     /// Record the kernel that runs here, on all CPUs, by branch hardware
     #[arg(long, requires = "command")]
@@ -58,7 +66,8 @@ pub struct Args {
     /// The same recording each time: time is counted in instructions; about four times as long
     #[arg(long, conflicts_with = "hardware")]
     deterministic: bool,
-    /// CPUs of the machine, 1 to 8; with --deterministic there is one, since only then a run repeats itself
+    /// CPUs of the machine, 1 to 8; with --deterministic there is one, since only then a run
+    /// repeats itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = machine::cpus(), conflicts_with = "hardware")]
     cpus: u8,
     #[command(flatten)]
@@ -105,30 +114,41 @@ impl Sections {
     }
 }
 
-/// Taken branches between two samples under emulation: 330,000 samples of the workload's training sections, in 250 MB.
+/// Taken branches between two samples under emulation: 330,000 samples of the workload's training
+/// sections, in 250 MB.
 const PERIOD: u64 = 250;
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(kernel) = &args.kernel else { return hardware(args) };
     if !args.command.is_empty() {
-        bail!("a command after -- is for --hardware; under emulation the initrd's init runs (--initrd)");
+        bail!(
+            "a command after -- is for --hardware; under emulation the initrd's init runs \
+             (--initrd)"
+        );
     }
     if args.deterministic && args.cpus > 1 {
         bail!(
-            "--cpus {} and --deterministic: a machine that counts time in instructions repeats itself with one CPU only; leave \
-             one of the options out",
+            "--cpus {} and --deterministic: a machine that counts time in instructions repeats \
+             itself with one CPU only; leave one of the options out",
             args.cpus
         );
     }
     let image = boot_image(kernel)?;
-    let vmlinux =
-        if args.counts { Some(record_counts::vmlinux(kernel, args.binary.as_deref())?) } else { None };
+    let vmlinux = if args.counts {
+        Some(record_counts::vmlinux(kernel, args.binary.as_deref())?)
+    } else {
+        None
+    };
     let inputs = std::iter::once(&image).chain(&args.initrd).chain(&vmlinux);
     output::refuse_inputs([args.output.as_path()], inputs.map(PathBuf::as_path))?;
     let directory = args.output.parent().filter(|directory| !directory.as_os_str().is_empty());
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
-        bail!("{}: there is no directory {}; create it first", args.output.display(), directory.display());
+        bail!(
+            "{}: there is no directory {}; create it first",
+            args.output.display(),
+            directory.display()
+        );
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };
@@ -144,7 +164,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     if let Some(vmlinux) = &vmlinux {
         let (output, format) = (args.output.as_path(), args.format);
-        let wanted = record_counts::Wanted { guest: &guest, options: &options, vmlinux, output, format };
+        let wanted =
+            record_counts::Wanted { guest: &guest, options: &options, vmlinux, output, format };
         return record_counts::run(&wanted, global);
     }
     crate::command::handle_interrupts();
@@ -191,11 +212,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-/// Taken branches between two samples of hardware: what the kernel's document on AutoFDO recommends, a prime.
+/// Taken branches between two samples of hardware: what the kernel's document on AutoFDO
+/// recommends, a prime.
 const HARDWARE_PERIOD: u64 = 500_009;
 
-/// The event that counts taken branches in the kernel, by the CPU's vendor: Intel's BR_INST_RETIRED.NEAR_TAKEN (event
-/// 0xc4, umask 0x20), AMD's RETIRED_TAKEN_BRANCH_INSTRUCTIONS (event 0xc4), which BRS and LBRv2 both sample with.
+/// The event that counts taken branches in the kernel, by the CPU's vendor: Intel's
+/// BR_INST_RETIRED.NEAR_TAKEN (event 0xc4, umask 0x20), AMD's RETIRED_TAKEN_BRANCH_INSTRUCTIONS
+/// (event 0xc4), which BRS and LBRv2 both sample with.
 fn event(cpuinfo: &str) -> Option<&'static str> {
     let vendor = cpuinfo.lines().find_map(|line| line.strip_prefix("vendor_id")?.split(':').nth(1));
     match vendor?.trim() {
@@ -209,19 +232,32 @@ fn event(cpuinfo: &str) -> Option<&'static str> {
 fn hardware(args: &Args) -> anyhow::Result<u8> {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").context("/proc/cpuinfo")?;
     let Some(event) = event(&cpuinfo) else {
-        bail!("no event for this CPU is known; Intel's and AMD's are. Try: planish record -a -b -e cycles:k");
+        bail!(
+            "no event for this CPU is known; Intel's and AMD's are. Try: planish record -a -b -e \
+             cycles:k"
+        );
     };
     let planish = std::env::current_exe().context("cannot find this executable")?;
     let period = args.period.map_or(HARDWARE_PERIOD, std::num::NonZeroU64::get);
     let mut command = Command::new(planish);
-    command.args(["record", "-a", "--branches=hardware", "-e", event, "-c", &period.to_string(), "-o"]);
+    command.args([
+        "record",
+        "-a",
+        "--branches=hardware",
+        "-e",
+        event,
+        "-c",
+        &period.to_string(),
+        "-o",
+    ]);
     command.arg(&args.output).arg("--").args(&args.command);
     crate::command::handle_interrupts();
     let status = command.status().context("cannot run planish record")?;
     // What it says stands on standard error already.
     if status.code() == Some(2) {
         eprintln!(
-            "without branch hardware a kernel is recorded under emulation: planish kernel record BUILD -o FILE"
+            "without branch hardware a kernel is recorded under emulation: planish kernel record \
+             BUILD -o FILE"
         );
     }
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(INTERRUPTED))
@@ -233,7 +269,9 @@ mod tests {
 
     #[test]
     fn the_event_is_the_cpus_own() {
-        let of = |vendor: &str| event(&format!("processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: 6\n"));
+        let of = |vendor: &str| {
+            event(&format!("processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: 6\n"))
+        };
         assert_eq!(of("GenuineIntel"), Some("r20c4:k"));
         assert_eq!(of("AuthenticAMD"), Some("rc4:k"));
         assert_eq!(of("Other"), None);

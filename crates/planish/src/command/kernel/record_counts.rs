@@ -1,4 +1,5 @@
-//! `planish kernel record --counts`: every taken branch of a kernel, counted while it runs under emulation.
+//! `planish kernel record --counts`: every taken branch of a kernel, counted while it runs under
+//! emulation.
 
 use super::machine::{is_interrupted, watcher};
 use crate::cli::{FINE, Format, Global};
@@ -15,13 +16,15 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The kernel with symbols that belongs to what is booted: the one named, or that of the build's directory.
+/// The kernel with symbols that belongs to what is booted: the one named, or that of the build's
+/// directory.
 pub fn vmlinux(kernel: &Path, named: Option<&Path>) -> anyhow::Result<PathBuf> {
     match named {
         Some(path) => Ok(path.to_owned()),
         None if kernel.is_dir() => Ok(kernel.join("vmlinux")),
         None => bail!(
-            "--counts: addresses are counted in the kernel's vmlinux, and none is known beside {}; name it with --binary",
+            "--counts: addresses are counted in the kernel's vmlinux, and none is known beside \
+             {}; name it with --binary",
             kernel.display()
         ),
     }
@@ -60,7 +63,8 @@ pub fn run(wanted: &Wanted<'_>, global: &Global) -> anyhow::Result<u8> {
     let sections = &counted.transcript.sections;
     match wanted.format {
         Format::Json => {
-            let bytes = std::fs::metadata(output).with_context(|| output.display().to_string())?.len();
+            let bytes =
+                std::fs::metadata(output).with_context(|| output.display().to_string())?.len();
             let object = json!({
                 "schema": "planish-kernel-record",
                 "version": 1,

@@ -1,5 +1,5 @@
-//! The profile that a kernel is built with: its samples by function, and whether the compiler of the build is the one that made
-//! the kernel it was taken from.
+//! The profile that a kernel is built with: its samples by function, and whether the compiler of
+//! the build is the one that made the kernel it was taken from.
 
 use crate::cli::Global;
 use anyhow::{Context, bail};
@@ -17,7 +17,8 @@ pub fn read(path: &Path) -> anyhow::Result<SampleProfile> {
     let profile = profile::format::read(&bytes).with_context(name)?;
     if profile.has_hashes() {
         bail!(
-            "{}: it has hashes in place of names, so its functions cannot be found; write it without --md5",
+            "{}: it has hashes in place of names, so its functions cannot be found; write it \
+             without --md5",
             name()
         );
     }
@@ -63,26 +64,28 @@ pub fn compare(
         Ok(Fit::Minor(named)) => (
             "minor",
             Some(format!(
-                "warning: {file}: taken from a kernel compiled by {named}, and this build compiles with {build}; another minor \
-                 release mostly fits"
+                "warning: {file}: taken from a kernel compiled by {named}, and this build \
+                 compiles with {build}; another minor release mostly fits"
             )),
         ),
         Ok(Fit::ProfileUnknown) => (
             "unknown",
             Some(match provenance.compilers().next() {
                 Some(named) => format!(
-                    "warning: {file}: taken from a kernel compiled by `{named}`, which is no compiler that planish knows, so it is not \
-                     compared with {build}"
+                    "warning: {file}: taken from a kernel compiled by `{named}`, which is no \
+                     compiler that planish knows, so it is not compared with {build}"
                 ),
                 None => format!(
-                    "note: {file}: which compiler made the profiled kernel is not known, so it is not compared with {build}"
+                    "note: {file}: which compiler made the profiled kernel is not known, so it is \
+                     not compared with {build}"
                 ),
             }),
         ),
         Ok(Fit::BuildUnknown) => (
             "unknown",
             Some(format!(
-                "note: {cc}: states no release that is known (`{build}`), so the profile's compiler is not compared"
+                "note: {cc}: states no release that is known (`{build}`), so the profile's \
+                 compiler is not compared"
             )),
         ),
         Err(error) if any => ("other", Some(format!("warning: {error}"))),
@@ -94,13 +97,15 @@ pub fn compare(
     Ok(Compared { profile: provenance.compilers().map(str::to_owned).collect(), build, word })
 }
 
-/// The first line that a compiler answers to `--version`; of a command with a wrapper, the last word is the compiler.
+/// The first line that a compiler answers to `--version`; of a command with a wrapper, the last
+/// word is the compiler.
 fn release(cc: &str) -> anyhow::Result<String> {
     let compiler = cc.split_whitespace().last().unwrap_or_default();
     let around = Surroundings::here();
     let Some(program) = around.named(compiler) else {
         bail!(
-            "{compiler}: cannot be asked for its release: no such program in PATH (absolute entries count)"
+            "{compiler}: cannot be asked for its release: no such program in PATH (absolute \
+             entries count)"
         );
     };
     let output = around.ask(&program).arg("--version").output();

@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 /// Kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Emit {
-    /// Clusters of blocks for clang and the order of their sections for lld: PREFIX_cc_profile.txt, PREFIX_ld_profile.txt
+    /// Clusters of blocks for clang and the order of their sections for lld: PREFIX_cc_profile.txt,
+    /// PREFIX_ld_profile.txt
     Propeller,
     /// Order of functions for lld (--symbol-ordering-file): PREFIX_symbol_order.txt
     SymbolOrder,
-    /// Order of functions for GNU ld 2.43 and newer (--section-ordering-file): PREFIX_section_order.txt
+    /// Order of functions for GNU ld 2.43 and newer (--section-ordering-file):
+    /// PREFIX_section_order.txt
     SectionOrder,
     /// The same for any GNU ld (-T): PREFIX_order.ld
     LinkerScript,
@@ -97,9 +99,15 @@ pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<
             vec![ordered("symbol order", "_symbol_order.txt", order::symbol_order(cfg, layout)?)]
         }
         Emit::SectionOrder => {
-            vec![ordered("section order", "_section_order.txt", sections(SectionOrder::GnuOrdering)?)]
+            vec![ordered(
+                "section order",
+                "_section_order.txt",
+                sections(SectionOrder::GnuOrdering)?,
+            )]
         }
-        Emit::LinkerScript => vec![ordered("linker script", "_order.ld", sections(SectionOrder::GnuScript)?)],
+        Emit::LinkerScript => {
+            vec![ordered("linker script", "_order.ld", sections(SectionOrder::GnuScript)?)]
+        }
         Emit::GoldOrder => {
             vec![ordered("section order of gold", "_gold_order.txt", sections(SectionOrder::Gold)?)]
         }
@@ -108,8 +116,8 @@ pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<
             let mut fdata = file("branch profile of BOLT", ".fdata", text);
             if report.ranges_unused > 0 {
                 fdata.warnings.push(format!(
-                    "fdata: {} of {} ranges lie in no function or cross one; {} branches with an end outside and {} \
-                     returns are not written",
+                    "fdata: {} of {} ranges lie in no function or cross one; {} branches with an \
+                     end outside and {} returns are not written",
                     report.ranges_unused, report.ranges, report.outside, report.returns
                 ));
             }
@@ -152,5 +160,13 @@ fn propeller(plan: &Plan, options: FileOptions) -> anyhow::Result<Vec<LayoutFile
         text: cc,
         warnings: findings.iter().take(5).map(ToString::to_string).collect(),
     };
-    Ok(vec![cc, LayoutFile { what: "ld profile", suffix: "_ld_profile.txt", text: ld, warnings: Vec::new() }])
+    Ok(vec![
+        cc,
+        LayoutFile {
+            what: "ld profile",
+            suffix: "_ld_profile.txt",
+            text: ld,
+            warnings: Vec::new(),
+        },
+    ])
 }

@@ -1,5 +1,5 @@
-//! `planish layout`: a recording or its counts, and the binary, to the files that lay its code out; are they applied, and
-//! what do they look like.
+//! `planish layout`: a recording or its counts, and the binary, to the files that lay its code out;
+//! are they applied, and what do they look like.
 
 mod files;
 mod plan;
@@ -32,12 +32,18 @@ pub enum Mode {
     InterFunction,
 }
 
-/// Lay the code of a program out: the order of its blocks and functions, from a recording or its counts.
+/// Lay the code of a program out: the order of its blocks and functions, from a recording or its
+/// counts.
 ///
-/// The binary must be the recorded build. Build it with clang and `-fbasic-block-address-map -funique-internal-linkage-names`;
-/// orders of functions alone (`--emit symbol-order` and the section orders) and BOLT's files do without.
+/// The binary must be the recorded build. Build it with clang and `-fbasic-block-address-map
+/// -funique-internal-linkage-names`; orders of functions alone (`--emit symbol-order` and the
+/// section orders) and BOLT's files do without.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, flatten_help = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    flatten_help = true
+)]
 pub struct Args {
     #[command(subcommand)]
     tool: Option<Tool>,
@@ -65,7 +71,8 @@ pub struct Source {
     /// The recorded ELF file
     #[arg(long, required = true, value_name = "FILE")]
     pub binary: Option<PathBuf>,
-    /// The recorded ELF file, where --binary is a newer build: its functions and blocks are recognised in the newer one
+    /// The recorded ELF file, where --binary is a newer build: its functions and blocks are
+    /// recognised in the newer one
     #[arg(long, value_name = "OLD")]
     pub recorded: Option<PathBuf>,
     /// What chains of blocks may hold
@@ -74,7 +81,8 @@ pub struct Source {
     /// Judge branches, order blocks and score as Google's Propeller tools do
     #[arg(long)]
     pub upstream: bool,
-    /// Clone small blocks into frequent predecessors, where paths of branches say that it saves taken branches
+    /// Clone small blocks into frequent predecessors, where paths of branches say that it saves
+    /// taken branches
     #[arg(long = "clone")]
     pub clones: bool,
     /// Bytes of all clones, in percent of the bytes of executed blocks
@@ -90,7 +98,13 @@ pub struct MakeArgs {
     #[command(flatten)]
     pub from: Source,
     /// What to write; several are separated by commas
-    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',', default_value = "propeller")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND",
+        value_delimiter = ',',
+        default_value = "propeller"
+    )]
     pub emit: Vec<Emit>,
     /// Version of the cc profile: 1 for clang 16 and newer, 0 for older ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
@@ -122,7 +136,8 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     };
     if names_directory(prefix) {
         bail!(
-            "-o {}: a prefix is needed, the begin of the names of the files to write; for files in this directory, {}",
+            "-o {}: a prefix is needed, the begin of the names of the files to write; for files \
+             in this directory, {}",
             prefix.display(),
             prefix.join("app").display()
         );
@@ -133,12 +148,19 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             emit_once.push(emit);
         }
     }
-    let outputs: Vec<PathBuf> =
-        emit_once.iter().flat_map(|emit| emit.suffixes()).map(|end| with_suffix(prefix, end)).collect();
+    let outputs: Vec<PathBuf> = emit_once
+        .iter()
+        .flat_map(|emit| emit.suffixes())
+        .map(|end| with_suffix(prefix, end))
+        .collect();
     refuse_inputs(&args.from, &outputs)?;
     let plan = from(&args.from, needs_blocks(&args.emit), global)?;
     let options = FileOptions {
-        cc_version: if args.cc_version == 0 { layout::write::cc::CcVersion::V0 } else { Default::default() },
+        cc_version: if args.cc_version == 0 {
+            layout::write::cc::CcVersion::V0
+        } else {
+            Default::default()
+        },
         verbose_comments: args.verbose_comments,
     };
     let mut summary = plan.summary();
@@ -164,13 +186,15 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
                 let prefix = prefix.display();
                 if plan.image.kind() == ImageKind::Kernel {
                     eprintln!(
-                        "next: planish kernel build TREE --profile FILE --layout {prefix}, FILE being what this kernel \
-                         was built with"
+                        "next: planish kernel build TREE --profile FILE --layout {prefix}, FILE \
+                         being what this kernel was built with"
                     );
                 } else {
                     eprintln!(
-                        "next: clang -fbasic-block-address-map -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
-                         -Wl,--symbol-ordering-file={prefix}_ld_profile.txt -Wl,--no-warn-symbol-ordering"
+                        "next: clang -fbasic-block-address-map \
+                         -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
+                         -Wl,--symbol-ordering-file={prefix}_ld_profile.txt \
+                         -Wl,--no-warn-symbol-ordering"
                     );
                 }
             }
@@ -200,13 +224,16 @@ fn needs_blocks(emit: &[Emit]) -> bool {
 
 /// Reads the inputs and plans the layout.
 fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<Plan> {
-    let Some(binary) = &args.binary else { bail!("--binary FILE is needed: the ELF file that was recorded") };
+    let Some(binary) = &args.binary else {
+        bail!("--binary FILE is needed: the ELF file that was recorded")
+    };
     let image = Arc::new(Image::open(binary)?);
     let selection = Selection { paths: args.clones, ..args.selection };
     let recorded = args.recorded.as_deref().map(Image::open).transpose()?.map(Arc::new);
     let counted = recorded.as_ref().unwrap_or(&image);
     let found = inputs::read_all(&args.inputs, &[Arc::clone(counted)], selection, global)?;
-    let params = layout::CloneParams { budget_pct: args.clone_budget, ..layout::CloneParams::default() };
+    let params =
+        layout::CloneParams { budget_pct: args.clone_budget, ..layout::CloneParams::default() };
     let clone = args.clones.then_some(params);
     // Only blocks are recognised in another build.
     let blocks_needed = blocks_needed || recorded.is_some();

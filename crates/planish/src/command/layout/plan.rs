@@ -10,15 +10,16 @@ use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
 use image::{Image, ImageAddr};
 use layout::{
-    Account, BuildOptions, BuildReport, Cfg, CloneParams, CloneReport, ClonedFunction, Layout, LayoutReport,
-    Params, PathCounts, Rules, StaleReport,
+    Account, BuildOptions, BuildReport, Cfg, CloneParams, CloneReport, ClonedFunction, Layout,
+    LayoutReport, Params, PathCounts, Rules, StaleReport,
 };
 use report::counted;
 use report::layout::{Book, LayoutSummary, Worth};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Percent of branches into the middle of blocks from which on the image is said to be another than the recorded one.
+/// Percent of branches into the middle of blocks from which on the image is said to be another than
+/// the recorded one.
 const DUBIOUS_PCT: f64 = 1.0;
 
 /// How a layout is computed.
@@ -74,8 +75,8 @@ impl Plan {
     }
 }
 
-/// Lays a program out. `input` names the counts in messages. `recorded` is the image that the counts are of, where
-/// that is an older build than `image`.
+/// Lays a program out. `input` names the counts in messages. `recorded` is the image that the
+/// counts are of, where that is an older build than `image`.
 ///
 /// # Errors
 /// Where the counts are not of the image, or the image says too little about its code.
@@ -94,8 +95,10 @@ pub fn plan(
     let mut stale = None;
     let (cfg, build) = match &recorded {
         Some(old) => {
-            let (graph, build) = layout::build(old, image::blocks::read(old)?, counts, &build_options)?;
-            let (carried, report) = layout::carry_over(&graph, old, &image, blocks, &build_options)?;
+            let (graph, build) =
+                layout::build(old, image::blocks::read(old)?, counts, &build_options)?;
+            let (carried, report) =
+                layout::carry_over(&graph, old, &image, blocks, &build_options)?;
             stale = Some(report);
             (carried, build)
         }
@@ -140,7 +143,8 @@ pub fn plan(
     })
 }
 
-/// The files of the units that hold the functions at these addresses, as far as the debug information says so.
+/// The files of the units that hold the functions at these addresses, as far as the debug
+/// information says so.
 fn modules(image: &Image, addresses: &[ImageAddr]) -> Vec<Option<String>> {
     match DebugInfo::load(image, &DebugSearch::default()) {
         Ok(debug) => debug.unit_names_at(addresses, 1),
@@ -192,14 +196,15 @@ impl Plan {
         let paths = self.counts().map_or(0, |counts| counts.paths.len());
         if self.clone.is_some() && paths == 0 {
             warnings.push(
-                "nothing was cloned, since the counts have no paths; give the recording itself, or counts of planish \
-                 aggregate --paths"
+                "nothing was cloned, since the counts have no paths; give the recording itself, \
+                 or counts of planish aggregate --paths"
                     .to_owned(),
             );
         }
         if let Some(clone) = self.clone.filter(|clone| clone.over_budget > 0) {
             warnings.push(format!(
-                "{} would save branches too, but the clones' budget of {} is spent (--clone-budget)",
+                "{} would save branches too, but the clones' budget of {} is spent \
+                 (--clone-budget)",
                 counted(clone.over_budget, "path", "paths"),
                 counted(clone.budget_bytes, "byte", "bytes")
             ));
@@ -207,15 +212,17 @@ impl Plan {
         let told = self.build.told_by_module;
         if told > 0 {
             warnings.push(format!(
-                "{told} functions share their names with others; the cc profile tells them apart by their files, which clang heeds \
-                 where the relink has -g1 or more, too; an order of symbols cannot tell them apart, so the parts of one name stand together"
+                "{told} functions share their names with others; the cc profile tells them apart \
+                 by their files, which clang heeds where the relink has -g1 or more, too; an \
+                 order of symbols cannot tell them apart, so the parts of one name stand together"
             ));
         }
         if self.worth.unknown > 0 {
             let blocks = counted(self.worth.unknown, "block or edge", "blocks or edges");
             warnings.push(format!("{blocks} of clones could not be placed"));
         }
-        let inferred = self.build.inferred.iter().chain(self.stale.iter().map(|stale| &stale.inferred));
+        let inferred =
+            self.build.inferred.iter().chain(self.stale.iter().map(|stale| &stale.inferred));
         let bounded: u64 = inferred.map(|report| report.bounded_functions).sum();
         if bounded > 0 {
             warnings.push(format!(
@@ -225,38 +232,41 @@ impl Plan {
         }
         if self.build.observed == layout::Observed::SamplesOnly {
             warnings.push(
-                "the recording has no branch stacks, so all edges are guessed from samples; planish record \
-                 --branches=hardware or --branches=emulated gives them"
+                "the recording has no branch stacks, so all edges are guessed from samples; \
+                 planish record --branches=hardware or --branches=emulated gives them"
                     .to_owned(),
             );
         }
         let dubious = self.build.dubious_pct();
         if dubious >= DUBIOUS_PCT {
             warnings.push(format!(
-                "{dubious:.1} % of the branches go into the middle of a block, which none does in the program that was \
-                 recorded: this is probably another build, and its order is wrong; record it again, or give the recorded \
-                 one by --recorded"
+                "{dubious:.1} % of the branches go into the middle of a block, which none does in \
+                 the program that was recorded: this is probably another build, and its order is \
+                 wrong; record it again, or give the recorded one by --recorded"
             ));
         }
         if let Some(stale) = &self.stale {
             // What was left out for its name is not in the graph that was carried over.
             let shared_pct = self.build.shared_name_pct();
             let matched_pct = stale.matched_pct() * (1.0 - shared_pct / 100.0);
-            let shared = self.build.left_out.get(&layout::Unused::DuplicateName).copied().unwrap_or(0);
+            let shared =
+                self.build.left_out.get(&layout::Unused::DuplicateName).copied().unwrap_or(0);
             let mut told = format!(
-                "the recording is of another build: {matched_pct:.1} % of its executions were recognised in this one"
+                "the recording is of another build: {matched_pct:.1} % of its executions were \
+                 recognised in this one"
             );
             if shared > 0 {
                 let functions = counted(shared, "function was", "functions were");
-                told +=
-                    &format!("; {functions} not ({shared_pct:.1} %), for the name is shared with another");
+                told += &format!(
+                    "; {functions} not ({shared_pct:.1} %), for the name is shared with another"
+                );
             }
             warnings.push(told);
         }
         if !self.has_blocks {
             warnings.push(
-                "the binary has no address map of its blocks, so functions are ordered by calls and branches alone; \
-                 scores and pages count each function as two blocks"
+                "the binary has no address map of its blocks, so functions are ordered by calls \
+                 and branches alone; scores and pages count each function as two blocks"
                     .to_owned(),
             );
         }

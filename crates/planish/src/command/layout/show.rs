@@ -21,7 +21,8 @@ const PAGE_BYTES: u64 = 4 << 10;
 pub struct Args {
     #[command(flatten)]
     pub from: Source,
-    /// Show the functions of this name: blocks, clusters, frequencies, edges, or why it is left out (repeat for more)
+    /// Show the functions of this name: blocks, clusters, frequencies, edges, or why it is left
+    /// out (repeat for more)
     #[arg(long, value_name = "NAME")]
     pub function: Vec<String>,
     /// Write the map as a picture
@@ -138,13 +139,16 @@ fn in_graph(plan: &Plan, function: &Function, index: FunctionIndex) -> FunctionV
         return view;
     };
     view.score = (placed.intra.before, placed.intra.after);
-    let id = |block: &BlockIndex| function.blocks.get(block.0 as usize).map_or(u32::MAX, |block| block.id.0);
+    let id = |block: &BlockIndex| {
+        function.blocks.get(block.0 as usize).map_or(u32::MAX, |block| block.id.0)
+    };
     view.paths = placed.clones.iter().map(|path| path.0.iter().map(id).collect()).collect();
     for (number, cluster) in (0u32..).zip(&placed.clusters) {
         let entry = cluster.contains(&Placed::ENTRY);
         let part = if entry { Part::Entry } else { Part::Part(number) };
         let symbol = symbol(function.names.first().map_or("", String::as_str), part);
-        let place = plan.layout.hot.iter().position(|at_| at_.layout == at && at_.cluster == number);
+        let place =
+            plan.layout.hot.iter().position(|at_| at_.layout == at && at_.cluster == number);
         let blocks = cluster.iter().filter_map(|placed| block(function, *placed)).collect();
         view.clusters.push((symbol, place.map_or(0, |place| place as u64 + 1), blocks));
     }
@@ -153,7 +157,8 @@ fn in_graph(plan: &Plan, function: &Function, index: FunctionIndex) -> FunctionV
 }
 
 fn cold(function: &Function, placed: &FunctionLayout) -> Vec<BlockView> {
-    let all = (0..function.blocks.len() as u32).map(|block| Placed { block: BlockIndex(block), clone: 0 });
+    let all = (0..function.blocks.len() as u32)
+        .map(|block| Placed { block: BlockIndex(block), clone: 0 });
     let rest = all.filter(|block| !placed.clusters.iter().flatten().any(|other| other == block));
     rest.filter_map(|placed| block(function, placed)).collect()
 }
@@ -190,10 +195,14 @@ fn no_such(plan: &Plan, name: &str) -> anyhow::Error {
     let part = functions.iter().map(|f| f.name).filter(|own| own.contains(name)).take(3);
     let like = part.collect::<Vec<_>>().join(", ");
     let hint = if like.is_empty() { String::new() } else { format!("; did you mean {like}?") };
-    anyhow!("{}: has no function `{name}`; give the name of its symbol{hint}", plan.image.path().display())
+    anyhow!(
+        "{}: has no function `{name}`; give the name of its symbol{hint}",
+        plan.image.path().display()
+    )
 }
 
-/// Why a function is not in the graph. So many have its name, and the address map has its blocks or not.
+/// Why a function is not in the graph. So many have its name, and the address map has its blocks or
+/// not.
 fn left_out(
     plan: &Plan,
     found: image::Function<'_>,
@@ -207,25 +216,33 @@ fn left_out(
         ..FunctionView::default()
     };
     if plan.stale.is_some() {
-        return Ok(view("no executed function of the recorded build was recognised as it".to_owned()));
+        return Ok(view(
+            "no executed function of the recorded build was recognised as it".to_owned(),
+        ));
     }
     let inside = |address: ImageAddr| address >= found.address && address < found.end();
     let counts = plan.counts()?;
-    let counted = counts.branches.iter().any(|b| b.from.is_some_and(inside) || b.to.is_some_and(inside))
-        || counts.fall_throughs.iter().any(|range| inside(range.first))
-        || counts.samples.iter().any(|sample| inside(sample.address));
+    let counted =
+        counts.branches.iter().any(|b| b.from.is_some_and(inside) || b.to.is_some_and(inside))
+            || counts.fall_throughs.iter().any(|range| inside(range.first))
+            || counts.samples.iter().any(|sample| inside(sample.address));
     let why = if !counted {
         "nothing was counted in it".to_owned()
     } else if plan.has_blocks && !is_mapped {
-        "the address map does not know its blocks: it was built without -fbasic-block-address-map".to_owned()
+        "the address map does not know its blocks: it was built without -fbasic-block-address-map"
+            .to_owned()
     } else if same_name > 1 {
         format!(
-            "{same_name} functions have this name, and a list of names cannot tell them apart; build with \
-                 -funique-internal-linkage-names"
+            "{same_name} functions have this name, and a list of names cannot tell them apart; \
+             build with -funique-internal-linkage-names"
         )
     } else {
-        let reasons: Vec<String> =
-            plan.build.left_out.iter().map(|(reason, count)| format!("{reason} ({count})")).collect();
+        let reasons: Vec<String> = plan
+            .build
+            .left_out
+            .iter()
+            .map(|(reason, count)| format!("{reason} ({count})"))
+            .collect();
         format!(
             "its counts became no frequency of its blocks; functions were left out for: {}",
             reasons.join(", ")

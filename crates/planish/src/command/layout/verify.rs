@@ -1,4 +1,5 @@
-//! `planish layout verify` and `check`: does a program have the layout, would a compiler take the file.
+//! `planish layout verify` and `check`: does a program have the layout, would a compiler take the
+//! file.
 
 use super::{Source, VERSION, from};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
@@ -74,7 +75,11 @@ pub fn result(found: &Verification, binary: &Path) -> VerifyResult {
         not_checked: (found.not_checked, found.not_checked_executions, found.executions),
         hot_bytes: (found.hot_bytes, found.hot_span),
         deviations: found.deviation_count,
-        first: found.deviations.iter().map(|(symbol, what)| (symbol.clone(), what.to_string())).collect(),
+        first: found
+            .deviations
+            .iter()
+            .map(|(symbol, what)| (symbol.clone(), what.to_string()))
+            .collect(),
     }
 }
 
@@ -82,8 +87,8 @@ pub fn result(found: &Verification, binary: &Path) -> VerifyResult {
 pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
     let path = args.input.display();
     let bytes = crate::input::read(&args.input)?;
-    let text =
-        String::from_utf8(bytes).with_context(|| format!("{path}: expected the text of a cc profile"))?;
+    let text = String::from_utf8(bytes)
+        .with_context(|| format!("{path}: expected the text of a cc profile"))?;
     let findings = check::text(&text);
     match args.format {
         Format::Json => {
@@ -95,7 +100,8 @@ pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
                     json!({ "fatal": fatal, "newer": newer, "line": f.line, "function": f.function, "what": f.what })
                 })
                 .collect();
-            let value = json!({ "schema": "planish-layout-check", "version": VERSION, "findings": list });
+            let value =
+                json!({ "schema": "planish-layout-check", "version": VERSION, "findings": list });
             print_json(&value)?;
         }
         Format::Text => {

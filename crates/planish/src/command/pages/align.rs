@@ -8,8 +8,8 @@ use superpages::Writes;
 
 /// Rewrite the offsets of a program or library so that its text can lie on superpages.
 ///
-/// Addresses, the build ID, symbols and debug information stay as they are. The output may be the input: programs that
-/// run from it keep the old file until they are started again.
+/// Addresses, the build ID, symbols and debug information stay as they are. The output may be the
+/// input: programs that run from it keep the old file until they are started again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The program or library
@@ -38,7 +38,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
                 bytes => format!(", {} of filler taken in", size(bytes)),
             };
             print(&format!(
-                "{}: {:.1} % of {} text can lie on superpages (before: {before:.1} %), file {:+} bytes{filled}\n",
+                "{}: {:.1} % of {} text can lie on superpages (before: {before:.1} %), file {:+} \
+                 bytes{filled}\n",
                 super::shown(&done.path),
                 done.eligible_pct,
                 size(done.text_bytes),
@@ -48,7 +49,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             if let Some(first) = users.first() {
                 let more = and_more(users.len() - 1);
                 eprintln!(
-                    "planish: in use by {} ({}){more}, which keep the old file until they start again",
+                    "planish: in use by {} ({}){more}, which keep the old file until they start \
+                     again",
                     first.name, first.pid
                 );
             }

@@ -73,7 +73,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     let sum = |of: fn(&Assessment) -> u64| files.iter().map(of).sum::<u64>();
     let (text_bytes, eligible_bytes) = (sum(|f| f.text_bytes), sum(|f| f.eligible_bytes));
-    let after = |f: &Assessment| f.aligned_pct.unwrap_or(f.eligible_pct) / 100.0 * f.text_bytes as f64;
+    let after =
+        |f: &Assessment| f.aligned_pct.unwrap_or(f.eligible_pct) / 100.0 * f.text_bytes as f64;
     let report = Report {
         text_bytes,
         eligible_bytes,
@@ -86,9 +87,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     match args.format {
         Format::Json => print_json("planish-pages-check", &report)?,
         Format::Text if args.system => print(&table(&report))?,
-        Format::Text => {
-            print(&report.files.iter().map(|file| details(file, global.verbose)).collect::<String>())?
-        }
+        Format::Text => print(
+            &report.files.iter().map(|file| details(file, global.verbose)).collect::<String>(),
+        )?,
     }
     let below = |min: f64| match args.system {
         true => report.eligible_pct < min,
@@ -108,16 +109,22 @@ fn optional(pct: Option<f64>) -> String {
 fn table(report: &Report) -> String {
     let mut files: Vec<&Assessment> = report.files.iter().collect();
     files.sort_by_key(|file| std::cmp::Reverse(file.text_bytes - file.eligible_bytes));
-    let mut text = format!("{:>10} {:>8} {:>8} {:>8}  file\n", "text", "now %", "aligned", "filled");
+    let mut text =
+        format!("{:>10} {:>8} {:>8} {:>8}  file\n", "text", "now %", "aligned", "filled");
     for file in files {
         let (aligned, filled) = (optional(file.aligned_pct), optional(file.filled_pct));
         let (now, path) = (file.eligible_pct, super::shown(&file.path));
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:>10} {now:>8.1} {aligned:>8} {filled:>8}  {path}", size(file.text_bytes));
+        let _ = writeln!(
+            text,
+            "{:>10} {now:>8.1} {aligned:>8} {filled:>8}  {path}",
+            size(file.text_bytes)
+        );
     }
     let _ = writeln!(
         text,
-        "\n{} files with {} of text: {:.1} % can lie on superpages as they are, {:.1} % after planish pages align",
+        "\n{} files with {} of text: {:.1} % can lie on superpages as they are, {:.1} % after \
+         planish pages align",
         report.files.len(),
         size(report.text_bytes),
         report.eligible_pct,
@@ -126,7 +133,8 @@ fn table(report: &Report) -> String {
     let (unreadable, other) = (report.unreadable.unwrap_or(0), report.other_elf.unwrap_or(0));
     let _ = writeln!(
         text,
-        "not looked at: {unreadable} that cannot be read, {other} ELF files that are no program or library of this kind"
+        "not looked at: {unreadable} that cannot be read, {other} ELF files that are no program \
+         or library of this kind"
     );
     text
 }
@@ -140,42 +148,59 @@ fn details(file: &Assessment, verbose: bool) -> String {
     };
     let _ = writeln!(text, "{}: {kind}", super::shown(&file.path));
     let (all, can) = (size(file.text_bytes), size(file.eligible_bytes));
-    let _ = writeln!(text, "  {can} of {all} text ({:.1} %) can lie on superpages", file.eligible_pct);
+    let _ =
+        writeln!(text, "  {can} of {all} text ({:.1} %) can lie on superpages", file.eligible_pct);
     for segment in &file.segments {
         let (address, bytes) = (segment.address, size(segment.bytes));
         let _ = writeln!(text, "  segment at {address:#x}, offset {:#x}, {bytes}:", segment.offset);
         for one in &segment.sizes {
             let how = if one.size.contiguous { ", contiguous entries" } else { "" };
-            let pages =
-                format!("{} pages on {} base pages{how}", size(one.size.bytes), size(one.size.base_page));
+            let pages = format!(
+                "{} pages on {} base pages{how}",
+                size(one.size.bytes),
+                size(one.size.base_page)
+            );
             let _ = writeln!(text, "    {pages}: {} can", size(one.share.eligible_bytes));
             for (reason, &bytes) in &one.share.losses {
                 let cure = reason.cure().map_or_else(String::new, |cure| format!("; {cure}"));
-                let _ = writeln!(text, "      {:>10} cannot: {}{cure}", size(bytes), reason.words());
+                let _ =
+                    writeln!(text, "      {:>10} cannot: {}{cure}", size(bytes), reason.words());
             }
         }
     }
     match (&file.refused, file.aligned_pct) {
-        (None, Some(aligned)) if aligned > file.eligible_pct || file.filled_pct > file.aligned_pct => {
+        (None, Some(aligned))
+            if aligned > file.eligible_pct || file.filled_pct > file.aligned_pct =>
+        {
             let filled = file.filled_pct.filter(|&filled| filled > aligned);
             let filled = filled.map_or_else(String::new, |pct| format!(", {pct:.1} % with --fill"));
             let _ = writeln!(text, "  after planish pages align: {aligned:.1} %{filled}");
         }
         (Some(refused), _) if file.eligible_pct < 90.0 => {
-            let _ = writeln!(text, "  planish pages align does not help: {}", report::visible(refused));
+            let _ =
+                writeln!(text, "  planish pages align does not help: {}", report::visible(refused));
         }
         _ => {}
     }
     if file.eligible_pct < 90.0 || verbose {
         let _ = writeln!(text, "  linked anew:");
-        let bases: &[u64] =
-            if matches!(file.arch, Arch::Aarch64 | Arch::Arm) { &[0x1000, 0x4000] } else { &[0x1000] };
+        let bases: &[u64] = if matches!(file.arch, Arch::Aarch64 | Arch::Arm) {
+            &[0x1000, 0x4000]
+        } else {
+            &[0x1000]
+        };
         for &base in bases {
             for advice in superpages::link_flags(file.arch, base) {
-                let on =
-                    if bases.len() > 1 { format!(" ({} base pages)", size(base)) } else { String::new() };
-                let _ =
-                    writeln!(text, "    {}{on}: {}\n      {}", advice.linker, advice.flags, advice.effect);
+                let on = if bases.len() > 1 {
+                    format!(" ({} base pages)", size(base))
+                } else {
+                    String::new()
+                };
+                let _ = writeln!(
+                    text,
+                    "    {}{on}: {}\n      {}",
+                    advice.linker, advice.flags, advice.effect
+                );
             }
         }
     }

@@ -1,8 +1,9 @@
 //! `planish pages experiment`: as built, aligned, aligned and warm, measured in turns.
 //!
-//! The program's libraries (and the program, when it has much text itself) are copied into three folders: as they are
-//! and in small writes, so that they lie in small pages; aligned, also in small pages; aligned and on superpages. The
-//! command runs with `LD_LIBRARY_PATH` leading to one of them, through `env`, which costs all three alike.
+//! The program's libraries (and the program, when it has much text itself) are copied into three
+//! folders: as they are and in small writes, so that they lie in small pages; aligned, also in
+//! small pages; aligned and on superpages. The command runs with `LD_LIBRARY_PATH` leading to one
+//! of them, through `env`, which costs all three alike.
 
 use super::size;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
@@ -15,8 +16,9 @@ use superpages::{Loading, Writes};
 
 /// Measure a command three times over: as built, aligned, aligned and warm.
 ///
-/// Prints what planish compare prints, with CPU time, wall time, page faults and, where there is a PMU, misses of the
-/// instruction TLB. Exit code 1 when superpages make it slower, or cannot be had here.
+/// Prints what planish compare prints, with CPU time, wall time, page faults and, where there is a
+/// PMU, misses of the instruction TLB. Exit code 1 when superpages make it slower, or cannot be had
+/// here.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Rounds: each of the three runs once in each
@@ -25,7 +27,8 @@ pub struct Args {
     /// Decides the order of the runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where the copies go, on the file system that is to be measured [default: the temporary folder]
+    /// Where the copies go, on the file system that is to be measured [default: the temporary
+    /// folder]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Keep every run as JSON lines
@@ -48,15 +51,19 @@ pub struct Args {
 const ITLB: &str = "iTLB-load-misses";
 
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let Some((name, arguments)) = args.command.split_first() else { bail!("there is no command behind --") };
+    let Some((name, arguments)) = args.command.split_first() else {
+        bail!("there is no command behind --")
+    };
     let path = superpages::find_program(name)?;
     let program = superpages::elf_program(&path)?;
     let folder = args.folder.clone().unwrap_or_else(std::env::temp_dir);
-    std::fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("{}: cannot be made", folder.display()))?;
     let probe = superpages::probe(&folder)?;
     if !probe.file_backed {
         eprintln!(
-            "planish: {} ({}): file-backed text gets no superpages here; --folder names another place",
+            "planish: {} ({}): file-backed text gets no superpages here; --folder names another \
+             place",
             folder.display(),
             probe.file_system
         );
@@ -81,7 +88,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return Ok(NEGATIVE);
     }
     let own = files.contains(&program).then(|| format!("{{bin}}/{}", file_name(&program)));
-    let inherited = std::env::var("LD_LIBRARY_PATH").map_or_else(|_| String::new(), |had| format!(":{had}"));
+    let inherited =
+        std::env::var("LD_LIBRARY_PATH").map_or_else(|_| String::new(), |had| format!(":{had}"));
     let mut command = vec!["env".to_owned(), format!("LD_LIBRARY_PATH={{bin}}{inherited}")];
     command.push(own.unwrap_or_else(|| path.display().to_string()));
     command.extend(arguments.iter().cloned());
@@ -98,7 +106,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     analysis.measurement.interrupted = interrupted;
     if cold.0 < cold.1 {
         let warning = format!(
-            "{} of {} superpages' text had been split by the end; memory is short, so the gain is understated",
+            "{} of {} superpages' text had been split by the end; memory is short, so the gain is \
+             understated",
             size(cold.1 - cold.0),
             size(cold.1)
         );
@@ -121,12 +130,19 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// Measures, with misses of the instruction TLB where they can be counted.
-fn measure(mut design: Design, raw: Option<&Path>, global: &Global) -> anyhow::Result<(Recorded, bool)> {
+fn measure(
+    mut design: Design,
+    raw: Option<&Path>,
+    global: &Global,
+) -> anyhow::Result<(Recorded, bool)> {
     let mut names = vec!["cpu", "wall", "faults", ITLB];
     loop {
-        let metrics: Result<Vec<Metric>, _> = names.iter().map(|name| Metric::parse(name)).collect();
+        let metrics: Result<Vec<Metric>, _> =
+            names.iter().map(|name| Metric::parse(name)).collect();
         for benchmark in &mut design.benchmarks {
-            benchmark.metrics.clone_from(metrics.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?);
+            benchmark
+                .metrics
+                .clone_from(metrics.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?);
         }
         match measuring::measure(design.clone(), raw, false, global) {
             Err(error)
@@ -201,8 +217,8 @@ impl Copies<'_> {
         for file in self.files.iter().filter(|file| *file != program) {
             if !used.contains(&self.place(kind, file)) {
                 bail!(
-                    "{}: {} takes it from its own place whatever LD_LIBRARY_PATH says (an RPATH); align it there and \
-                     compare by hand with planish compare",
+                    "{}: {} takes it from its own place whatever LD_LIBRARY_PATH says (an RPATH); \
+                     align it there and compare by hand with planish compare",
                     file.display(),
                     program.display()
                 );

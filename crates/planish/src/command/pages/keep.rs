@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// Hold text in memory on its superpages until ended; print a systemd unit that does.
 ///
-/// Cached superpages are split or dropped when memory is short; locked ones are not. Ends by itself when a file is
-/// replaced, so that the unit starts it again with the new one.
+/// Cached superpages are split or dropped when memory is short; locked ones are not. Ends by itself
+/// when a file is replaced, so that the unit starts it again with the new one.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Programs, whose libraries are held with them, libraries, or numbers of processes
@@ -47,7 +47,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let locked: u64 = kept.iter().map(|one| one.locked_bytes).sum();
     let huge: u64 = kept.iter().map(|one| one.superpage_bytes).sum();
     if locked == 0 {
-        eprintln!("planish: no text of these files can lie on superpages; planish pages check says why");
+        eprintln!(
+            "planish: no text of these files can lie on superpages; planish pages check says why"
+        );
         return Ok(NEGATIVE);
     }
     if !global.quiet {
@@ -68,7 +70,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-/// A unit that holds the files. Paths are absolute; processes have no place in it, since their numbers change.
+/// A unit that holds the files. Paths are absolute; processes have no place in it, since their
+/// numbers change.
 fn unit(args: &Args) -> anyhow::Result<u8> {
     let own = std::env::current_exe().context("the path of this program")?;
     let mut words = vec![own.display().to_string(), "pages".into(), "keep".into()];
@@ -84,14 +87,15 @@ fn unit(args: &Args) -> anyhow::Result<u8> {
     }
     let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     print(&format!(
-        "[Unit]\nDescription=Program text held on superpages\n\n[Service]\nExecStart={command}\nRestart=always\n\
-         RestartSec=5\nLimitMEMLOCK=infinity\nNice=10\n\n[Install]\nWantedBy=multi-user.target\n"
+        "[Unit]\nDescription=Program text held on \
+         superpages\n\n[Service]\nExecStart={command}\nRestart=always\nRestartSec=5\\
+         nLimitMEMLOCK=infinity\nNice=10\n\n[Install]\nWantedBy=multi-user.target\n"
     ))?;
     Ok(FINE)
 }
 
-/// A word as systemd takes it literally: it expands % and $, and splits at blanks outside of quotes (systemd.service(5),
-/// "Command lines"; systemd.syntax(7), "Quoting").
+/// A word as systemd takes it literally: it expands % and $, and splits at blanks outside of quotes
+/// (systemd.service(5), "Command lines"; systemd.syntax(7), "Quoting").
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,=:@".contains(c);
     if word.chars().all(plain) {

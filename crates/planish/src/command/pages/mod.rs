@@ -15,8 +15,10 @@ use crate::cli::Global;
 
 const EXAMPLES: &str = "\
 Examples:
-  planish pages check ./app libbig.so          what of the text can lie on superpages, and why not the rest
-  planish pages check --system                 the same for the large programs and libraries of this machine
+  planish pages check ./app libbig.so          what of the text can lie on superpages, and why not \
+                        the rest
+  planish pages check --system                 the same for the large programs and libraries of \
+                        this machine
   planish pages align libbig.so -o new.so      move the text in the file so that it can
   planish pages run -- ./app input             warm the program and its libraries, then run it
   planish pages verify PID --min 90            does it lie on superpages? exit code 1 when not
@@ -24,7 +26,8 @@ Examples:
 
 /// Put program text on superpages, and prove that it lies there.
 ///
-/// Exit code: 0 fine, 1 the finding is negative or this machine lacks what is needed, 2 wrong usage or input.
+/// Exit code: 0 fine, 1 the finding is negative or this machine lacks what is needed, 2 wrong usage
+/// or input.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

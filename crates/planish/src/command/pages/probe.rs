@@ -9,8 +9,8 @@ use superpages::{Backing, Probe};
 
 /// Try which mechanisms work on this kernel and file system.
 ///
-/// Also measures whether a virtual machine's superpages are backed by superpages of its host, which no file tells.
-/// Exit code 1 when file-backed text does not get superpages here.
+/// Also measures whether a virtual machine's superpages are backed by superpages of its host, which
+/// no file tells. Exit code 1 when file-backed text does not get superpages here.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A folder of the file system to try; a file of 4 MiB is made there and removed
@@ -54,39 +54,53 @@ fn text(args: &Args, report: &Report) -> String {
         let _ = writeln!(text, "  {word:5}  {:46}  {}", one.mechanism, one.found);
     }
     let _ = match report.probe.file_backed {
-        true => writeln!(text, "file-backed text gets superpages here: planish pages align and warm work"),
+        true => writeln!(
+            text,
+            "file-backed text gets superpages here: planish pages align and warm work"
+        ),
         false => {
-            writeln!(text, "file-backed text gets no superpages here; try a folder on another file system")
+            writeln!(
+                text,
+                "file-backed text gets no superpages here; try a folder on another file system"
+            )
         }
     };
     match (&report.backing, &report.no_backing) {
         (Some(backing), _) => {
             let mut sorted = backing.superpages_ns.clone();
             sorted.sort_by(f64::total_cmp);
-            let at =
-                |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)));
+            let at = |share: usize| {
+                sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)))
+            };
             let [low, middle, high] = [10, 50, 90].map(|share| at(share).copied().unwrap_or(0.0));
             let _ = writeln!(
                 text,
-                "host backing: a step through 448 pages of a superpage takes {middle:.2} ns ({low:.2} to {high:.2}); \
-                 {:.2} ns where the TLB holds all, {:.2} ns through small pages",
+                "host backing: a step through 448 pages of a superpage takes {middle:.2} ns \
+                 ({low:.2} to {high:.2}); {:.2} ns where the TLB holds all, {:.2} ns through \
+                 small pages",
                 backing.few_pages_ns, backing.small_pages_ns
             );
             let tried = backing.superpages_ns.len();
             let _ = match backing.found {
                 Some(found) => writeln!(
                     text,
-                    "  of {tried} superpages {} are backed by superpages of the machine below, {} are not, {} undecided",
+                    "  of {tried} superpages {} are backed by superpages of the machine below, {} \
+                     are not, {} undecided",
                     found.whole, found.splintered, found.undecided
                 ),
                 None => writeln!(
                     text,
-                    "  undecided: the two differ too little, or not the same before and after, to tell how they are backed"
+                    "  undecided: the two differ too little, or not the same before and after, to \
+                     tell how they are backed"
                 ),
             };
         }
         (None, why) => {
-            let _ = writeln!(text, "host backing: not measured: {}", why.as_deref().unwrap_or_default());
+            let _ = writeln!(
+                text,
+                "host backing: not measured: {}",
+                why.as_deref().unwrap_or_default()
+            );
         }
     }
     text

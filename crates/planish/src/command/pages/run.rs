@@ -10,15 +10,15 @@ use superpages::{Error, Memory, Request, Warmed};
 
 /// Warm a program and its libraries, then run it.
 ///
-/// The exit code is the program's. Text that cannot be warmed or copied is named and the program runs all the same;
-/// with --strict it does not and the exit code is 1.
+/// The exit code is the program's. Text that cannot be warmed or copied is named and the program
+/// runs all the same; with --strict it does not and the exit code is 1.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Do not run when eligible text stays in small pages
     #[arg(long)]
     strict: bool,
-    /// Copy the text into superpages of the process instead, where the page cache gives none: for programs that run
-    /// long, since it takes time and memory of its own for each process
+    /// Copy the text into superpages of the process instead, where the page cache gives none: for
+    /// programs that run long, since it takes time and memory of its own for each process
     #[arg(long, value_name = "MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "anonymous")]
     copy: Option<Into>,
     /// The program and its arguments
@@ -38,7 +38,9 @@ enum Into {
 type Variables = Vec<(&'static str, OsString)>;
 
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let Some((name, arguments)) = args.command.split_first() else { bail!("there is no command behind --") };
+    let Some((name, arguments)) = args.command.split_first() else {
+        bail!("there is no command behind --")
+    };
     let path = superpages::find_program(name)?;
     let program = superpages::elf_program(&path)?;
     let files = superpages::files_of(&program, None, superpages::Loading::Runs)?;
@@ -62,7 +64,9 @@ fn warmed(
 ) -> anyhow::Result<bool> {
     let warmed = warm::warm_all(files)?;
     if !global.quiet {
-        for file in warmed.iter().filter(|file| !file.is_whole() || global.verbose && file.eligible_bytes > 0)
+        for file in warmed
+            .iter()
+            .filter(|file| !file.is_whole() || global.verbose && file.eligible_bytes > 0)
         {
             eprint!("planish: {}", warm::line(file));
         }
@@ -73,11 +77,13 @@ fn warmed(
             );
         }
     }
-    let whole = warmed.iter().all(Warmed::is_whole) && warmed.iter().any(|file| file.eligible_bytes > 0);
+    let whole =
+        warmed.iter().all(Warmed::is_whole) && warmed.iter().any(|file| file.eligible_bytes > 0);
     Ok(whole || !args.strict)
 }
 
-/// The environment with which the program copies its text; none where that cannot be, which is said.
+/// The environment with which the program copies its text; none where that cannot be, which is
+/// said.
 fn copied(
     args: &Args,
     into: Into,
@@ -97,8 +103,9 @@ fn copied(
         other => other?,
     };
     // The dynamic linker says by itself which library it cannot read.
-    let large =
-        |file: &PathBuf| superpages::text_bytes(file).is_ok_and(|bytes| bytes >= superpages::SUPERPAGE);
+    let large = |file: &PathBuf| {
+        superpages::text_bytes(file).is_ok_and(|bytes| bytes >= superpages::SUPERPAGE)
+    };
     if !files.iter().any(large) {
         eprintln!(
             "planish: neither {} nor its libraries have text for a superpage (2 MiB)",
@@ -121,9 +128,11 @@ fn copied(
 
 /// What a copy breaks.
 const WARNINGS: [&str; 3] = [
-    "--copy: uprobes do not reach copied text: those set before keep a file's text where it is, those set later do not hit",
-    "--copy: perf attached later sees anonymous memory and takes names from /tmp/perf-PID.map, which stays when the \
-     program ends; recordings that start the program with perf are not affected",
-    "--copy: every process has its text for itself, core files hold it, and under PR_SET_MDWE (MemoryDenyWriteExecute= \
-     of systemd) it is refused",
+    "--copy: uprobes do not reach copied text: those set before keep a file's text where it is, \
+     those set later do not hit",
+    "--copy: perf attached later sees anonymous memory and takes names from /tmp/perf-PID.map, \
+     which stays when the program ends; recordings that start the program with perf are not \
+     affected",
+    "--copy: every process has its text for itself, core files hold it, and under PR_SET_MDWE \
+     (MemoryDenyWriteExecute= of systemd) it is refused",
 ];

@@ -55,7 +55,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
     }
     if report.eligible_bytes == 0 {
-        eprintln!("planish: no text of these files can lie on superpages; planish pages check says why");
+        eprintln!(
+            "planish: no text of these files can lie on superpages; planish pages check says why"
+        );
         return Ok(NEGATIVE);
     }
     Ok(if report.whole { FINE } else { NEGATIVE })
@@ -65,7 +67,8 @@ fn shown(file: &Warmed, global: &Global) -> bool {
     !global.quiet && file.eligible_bytes > 0 || !file.is_whole() || global.verbose
 }
 
-/// The files that a word of the command line stands for. A file of that name comes before a process of that number.
+/// The files that a word of the command line stands for. A file of that name comes before a process
+/// of that number.
 pub fn files_of(what: &str, alone: bool) -> anyhow::Result<Vec<PathBuf>> {
     let path = Path::new(what);
     match what.parse() {
@@ -73,7 +76,8 @@ pub fn files_of(what: &str, alone: bool) -> anyhow::Result<Vec<PathBuf>> {
             let (files, gone) = superpages::text_files(pid)?;
             if gone > 0 {
                 eprintln!(
-                    "planish: process {pid} runs text of {gone} files that were replaced; it must be started again"
+                    "planish: process {pid} runs text of {gone} files that were replaced; it must \
+                     be started again"
                 );
             }
             Ok(files)
@@ -103,7 +107,8 @@ pub fn line(file: &Warmed) -> String {
     let of_text = superpages::percent(file.after_bytes, file.text_bytes);
     let path = super::shown(&file.path);
     let mut text = format!(
-        "{path}: {after} of {eligible} eligible text on superpages (before: {}); {of_text:.1} % of all its text\n",
+        "{path}: {after} of {eligible} eligible text on superpages (before: {}); {of_text:.1} % \
+         of all its text\n",
         size(file.before_bytes)
     );
     if !file.is_whole() {
@@ -115,8 +120,9 @@ pub fn line(file: &Warmed) -> String {
                 first.pid,
                 and_more(file.busy.len() - 1)
             ),
-            None => "  planish pages probe says whether this kernel and file system can; what was just written must reach the \
-                     disk first (sync -f), and short memory can be the cause too (echo 1 > /proc/sys/vm/compact_memory)\n"
+            None => "  planish pages probe says whether this kernel and file system can; what was \
+                     just written must reach the disk first (sync -f), and short memory can be \
+                     the cause too (echo 1 > /proc/sys/vm/compact_memory)\n"
                 .to_owned(),
         };
         text.push_str(&advice);

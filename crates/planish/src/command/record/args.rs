@@ -14,13 +14,14 @@ use std::time::Duration;
 /// Where branch stacks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Branches {
-    /// Of the CPU where it has them; else software ones, unless an option asks for what only the kernel's samples have;
-    /// else none
+    /// Of the CPU where it has them; else software ones, unless an option asks for what only the
+    /// kernel's samples have; else none
     #[default]
     Auto,
     /// Of the CPU (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
     Hardware,
-    /// Of an interpreter that looks ahead from each stop: x86-64 programs at native speed, no permission needed
+    /// Of an interpreter that looks ahead from each stop: x86-64 programs at native speed, no
+    /// permission needed
     Software,
     /// Of an emulated CPU (qemu-user): any machine, 10 to 15 times slower
     Emulated,
@@ -33,28 +34,33 @@ pub enum Branches {
 pub enum StopBy {
     /// CPU time of the thread: on every machine; sees more of what is slow
     Clock,
-    /// Taken branches, where the CPU counts them (the default there): sees every branch as often as it is taken
+    /// Taken branches, where the CPU counts them (the default there): sees every branch as often as
+    /// it is taken
     Branches,
 }
 
 const EVENTS_HELP: &str = "\
-What to sample, by perf's syntax; repeatable. Without it: branch stacks of the CPU, else software ones, else the clock.
+What to sample, by perf's syntax; repeatable. Without it: branch stacks of the CPU, else software \
+                           ones, else the clock.
 
   cpu-clock, page-faults, cs …          software: on every machine
   cycles, instructions, branch-misses   hardware, where there is a PMU
   L1-icache-load-misses, dTLB-loads …   caches
   sched:sched_switch, sched:*           tracepoints
-  r1a8, cpu/event=0x3c,umask=0/         by number; terms as in /sys/bus/event_source/devices/PMU/format
-  cycles/period=100003,name='a text'/   own period, freq, name, call-graph, stack-size, max-stack, inherit
+  r1a8, cpu/event=0x3c,umask=0/         by number; terms as in \
+                           /sys/bus/event_source/devices/PMU/format
+  cycles/period=100003,name='a text'/   own period, freq, name, call-graph, stack-size, max-stack, \
+                           inherit
   {cycles,instructions}:S               a group, read together
   cycles:u cycles:k cycles:ppp          modifiers: user, kernel, precise; also h G H I P S D e W";
 
 /// Record where a program spends its time, with branch stacks, into perf.data.
 ///
-/// Everything that reads perf.data reads the result: planish, perf script and perf report, llvm-profgen, perf2bolt. An
-/// existing file is kept as perf.data.old. Ctrl-C ends the program and finishes the file; a second one within three
-/// seconds ends a program that ignores the first. Under emulation, programs
-/// that the program starts run natively and are not recorded; their number is told.
+/// Everything that reads perf.data reads the result: planish, perf script and perf report,
+/// llvm-profgen, perf2bolt. An existing file is kept as perf.data.old. Ctrl-C ends the program and
+/// finishes the file; a second one within three seconds ends a program that ignores the first.
+/// Under emulation, programs that the program starts run natively and are not recorded; their
+/// number is told.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where to write; `-`: to standard output, in pipe form
@@ -72,14 +78,16 @@ pub struct Args {
     /// Software branch stacks: what is counted between two stops
     #[arg(long, value_enum, value_name = "WHAT")]
     pub stop_by: Option<StopBy>,
-    /// Software branch stacks: step through every Nth foreseen stack and count where the thread went another way. Slow, and
-    /// the one way in which killing planish (-9) may take the program with it: for tests
+    /// Software branch stacks: step through every Nth foreseen stack and count where the thread
+    /// went another way. Slow, and the one way in which killing planish (-9) may take the
+    /// program with it: for tests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub check_stacks: Option<u64>,
     /// What to sample, by perf's syntax: -e cycles:u -e '{cpu-clock,page-faults}'; repeatable
     #[arg(short = 'e', long = "event", value_name = "EVENT", long_help = EVENTS_HELP)]
     pub events: Vec<String>,
-    /// Sample every so many events; emulated: taken branches [default: 1000], software and clock: nanoseconds
+    /// Sample every so many events; emulated: taken branches [default: 1000], software and clock:
+    /// nanoseconds
     #[arg(short = 'c', long = "count", value_name = "PERIOD", conflicts_with = "frequency",
           value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     pub period: Option<u64>,
@@ -101,15 +109,16 @@ pub struct Args {
     /// Record everything on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid", "uid"])]
     pub cpus: Option<String>,
-    /// Record these control groups alone (with -a or -C): one for all events, or one for each event in their order; an
-    /// empty name is the whole system
+    /// Record these control groups alone (with -a or -C): one for all events, or one for each
+    /// event in their order; an empty name is the whole system
     #[arg(short = 'G', long = "cgroup", value_name = "NAME", value_delimiter = ',')]
     pub cgroups: Vec<String>,
     /// Record who called, by frame pointers; beside --call-graph, that one holds
     #[arg(short = 'g')]
     pub frame_pointers: bool,
-    /// Record who called: `fp` by frame pointers (under emulation: by following each call), `dwarf[,SIZE]` with a copy of the stack to unwind later (8192
-    /// bytes), `lbr` by the CPU's branch records
+    /// Record who called: `fp` by frame pointers (under emulation: by following each call),
+    /// `dwarf[,SIZE]` with a copy of the stack to unwind later (8192 bytes), `lbr` by the
+    /// CPU's branch records
     #[arg(long, value_name = "HOW")]
     pub call_graph: Option<CallGraph>,
     /// Record user registers with each sample: `ax,bx,ip`; `?` lists them
@@ -118,7 +127,8 @@ pub struct Args {
     /// Record all taken branches by the CPU; the same as --branch-filter any
     #[arg(short = 'b', long = "branch-any", conflicts_with = "branch_filter")]
     pub branch_any: bool,
-    /// Record branches of these kinds by the CPU: any, any_call, any_ret, ind_call, cond, call … and u, k, hv
+    /// Record branches of these kinds by the CPU: any, any_call, any_ret, ind_call, cond, call …
+    /// and u, k, hv
     #[arg(short = 'j', long, value_name = "KINDS")]
     pub branch_filter: Option<BranchFilter>,
     /// Record data addresses
@@ -133,20 +143,23 @@ pub struct Args {
     /// Clock of the times: realtime, monotonic, monotonic_raw, boottime, tai [default: monotonic]
     #[arg(short = 'k', long, value_name = "CLOCK")]
     pub clockid: Option<Clock>,
-    /// Begin to sample so many milliseconds after the program has started; -1: when --control says `enable`
+    /// Begin to sample so many milliseconds after the program has started; -1: when --control says
+    /// `enable`
     #[arg(short = 'D', long, value_name = "MS", allow_negative_numbers = true, value_parser = delay)]
     pub delay: Option<i64>,
     /// Record in which namespaces processes run
     #[arg(long)]
     pub namespaces: bool,
-    /// Record context switches, and with -g or --call-graph who was where at each (event cs), for `planish switches`
+    /// Record context switches, and with -g or --call-graph who was where at each (event cs), for
+    /// `planish switches`
     #[arg(long)]
     pub switch_events: bool,
     #[command(flatten)]
     pub streams: StreamArgs,
     #[command(flatten)]
     pub perf: PerfArgs,
-    /// How to print the summary; json goes to standard output, and the program's own to standard error
+    /// How to print the summary; json goes to standard output, and the program's own to standard
+    /// error
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// Put what the program prints into this file, its first and its last 512 KiB
@@ -155,7 +168,8 @@ pub struct Args {
     /// Keep nothing of a recording that cannot be written to its end, as of a full disk
     #[arg(long)]
     pub whole: bool,
-    /// The program and its arguments; planish's own options stand before it, and `--` may stand between
+    /// The program and its arguments; planish's own options stand before it, and `--` may stand
+    /// between
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
@@ -173,7 +187,8 @@ fn frequency(text: &str) -> Result<u64, String> {
 /// A share of CPU time, as `3%` or `3`.
 fn budget(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
-    let share = number.filter(|number| (0.01..=100.0).contains(number)).map(|number| number / 100.0);
+    let share =
+        number.filter(|number| (0.01..=100.0).contains(number)).map(|number| number / 100.0);
     share.ok_or_else(|| "it is no percentage from 0.01% to 100%".to_owned())
 }
 

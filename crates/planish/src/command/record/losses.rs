@@ -15,12 +15,14 @@ pub fn tell(streamed: &Streamed, taken: bool) {
     let losses = &streamed.losses;
     if losses.records > 0 {
         eprintln!(
-            "warning: {} lost, the ring that was full longest was so for up to {:.2} % of the time; give larger rings (-m), \
-             {}, read with priority (-r 1) or with more readers (--threads), or sample less (-F, -c){}",
+            "warning: {} lost, the ring that was full longest was so for up to {:.2} % of the \
+             time; give larger rings (-m), {}, read with priority (-r 1) or with more readers \
+             (--threads), or sample less (-F, -c){}",
             counted(losses.records, "record was", "records were"),
             (losses.worst_paused() * 100.0).max(WORTH_SAYING),
             match streamed.compressed {
-                Some(_) => "write to a faster disk, or give more memory for what waits for it (--backlog)",
+                Some(_) =>
+                    "write to a faster disk, or give more memory for what waits for it (--backlog)",
                 None => "compress (leave --no-compress out)",
             },
             if taken { "" } else { "; the exit code is 1 for that (--accept-losses)" }
@@ -29,10 +31,12 @@ pub fn tell(streamed: &Streamed, taken: bool) {
     if streamed.waited >= WAITED {
         let deeper = streamed.deepest.filter(|level| *level > 1);
         eprintln!(
-            "note: the disk was slower than the recording: up to {:.1} MiB waited for it in memory (--backlog){}",
+            "note: the disk was slower than the recording: up to {:.1} MiB waited for it in \
+             memory (--backlog){}",
             streamed.waited as f64 / f64::from(1 << 20),
-            deeper
-                .map_or(String::new(), |level| format!(", and records were compressed up to level {level}"))
+            deeper.map_or(String::new(), |level| format!(
+                ", and records were compressed up to level {level}"
+            ))
         );
     }
     let named = |cpus: &std::collections::BTreeSet<i32>| {
@@ -42,18 +46,21 @@ pub fn tell(streamed: &Streamed, taken: bool) {
     let hotplug = &streamed.hotplug;
     if !hotplug.gone.is_empty() {
         eprintln!(
-            "warning: {} went offline: recorded up to there, and not again if it came back; record again with all CPUs \
-             online",
+            "warning: {} went offline: recorded up to there, and not again if it came back; \
+             record again with all CPUs online",
             named(&hotplug.gone)
         );
     }
     if !hotplug.came.is_empty() {
-        eprintln!("warning: {} came online after the recording began and is not in it", named(&hotplug.came));
+        eprintln!(
+            "warning: {} came online after the recording began and is not in it",
+            named(&hotplug.came)
+        );
     }
     if losses.throttled.0 > 0 {
         eprintln!(
-            "warning: the kernel stopped sampling {} for being too frequent; sample less (-F, -c), or raise \
-             kernel.perf_event_max_sample_rate",
+            "warning: the kernel stopped sampling {} for being too frequent; sample less (-F, \
+             -c), or raise kernel.perf_event_max_sample_rate",
             counted(losses.throttled.0, "time", "times")
         );
     }
@@ -72,16 +79,16 @@ pub fn tell(streamed: &Streamed, taken: bool) {
 pub fn tell_aux(aux: &AuxSeen) {
     if aux.truncated + aux.partial > 0 {
         eprintln!(
-            "warning: AUX data was lost: the area was full {}, and there are gaps {}; give larger areas (-m ,64M), or record \
-             less (-c)",
+            "warning: AUX data was lost: the area was full {}, and there are gaps {}; give larger \
+             areas (-m ,64M), or record less (-c)",
             counted(aux.truncated, "time", "times"),
             counted(aux.partial, "time", "times")
         );
     }
     if aux.collided > 0 {
         eprintln!(
-            "warning: {} operations were lost because they were picked faster than they are written down; pick fewer (-c \
-             with a larger number)",
+            "warning: {} operations were lost because they were picked faster than they are \
+             written down; pick fewer (-c with a larger number)",
             counted(aux.collided, "time", "times")
         );
     }

@@ -1,4 +1,5 @@
-//! Options that command lines for `perf record` have: done where they mean something here, else answered with a note.
+//! Options that command lines for `perf record` have: done where they mean something here, else
+//! answered with a note.
 
 use record::plan::{Mode, Sampling};
 use record::settings::{Registers, Wrong};
@@ -38,7 +39,8 @@ impl Asked {
 /// Options with perf's spelling.
 #[derive(Debug, clap::Args)]
 pub struct PerfArgs {
-    /// Record registers at each sample, the kernel's own where that ran: all, or `-I=ax,ip`; `-I=?` lists them
+    /// Record registers at each sample, the kernel's own where that ran: all, or `-I=ax,ip`;
+    /// `-I=?` lists them
     #[arg(short = 'I', long, value_name = "REGISTERS", num_args = 0..=1, require_equals = true,
           default_missing_value = "")]
     pub intr_regs: Option<Asked>,
@@ -122,10 +124,18 @@ impl PerfArgs {
                 "the kernel tells build IDs with each mapping, and they stay in the recording",
             ),
             (self.buildid_all, "--buildid-all", "build IDs of all mappings are recorded anyway"),
-            (self.buildid_mmap, "--buildid-mmap", "build IDs are in the records of mappings anyway"),
+            (
+                self.buildid_mmap,
+                "--buildid-mmap",
+                "build IDs are in the records of mappings anyway",
+            ),
             (self.timestamp, "-T", "samples have their time anyway"),
             (self.with_period, "-P", "samples have their period anyway"),
-            (self.sample_identifier, "--sample-identifier", "samples have their event's number anyway"),
+            (
+                self.sample_identifier,
+                "--sample-identifier",
+                "samples have their event's number anyway",
+            ),
             (
                 self.aio.is_some(),
                 "--aio",

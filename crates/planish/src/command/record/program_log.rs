@@ -1,4 +1,5 @@
-//! Where does what a recorded program prints go, when nobody asked to see it? Into a file of bounded size.
+//! Where does what a recorded program prints go, when nobody asked to see it? Into a file of
+//! bounded size.
 
 use anyhow::Context;
 use build::bounded_log::BoundedLog;
@@ -49,14 +50,17 @@ impl ProgramLog {
     }
 }
 
-/// Reads to the end even where the file takes no more, lest the program end for a full disk that is not its own.
+/// Reads to the end even where the file takes no more, lest the program end for a full disk that is
+/// not its own.
 fn copy(mut from: PipeReader, mut log: BoundedLog) -> std::io::Result<()> {
     let mut block = vec![0; 1 << 16];
     let mut failed = Ok(());
     loop {
         match from.read(&mut block) {
             Ok(0) => break,
-            Ok(got) if failed.is_ok() => failed = log.write_all(block.get(..got).unwrap_or_default()),
+            Ok(got) if failed.is_ok() => {
+                failed = log.write_all(block.get(..got).unwrap_or_default())
+            }
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

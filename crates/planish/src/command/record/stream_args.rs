@@ -1,4 +1,5 @@
-//! The options of `planish record` that say how records get into files, with perf's spelling and meaning.
+//! The options of `planish record` that say how records get into files, with perf's spelling and
+//! meaning.
 
 use super::Args;
 use crate::cli::Threads;
@@ -9,14 +10,16 @@ use record::streaming::{Affinity, Compression, Control, Spread, Streaming, Switc
 /// How records get from the rings into files.
 #[derive(Debug, clap::Args)]
 pub struct StreamArgs {
-    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M; behind a comma that of the AUX area
-    /// [default: 16M, less if not allowed]
+    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M; behind a
+    /// comma that of the AUX area [default: 16M, less if not allowed]
     #[arg(short = 'm', long, value_name = "PAGES[,AUX]")]
     pub mmap_pages: Option<RingSizes>,
-    /// Wake a reader when so many bytes are in a ring: a number with B, K, M or G [default: an eighth of the ring]
+    /// Wake a reader when so many bytes are in a ring: a number with B, K, M or G [default: an
+    /// eighth of the ring]
     #[arg(long, value_name = "SIZE", value_parser = wake_bytes)]
     pub mmap_flush: Option<u32>,
-    /// Compress with zstd of this level, 1 to 22 (0 is 1, as in perf) [default: as deep as a slow disk needs]
+    /// Compress with zstd of this level, 1 to 22 (0 is 1, as in perf) [default: as deep as a slow
+    /// disk needs]
     #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true,
           default_missing_value = "1", value_parser = clap::value_parser!(i32).range(0..=22))]
     pub compression: Option<i32>,
@@ -29,8 +32,9 @@ pub struct StreamArgs {
     /// Exit with 0 although records were lost
     #[arg(long)]
     pub accept_losses: bool,
-    /// A reader and a file for each CPU, core, package or NUMA node (`numa`), or for lists of CPUs as in perf (`0-3/0:4-7/4`:
-    /// whose rings, and where the reader runs); the recording is then a directory
+    /// A reader and a file for each CPU, core, package or NUMA node (`numa`), or for lists of CPUs
+    /// as in perf (`0-3/0:4-7/4`: whose rings, and where the reader runs); the recording is
+    /// then a directory
     #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu",
           value_parser = Threads::spread)]
     threads: Option<Threads>,
@@ -43,13 +47,16 @@ pub struct StreamArgs {
     /// End the recording, and the program, when the file has this size: a number with B, K, M or G
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub max_size: Option<u64>,
-    /// Go on in another file at each SIGUSR2, and after a size (100M) or a time (30s); files are named by the time
+    /// Go on in another file at each SIGUSR2, and after a size (100M) or a time (30s); files are
+    /// named by the time
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal")]
     pub switch_output: Option<Switch>,
-    /// Keep only the last samples, in rings that are written over; into a file at SIGUSR2 and at the end
+    /// Keep only the last samples, in rings that are written over; into a file at SIGUSR2 and at
+    /// the end
     #[arg(long)]
     pub overwrite: bool,
-    /// Take commands from a fifo (enable, disable, snapshot, stop, ping), and answer `ack` in another
+    /// Take commands from a fifo (enable, disable, snapshot, stop, ping), and answer `ack` in
+    /// another
     #[arg(long, value_name = "fifo:PATH[,ACK]")]
     pub control: Option<Control>,
     /// Replace an output that belongs to somebody else
@@ -66,7 +73,8 @@ fn wake_bytes(text: &str) -> Result<u32, String> {
 }
 
 impl StreamArgs {
-    /// Whether records may be lost without a word of the exit code: a flight recorder loses what it writes over anyway.
+    /// Whether records may be lost without a word of the exit code: a flight recorder loses what it
+    /// writes over anyway.
     pub fn takes_losses(&self) -> bool {
         self.accept_losses || self.overwrite
     }
@@ -90,7 +98,8 @@ impl StreamArgs {
         given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
     }
 
-    /// What there is a reader for each of; a number of threads, which stands before `record`, means nothing here.
+    /// What there is a reader for each of; a number of threads, which stands before `record`, means
+    /// nothing here.
     fn spread(&self) -> Option<Spread> {
         match &self.threads {
             Some(Threads::Spread(spread)) => Some(spread.clone()),

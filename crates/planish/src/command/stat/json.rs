@@ -60,7 +60,8 @@ pub fn total(runs: &[Stat], args: &Args) -> String {
         "events": events,
         "threads": threads(&first.counters, &first.total),
     });
-    let text = if args.interval.is_some() { format!("{object}\n") } else { format!("{object:#}\n") };
+    let text =
+        if args.interval.is_some() { format!("{object}\n") } else { format!("{object:#}\n") };
     ::report::json(&text).into_owned()
 }
 
@@ -136,7 +137,8 @@ fn repeated(runs: &[Stat], seconds: f64) -> Vec<Value> {
 fn threads(counters: &[Counter], counts: &Counts) -> Option<Vec<Value>> {
     let one = |thread: &record::stat::Thread| {
         let rows = counters.iter().zip(&thread.counts);
-        let events: Vec<Value> = rows.map(|(counter, count)| event(counter, *count, None)).collect();
+        let events: Vec<Value> =
+            rows.map(|(counter, count)| event(counter, *count, None)).collect();
         json!({ "tid": thread.tid, "name": thread.name, "events": events })
     };
     (!counts.threads.is_empty()).then(|| counts.threads.iter().map(one).collect())

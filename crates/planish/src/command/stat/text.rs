@@ -20,7 +20,10 @@ pub fn refusals(counters: &[Counter]) -> Vec<(&str, Vec<&str>)> {
 
 /// The scaled values, in the counters' own units.
 pub fn values(counts: &[Option<record::stat::Count>]) -> Vec<Option<f64>> {
-    counts.iter().map(|count| count.and_then(|count| count.scaled()).map(|value| value as f64)).collect()
+    counts
+        .iter()
+        .map(|count| count.and_then(|count| count.scaled()).map(|value| value as f64))
+        .collect()
 }
 
 /// Lines of one interval: when it ended, and a line an event.
@@ -85,7 +88,8 @@ pub fn total(runs: &[Stat], command: &[OsString], quiet: bool) -> String {
 pub fn over_runs(runs: &[Stat]) -> Vec<(Option<f64>, f64, Option<f64>)> {
     let counters = runs.first().map_or(0, |run| run.counters.len());
     let row = |index: usize| {
-        let counts = || runs.iter().filter_map(move |run| run.total.counts.get(index).copied().flatten());
+        let counts =
+            || runs.iter().filter_map(move |run| run.total.counts.get(index).copied().flatten());
         let values: Vec<f64> =
             counts().filter_map(|count| count.scaled()).map(|value| value as f64).collect();
         let shares: Vec<f64> = counts().map(|count| count.share()).collect();
@@ -98,11 +102,17 @@ pub fn over_runs(runs: &[Stat]) -> Vec<(Option<f64>, f64, Option<f64>)> {
 
 fn times(text: &mut String, runs: &[Stat]) {
     let elapsed: Vec<f64> = runs.iter().map(|run| run.elapsed.as_secs_f64()).collect();
-    let user: Vec<f64> = runs.iter().filter_map(|run| run.user).map(|time| time.as_secs_f64()).collect();
-    let system: Vec<f64> = runs.iter().filter_map(|run| run.system).map(|time| time.as_secs_f64()).collect();
+    let user: Vec<f64> =
+        runs.iter().filter_map(|run| run.user).map(|time| time.as_secs_f64()).collect();
+    let system: Vec<f64> =
+        runs.iter().filter_map(|run| run.system).map(|time| time.as_secs_f64()).collect();
     for (numbers, what) in [(elapsed, "elapsed"), (user, "user"), (system, "sys")] {
         let Some(found) = spread(&numbers) else { continue };
-        let error = if runs.len() > 1 { format!("  ( +- {:.2} % )", found.percent()) } else { String::new() };
+        let error = if runs.len() > 1 {
+            format!("  ( +- {:.2} % )", found.percent())
+        } else {
+            String::new()
+        };
         line(text, &format!("{:>18.9} seconds {what}{error}", found.mean));
     }
 }

@@ -14,12 +14,12 @@ use crate::{Context, Error, FunctionProfile, Location, Name, SampleProfile};
 
 const MAGIC: u64 = 0x5350_524f_4634_3204;
 const FORMAT: &str = "extbinary";
-/// All sections together may decompress to this many bytes and so many times the file's size; profiles compress to a
-/// tenth of their size at best.
+/// All sections together may decompress to this many bytes and so many times the file's size;
+/// profiles compress to a tenth of their size at best.
 const FREE_BYTES: u64 = 4 << 20;
 const MAX_RATIO: u64 = 32;
-/// A file may hold so many names, and one more for each of its bytes: what is held of a name is far larger than the byte
-/// that an empty one takes.
+/// A file may hold so many names, and one more for each of its bytes: what is held of a name is far
+/// larger than the byte that an empty one takes.
 const FREE_NAMES: u64 = 1 << 20;
 
 /// What a file of a size may still hold.
@@ -56,8 +56,9 @@ mod section {
     pub const METADATA: u64 = 5;
     pub const CONTEXTS: u64 = 6;
     pub const FUNCTIONS: u64 = 32;
-    /// Ours: the bytes `plan`, far from the numbers that LLVM gives. Its reader skips sections of kinds that it does
-    /// not know (`SampleProfileReaderExtBinary::readCustomSection`, since LLVM 11).
+    /// Ours: the bytes `plan`, far from the numbers that LLVM gives. Its reader skips sections of
+    /// kinds that it does not know (`SampleProfileReaderExtBinary::readCustomSection`, since
+    /// LLVM 11).
     pub const PROVENANCE: u64 = 0x6e61_6c70;
 }
 
@@ -88,7 +89,8 @@ struct Section<'a> {
     bytes: &'a [u8],
 }
 
-/// Reads an extensible binary profile: plain and hashed names, compressed sections, split layouts, contexts.
+/// Reads an extensible binary profile: plain and hashed names, compressed sections, split layouts,
+/// contexts.
 ///
 /// # Errors
 /// Truncated or malformed bytes, another version, calls nested too deep, a decompression bomb.
@@ -127,11 +129,17 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
             section::SYMBOLS => read_symbols(&mut reader, &mut profile, &mut allowance)?,
             section::METADATA => {
                 let own = contexts.as_deref().unwrap_or(&names);
-                read_metadata_section(&mut reader, &mut profile, section.flags, own, contexts.is_some())?;
+                read_metadata_section(
+                    &mut reader,
+                    &mut profile,
+                    section.flags,
+                    own,
+                    contexts.is_some(),
+                )?;
             }
             section::PROVENANCE => read_provenance(&mut reader, &mut profile)?,
-            // The offset table is an index into the functions, which are all read; sections of kinds that
-            // LLVM adds later speak about things this model does not hold.
+            // The offset table is an index into the functions, which are all read; sections of
+            // kinds that LLVM adds later speak about things this model does not hold.
             _ => {}
         }
     }
@@ -161,7 +169,8 @@ fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Error> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     let mut used = 0u64;
     for _ in 0..count {
-        let (kind, flags, offset, size) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+        let (kind, flags, offset, size) =
+            (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
         // Sections that overlap would make a small file cost as much as a large one.
         used = used.saturating_add(size);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -188,10 +197,14 @@ fn content<'a>(
     let compressed = reader.take(compressed_size)?;
     allowance.bytes(size)?;
     let mut data = Vec::new();
-    let done = flate2::read::ZlibDecoder::new(compressed).take(size.saturating_add(1)).read_to_end(&mut data);
+    let done = flate2::read::ZlibDecoder::new(compressed)
+        .take(size.saturating_add(1))
+        .read_to_end(&mut data);
     match done {
         Ok(_) if data.len() as u64 == size => Ok(data.into()),
-        Ok(_) => Err(reader.error(format!("a section that decompresses to another size than {size}"))),
+        Ok(_) => {
+            Err(reader.error(format!("a section that decompresses to another size than {size}")))
+        }
         Err(error) => Err(reader.error(format!("a section that does not decompress: {error}"))),
     }
 }
@@ -202,7 +215,8 @@ fn read_contexts(
     allowance: &mut Allowance,
 ) -> Result<Vec<Name>, Error> {
     let mut contexts = Vec::new();
-    // A frame may name a long function with three bytes; the texts together count as if they were in the file.
+    // A frame may name a long function with three bytes; the texts together count as if they were
+    // in the file.
     for _ in 0..reader.uleb()? {
         allowance.names(1)?;
         let mut text = String::new();
@@ -322,7 +336,9 @@ pub(crate) fn refuse_contexts(profile: &SampleProfile, format: &'static str) -> 
         None => Ok(()),
         Some(name) => Err(Error::Unwritable {
             format,
-            problem: format!("it has calling contexts such as {name}; write text or extbinary instead"),
+            problem: format!(
+                "it has calling contexts such as {name}; write text or extbinary instead"
+            ),
         }),
     }
 }

@@ -33,9 +33,9 @@ impl Contents {
     }
 }
 
-/// Writes an extensible binary profile, byte for byte as llvm-profdata does where it compresses nothing, but for a
-/// section with the provenance behind all others, where there is one. When some names are only known as hashes, all
-/// are written as hashes.
+/// Writes an extensible binary profile, byte for byte as llvm-profdata does where it compresses
+/// nothing, but for a section with the provenance behind all others, where there is one. When some
+/// names are only known as hashes, all are written as hashes.
 ///
 /// # Errors
 /// Where compression fails.
@@ -72,7 +72,8 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
         }
     }
     let any = |test: bool, bit: u64| if test { bit } else { 0 };
-    let unique = index.names().iter().filter_map(Name::as_text).any(|name| name.contains(".__uniq."));
+    let unique =
+        index.names().iter().filter_map(Name::as_text).any(|name| name.contains(".__uniq."));
     let summary_flags = any(profile.partial, flag::SUMMARY_PARTIAL)
         | any(contexts.is_some(), flag::SUMMARY_CONTEXTS)
         | any(profile.fs_discriminators, flag::SUMMARY_FS)
@@ -81,14 +82,18 @@ pub fn write(profile: &SampleProfile, options: &WriteOptions) -> Result<Vec<u8>,
     let name_flags = any(hashed, flag::NAMES_HASHED)
         | any(names == NameStorage::FixedHash, flag::NAMES_FIXED)
         | any(unique, flag::NAMES_UNIQUE_SUFFIX);
-    let metadata_flags =
-        any(holds.checksums, flag::METADATA_PROBES) | any(holds.attributes, flag::METADATA_ATTRIBUTES);
-    // In the order of the bytes; the table in front has the offsets before the functions, so that a reader
-    // that loads single functions needs one pass.
+    let metadata_flags = any(holds.checksums, flag::METADATA_PROBES)
+        | any(holds.attributes, flag::METADATA_ATTRIBUTES);
+    // In the order of the bytes; the table in front has the offsets before the functions, so that a
+    // reader that loads single functions needs one pass.
     let mut bodies = vec![
         (section::SUMMARY, summary_flags, summary),
         (section::NAMES, name_flags, name_table),
-        (section::CONTEXTS, 0, contexts.as_ref().map_or_else(|| vec![0], |contexts| contexts.table(&index))),
+        (
+            section::CONTEXTS,
+            0,
+            contexts.as_ref().map_or_else(|| vec![0], |contexts| contexts.table(&index)),
+        ),
         (section::FUNCTIONS, 0, functions),
         (section::SYMBOLS, 0, symbols),
         (section::OFFSETS, any(contexts.is_some(), flag::OFFSETS_ORDERED), offsets),
@@ -109,7 +114,8 @@ struct ContextIndex {
 impl ContextIndex {
     /// `None` for a profile without contexts.
     fn of(profile: &SampleProfile) -> Option<ContextIndex> {
-        let has_contexts = profile.context_sensitive || profile.functions.keys().any(Name::is_context);
+        let has_contexts =
+            profile.context_sensitive || profile.functions.keys().any(Name::is_context);
         let contexts = profile.functions.keys().map(|name| (Context::of(name), 0));
         let mut numbers: BTreeMap<Context, u64> = has_contexts.then(|| contexts.collect())?;
         numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
@@ -131,7 +137,8 @@ impl ContextIndex {
     }
 }
 
-/// By which numbers functions are known that exist on their own: those of their contexts, where there are any.
+/// By which numbers functions are known that exist on their own: those of their contexts, where
+/// there are any.
 #[derive(Clone, Copy)]
 struct OwnNumbers<'w> {
     names: &'w NameIndex,
@@ -147,7 +154,11 @@ impl OwnNumbers<'_> {
     }
 }
 
-fn function_sections(profile: &SampleProfile, own: OwnNumbers<'_>, vtables: bool) -> (Vec<u8>, Vec<u8>) {
+fn function_sections(
+    profile: &SampleProfile,
+    own: OwnNumbers<'_>,
+    vtables: bool,
+) -> (Vec<u8>, Vec<u8>) {
     let (mut functions, mut offsets) = (Vec::new(), Vec::new());
     let mut places = Vec::with_capacity(profile.functions.len());
     for function in profile.by_total() {
@@ -233,7 +244,8 @@ fn assemble(bodies: Vec<(u64, u64, Vec<u8>)>, compress: bool) -> Result<Vec<u8>,
 }
 
 fn put_compressed(out: &mut Vec<u8>, body: &[u8]) -> Result<(), Error> {
-    let failed = |error: std::io::Error| Error::Unwritable { format: FORMAT, problem: error.to_string() };
+    let failed =
+        |error: std::io::Error| Error::Unwritable { format: FORMAT, problem: error.to_string() };
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(body).map_err(failed)?;
     let compressed = encoder.finish().map_err(failed)?;

@@ -1,10 +1,11 @@
 //! gcc's AutoFDO profile, versions 1 to 3.
 //!
-//! gcc 5 to 11 want version 1, gcc 12 to 15 version 2, gcc 16 version 3; they differ in how strings are
-//! stored and in what version 3 adds. Up to version 2 gcc looks locations up by line alone: of several
-//! counts with different discriminators on one line it keeps the last one read, and an inlined call with a
-//! discriminator it never finds. So these two versions are written with the discriminators folded: the
-//! largest count of a line, the sum of its call targets, the merged inlined calls.
+//! gcc 5 to 11 want version 1, gcc 12 to 15 version 2, gcc 16 version 3; they differ in how strings
+//! are stored and in what version 3 adds. Up to version 2 gcc looks locations up by line alone: of
+//! several counts with different discriminators on one line it keeps the last one read, and an
+//! inlined call with a discriminator it never finds. So these two versions are written with the
+//! discriminators folded: the largest count of a line, the sum of its call targets, the merged
+//! inlined calls.
 
 mod write;
 
@@ -71,7 +72,13 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
         1 => GcovVersion::V1,
         2 => GcovVersion::V2,
         3 => GcovVersion::V3,
-        found => return Err(Error::Version { format: FORMAT, found: u64::from(found), known: "1, 2 and 3" }),
+        found => {
+            return Err(Error::Version {
+                format: FORMAT,
+                found: u64::from(found),
+                known: "1, 2 and 3",
+            });
+        }
     };
     reader.u32()?;
     if version == GcovVersion::V3 {
@@ -84,7 +91,8 @@ pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
     for _ in 0..reader.u32()? {
         let head = counter(&mut reader)?;
         if version == GcovVersion::V3 {
-            // The time of the first execution: nothing in this model, and zero in what this crate writes.
+            // The time of the first execution: nothing in this model, and zero in what this crate
+            // writes.
             counter(&mut reader)?;
         }
         let name = name(&mut reader, &names)?;
@@ -155,7 +163,9 @@ fn name(reader: &mut Reader<'_>, names: &[Name]) -> Result<Name, Error> {
 
 fn named(reader: &Reader<'_>, names: &[Name], number: u64) -> Result<Name, Error> {
     let found = usize::try_from(number).ok().and_then(|number| names.get(number));
-    found.cloned().ok_or_else(|| reader.error(format!("name {number} of a table of {}", names.len())))
+    found
+        .cloned()
+        .ok_or_else(|| reader.error(format!("name {number} of a table of {}", names.len())))
 }
 
 fn location(packed: u32) -> Location {

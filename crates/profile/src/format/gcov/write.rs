@@ -19,11 +19,12 @@ const NO_FILE: u32 = u32::MAX;
 /// Entries of the working set table, which no gcc reads any more.
 const WORKING_SET_ENTRIES: u32 = 128;
 
-/// Writes a gcov profile. Totals, checksums, attributes and the symbol list have no place in it; lines and
-/// discriminators above 65535 are cut to 16 bits, as gcc cuts them.
+/// Writes a gcov profile. Totals, checksums, attributes and the symbol list have no place in it;
+/// lines and discriminators above 65535 are cut to 16 bits, as gcc cuts them.
 ///
-/// gcc cuts names at the first dot when it reads them (`foo.constprop.0` becomes `foo`), and of two that
-/// become equal it keeps one. So the names are cut here already, and functions that become one are added up.
+/// gcc cuts names at the first dot when it reads them (`foo.constprop.0` becomes `foo`), and of two
+/// that become equal it keeps one. So the names are cut here already, and functions that become one
+/// are added up.
 ///
 /// # Errors
 /// Names that are only hashes, and calling contexts: gcc knows neither.
@@ -35,8 +36,9 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
         collect(function, &mut names);
     }
     if let Some(Name::Hash(hash)) = names.first() {
-        let problem =
-            format!("gcc needs names, this profile has hashes such as {hash}; start from one with names");
+        let problem = format!(
+            "gcc needs names, this profile has hashes such as {hash}; start from one with names"
+        );
         return Err(Error::Unwritable { format: FORMAT, problem });
     }
     // gcc never refers to name 0; its tools keep it empty.
@@ -62,7 +64,8 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
             writer.put_instance(function);
         }
     });
-    // Length and number of modules, both zero: gcc 12 stops with an internal error at anything else.
+    // Length and number of modules, both zero: gcc 12 stops with an internal error at anything
+    // else.
     for word in [TAG_MODULES, 0, 0] {
         put_u32(&mut writer.out, word);
     }
@@ -75,9 +78,9 @@ pub fn write(profile: &SampleProfile, version: GcovVersion) -> Result<Vec<u8>, E
     Ok(writer.out)
 }
 
-/// gcc scales a function's counts by its head count, and takes all of them for zero where that is zero. A function that
-/// was entered once, before or between the samples, has such a head and may still be the hottest: one entry then stands
-/// for those that were not seen.
+/// gcc scales a function's counts by its head count, and takes all of them for zero where that is
+/// zero. A function that was entered once, before or between the samples, has such a head and may
+/// still be the hottest: one entry then stands for those that were not seen.
 fn head_for_gcc(function: &FunctionProfile) -> u64 {
     function.head.max(u64::from(function.body_sum() > 0))
 }
@@ -211,7 +214,8 @@ impl Writer<'_> {
     }
 
     fn packed(&self, at: Location) -> u32 {
-        let discriminator = if self.version == GcovVersion::V3 { at.discriminator & 0xffff } else { 0 };
+        let discriminator =
+            if self.version == GcovVersion::V3 { at.discriminator & 0xffff } else { 0 };
         (at.line_offset & 0xffff) << 16 | discriminator
     }
 

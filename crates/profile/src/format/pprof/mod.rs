@@ -1,10 +1,10 @@
 //! The protocol buffer that Go's tools, and many viewers, know as pprof.
 //!
-//! A sample is a stack of source lines, innermost first, with values. Two kinds of values are written:
-//! `samples`, the count of a line, and `calls`, how often a function was called from a line. A profile knows
-//! no file names and lines only relative to their function, so every function starts at line 1: the offsets
-//! stay right, which is what Go's compiler compares too. pprof has no discriminators; the column of a line
-//! carries them.
+//! A sample is a stack of source lines, innermost first, with values. Two kinds of values are
+//! written: `samples`, the count of a line, and `calls`, how often a function was called from a
+//! line. A profile knows no file names and lines only relative to their function, so every function
+//! starts at line 1: the offsets stay right, which is what Go's compiler compares too. pprof has no
+//! discriminators; the column of a line carries them.
 
 mod read;
 
@@ -137,8 +137,9 @@ impl<'p> Tables<'p> {
     }
 }
 
-/// Writes a gzipped pprof profile. Totals, checksums, attributes, flags and the symbol list have no place in
-/// it. Calls of a function beyond those whose caller is known become a sample of the entry alone.
+/// Writes a gzipped pprof profile. Totals, checksums, attributes, flags and the symbol list have no
+/// place in it. Calls of a function beyond those whose caller is known become a sample of the entry
+/// alone.
 ///
 /// # Errors
 /// Compressing in memory does not fail in practice.
@@ -159,13 +160,15 @@ pub fn write(profile: &SampleProfile) -> Result<Vec<u8>, Error> {
         tables.walk(function, &[], &mut called);
     }
     for function in profile.functions.values() {
-        let unknown = function.head.saturating_sub(called.get(&function.name).copied().unwrap_or(0));
+        let unknown =
+            function.head.saturating_sub(called.get(&function.name).copied().unwrap_or(0));
         if unknown > 0 {
             let entry = tables.location(&[(&function.name, Location::default())]);
             tables.sample(&[entry], [0, unknown]);
         }
     }
-    // One mapping that says "everything is symbolised already", so that no viewer looks for the binary.
+    // One mapping that says "everything is symbolised already", so that no viewer looks for the
+    // binary.
     let mut mapping = Vec::new();
     for field in [1, 7, 8, 9, 10] {
         put_number(&mut mapping, field, 1);
@@ -182,7 +185,8 @@ pub fn write(profile: &SampleProfile) -> Result<Vec<u8>, Error> {
 }
 
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let failed = |error: std::io::Error| Error::Unwritable { format: FORMAT, problem: error.to_string() };
+    let failed =
+        |error: std::io::Error| Error::Unwritable { format: FORMAT, problem: error.to_string() };
     // Without a time stamp, so that the bytes depend on the profile alone.
     let mut encoder = flate2::GzBuilder::new().write(Vec::new(), flate2::Compression::default());
     encoder.write_all(bytes).map_err(failed)?;

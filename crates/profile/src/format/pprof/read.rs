@@ -74,16 +74,17 @@ fn repeated(into: &mut Vec<u64>, value: Value<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a gzipped pprof profile. The count of a line is the first value of type `samples` (else the first
-/// value); values of type `calls` give call targets and head counts. Other stacks are read for their
-/// innermost location only: time spent under a caller says nothing about how often it called. A location
-/// without symbols becomes a function named by its address.
+/// Reads a gzipped pprof profile. The count of a line is the first value of type `samples` (else
+/// the first value); values of type `calls` give call targets and head counts. Other stacks are
+/// read for their innermost location only: time spent under a caller says nothing about how often
+/// it called. A location without symbols becomes a function named by its address.
 ///
 /// # Errors
 /// Truncated or malformed bytes, a decompression bomb, a profile without samples.
 pub fn read(bytes: &[u8]) -> Result<SampleProfile, Error> {
     let mut data = Vec::new();
-    let most = MAX_BYTES.min(FREE_BYTES.saturating_add((bytes.len() as u64).saturating_mul(MAX_RATIO)));
+    let most =
+        MAX_BYTES.min(FREE_BYTES.saturating_add((bytes.len() as u64).saturating_mul(MAX_RATIO)));
     let mut decoder = flate2::read::MultiGzDecoder::new(bytes).take(most + 1);
     if let Err(error) = decoder.read_to_end(&mut data) {
         let problem = format!("the gzip stream does not decompress: {error}");
@@ -107,7 +108,8 @@ fn parse(data: &[u8]) -> Result<Message<'_>, Error> {
                 message.locations.insert(id, location);
             }
             (field::FUNCTION, Value::Bytes(body)) => {
-                let ((id, name), (system_name, start_line)) = (pair(body, 1, 2)?, pair(body, 3, 5)?);
+                let ((id, name), (system_name, start_line)) =
+                    (pair(body, 1, 2)?, pair(body, 3, 5)?);
                 // The system name is the linkage name; the other one may be demangled.
                 let name = if system_name != 0 { system_name } else { name };
                 message.functions.insert(id, (name, start_line));
@@ -167,16 +169,22 @@ fn parse_location(body: &[u8]) -> Result<(u64, ReadLocation), Error> {
 
 impl Message<'_> {
     fn type_index(&self, wanted: &str) -> Option<usize> {
-        let text = |number: u64| usize::try_from(number).ok().and_then(|number| self.strings.get(number));
+        let text =
+            |number: u64| usize::try_from(number).ok().and_then(|number| self.strings.get(number));
         self.types.iter().position(|(kind, _)| text(*kind) == Some(&wanted))
     }
 
     /// The inline stack of a location, outermost frame first.
     fn stack(&self, id: u64) -> Result<Vec<(Name, Location)>, Error> {
-        let location =
-            self.locations.get(&id).ok_or_else(|| corrupt("a sample of a location that is not there"))?;
+        let location = self
+            .locations
+            .get(&id)
+            .ok_or_else(|| corrupt("a sample of a location that is not there"))?;
         if location.lines.is_empty() {
-            return Ok(vec![(Name::text(&format!("{:#x}", location.address)), Location::default())]);
+            return Ok(vec![(
+                Name::text(&format!("{:#x}", location.address)),
+                Location::default(),
+            )]);
         }
         let frame = |(function, line, column): &(u64, u64, u64)| {
             let (name, start_line) = self.functions.get(function).copied().unwrap_or_default();

@@ -91,7 +91,9 @@ fn machine(out: &mut Markup, m: &Measurement, cell: &Cell, alone: bool) {
             if let Some(picture) = sequence::sequence(&format!("{id}q"), m, cell, evidence) {
                 out.append(picture);
             }
-            if let Some(pictures) = distribution::distributions(&format!("{id}d"), m, cell, evidence) {
+            if let Some(pictures) =
+                distribution::distributions(&format!("{id}d"), m, cell, evidence)
+            {
                 out.append(pictures);
             }
         }
@@ -99,7 +101,10 @@ fn machine(out: &mut Markup, m: &Measurement, cell: &Cell, alone: bool) {
             if let Some(picture) = variance::variance(&format!("{id}v"), &rows) {
                 out.append(picture);
             }
-            out.raw("<p class=\"small\">The runs are not at hand, so there are no pictures of them; make the report from the file with every run.</p>");
+            out.raw(
+                "<p class=\"small\">The runs are not at hand, so there are no pictures of them; \
+                 make the report from the file with every run.</p>",
+            );
         }
     }
     out.raw("</div>");

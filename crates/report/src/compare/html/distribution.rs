@@ -19,7 +19,12 @@ const STEPS: usize = 300;
 type Values = (usize, Vec<f64>);
 
 /// Both pictures; nothing where fewer than five runs of any program as built are at hand.
-pub(super) fn distributions(id: &str, m: &Measurement, cell: &Cell, evidence: &Evidence) -> Option<Markup> {
+pub(super) fn distributions(
+    id: &str,
+    m: &Measurement,
+    cell: &Cell,
+    evidence: &Evidence,
+) -> Option<Markup> {
     let values: Vec<Values> = (0..m.variants.len())
         .map(|variant| {
             let own = |r: &&Shown| r.variant == variant && r.layout == 0 && r.value.is_finite();
@@ -35,11 +40,14 @@ pub(super) fn distributions(id: &str, m: &Measurement, cell: &Cell, evidence: &E
     let low = values.iter().map(|(_, v)| quantile(v, 0.0)).fold(f64::INFINITY, f64::min);
     let high = values.iter().map(|(_, v)| quantile(v, 0.985)).fold(f64::NEG_INFINITY, f64::max);
     let x = Scale::linear(low, high + (high - low) * 0.05, LEFT, RIGHT);
-    let beyond: usize = values.iter().map(|(_, v)| v.iter().filter(|v| !x.holds(**v)).count()).sum();
+    let beyond: usize =
+        values.iter().map(|(_, v)| v.iter().filter(|v| !x.holds(**v)).count()).sum();
     let metric = cell.metric();
     let (divisor, unit) = words::scale_of(x.range()[1].abs(), &metric.unit);
-    let axis = if unit.is_empty() { metric.words.clone() } else { format!("{}, {unit}", metric.words) };
-    let names: Vec<(usize, &str)> = values.iter().map(|(v, _)| (*v, m.variants[*v].name.as_str())).collect();
+    let axis =
+        if unit.is_empty() { metric.words.clone() } else { format!("{}, {unit}", metric.words) };
+    let names: Vec<(usize, &str)> =
+        values.iter().map(|(v, _)| (*v, m.variants[*v].name.as_str())).collect();
     let described: Vec<String> = values
         .iter()
         .map(|(variant, v)| {
@@ -54,7 +62,8 @@ pub(super) fn distributions(id: &str, m: &Measurement, cell: &Cell, evidence: &E
         })
         .collect();
     let described = described.join("; ");
-    let mut both = histogram(&format!("{id}h"), &values, &x, &described, divisor, &axis, &names, beyond);
+    let mut both =
+        histogram(&format!("{id}h"), &values, &x, &described, divisor, &axis, &names, beyond);
     both.append(ecdf(&format!("{id}e"), &values, &x, &described, divisor, &axis, &names));
     Some(both)
 }
@@ -73,9 +82,11 @@ fn axes(p: &mut Picture, x: &Scale, y: &Scale, divisor: f64, axis: &str) {
     p.text("tick", (RIGHT, BOTTOM + 31.0), Anchor::End, axis);
 }
 
-/// Bins as wide as Freedman and Diaconis say for the narrowest variant, within what can be told apart.
+/// Bins as wide as Freedman and Diaconis say for the narrowest variant, within what can be told
+/// apart.
 fn bins(values: &[Values], span: f64) -> usize {
-    let width = |v: &Vec<f64>| 2.0 * (quantile(v, 0.75) - quantile(v, 0.25)) / (v.len() as f64).cbrt();
+    let width =
+        |v: &Vec<f64>| 2.0 * (quantile(v, 0.75) - quantile(v, 0.25)) / (v.len() as f64).cbrt();
     let widths = values.iter().map(|(_, v)| width(v)).filter(|w| *w > 0.0);
     // A float beyond the range of usize becomes its largest value.
     ((span / widths.fold(f64::INFINITY, f64::min)) as usize).clamp(8, 44)
@@ -101,7 +112,8 @@ fn histogram(
             let bin = ((value - low) / (high - low) * number as f64) as usize;
             bins[bin.min(number - 1)] += 1;
         }
-        shares.push((*variant, bins.iter().map(|n| *n as f64 / v.len() as f64).collect::<Vec<_>>()));
+        shares
+            .push((*variant, bins.iter().map(|n| *n as f64 / v.len() as f64).collect::<Vec<_>>()));
     }
     let top = shares.iter().flat_map(|(_, s)| s).copied().fold(0.0, f64::max);
     let y = Scale::linear(0.0, (top * 1.06).max(0.01), BOTTOM, TOP);
@@ -137,8 +149,13 @@ fn ecdf(
     names: &[(usize, &str)],
 ) -> Markup {
     let y = Scale::linear(0.0, 1.0, BOTTOM, TOP);
-    let mut p =
-        Picture::new(id, HALF, BOTTOM + 36.0, "Cumulative distribution of the runs as built", described);
+    let mut p = Picture::new(
+        id,
+        HALF,
+        BOTTOM + 36.0,
+        "Cumulative distribution of the runs as built",
+        described,
+    );
     axes(&mut p, x, &y, divisor, axis);
     for (variant, v) in values {
         p.path(&series('l', *variant), &steps(v, x, &y));
@@ -150,7 +167,8 @@ fn ecdf(
 
 /// The empirical distribution of sorted values as a path of steps.
 pub(super) fn steps(sorted: &[f64], x: &Scale, y: &Scale) -> String {
-    let mut path = format!("M{} {}", Px(x.at(sorted.first().copied().unwrap_or(0.0))), Px(y.at(0.0)));
+    let mut path =
+        format!("M{} {}", Px(x.at(sorted.first().copied().unwrap_or(0.0))), Px(y.at(0.0)));
     let stride = sorted.len().div_ceil(STEPS).max(1);
     for (index, value) in sorted.iter().enumerate() {
         if index % stride != 0 && index + 1 != sorted.len() {

@@ -1,4 +1,5 @@
-//! The forest plot: how large is each effect, how sure is it, and what would another link alone have done?
+//! The forest plot: how large is each effect, how sure is it, and what would another link alone
+//! have done?
 
 use super::scale::{Scale, around, ratio_labels};
 use super::svg::{Anchor, HALF, Picture, figure};
@@ -28,11 +29,21 @@ pub(super) fn forest(
     let x = Scale::ratios(low, high, LEFT, HALF - LEFT);
     let bottom = TOP + ROW * rows.len() as f64;
     let described: Vec<String> = rows.iter().map(|c| row_words(c, metric, machines)).collect();
-    let mut p = Picture::new(id, HALF, bottom + 38.0, "Effects with their intervals", &described.join("; "));
+    let mut p = Picture::new(
+        id,
+        HALF,
+        bottom + 38.0,
+        "Effects with their intervals",
+        &described.join("; "),
+    );
     for (index, c) in rows.iter().enumerate() {
         if let Some(a) = &c.layouts {
             let y = TOP + ROW * index as f64;
-            p.rect("band", (x.at(1.0 - a.one_relink), y + 18.0), (x.at(1.0 + a.one_relink), y + ROW - 2.0));
+            p.rect(
+                "band",
+                (x.at(1.0 - a.one_relink), y + 18.0),
+                (x.at(1.0 + a.one_relink), y + ROW - 2.0),
+            );
         }
     }
     let ticks = x.ticks(5);
@@ -54,9 +65,11 @@ pub(super) fn forest(
     p.text("tick", (LEFT, bottom + 31.0), Anchor::Start, left);
     p.text("tick", (HALF - LEFT, bottom + 31.0), Anchor::End, right);
     let reading = if rows.iter().any(|c| c.layouts.is_some()) {
-        "Bar: averaged over layouts, 95 %. Diamond: as built. Grey: what one relink of unchanged code may do. Dashed: margin."
+        "Bar: averaged over layouts, 95 %. Diamond: as built. Grey: what one relink of unchanged \
+         code may do. Dashed: margin."
     } else {
-        "Diamond and bar: as built, 95 %; no layouts were measured, so luck of the link is in it. Dashed: margin."
+        "Diamond and bar: as built, 95 %; no layouts were measured, so luck of the link is in it. \
+         Dashed: margin."
     };
     figure("half", "Effects", reading, p.finish())
 }
@@ -73,7 +86,8 @@ fn row_words(c: &Compared, metric: &MetricInfo, machines: usize) -> String {
 }
 
 fn draw_row(p: &mut Picture, x: &Scale, c: &Compared, top: f64, (machines, words): (usize, &str)) {
-    let name = if machines > 1 { format!("{} · {}", c.variant, c.machine) } else { c.variant.clone() };
+    let name =
+        if machines > 1 { format!("{} · {}", c.variant, c.machine) } else { c.variant.clone() };
     let numbers = format!("{} {}", words::ratio(c.effect), words::interval(c.interval));
     let middle = top + 31.0;
     p.titled(words, |p| {

@@ -14,9 +14,12 @@ pub(super) fn cell_id(benchmark: usize, machine: usize) -> String {
 pub(super) fn matrix(m: &Measurement) -> Markup {
     let mut out = Markup::default();
     let variants = find::others(m);
-    out.raw("<section id=\"matrix\" aria-labelledby=\"matrix-h\"><h2 id=\"matrix-h\">All results</h2>");
     out.raw(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"All results, moves sideways\">",
+        "<section id=\"matrix\" aria-labelledby=\"matrix-h\"><h2 id=\"matrix-h\">All results</h2>",
+    );
+    out.raw(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"All results, moves \
+         sideways\">",
     );
     out.raw("<table class=\"matrix\"><thead>");
     if m.machines.len() > 1 {
@@ -39,7 +42,9 @@ pub(super) fn matrix(m: &Measurement) -> Markup {
         for (column, machine) in m.machines.iter().enumerate() {
             for variant in &variants {
                 let found = m.comparisons.iter().find(|c| {
-                    c.benchmark == benchmark.name && c.machine == machine.name && c.variant == *variant
+                    c.benchmark == benchmark.name
+                        && c.machine == machine.name
+                        && c.variant == *variant
                 });
                 cell(&mut out, m, found, &cell_id(row, column));
             }
@@ -56,7 +61,10 @@ pub(super) fn matrix(m: &Measurement) -> Markup {
 
 fn cell(out: &mut Markup, m: &Measurement, found: Option<&Compared>, id: &str) {
     let Some(c) = found else {
-        out.raw("<td class=\"n\"><span class=\"cell none\">–<span class=\"hidden\"> not measured</span></span></td>");
+        out.raw(
+            "<td class=\"n\"><span class=\"cell none\">–<span class=\"hidden\"> not \
+             measured</span></span></td>",
+        );
         return;
     };
     let title = format!("{} on {}, {}", c.benchmark, c.machine, words::sentence(c));
@@ -77,7 +85,8 @@ fn means(out: &mut Markup, m: &Measurement, variants: &[&str]) {
     let of = |machine: &str, variant: &str| {
         m.indices.iter().find(|i| i.machine.as_deref() == Some(machine) && i.variant == variant)
     };
-    let alone = |variant: &str| m.indices.iter().find(|i| i.machine.is_none() && i.variant == variant);
+    let alone =
+        |variant: &str| m.indices.iter().find(|i| i.machine.is_none() && i.variant == variant);
     let one = m.machines.len() == 1;
     if m.indices.is_empty() {
         return;
@@ -123,6 +132,9 @@ fn legend(out: &mut Markup, m: &Measurement) {
     out.leaf(
         "p",
         &[("class", &"small")],
-        &format!("Ratios to {base}. Green and red only for what holds after correction for all rows. A cell leads to the pictures behind it."),
+        &format!(
+            "Ratios to {base}. Green and red only for what holds after correction for all rows. A \
+             cell leads to the pictures behind it."
+        ),
     );
 }

@@ -1,4 +1,5 @@
-//! One HTML file with everything in it: no network, no fonts, no images from elsewhere, a script of a few lines.
+//! One HTML file with everything in it: no network, no fonts, no images from elsewhere, a script of
+//! a few lines.
 
 mod calibration;
 mod cell;

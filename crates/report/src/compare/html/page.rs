@@ -19,10 +19,9 @@ pub fn html(m: &Measurement, evidence: &[Evidence]) -> String {
     let policy = policy(STYLE, Some(SCRIPT));
     out.empty("meta", &[("http-equiv", &"Content-Security-Policy"), ("content", &policy)]);
     out.raw(
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\
-         <meta name=\"referrer\" content=\"no-referrer\"/>\
-         <link rel=\"icon\" href=\"data:,\"/>",
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><meta \
+         name=\"color-scheme\" content=\"light dark\"/><meta name=\"referrer\" \
+         content=\"no-referrer\"/><link rel=\"icon\" href=\"data:,\"/>",
     );
     out.leaf("title", &[], &format!("planish compare: {}", title(m)));
     out.raw("<style>");
@@ -72,12 +71,20 @@ fn head(out: &mut Markup, m: &Measurement) {
     out.raw("</h1>");
     if let [only] = m.comparisons.as_slice() {
         out.raw("<p class=\"hero\">");
-        out.leaf("b", &[("class", &super::forest::verdict_class(only))], &words::change(only.effect - 1.0));
+        out.leaf(
+            "b",
+            &[("class", &super::forest::verdict_class(only))],
+            &words::change(only.effect - 1.0),
+        );
         if let Some([low, high]) = only.interval {
             out.leaf(
                 "span",
                 &[],
-                &format!("95 % interval {} to {}", words::change(low - 1.0), words::change(high - 1.0)),
+                &format!(
+                    "95 % interval {} to {}",
+                    words::change(low - 1.0),
+                    words::change(high - 1.0)
+                ),
             );
         }
         out.leaf("span", &[], &format!("{} rounds, {}", only.n, words::p_value(only.p_value)));
@@ -127,7 +134,8 @@ fn tally(out: &mut Markup, m: &Measurement) {
 fn trust(out: &mut Markup, m: &Measurement) {
     out.raw("<section class=\"trust\"><h2>What to trust</h2><ul>");
     for s in &m.stopped {
-        let text = format!("Stopped: {} on {} ({}): {}", s.variant, s.benchmark, s.machine, s.reason);
+        let text =
+            format!("Stopped: {} on {} ({}): {}", s.variant, s.benchmark, s.machine, s.reason);
         out.leaf("li", &[("class", &"warn")], &text);
     }
     if m.interrupted {
@@ -142,8 +150,10 @@ fn trust(out: &mut Markup, m: &Measurement) {
         out.leaf("li", &[("class", &class)], &text);
     }
     for v in m.variants.iter().filter(|v| !v.freedom.is_empty()) {
-        let text =
-            format!("{}: {} layouts besides the one as built; randomised: {}", v.name, v.layouts, v.freedom);
+        let text = format!(
+            "{}: {} layouts besides the one as built; randomised: {}",
+            v.name, v.layouts, v.freedom
+        );
         out.leaf("li", &[], &text);
     }
     out.raw("</ul></section>");
@@ -179,5 +189,8 @@ fn foot(out: &mut Markup, m: &Measurement) {
     if !m.raw.is_empty() {
         out.text(&format!(" Every run: {}.", m.raw.join(", ")));
     }
-    out.raw(" Ratios are variant / base; what is quoted is averaged over layouts where there are any.</p></footer>");
+    out.raw(
+        " Ratios are variant / base; what is quoted is averaged over layouts where there are \
+         any.</p></footer>",
+    );
 }

@@ -11,7 +11,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From `low..high` to `from..to`; a range without extent is widened, one that is no number becomes 0 to 1.
+    /// From `low..high` to `from..to`; a range without extent is widened, one that is no number
+    /// becomes 0 to 1.
     pub(super) fn linear(low: f64, high: f64, from: f64, to: f64) -> Scale {
         let (low, high) = match (low.is_finite() && high.is_finite(), high > low) {
             (false, _) => (0.0, 1.0),
@@ -24,8 +25,8 @@ impl Scale {
         Scale { low, high, from, to, log: false }
     }
 
-    /// For ratios: linear as long as they are near each other, logarithmic when the largest is more than three times
-    /// the smallest.
+    /// For ratios: linear as long as they are near each other, logarithmic when the largest is more
+    /// than three times the smallest.
     pub(super) fn ratios(low: f64, high: f64, from: f64, to: f64) -> Scale {
         let mut scale = Scale::linear(low, high, from, to);
         scale.log = scale.low > 0.0 && scale.high > 3.0 * scale.low;
@@ -96,7 +97,8 @@ pub(super) fn step(span: f64, wanted: usize) -> f64 {
 /// Labels of linear ticks with just the digits their distance needs.
 pub(super) fn labels(ticks: &[f64], divisor: f64) -> Vec<String> {
     let distance = ticks.windows(2).map(|w| (w[1] - w[0]) / divisor).next().unwrap_or(1.0);
-    let digits = if distance > 0.0 { (-(distance * 1.0001).log10().floor()).clamp(0.0, 9.0) } else { 0.0 };
+    let digits =
+        if distance > 0.0 { (-(distance * 1.0001).log10().floor()).clamp(0.0, 9.0) } else { 0.0 };
     ticks.iter().map(|t| tidy_zero(format!("{:.*}", digits as usize, t / divisor))).collect()
 }
 

@@ -19,10 +19,19 @@ const RINGS: usize = 200;
 const DENSE: usize = 2000;
 
 /// Runs in time order.
-pub(super) fn sequence(id: &str, m: &Measurement, cell: &Cell, evidence: &Evidence) -> Option<Markup> {
-    let runs: Vec<&Shown> =
-        evidence.runs.iter().filter(|r| r.variant < m.variants.len() && r.value.is_finite()).collect();
-    let (first, last) = (runs.iter().map(|r| r.sequence).min()?, runs.iter().map(|r| r.sequence).max()?);
+pub(super) fn sequence(
+    id: &str,
+    m: &Measurement,
+    cell: &Cell,
+    evidence: &Evidence,
+) -> Option<Markup> {
+    let runs: Vec<&Shown> = evidence
+        .runs
+        .iter()
+        .filter(|r| r.variant < m.variants.len() && r.value.is_finite())
+        .collect();
+    let (first, last) =
+        (runs.iter().map(|r| r.sequence).min()?, runs.iter().map(|r| r.sequence).max()?);
     let x = Scale::linear(first as f64 - 0.5, last as f64 + 0.5, LEFT, RIGHT);
     let y = vertical(&runs);
     let metric = cell.metric();
@@ -39,10 +48,12 @@ pub(super) fn sequence(id: &str, m: &Measurement, cell: &Cell, evidence: &Eviden
     let stolen = steal(&mut p, &runs, &x);
     let ticks = y.ticks(5);
     p.axis_y(&y, &ticks, &labels(&ticks, divisor), LEFT, RIGHT);
-    let ticks: Vec<f64> = x.ticks(8).into_iter().filter(|t| *t >= first as f64 && t.fract() == 0.0).collect();
+    let ticks: Vec<f64> =
+        x.ticks(8).into_iter().filter(|t| *t >= first as f64 && t.fract() == 0.0).collect();
     p.axis_x(&x, &ticks, &labels(&ticks, 1.0), BOTTOM, BOTTOM);
     p.line("frame", (LEFT, BOTTOM), (RIGHT, BOTTOM));
-    let axis = if unit.is_empty() { metric.words.clone() } else { format!("{}, {unit}", metric.words) };
+    let axis =
+        if unit.is_empty() { metric.words.clone() } else { format!("{}, {unit}", metric.words) };
     p.text(
         "tick",
         (LEFT, BOTTOM + 31.0),
@@ -62,12 +73,14 @@ pub(super) fn sequence(id: &str, m: &Measurement, cell: &Cell, evidence: &Eviden
     }
     let mut body = scroll(p.finish());
     let used: BTreeSet<usize> = runs.iter().map(|r| r.variant).collect();
-    let names: Vec<(usize, &str)> = used.iter().map(|v| (*v, m.variants[*v].name.as_str())).collect();
+    let names: Vec<(usize, &str)> =
+        used.iter().map(|v| (*v, m.variants[*v].name.as_str())).collect();
     body.append(legend(&names));
     body.append(causes(m, &outliers, outside, &metric.unit));
     let reading = match stolen {
         true => {
-            "Shape and colour: variant. Ringed: far out. Grey from below: share of the time that the hypervisor took."
+            "Shape and colour: variant. Ringed: far out. Grey from below: share of the time that \
+             the hypervisor took."
         }
         false => "Shape and colour: variant. Ringed: far out, the cause is named below.",
     };
@@ -156,7 +169,11 @@ fn causes(m: &Measurement, outliers: &[&&Shown], outside: usize, unit: &str) -> 
         out.leaf("li", &[], &text);
     }
     if outliers.len() > RINGS {
-        out.leaf("li", &[], &format!("and {} more, in the file with every run", outliers.len() - RINGS));
+        out.leaf(
+            "li",
+            &[],
+            &format!("and {} more, in the file with every run", outliers.len() - RINGS),
+        );
     }
     out.raw("</ul></details>");
     out
@@ -165,7 +182,10 @@ fn causes(m: &Measurement, outliers: &[&&Shown], outside: usize, unit: &str) -> 
 /// Wide pictures are moved sideways on narrow screens, also with the keyboard.
 fn scroll(picture: Markup) -> Markup {
     let mut m = Markup::default();
-    m.raw("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Runs in time order, moves sideways\">");
+    m.raw(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Runs in time order, \
+         moves sideways\">",
+    );
     m.append(picture);
     m.raw("</div>");
     m

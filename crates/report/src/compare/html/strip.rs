@@ -1,4 +1,5 @@
-//! The strip plot: where does each layout of each variant lie, and do matched layouts move together?
+//! The strip plot: where does each layout of each variant lie, and do matched layouts move
+//! together?
 
 use super::forest::shorten;
 use super::scale::{Scale, around, ratio_labels};
@@ -24,10 +25,12 @@ pub(super) fn strip(id: &str, m: &Measurement, cell: &Cell, evidence: &Evidence)
     let mut columns: Vec<usize> = dots.iter().map(|d| d.variant).collect();
     columns.sort_unstable();
     columns.dedup();
-    let [low, high] = around(dots.iter().flat_map(|d| [d.ratio, d.interval[0], d.interval[1]]), 0.05);
+    let [low, high] =
+        around(dots.iter().flat_map(|d| [d.ratio, d.interval[0], d.interval[1]]), 0.05);
     let y = Scale::ratios(low, high, BOTTOM, TOP);
     let matched = cell.comparisons().any(|c| c.layouts.is_some_and(|a| a.matched));
-    let described = columns.iter().map(|v| column_words(m, &dots, *v)).collect::<Vec<_>>().join("; ");
+    let described =
+        columns.iter().map(|v| column_words(m, &dots, *v)).collect::<Vec<_>>().join("; ");
     let mut p = Picture::new(id, HALF, BOTTOM + 30.0, "Every layout of every variant", &described);
     let ticks = y.ticks(5);
     p.axis_y(&y, &ticks, &ratio_labels(&y, &ticks), LEFT, HALF - 8.0);
@@ -36,7 +39,8 @@ pub(super) fn strip(id: &str, m: &Measurement, cell: &Cell, evidence: &Evidence)
     }
     let last = dots.iter().map(|d| d.layout).max().unwrap_or(1).max(1);
     let width = (HALF - 8.0 - LEFT) / columns.len() as f64;
-    // Layouts stand side by side in their order, so that matched ones are found again at the same place.
+    // Layouts stand side by side in their order, so that matched ones are found again at the same
+    // place.
     let place = |d: &Dot| {
         let column = columns.iter().position(|v| *v == d.variant).unwrap_or(0) as f64;
         let share = (f64::from(d.layout) + 0.5) / (f64::from(last) + 1.0);
@@ -63,7 +67,8 @@ pub(super) fn strip(id: &str, m: &Measurement, cell: &Cell, evidence: &Evidence)
         );
     }
     let reading = if matched {
-        "One mark per binary with the 95 % interval of its runs; lines join the same function order. Hollow: as built."
+        "One mark per binary with the 95 % interval of its runs; lines join the same function \
+         order. Hollow: as built."
     } else {
         "One mark per binary with the 95 % interval of its runs. Hollow: as built."
     };

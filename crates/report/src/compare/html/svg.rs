@@ -25,15 +25,27 @@ pub(super) enum Anchor {
 }
 
 impl Picture {
-    /// A picture with a name and a description for those who do not see it. `id` is unique on the page.
-    pub(super) fn new(id: &str, width: f64, height: f64, title: &str, description: &str) -> Picture {
+    /// A picture with a name and a description for those who do not see it. `id` is unique on the
+    /// page.
+    pub(super) fn new(
+        id: &str,
+        width: f64,
+        height: f64,
+        title: &str,
+        description: &str,
+    ) -> Picture {
         let mut m = Markup::default();
         let view = format!("0 0 {} {}", Px(width), Px(height));
         let (t, d) = (format!("{id}-t"), format!("{id}-d"));
         let labelled = format!("{t} {d}");
         m.open(
             "svg",
-            &[("class", &"pic"), ("viewBox", &view), ("role", &"img"), ("aria-labelledby", &labelled)],
+            &[
+                ("class", &"pic"),
+                ("viewBox", &view),
+                ("role", &"img"),
+                ("aria-labelledby", &labelled),
+            ],
         );
         m.leaf("title", &[("id", &t)], title);
         m.leaf("desc", &[("id", &d)], description);
@@ -66,7 +78,13 @@ impl Picture {
         let (w, h) = ((to.0 - from.0).abs(), (to.1 - from.1).abs());
         self.m.empty(
             "rect",
-            &[("class", &class), ("x", &Px(x)), ("y", &Px(y)), ("width", &Px(w)), ("height", &Px(h))],
+            &[
+                ("class", &class),
+                ("x", &Px(x)),
+                ("y", &Px(y)),
+                ("width", &Px(w)),
+                ("height", &Px(h)),
+            ],
         );
     }
 
@@ -98,7 +116,14 @@ impl Picture {
     }
 
     /// A horizontal axis below the plot, with lines up into it.
-    pub(super) fn axis_x(&mut self, x: &Scale, ticks: &[f64], labels: &[String], top: f64, bottom: f64) {
+    pub(super) fn axis_x(
+        &mut self,
+        x: &Scale,
+        ticks: &[f64],
+        labels: &[String],
+        top: f64,
+        bottom: f64,
+    ) {
         for (tick, label) in ticks.iter().zip(labels) {
             let at = x.at(*tick);
             self.line("grid", (at, top), (at, bottom));
@@ -107,7 +132,14 @@ impl Picture {
     }
 
     /// A vertical axis left of the plot, with lines into it.
-    pub(super) fn axis_y(&mut self, y: &Scale, ticks: &[f64], labels: &[String], left: f64, right: f64) {
+    pub(super) fn axis_y(
+        &mut self,
+        y: &Scale,
+        ticks: &[f64],
+        labels: &[String],
+        left: f64,
+        right: f64,
+    ) {
         for (tick, label) in ticks.iter().zip(labels) {
             let at = y.at(*tick);
             self.line("grid", (left, at), (right, at));
@@ -134,11 +166,27 @@ pub(super) fn marker(path: &mut String, variant: usize, x: f64, y: f64, r: f64) 
             r = px(r),
             d = px(d)
         ),
-        1 => write!(path, "M{} {}l{r} {r}l-{r} {r}l-{r}-{r}z", px(x), px(y - r * 1.2), r = px(r * 1.2)),
+        1 => write!(
+            path,
+            "M{} {}l{r} {r}l-{r} {r}l-{r}-{r}z",
+            px(x),
+            px(y - r * 1.2),
+            r = px(r * 1.2)
+        ),
         2 => {
-            write!(path, "M{} {}l{} {}h-{}z", px(x), px(y - r * 1.2), px(r * 1.2), px(d * 1.05), px(r * 2.4))
+            write!(
+                path,
+                "M{} {}l{} {}h-{}z",
+                px(x),
+                px(y - r * 1.2),
+                px(r * 1.2),
+                px(d * 1.05),
+                px(r * 2.4)
+            )
         }
-        3 => write!(path, "M{} {}h{s}v{s}h-{s}z", px(x - r * 0.9), px(y - r * 0.9), s = px(r * 1.8)),
+        3 => {
+            write!(path, "M{} {}h{s}v{s}h-{s}z", px(x - r * 0.9), px(y - r * 0.9), s = px(r * 1.8))
+        }
         4 => write!(
             path,
             "M{} {}h{}l-{} {}z",
@@ -217,6 +265,9 @@ mod tests {
         assert!(text.starts_with(
             "<svg class=\"pic\" viewBox=\"0 0 10 20\" role=\"img\" aria-labelledby=\"x-t x-d\">"
         ));
-        assert!(text.contains("<title id=\"x-t\">a&lt;b</title><desc id=\"x-d\">c</desc>"), "{text}");
+        assert!(
+            text.contains("<title id=\"x-t\">a&lt;b</title><desc id=\"x-d\">c</desc>"),
+            "{text}"
+        );
     }
 }

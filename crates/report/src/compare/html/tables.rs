@@ -1,4 +1,5 @@
-//! The tables of the page: values per variant, sizes, exact metrics of the code, other metrics, alignment.
+//! The tables of the page: values per variant, sizes, exact metrics of the code, other metrics,
+//! alignment.
 
 use super::forest::verdict_class;
 use crate::compare::find::{self, Cell};
@@ -10,7 +11,10 @@ use std::collections::BTreeSet;
 
 /// Opens a table that is moved sideways where it does not fit.
 fn open(out: &mut Markup, class: &'static str, label: &str, head: &[(&str, bool)]) {
-    out.open("div", &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &label)]);
+    out.open(
+        "div",
+        &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &label)],
+    );
     out.open("table", &[("class", &class)]);
     out.raw("<thead><tr>");
     for (text, number) in head {
@@ -54,7 +58,9 @@ pub(super) fn results(m: &Measurement, cells: &[Cell]) -> Markup {
                 place(&mut out);
                 number(&mut out, &words::quantity(c.base_median, &unit));
                 number(&mut out, &format!("±{}", words::percent(c.spread[0])));
-                out.raw("<td class=\"n\">1</td><td></td><td></td><td></td><td></td><td>base</td></tr>");
+                out.raw(
+                    "<td class=\"n\">1</td><td></td><td></td><td></td><td></td><td>base</td></tr>",
+                );
             }
             out.raw("<tr>");
             out.leaf("th", &[("scope", &"row")], &c.variant);
@@ -62,8 +68,13 @@ pub(super) fn results(m: &Measurement, cells: &[Cell]) -> Markup {
             number(&mut out, &words::quantity(c.variant_median, &unit));
             number(&mut out, &format!("±{}", words::percent(c.spread[1])));
             out.leaf("td", &[("class", &"n strong")], &words::ratio(c.effect));
-            number(&mut out, &c.interval.map_or("none".into(), |[l, h]| format!("{l:.3} – {h:.3}")));
-            let p = |p: f64| words::p_value(p).trim_start_matches("p ").trim_start_matches("= ").to_owned();
+            number(
+                &mut out,
+                &c.interval.map_or("none".into(), |[l, h]| format!("{l:.3} – {h:.3}")),
+            );
+            let p = |p: f64| {
+                words::p_value(p).trim_start_matches("p ").trim_start_matches("= ").to_owned()
+            };
             number(&mut out, &p(c.p_value));
             number(&mut out, &p(c.p_corrected));
             number(&mut out, &c.n.to_string());
@@ -156,7 +167,10 @@ pub(super) fn code_metrics(m: &Measurement) -> Option<Markup> {
         out.raw("</tr>");
     }
     close(&mut out);
-    out.raw("<p class=\"small\">Counted under emulation: the same in every run. They explain time and never decide.</p></section>");
+    out.raw(
+        "<p class=\"small\">Counted under emulation: the same in every run. They explain time and \
+         never decide.</p></section>",
+    );
     Some(out)
 }
 
@@ -223,7 +237,10 @@ pub(super) fn alignment(m: &Measurement) -> Option<Markup> {
         out.leaf("td", &[], &a.benchmark);
         number(&mut out, &if a.align == 0 { "as built".into() } else { a.align.to_string() });
         number(&mut out, &words::ratio(a.effect.ratio));
-        number(&mut out, &a.effect.interval.map_or("none".into(), |[l, h]| format!("{l:.3} – {h:.3}")));
+        number(
+            &mut out,
+            &a.effect.interval.map_or("none".into(), |[l, h]| format!("{l:.3} – {h:.3}")),
+        );
         a.sizes.iter().for_each(|s| number(&mut out, &count(s.text)));
         out.leaf("td", &[("class", &"words")], &a.sentence);
         out.raw("</tr>");
@@ -252,7 +269,8 @@ pub(super) fn indices(m: &Measurement) -> Option<Markup> {
         ("Another row", true),
     ];
     open(&mut out, "", "Geometric means, moves sideways", &head);
-    let range = |i: Option<[f64; 2]>| i.map_or("–".to_owned(), |[l, h]| format!("{l:.3} – {h:.3}"));
+    let range =
+        |i: Option<[f64; 2]>| i.map_or("–".to_owned(), |[l, h]| format!("{l:.3} – {h:.3}"));
     for i in &m.indices {
         out.raw("<tr>");
         out.leaf("th", &[("scope", &"row")], &i.variant);
@@ -267,6 +285,9 @@ pub(super) fn indices(m: &Measurement) -> Option<Markup> {
         out.raw("</tr>");
     }
     close(&mut out);
-    out.raw("<p class=\"small\">The first interval holds for just these benchmarks, “as a sample” for benchmarks like them; “another row” is where one more would lie.</p></section>");
+    out.raw(
+        "<p class=\"small\">The first interval holds for just these benchmarks, “as a sample” for \
+         benchmarks like them; “another row” is where one more would lie.</p></section>",
+    );
     Some(out)
 }

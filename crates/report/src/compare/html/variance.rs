@@ -1,4 +1,5 @@
-//! The variance bars: does the noise come from single runs, from the link, or from a machine that drifts?
+//! The variance bars: does the noise come from single runs, from the link, or from a machine that
+//! drifts?
 
 use super::forest::shorten;
 use super::svg::{Anchor, HALF, Picture, figure};
@@ -36,8 +37,9 @@ pub(super) fn variance(id: &str, rows: &[&Compared]) -> Option<Markup> {
     }
     let mut body = p.finish();
     body.raw(
-        "<ul class=\"legend\"><li><i class=\"key within\"></i>single runs of one binary</li>\
-         <li><i class=\"key layout\"></i>between layouts</li><li><i class=\"key drift\"></i>drift of the machine</li></ul>",
+        "<ul class=\"legend\"><li><i class=\"key within\"></i>single runs of one \
+         binary</li><li><i class=\"key layout\"></i>between layouts</li><li><i class=\"key \
+         drift\"></i>drift of the machine</li></ul>",
     );
     Some(figure(
         "half",

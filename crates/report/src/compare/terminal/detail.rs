@@ -12,15 +12,20 @@ use ::compare::result::{Compared, Measurement, MetricInfo};
 pub(super) fn lines(m: &Measurement, cell: &Cell, screen: Screen) -> Vec<String> {
     let metric = cell.metric();
     let title = format!("{} · {}: {}", cell.benchmark().name, cell.machine_name(), metric.words);
-    let mut lines: Vec<String> =
-        screen.wrap(&title, 0).iter().map(|line| screen.style.paint(Colour::Strong, line)).collect();
+    let mut lines: Vec<String> = screen
+        .wrap(&title, 0)
+        .iter()
+        .map(|line| screen.style.paint(Colour::Strong, line))
+        .collect();
     lines.extend(summary(cell, screen, &metric));
     for c in cell.comparisons() {
         lines.extend(sentences(m, c, screen));
     }
-    for part in
-        [plot::effects(cell, m.margin, screen), plot::runs(m, cell, screen), other_metrics(cell, screen)]
-    {
+    for part in [
+        plot::effects(cell, m.margin, screen),
+        plot::runs(m, cell, screen),
+        other_metrics(cell, screen),
+    ] {
         if !part.is_empty() {
             lines.push(String::new());
             lines.extend(part);
@@ -65,7 +70,11 @@ fn sentences(m: &Measurement, c: &Compared, screen: Screen) -> Vec<String> {
         .collect();
     let mut more = format!("{} rounds, {}", c.n, words::p_value(c.p_value));
     if m.comparisons.len() > 1 {
-        more += &format!(" ({} corrected for {} rows)", words::p_value(c.p_corrected), m.comparisons.len());
+        more += &format!(
+            " ({} corrected for {} rows)",
+            words::p_value(c.p_corrected),
+            m.comparisons.len()
+        );
     }
     if let Some(smallest) = c.smallest_effect {
         more += &format!("; finds {} with 80 % power", words::percent(smallest));
@@ -98,5 +107,9 @@ fn other_metrics(cell: &Cell, screen: Screen) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    table(screen, &["other metrics (never decide)", "base", "variant", "ratio [95 % interval]"], &rows)
+    table(
+        screen,
+        &["other metrics (never decide)", "base", "variant", "ratio [95 % interval]"],
+        &rows,
+    )
 }

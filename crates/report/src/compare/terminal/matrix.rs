@@ -61,16 +61,23 @@ fn fits(m: &Measurement, variants: &[&str], machines: usize, screen: Screen) -> 
     let length = |text: &str| text.chars().count();
     let first = m.benchmarks.iter().map(|b| length(&b.name)).max().unwrap_or(0).max(9);
     let names: usize = variants.iter().map(|v| length(v) + 5).sum::<usize>() * machines;
-    let places: usize = m.machines.iter().map(|on| length(&on.name)).sum::<usize>() * variants.len();
+    let places: usize =
+        m.machines.iter().map(|on| length(&on.name)).sum::<usize>() * variants.len();
     first + 4 + names + places <= screen.width
 }
 
-fn entry(m: &Measurement, benchmark: &str, (machine, variant): (&str, &str), screen: Screen) -> Entry {
+fn entry(
+    m: &Measurement,
+    benchmark: &str,
+    (machine, variant): (&str, &str),
+    screen: Screen,
+) -> Entry {
     let found = m
         .comparisons
         .iter()
         .find(|c| c.benchmark == benchmark && c.machine == machine && c.variant == variant);
     let Some(c) = found else { return right("-") };
     let (sign, ascii) = words::glyph(c.verdict, c.negligible);
-    right(&format!("{} {:>2}", words::ratio(c.effect), screen.sign(sign, ascii))).coloured(words::colour(c))
+    right(&format!("{} {:>2}", words::ratio(c.effect), screen.sign(sign, ascii)))
+        .coloured(words::colour(c))
 }

@@ -13,7 +13,8 @@ use ::compare::result::{Evidence, Measurement, Verdict};
 /// More cells than this are told as a matrix first, and in detail only where something was found.
 const DETAILED: usize = 6;
 
-/// The result for a terminal: tables, verdicts and small plots. Takes a [`crate::Style`] or a [`Screen`].
+/// The result for a terminal: tables, verdicts and small plots. Takes a [`crate::Style`] or a
+/// [`Screen`].
 pub fn terminal(m: &Measurement, evidence: &[Evidence], screen: impl Into<Screen>) -> String {
     let screen = screen.into();
     let mut lines: Vec<String> = Vec::new();
@@ -35,7 +36,8 @@ pub fn terminal(m: &Measurement, evidence: &[Evidence], screen: impl Into<Screen
     }
     if brief > 0 {
         let text = format!(
-            "{brief} machine and benchmark pairs without a finding or a note are told in the matrix only."
+            "{brief} machine and benchmark pairs without a finding or a note are told in the \
+             matrix only."
         );
         lines.extend(screen.wrap(&text, 2));
         lines.push(String::new());
@@ -54,7 +56,10 @@ fn whole(m: &Measurement, screen: Screen) -> Vec<String> {
     let mut lines = Vec::new();
     if m.comparisons.len() > 1 {
         lines.extend(
-            screen.wrap(&words::headline(m), 0).iter().map(|l| screen.style.paint(Colour::Strong, l)),
+            screen
+                .wrap(&words::headline(m), 0)
+                .iter()
+                .map(|l| screen.style.paint(Colour::Strong, l)),
         );
     }
     for index in &m.indices {
@@ -74,9 +79,15 @@ fn whole(m: &Measurement, screen: Screen) -> Vec<String> {
         lines.push(String::new());
         lines.push(screen.paint(Colour::Strong, "  when all functions are aligned"));
         for a in &m.alignment {
-            let at = if a.align == 0 { "as built".into() } else { format!("aligned to {}", a.align) };
-            let text =
-                format!("{}, {}, {at}: {}. {}", a.variant, a.benchmark, words::effect(&a.effect), a.sentence);
+            let at =
+                if a.align == 0 { "as built".into() } else { format!("aligned to {}", a.align) };
+            let text = format!(
+                "{}, {}, {at}: {}. {}",
+                a.variant,
+                a.benchmark,
+                words::effect(&a.effect),
+                a.sentence
+            );
             lines.extend(screen.wrap(&text, 2));
         }
     }
@@ -89,7 +100,11 @@ fn whole(m: &Measurement, screen: Screen) -> Vec<String> {
         lines.extend(note(screen, &text, Colour::Bad));
     }
     if m.interrupted {
-        lines.extend(note(screen, "interrupted: only the rounds finished before were used", Colour::Care));
+        lines.extend(note(
+            screen,
+            "interrupted: only the rounds finished before were used",
+            Colour::Care,
+        ));
     }
     for warning in &m.warnings {
         lines.extend(note(screen, warning, Colour::Care));

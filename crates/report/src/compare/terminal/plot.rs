@@ -48,7 +48,11 @@ pub(super) fn effects(cell: &Cell, margin: f64, screen: Screen) -> Vec<String> {
             screen.sign("┊", ":")
         )
     } else {
-        format!("{} as built with its interval, {} margin", screen.sign("◆", "#"), screen.sign("┊", ":"))
+        format!(
+            "{} as built with its interval, {} margin",
+            screen.sign("◆", "#"),
+            screen.sign("┊", ":")
+        )
     };
     draw(screen, &lines, &grid, &label, &key)
 }
@@ -98,9 +102,11 @@ fn draw(
     let names: Vec<String> = lines.iter().map(|l| screen.text(&l.name)).collect();
     let longest = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).min(screen.width / 3);
     let room = screen.width.saturating_sub(longest + 5).clamp(16, 72);
-    let points =
-        lines.iter().flat_map(|l| l.bars.iter().flat_map(|b| [b.0, b.1]).chain(l.marks.iter().map(|m| m.0)));
-    let points: Vec<f64> = points.chain(grid.iter().map(|g| g.0)).filter(|x| x.is_finite()).collect();
+    let points = lines
+        .iter()
+        .flat_map(|l| l.bars.iter().flat_map(|b| [b.0, b.1]).chain(l.marks.iter().map(|m| m.0)));
+    let points: Vec<f64> =
+        points.chain(grid.iter().map(|g| g.0)).filter(|x| x.is_finite()).collect();
     let low = points.iter().copied().fold(f64::INFINITY, f64::min);
     let high = points.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     // Also without any point, when they are infinite.
@@ -108,7 +114,8 @@ fn draw(
         return Vec::new();
     }
     let at = |value: f64| {
-        ((value - low) / (high - low) * (room - 1) as f64).round().clamp(0.0, (room - 1) as f64) as usize
+        ((value - low) / (high - low) * (room - 1) as f64).round().clamp(0.0, (room - 1) as f64)
+            as usize
     };
     let mut text = Vec::new();
     for (line, name) in lines.iter().zip(&names) {

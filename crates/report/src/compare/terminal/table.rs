@@ -43,7 +43,8 @@ impl Entry {
     }
 }
 
-/// Rows under a head, two blanks in; as records of `name: value` where they would be wider than the terminal.
+/// Rows under a head, two blanks in; as records of `name: value` where they would be wider than the
+/// terminal.
 pub(super) fn table(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -59,7 +60,8 @@ pub(super) fn table(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<S
         let entry = Entry { text: (*text).to_owned(), right, colour: Some(Colour::Faint) };
         entry.padded(screen, widths[column], column + 1 == head.len())
     };
-    let mut lines = vec![format!("  {}", head.iter().enumerate().map(title).collect::<Vec<_>>().join("  "))];
+    let mut lines =
+        vec![format!("  {}", head.iter().enumerate().map(title).collect::<Vec<_>>().join("  "))];
     for row in rows {
         let cells = row.iter().zip(&widths).enumerate();
         let cells = cells.map(|(i, (e, width))| e.padded(screen, *width, i + 1 == row.len()));
@@ -80,7 +82,8 @@ fn records(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
                 lines.push(format!("  {text}"));
             } else {
                 let name = screen.text(name);
-                let long = name.chars().count() + 6 + screen.text(&entry.text).chars().count() > screen.width;
+                let long = name.chars().count() + 6 + screen.text(&entry.text).chars().count()
+                    > screen.width;
                 let between = if long { "\n      " } else { " " };
                 lines.push(format!("    {name}:{between}{text}"));
             }
@@ -92,13 +95,14 @@ fn records(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
 /// Section sizes of the variants that have them, against the first.
 pub(super) fn sizes(m: &Measurement, screen: Screen) -> Vec<String> {
     let base = m.variants.first().and_then(|v| v.sizes);
-    let with_change = |bytes: u64, pick: fn(&Sizes) -> u64, first: bool| match base.map(|b| pick(&b)) {
-        Some(before) if !first && before > 0 && before != bytes => {
-            let share = bytes as f64 / before as f64 - 1.0;
-            format!("{} ({})", crate::numbers::count(bytes), words::change(share))
-        }
-        _ => crate::numbers::count(bytes),
-    };
+    let with_change =
+        |bytes: u64, pick: fn(&Sizes) -> u64, first: bool| match base.map(|b| pick(&b)) {
+            Some(before) if !first && before > 0 && before != bytes => {
+                let share = bytes as f64 / before as f64 - 1.0;
+                format!("{} ({})", crate::numbers::count(bytes), words::change(share))
+            }
+            _ => crate::numbers::count(bytes),
+        };
     let mut rows = Vec::new();
     for (index, variant) in m.variants.iter().enumerate() {
         let Some(s) = variant.sizes else { continue };
@@ -110,7 +114,11 @@ pub(super) fn sizes(m: &Measurement, screen: Screen) -> Vec<String> {
             cell(s.bss, |s| s.bss),
         ]);
     }
-    if rows.is_empty() { Vec::new() } else { table(screen, &["size in bytes", "text", "data", "bss"], &rows) }
+    if rows.is_empty() {
+        Vec::new()
+    } else {
+        table(screen, &["size in bytes", "text", "data", "bss"], &rows)
+    }
 }
 
 /// Deterministic metrics of the instruction stream.
@@ -124,8 +132,9 @@ pub(super) fn code_metrics(m: &Measurement, screen: Screen) -> Vec<String> {
     if keys.is_empty() {
         return Vec::new();
     }
-    let of =
-        |v: &::compare::result::Variant, key: &(&str, &str)| v.code_metrics.get(key.0)?.get(key.1).copied();
+    let of = |v: &::compare::result::Variant, key: &(&str, &str)| {
+        v.code_metrics.get(key.0)?.get(key.1).copied()
+    };
     let mut rows = Vec::new();
     for key in &keys {
         let base = m.variants.first().and_then(|v| of(v, key));
@@ -133,7 +142,11 @@ pub(super) fn code_metrics(m: &Measurement, screen: Screen) -> Vec<String> {
         for (index, variant) in m.variants.iter().enumerate() {
             row.push(right(&match (of(variant, key), base) {
                 (Some(value), Some(base)) if index > 0 && base > 0.0 => {
-                    format!("{} ({})", words::quantity(value, ""), words::change(value / base - 1.0))
+                    format!(
+                        "{} ({})",
+                        words::quantity(value, ""),
+                        words::change(value / base - 1.0)
+                    )
                 }
                 (Some(value), _) => words::quantity(value, ""),
                 (None, _) => "-".into(),

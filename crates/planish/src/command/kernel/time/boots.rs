@@ -1,7 +1,7 @@
 //! Boots kernels in the order of a design, and keeps what their consoles say about time.
 //!
-//! A boot gives one observation of every section. The sections are those that the first boot states; each later one must
-//! state the same, with as many operations.
+//! A boot gives one observation of every section. The sections are those that the first boot
+//! states; each later one must state the same, with as many operations.
 
 use super::super::machine::is_interrupted;
 use crate::cli::Global;
@@ -55,11 +55,12 @@ struct Session<'a> {
 }
 
 impl Boots {
-    /// Boots every kernel once a round, in the design's order; the sections become the design's benchmarks. The second
-    /// result says whether the user ended it early.
+    /// Boots every kernel once a round, in the design's order; the sections become the design's
+    /// benchmarks. The second result says whether the user ended it early.
     ///
     /// # Errors
-    /// When a machine fails or hangs, or kernels run different sections. What was measured before is kept in the file.
+    /// When a machine fails or hangs, or kernels run different sections. What was measured before
+    /// is kept in the file.
     pub fn run(
         &self,
         design: Design,
@@ -89,12 +90,13 @@ impl Boots {
     fn resumed(&self, path: &std::path::Path, mut design: Design) -> anyhow::Result<Recorded> {
         let there = runs::read(path, BufReader::new(crate::input::regular(path)?))?.design;
         let of_ours = |benchmark: &Benchmark| {
-            benchmark.command == self.command && benchmark.parameters.get(INITRD) == Some(&self.initrd)
+            benchmark.command == self.command
+                && benchmark.parameters.get(INITRD) == Some(&self.initrd)
         };
         if !there.benchmarks.iter().all(of_ours) {
             bail!(
-                "{}: holds the times of other machines, or of another initrd; give the arguments of then, or another file \
-                 without --resume",
+                "{}: holds the times of other machines, or of another initrd; give the arguments \
+                 of then, or another file without --resume",
                 path.display()
             );
         }
@@ -136,7 +138,8 @@ impl Boots {
     }
 }
 
-/// Sections with what they did. A section that says nothing of its time is left to [`Session::begin`] to tell of.
+/// Sections with what they did. A section that says nothing of its time is left to
+/// [`Session::begin`] to tell of.
 fn timed(said: &Transcript) -> anyhow::Result<Vec<(&Section, &Timing)>> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -158,7 +161,8 @@ fn timed(said: &Transcript) -> anyhow::Result<Vec<(&Section, &Timing)>> {
     Ok(found)
 }
 
-/// The time of a section as the console tells it. The name says in every report whose clock that is.
+/// The time of a section as the console tells it. The name says in every report whose clock that
+/// is.
 fn metric(section: u8, emulated: bool) -> anyhow::Result<Metric> {
     let name = if emulated { "emulated-time" } else { "guest-time" };
     Ok(Metric::parse(&format!("{name}[ns]=output:planish: result {section} [0-9]+ ([0-9]+)"))?)
@@ -198,7 +202,8 @@ impl Session<'_> {
     /// One boot; false when the user interrupted it.
     fn boot(&mut self, round: u32, variant: usize) -> anyhow::Result<bool> {
         let Some(guest) = self.boots.guests.get(variant) else { return Ok(true) };
-        let name = self.found.design.variants.get(variant).map_or_else(String::new, |v| v.name.clone());
+        let name =
+            self.found.design.variants.get(variant).map_or_else(String::new, |v| v.name.clone());
         let limits = Limits { timeout: Some(self.boots.timeout), to_the_end: true };
         let argv = guest.argv();
         let machine = record::machine::Run { argv: &argv, plugin: None, limits };
@@ -227,8 +232,9 @@ impl Session<'_> {
         if self.found.design.benchmarks.is_empty() {
             self.begin(&said).with_context(|| name.clone())?;
         }
-        let runs =
-            self.observed(&said, &boot).with_context(|| format!("{name}, round {round}{}", self.kept()))?;
+        let runs = self
+            .observed(&said, &boot)
+            .with_context(|| format!("{name}, round {round}{}", self.kept()))?;
         for run in &runs {
             if let Some(file) = &mut self.file {
                 runs::write_run(file, run).context("the file of --raw")?;
@@ -264,7 +270,10 @@ impl Session<'_> {
         if let Some(least) = too_few(rows, self.found.design.rounds).filter(|_| !self.quiet) {
             let rounds = self.found.design.rounds;
             self.bar.suspend(|| {
-                eprintln!("warning: {rounds} rounds cannot show a difference in any of {rows} rows; {least} are the least");
+                eprintln!(
+                    "warning: {rounds} rounds cannot show a difference in any of {rows} rows; \
+                     {least} are the least"
+                );
             });
         }
         self.begin_file()
@@ -297,11 +306,17 @@ impl Session<'_> {
             );
         }
         let first = self.found.runs.last().map_or(0, |run| run.sequence + 1);
-        let run = |(index, (benchmark, (section, timing))): (usize, (&Benchmark, (&Section, &Timing)))| {
+        let run = |(index, (benchmark, (section, timing))): (
+            usize,
+            (&Benchmark, (&Section, &Timing)),
+        )| {
             let is = |name: &str, value: String| benchmark.parameters.get(name) == Some(&value);
-            if !is(SECTION, section.number.to_string()) || !is(OPERATIONS, timing.operations.to_string()) {
+            if !is(SECTION, section.number.to_string())
+                || !is(OPERATIONS, timing.operations.to_string())
+            {
                 bail!(
-                    "section {} ({}) did {} operations, and {} of the first boot {}: not the same work",
+                    "section {} ({}) did {} operations, and {} of the first boot {}: not the same \
+                     work",
                     section.number,
                     section.name,
                     timing.operations,
@@ -321,8 +336,8 @@ impl Session<'_> {
     }
 }
 
-/// Rounds that are needed where so few cannot show anything: the smallest p-value of n rounds is 2 in 2^n, and Holm's
-/// first step takes it times the rows.
+/// Rounds that are needed where so few cannot show anything: the smallest p-value of n rounds is 2
+/// in 2^n, and Holm's first step takes it times the rows.
 fn too_few(rows: usize, rounds: u32) -> Option<u32> {
     let shows = |n: &u32| 2f64.powi(1 - (*n).min(1000) as i32) * (rows as f64) < 0.05;
     (!shows(&rounds)).then(|| (rounds..1000).find(shows).unwrap_or(1000))
@@ -332,12 +347,16 @@ fn too_few(rows: usize, rounds: u32) -> Option<u32> {
 fn hinted(error: Error, execution: &Execution) -> anyhow::Error {
     let of_qemu = matches!(
         error,
-        Error::Machine { failure: Failure::Killed(_) | Failure::Returned(_) | Failure::TimedOut(_), .. }
+        Error::Machine {
+            failure: Failure::Killed(_) | Failure::Returned(_) | Failure::TimedOut(_),
+            ..
+        }
     );
     let error = anyhow::Error::from(error);
     match execution {
         Execution::Kvm { cpu } if of_qemu => error.context(format!(
-            "by KVM as CPU `{cpu}`; if KVM does not work here, try another --cpu-model, or --emulated-time"
+            "by KVM as CPU `{cpu}`; if KVM does not work here, try another --cpu-model, or \
+             --emulated-time"
         )),
         _ => error,
     }
@@ -349,7 +368,8 @@ fn progress_bar(design: &Design, done: u64, global: &Global) -> ProgressBar {
     }
     let boots = (u64::from(design.rounds) + 1) * design.variants.len() as u64;
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} boots, {eta} left  {msg}");
-    let bar = ProgressBar::new(boots).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar =
+        ProgressBar::new(boots).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_position(done);
     bar.reset_eta();
     bar.enable_steady_tick(Duration::from_secs(1));

@@ -3,7 +3,8 @@
 use anyhow::bail;
 use record::machine::{Section, Timing};
 
-/// A clock that goes in steps of this many nanoseconds is the kernel's tick, not a counter of the CPU.
+/// A clock that goes in steps of this many nanoseconds is the kernel's tick, not a counter of the
+/// CPU.
 const COARSE: u64 = 500_000;
 /// Times that are read apart from each other by less are taken for the same, in nanoseconds.
 const BLUR: u64 = 1_000;
@@ -13,17 +14,21 @@ const BLUR: u64 = 1_000;
 /// # Errors
 /// A section took no time on the guest's clock, or the clock goes in steps of a tick.
 pub fn check(timed: &[(&Section, &Timing)]) -> anyhow::Result<()> {
-    if let Some(step) = step(&timed.iter().map(|(_, timing)| timing.nanoseconds).collect::<Vec<_>>()) {
+    if let Some(step) =
+        step(&timed.iter().map(|(_, timing)| timing.nanoseconds).collect::<Vec<_>>())
+    {
         bail!(
-            "the guest's clock goes in steps of {:.1} ms: its kernel found no finer one, as happens when the host is busy while it \
-             boots; measure again, with --raw FILE --resume from here",
+            "the guest's clock goes in steps of {:.1} ms: its kernel found no finer one, as \
+             happens when the host is busy while it boots; measure again, with --raw FILE \
+             --resume from here",
             step as f64 / 1e6
         );
     }
     if let Some((section, _)) = timed.iter().find(|(_, timing)| timing.nanoseconds == 0) {
         bail!(
-            "section {} ({}) took no time on the guest's clock; give it more rounds (--append PLANISH_ROUNDS=200), or name the \
-             sections to run without it (--append PLANISH_SECTIONS=…)",
+            "section {} ({}) took no time on the guest's clock; give it more rounds (--append \
+             PLANISH_ROUNDS=200), or name the sections to run without it (--append \
+             PLANISH_SECTIONS=…)",
             section.number,
             section.name
         );
@@ -31,7 +36,8 @@ pub fn check(timed: &[(&Section, &Timing)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The step that all times are multiples of, where it is a tick; `None` for less than three times, which tell nothing.
+/// The step that all times are multiples of, where it is a tick; `None` for less than three times,
+/// which tell nothing.
 fn step(times: &[u64]) -> Option<u64> {
     let common = times.iter().copied().fold(0, common_step);
     (times.len() >= 3 && common >= COARSE).then_some(common)

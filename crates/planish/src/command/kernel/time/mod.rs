@@ -1,5 +1,6 @@
-//! `planish kernel measure --time`: how long kernels take with the workload. They boot again and again in random order,
-//! each boot is one observation of each section, and `compare` judges as it judges programs.
+//! `planish kernel measure --time`: how long kernels take with the workload. They boot again and
+//! again in random order, each boot is one observation of each section, and `compare` judges as it
+//! judges programs.
 
 mod boots;
 mod clock;
@@ -9,7 +10,9 @@ mod told;
 use super::machine::{Initrd, MachineArgs, cpus};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
-use crate::command::compare::{Correct, How, design_of, is_slower, measure, stop_flag, terminal_style};
+use crate::command::compare::{
+    Correct, How, design_of, is_slower, measure, stop_flag, terminal_style,
+};
 use crate::output;
 use anyhow::{Context, bail};
 use boots::Boots;
@@ -24,7 +27,8 @@ const KVM: &str = "/dev/kvm";
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Time")]
 pub struct TimeArgs {
-    /// Compare times in place of counts: boot the kernels again and again in random order, on the CPU by KVM
+    /// Compare times in place of counts: boot the kernels again and again in random order, on the
+    /// CPU by KVM
     #[arg(long)]
     pub time: bool,
     /// Compare the times of an emulator, without KVM; they say nothing about times on a CPU
@@ -45,7 +49,8 @@ pub struct TimeArgs {
     /// CPUs of the machine, 1 to 8 [default: 1]
     #[arg(long, requires = "time", value_name = "N", value_parser = cpus())]
     cpus: Option<u8>,
-    /// The CPU that the kernels see, as qemu's -cpu names them [default: host, all that this one has]
+    /// The CPU that the kernels see, as qemu's -cpu names them [default: host, all that this one
+    /// has]
     #[arg(long, requires = "time", value_name = "MODEL", conflicts_with = "emulated_time")]
     cpu_model: Option<String>,
     /// Keep every boot's times as JSON lines, which `planish compare --from` reads too
@@ -67,8 +72,8 @@ pub fn run(
 ) -> anyhow::Result<u8> {
     if kernels.len() < 2 {
         bail!(
-            "--time compares kernels: name at least two, the base first. The same kernel under two names tells how noisy \
-             this machine is"
+            "--time compares kernels: name at least two, the base first. The same kernel under \
+             two names tells how noisy this machine is"
         );
     }
     if let Some(margin) = args.margin.filter(|margin| !(*margin > 0.0 && *margin < 100.0)) {
@@ -100,7 +105,10 @@ pub fn run(
     let stop = stop_flag()?;
     let (recorded, interrupted) = boots.run(design, &stop, global)?;
     if let Some(path) = args.raw.as_ref().filter(|_| interrupted && !recorded.runs.is_empty()) {
-        eprintln!("planish: interrupted; the boots so far are kept in {}, --resume goes on", path.display());
+        eprintln!(
+            "planish: interrupted; the boots so far are kept in {}, --resume goes on",
+            path.display()
+        );
     }
     let with_sums = sums::with_sums(&recorded);
     let options = Options {
@@ -140,9 +148,10 @@ fn execution(args: &TimeArgs, kvm: &Path) -> anyhow::Result<Execution> {
     let opened = std::fs::OpenOptions::new().read(true).write(true).open(kvm);
     opened.with_context(|| {
         format!(
-            "{}: kernels are timed on the CPU by KVM, which is not to be had here, and an emulator's time says nothing about \
-             a CPU's. Measure on a machine with KVM, as a user who may open that file; or leave out --time for counts, which \
-             need no CPU; or give --emulated-time to compare an emulator's times all the same",
+            "{}: kernels are timed on the CPU by KVM, which is not to be had here, and an \
+             emulator's time says nothing about a CPU's. Measure on a machine with KVM, as a user \
+             who may open that file; or leave out --time for counts, which need no CPU; or give \
+             --emulated-time to compare an emulator's times all the same",
             kvm.display()
         )
     })?;
@@ -201,9 +210,12 @@ mod tests {
         assert_eq!(execution(&args(&[]), &absent).unwrap(), host);
         let other = Execution::Kvm { cpu: "host,-pmu".to_owned() };
         assert_eq!(execution(&args(&["--cpu-model", "host,-pmu"]), &absent).unwrap(), other);
-        std::fs::set_permissions(&absent, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+        std::fs::set_permissions(&absent, std::os::unix::fs::PermissionsExt::from_mode(0o000))
+            .unwrap();
         match execution(&args(&[]), &absent) {
-            Ok(_) => eprintln!("skipped: a device that may not be opened, as this user may open everything"),
+            Ok(_) => eprintln!(
+                "skipped: a device that may not be opened, as this user may open everything"
+            ),
             Err(error) => assert!(format!("{error:#}").contains("Permission denied"), "{error:#}"),
         }
     }

@@ -1,8 +1,9 @@
 //! How fast were all sections of a kind together, boot by boot?
 //!
-//! Of each boot the geometric mean of its sections' times is one more number, which is compared as theirs are. Its logarithm
-//! is the mean of their logarithms, so the effect is the geometric mean of the sections' effects, as `planish compare` has it
-//! for benchmarks. Sections of one boot share what that boot happened to get, memory above all; a mean over rows would take
+//! Of each boot the geometric mean of its sections' times is one more number, which is compared as
+//! theirs are. Its logarithm is the mean of their logarithms, so the effect is the geometric mean
+//! of the sections' effects, as `planish compare` has it for benchmarks. Sections of one boot share
+//! what that boot happened to get, memory above all; a mean over rows would take
 //! them for independent and state too narrow an interval.
 
 use super::boots::{HELD, KIND, TRAIN};
@@ -16,9 +17,12 @@ pub const NAMES: [&str; 2] = ["training sections", "held-out sections"];
 pub fn with_sums(recorded: &Recorded) -> Recorded {
     let mut all = recorded.clone();
     for (name, kind) in NAMES.into_iter().zip([TRAIN, HELD]) {
-        let is_of = |benchmark: &Benchmark| benchmark.parameters.get(KIND).map(String::as_str) == Some(kind);
+        let is_of = |benchmark: &Benchmark| {
+            benchmark.parameters.get(KIND).map(String::as_str) == Some(kind)
+        };
         let own = |run: &Run| recorded.design.benchmarks.get(run.benchmark).is_some_and(is_of);
-        let Some(first) = recorded.design.benchmarks.iter().find(|benchmark| is_of(benchmark)) else {
+        let Some(first) = recorded.design.benchmarks.iter().find(|benchmark| is_of(benchmark))
+        else {
             continue;
         };
         let count = recorded.design.benchmarks.iter().filter(|benchmark| is_of(benchmark)).count();
@@ -31,8 +35,10 @@ pub fn with_sums(recorded: &Recorded) -> Recorded {
         }
         let index = all.design.benchmarks.len();
         for runs in boots.into_values().filter(|runs| runs.len() == count) {
-            let logs =
-                runs.iter().filter_map(|run| run.printed.get(&label)).map(|nanoseconds| nanoseconds.ln());
+            let logs = runs
+                .iter()
+                .filter_map(|run| run.printed.get(&label))
+                .map(|nanoseconds| nanoseconds.ln());
             let mean = (logs.sum::<f64>() / count as f64).exp();
             let Some(boot) = runs.first() else { continue };
             let printed = BTreeMap::from([(label.clone(), mean)]);
@@ -61,7 +67,8 @@ mod tests {
             ..Benchmark::default()
         };
         let mut recorded = Recorded::default();
-        recorded.design.benchmarks = vec![benchmark("a", TRAIN), benchmark("b", HELD), benchmark("c", TRAIN)];
+        recorded.design.benchmarks =
+            vec![benchmark("a", TRAIN), benchmark("b", HELD), benchmark("c", TRAIN)];
         // The second boot is not whole.
         for (sequence, (variant, benchmark, time)) in
             [(1, 0, 2000.0), (1, 1, 5000.0), (1, 2, 8000.0), (0, 0, 9.0), (0, 1, 3000.0)]
@@ -79,9 +86,16 @@ mod tests {
         }
         let all = with_sums(&recorded);
         assert_eq!(all.runs[..5], recorded.runs);
-        assert_eq!(all.design.benchmarks.iter().skip(3).map(|b| &*b.name).collect::<Vec<_>>(), NAMES);
-        let sums: Vec<_> =
-            all.runs.iter().skip(5).map(|r| (r.benchmark, r.variant, r.printed["t"].round())).collect();
+        assert_eq!(
+            all.design.benchmarks.iter().skip(3).map(|b| &*b.name).collect::<Vec<_>>(),
+            NAMES
+        );
+        let sums: Vec<_> = all
+            .runs
+            .iter()
+            .skip(5)
+            .map(|r| (r.benchmark, r.variant, r.printed["t"].round()))
+            .collect();
         assert_eq!(sums, [(3, 1, 4000.0), (4, 1, 5000.0), (4, 0, 3000.0)]);
     }
 }

@@ -1,4 +1,5 @@
-//! The result of `--time` as it is told: one object, or a table with a verdict for each section and for both sums.
+//! The result of `--time` as it is told: one object, or a table with a verdict for each section and
+//! for both sums.
 
 use super::boots::{HELD, KIND, OPERATIONS, SECTION};
 use super::sums;
@@ -39,8 +40,14 @@ struct Section {
 
 impl Timed {
     /// Puts a comparison of the sections and sums together with what the sections are.
-    pub fn of(mut comparison: Measurement, recorded: &Recorded, emulated: bool, emulator: String) -> Timed {
-        // Means over rows would take sections of one boot for independent, and count the sums again.
+    pub fn of(
+        mut comparison: Measurement,
+        recorded: &Recorded,
+        emulated: bool,
+        emulator: String,
+    ) -> Timed {
+        // Means over rows would take sections of one boot for independent, and count the sums
+        // again.
         comparison.indices.clear();
         for row in &mut comparison.comparisons {
             for warning in &mut row.warnings {
@@ -61,7 +68,10 @@ impl Timed {
 
     /// The rows of the sums.
     pub fn sums(&self) -> impl Iterator<Item = &Compared> {
-        self.comparison.comparisons.iter().filter(|row| sums::NAMES.contains(&row.benchmark.as_str()))
+        self.comparison
+            .comparisons
+            .iter()
+            .filter(|row| sums::NAMES.contains(&row.benchmark.as_str()))
     }
 
     /// Tables for a terminal, one for each kernel but the base.
@@ -69,7 +79,8 @@ impl Timed {
         let mut text = String::new();
         let clock = match self.emulated_time {
             true => format!(
-                "EMULATED TIME: how long {} takes to imitate a CPU, which says nothing about times on one",
+                "EMULATED TIME: how long {} takes to imitate a CPU, which says nothing about \
+                 times on one",
                 self.emulator
             ),
             false => format!("time of a guest on this CPU, by KVM of {}", self.emulator),
@@ -79,7 +90,8 @@ impl Timed {
         let boots = self.sums().map(|row| row.n).max().unwrap_or_default();
         let _ = writeln!(
             text,
-            "{boots} of {} rounds, seed {}; differences within ±{} count as none; corrected for {} rows ({})",
+            "{boots} of {} rounds, seed {}; differences within ±{} count as none; corrected for \
+             {} rows ({})",
             self.rounds,
             c.seed,
             change(c.margin).trim_start_matches('+'),
@@ -97,8 +109,10 @@ impl Timed {
 
     fn table(&self, text: &mut String, variant: &Variant, style: Style) {
         let base = self.comparison.variants.first().map_or("", |base| base.name.as_str());
-        let title = style.paint(report::Colour::Strong, &format!("{} against {base}", variant.name));
-        let width = self.comparison.benchmarks.iter().map(|b| b.name.chars().count()).max().unwrap_or(0);
+        let title =
+            style.paint(report::Colour::Strong, &format!("{} against {base}", variant.name));
+        let width =
+            self.comparison.benchmarks.iter().map(|b| b.name.chars().count()).max().unwrap_or(0);
         let _ = writeln!(
             text,
             "\n{title}\n  {:<width$} {:>12} {:>12} {:>9}  {:<20} verdict",
@@ -106,7 +120,9 @@ impl Timed {
         );
         let rows = || self.comparison.comparisons.iter().filter(|row| row.variant == variant.name);
         for name in sums::NAMES {
-            rows().filter(|row| row.benchmark == name).for_each(|row| line(text, row, 1, width, style));
+            rows()
+                .filter(|row| row.benchmark == name)
+                .for_each(|row| line(text, row, 1, width, style));
         }
         for (held_out, title) in [(false, "an operation of"), (true, "held out, an operation of")] {
             let sections = self.sections.iter().filter(|section| section.held_out == held_out);
@@ -132,11 +148,15 @@ impl Timed {
             }
         }
         // What an undecided or a negligible row says stands in the table.
-        let told = |warning: &&String| !warning.starts_with("undecided; ") && !warning.contains("negligible");
+        let told = |warning: &&String| {
+            !warning.starts_with("undecided; ") && !warning.contains("negligible")
+        };
         remarks.extend(self.sums().flat_map(|row| row.warnings.iter().filter(told).cloned()));
         let mut remarks: Vec<String> = remarks.into_iter().collect();
         if others > 0 {
-            remarks.push(format!("{others} more about single sections, in `warnings` of --format json"));
+            remarks.push(format!(
+                "{others} more about single sections, in `warnings` of --format json"
+            ));
         }
         remarks
     }
@@ -145,9 +165,9 @@ impl Timed {
 /// A row of a table; times are divided by `operations`.
 fn line(text: &mut String, row: &Compared, operations: u64, width: usize, style: Style) {
     let time = |nanoseconds: f64| quantity(nanoseconds / operations as f64, "ns");
-    let interval = row
-        .interval
-        .map_or("none".to_owned(), |[low, high]| format!("{} to {}", change(low - 1.0), change(high - 1.0)));
+    let interval = row.interval.map_or("none".to_owned(), |[low, high]| {
+        format!("{} to {}", change(low - 1.0), change(high - 1.0))
+    });
     let mut verdict = style.paint(colour(row), word(row.verdict));
     if row.negligible {
         verdict.push_str(", negligibly");
