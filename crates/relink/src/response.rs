@@ -326,15 +326,15 @@ mod tests {
     #[test]
     fn what_compilers_really_ask_for_is_handed_on() {
         let gcc = "--chroot .\n-plugin \
-                   /usr/lib/gcc/liblto_plugin.so\n-plugin-opt=/usr/lib/gcc/lto-wrapper\\
-                   n-plugin-opt=-fresolution=/tmp/x.res\n-plugin-opt=-pass-through=-lgcc\\
-                   n--hash-style gnu\n-m elf_x86_64\n-dynamic-linker /lib64/ld.so\n-pie\n-L \
+                   /usr/lib/gcc/liblto_plugin.so\n-plugin-opt=/usr/lib/gcc/lto-wrapper\n\
+                   -plugin-opt=-fresolution=/tmp/x.res\n-plugin-opt=-pass-through=-lgcc\n\
+                   --hash-style gnu\n-m elf_x86_64\n-dynamic-linker /lib64/ld.so\n-pie\n-L \
                    usr/lib\n-L /nowhere\n-L ../up\n-l gcc_s\n";
         let kept = "--chroot . --hash-style=gnu -m elf_x86_64 --dynamic-linker=/lib64/ld.so --pie \
                     --library-path=usr/lib --library=gcc_s";
         assert_eq!(words_of(&parse(gcc)), kept);
-        let clang = "-plugin-opt=mcpu=x86-64\n--lto-O2\n-plugin-opt=thinlto\\
-                     n-plugin-opt=-function-sections=1\n-plugin-opt=O2\n-mllvm \
+        let clang = "-plugin-opt=mcpu=x86-64\n--lto-O2\n-plugin-opt=thinlto\n\
+                     -plugin-opt=-function-sections=1\n-plugin-opt=O2\n-mllvm \
                      -align-loops=32\n--lto-basic-block-sections=all\n/usr/lib/crt1.o\n";
         let kept = "--chroot . --plugin-opt=mcpu=x86-64 --lto-O2 --plugin-opt=thinlto \
                     --plugin-opt=-function-sections=1 --plugin-opt=O2 --mllvm=-align-loops=32 \

@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn a_status_is_read_whatever_stands_in_it() {
         let text = "Name:\tA: b\nState:\tt (tracing \
-                    stop)\nTgid:\t12\nPPid:\t3\nTracerPid:\t7\nUid:\t1\t2\t3\t4\nSigBlk:\\
-                    t0000000000400000\nSigCgt:\tzz\nnothing\n";
+                    stop)\nTgid:\t12\nPPid:\t3\nTracerPid:\t7\nUid:\t1\t2\t3\t4\nSigBlk:\t\
+                    0000000000400000\nSigCgt:\tzz\nnothing\n";
         let status = parse_status(text);
         assert_eq!((status.tgid, status.ppid, status.tracer, status.users), (12, 3, 7, (1, 2)));
         assert_eq!((status.state, status.blocked, status.caught), (b't', 1 << 22, 0));

@@ -88,8 +88,8 @@ fn unit(args: &Args) -> anyhow::Result<u8> {
     let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     print(&format!(
         "[Unit]\nDescription=Program text held on \
-         superpages\n\n[Service]\nExecStart={command}\nRestart=always\nRestartSec=5\\
-         nLimitMEMLOCK=infinity\nNice=10\n\n[Install]\nWantedBy=multi-user.target\n"
+         superpages\n\n[Service]\nExecStart={command}\nRestart=always\nRestartSec=5\n\
+         LimitMEMLOCK=infinity\nNice=10\n\n[Install]\nWantedBy=multi-user.target\n"
     ))?;
     Ok(FINE)
 }
