@@ -12,32 +12,58 @@ use std::io::Write as _;
 /// Exit code of a run that did what it was asked and found nothing bad.
 pub const FINE: u8 = 0;
 /// Exit code where the finding is negative: slower, missing, different.
-#[allow(dead_code)]
 pub const NEGATIVE: u8 = 1;
 /// Exit code of wrong usage and bad input.
 pub const BAD_INPUT: u8 = 2;
+/// Exit code where this machine lacks what it takes: a program, a right, hardware.
+pub const LACKING: u8 = 3;
 /// Exit code where what was asked is neither shown nor ruled out.
 pub const UNDECIDED: u8 = 4;
 
+/// The whole of `planish --help`, grouped by what somebody wants; a test holds it to the commands.
+const HELP: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Make a program faster:
+  init         Write a planish.toml to fill in
+  optimize     Build, record, rebuild, measure and report, all from planish.toml
+  doctor       Say what this machine and a binary can do, and how to fix what is missing
+
+Find out whether it is real:
+  compare      Measure variants in turns: faster, slower, layout luck, nothing, or undecided
+  report       Print the result of a finished run again
+
+Find out why:
+  stat         Count events of a program, of processes or of the system
+  switches     Show where threads wait and for how long, from recorded context switches
+  pages        Put program text on superpages, and check what that does
+
+Kernels and live patches:
+  kernel       Build, record and lay out Linux; give an older tree the options for it
+  clones       Say which functions change when some functions do, for live patches
+
+The steps by hand:
+  record       Record where a program spends its time, with branch stacks, into perf.data
+  aggregate    Count branches, ranges and samples per image; add up counts of many runs
+  profile      Make a sample profile for clang, gcc or rustc; show, merge, diff, trim, match
+  layout       Make a layout for clang, linkers and BOLT; verify, show and check it
+  build        Build a program as planish.toml says, with or without a profile
+
+For your shell: completions, man
+
+{options}{after-help}";
+
 const AFTER_HELP: &str = "\
-A first run:
-  planish doctor                       what this machine can do
-  planish init                         write a planish.toml to fill in
-  planish optimize                     build, record, rebuild, measure, report
-
-The same by hand:
-  planish record --branches=emulated -o perf.data -- ./app input
-  planish profile perf.data --binary ./app -o app.afdo
-  clang -O2 -fprofile-sample-use=app.afdo …
-  planish compare ./app ./app.new -- {bin} other-input
-
-Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input,
-4 undecided, 130 interrupted.";
+Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input, 3 this machine
+lacks something, 4 undecided, 130 interrupted. `planish COMMAND --help` tells more.";
 
 /// Makes programs faster by laying out their code after how they really run, and proves what it
 /// gained.
 #[derive(Debug, Parser)]
-#[command(name = "planish", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "planish", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(help_template = HELP)]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
@@ -212,28 +238,25 @@ pub enum Format {
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one of it")]
 enum Verb {
-    /// Say what this machine and these binaries can do, with the next step for each lack
+    /// Say what this machine and a binary can do, and how to fix what is missing
     Doctor(command::doctor::Args),
     /// Record where a program spends its time, with branch stacks, into perf.data
     Record(command::record::Args),
-    /// Count events of a program, of processes or of the system, without recording where
+    /// Count events of a program, of processes or of the system
     Stat(command::stat::Args),
-    /// Say how long threads and stacks waited, from the context switches of a recording
+    /// Show where threads wait and for how long, from recorded context switches
     Switches(command::switches::Args),
-    /// Count branches, fall-through ranges and samples of recordings, per image
+    /// Count branches, ranges and samples per image; add up counts of many runs
     Aggregate(command::aggregate::Args),
-    /// Add up counts of several recordings
-    Merge(command::merge::Args),
-    /// Make a sample profile for clang, gcc or rustc; show, merge, diff and trim profiles
+    /// Make a sample profile for clang, gcc or rustc; show, merge, diff, trim, match
     Profile(command::profile::Args),
-    /// Lay the code out by a recording: files for clang, linkers and BOLT; verify, show and check
-    /// them
+    /// Make a layout for clang, linkers and BOLT; verify, show and check it
     Layout(command::layout::Args),
-    /// Write a commented planish.toml
+    /// Write a planish.toml to fill in
     Init(command::init::Args),
     /// Build a program as planish.toml says, with or without a profile
     Build(command::build::Args),
-    /// Measure variants of a program, interleaved, and say whether they differ
+    /// Measure variants in turns: faster, slower, layout luck, nothing, or undecided
     Compare(Box<command::compare::Args>),
     /// Run a compiler, keep its objects, take kept ones
     #[command(hide = true)]
@@ -241,15 +264,15 @@ enum Verb {
     /// Time training, and record it as suits the time it takes
     #[command(hide = true)]
     Train(command::train::Args),
-    /// Put program text on superpages: check, align, warm, verify, measure
+    /// Put program text on superpages, and check what that does
     Pages(command::pages::Args),
-    /// Build, record, profile, rebuild, measure and report, all from planish.toml
+    /// Build, record, rebuild, measure and report, all from planish.toml
     Optimize(command::optimize::Args),
     /// Say which functions change when some functions do, for live patches
     Clones(command::clones::Args),
-    /// Give an older Linux tree the options for profiles, check configuration and build
+    /// Build, record and lay out Linux; give an older tree the options for it
     Kernel(command::kernel::Args),
-    /// Print the report of a finished run again
+    /// Print the result of a finished run again
     Report(command::report::Args),
     /// Print a completion script for a shell
     Completions {
@@ -274,7 +297,6 @@ impl Cli {
             Verb::Stat(args) => command::stat::run(&args, global),
             Verb::Switches(args) => command::switches::run(&args, global),
             Verb::Aggregate(args) => command::aggregate::run(&args, global),
-            Verb::Merge(args) => command::merge::run(&args, global),
             Verb::Profile(args) => command::profile::run(args, global),
             Verb::Layout(args) => command::layout::run(args, global),
             Verb::Init(args) => command::init::run(args, global),
@@ -317,6 +339,19 @@ mod tests {
         }
         for sub in below {
             commands(sub, format!("{words} {}", sub.get_name()).trim(), found);
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_command_once_and_fits_a_screen() {
+        let help = Cli::command().render_help().to_string();
+        assert!(help.lines().count() <= 40, "{help}");
+        for sub in Cli::command().get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let line = match sub.get_name() {
+                "completions" | "man" => continue,
+                name => format!("  {name:<12} {}\n", sub.get_about().unwrap()),
+            };
+            assert_eq!(help.matches(&line).count(), 1, "{line}{help}");
         }
     }
 

@@ -6,6 +6,7 @@ mod output;
 mod cli;
 mod command;
 mod input;
+mod lacks;
 mod progress;
 
 use std::process::ExitCode;
@@ -22,7 +23,8 @@ fn main() -> ExitCode {
         Err(error) => {
             let said = message(&error);
             tell(&error, &said);
-            (cli::BAD_INPUT, said)
+            let code = if lacks::is_lack(&error) { cli::LACKING } else { cli::BAD_INPUT };
+            (code, said)
         }
     };
     ExitCode::from(output::finish(&said).unwrap_or(code))

@@ -97,7 +97,7 @@ fn devices_are_refused_at_once() {
             "profile DEVICE --binary @autofdo/test.binary -o out",
             "profile @autofdo/test.lbr --binary DEVICE -o out",
             "aggregate DEVICE -o out",
-            "merge DEVICE DEVICE -o out",
+            "aggregate DEVICE DEVICE -o out",
             "switches DEVICE",
             "layout DEVICE --binary @autofdo/test.binary -o out",
             "layout check DEVICE",
@@ -331,7 +331,7 @@ fn counts_artefacts_cannot_fill_the_memory() {
         lies.splice(4..4 + header.len(), header.iter().copied());
         std::fs::write(here.join(name), lies).expect("written");
         for line in [
-            format!("merge {name} -o out"),
+            format!("aggregate {name} -o out"),
             format!("aggregate {name} --format text"),
             format!("profile {name} --binary @autofdo/test.binary -o out"),
         ] {

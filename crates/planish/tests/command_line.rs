@@ -189,8 +189,8 @@ fn merging_counts_is_independent_of_their_order() {
         ];
         succeeds(&run(dir.path(), &words));
     }
-    succeeds(&run(dir.path(), &["merge", "a.counts", "b.counts", "-o", "ab.counts"]));
-    succeeds(&run(dir.path(), &["merge", "b.counts", "a.counts", "-o", "ba.counts"]));
+    succeeds(&run(dir.path(), &["aggregate", "a.counts", "b.counts", "-o", "ab.counts"]));
+    succeeds(&run(dir.path(), &["aggregate", "b.counts", "a.counts", "-o", "ba.counts"]));
     let bytes = |name: &str| std::fs::read(dir.path().join(name)).expect("written");
     assert_eq!(bytes("ab.counts"), bytes("ba.counts"));
 }
@@ -257,7 +257,6 @@ fn wrong_usage_ends_with_two_and_help_with_zero() {
         "doctor",
         "record",
         "aggregate",
-        "merge",
         "profile",
         "init",
         "build",

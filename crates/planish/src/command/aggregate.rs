@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// What `aggregate` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// The counts artefact (Parquet), for merge, profile and layout
+    /// The counts artefact (Parquet), for profile and layout
     Counts,
     /// Ranges, samples and branches as lines
     Text,
@@ -22,11 +22,12 @@ pub enum Format {
 /// Count branches, fall-through ranges and samples of recordings, per image.
 ///
 /// Reads perf.data (file, pipe or directory form, compressed or not), the output of `perf script -F
-/// ip,brstack`, and BOLT's pre-aggregated text. Without --binary every file that the recordings
+/// ip,brstack`, BOLT's pre-aggregated text, and counts, which are added up: images are told apart by
+/// build ID, and the order of the inputs makes no difference to a byte of the result. Without --binary every file that the recordings
 /// name and that is still the recorded build is counted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Recordings; `-` is standard input
+    /// Recordings, and counts of other runs or machines; `-` is standard input
     #[arg(required = true, value_name = "PERF.DATA")]
     pub inputs: Vec<PathBuf>,
     /// Count only in this ELF file; may be given several times

@@ -11,7 +11,6 @@ pub mod init;
 pub mod inputs;
 pub mod kernel;
 pub mod layout;
-pub mod merge;
 pub mod optimize;
 pub mod pages;
 mod percent;

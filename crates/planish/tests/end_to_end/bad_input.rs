@@ -288,7 +288,7 @@ fn profiles_and_counts_that_are_no_such_thing_are_refused_by_name() {
         }
     }
     for name in ["cut.counts", "empty", "text", "absent"] {
-        refuses(&bench.planish(&["merge", name, name, "-o", "out"]), &[name]);
+        refuses(&bench.planish(&["aggregate", name, name, "-o", "out"]), &[name]);
     }
     let golden = fixture("autofdo/llvm_autoprof.golden.binprof");
     bench.write("cut.afdo", &std::fs::read(golden).unwrap()[..200]);

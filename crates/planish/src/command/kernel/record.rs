@@ -21,7 +21,7 @@ use std::process::Command;
 /// fault or a system call empties the stack. With --counts every taken branch is counted in place
 /// of samples: exact, in a file of a few megabytes at most. With --hardware the running kernel
 /// is recorded, with the event for this CPU: Intel's LBR or AMD's BRS and LBRv2. Recordings of
-/// several machines are added up by `planish merge` of their counts.
+/// several machines are added up by `planish aggregate` of their counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,0 +1,37 @@
+//! Which errors say that this machine lacks something, in place of wrong words or input: exit
+//! code 3.
+
+/// Whether the cause of an error, or a cause of that, is what the machine has not: a program or
+/// library that is not installed, an event or a right that the kernel does not give.
+pub fn is_lack(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref().is_some_and(recording)
+            || cause.downcast_ref().is_some_and(stopping)
+            || matches!(
+                cause.downcast_ref(),
+                Some(build::Error::NoTool { .. } | build::Error::NoRustProfiles)
+            )
+            || matches!(cause.downcast_ref(), Some(superpages::Error::NoLibrary { .. }))
+            || matches!(cause.downcast_ref(), Some(kernel::Error::NoCompiler { .. }))
+            || matches!(cause.downcast_ref(), Some(relink::Error::NoLinker { .. }))
+            || matches!(cause.downcast_ref(), Some(compare::Error::NoCounter { .. }))
+    })
+}
+
+fn recording(error: &record::Error) -> bool {
+    use record::Error as E;
+    match error {
+        E::NoEmulator { .. }
+        | E::NoMachine { .. }
+        | E::NoPlugin { .. }
+        | E::PluginNotLoaded { .. }
+        | E::NotHere { .. }
+        | E::Refused { .. } => true,
+        E::Cut { source, .. } => recording(source),
+        _ => false,
+    }
+}
+
+fn stopping(error: &stops::Error) -> bool {
+    matches!(error, stops::Error::Unsupported | stops::Error::Yama { .. })
+}
