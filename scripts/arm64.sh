@@ -6,7 +6,7 @@
 # JOBS limits how many compilers run at once.
 #
 # Works in target/arm64. Kernel and busybox for the machine are downloaded there and unpacked, not installed (80 MB, or
-# 600 MB unpacked). docs/record.md says what was run on what.
+# 600 MB unpacked). docs/reference/record.md says what was run on what.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."

@@ -115,7 +115,7 @@ print(f"# Layouts of SQLite beside BOLT, {datetime.date.today()}\n")
 print(f"`scripts/bench-layout.sh` on {model}, {os.cpu_count()} CPUs, Linux {platform.release()}. One AutoFDO program (clang 22 and lld, static),")
 print(f"recorded {orders} times on `shop {train}` with sampling periods around 1,000 taken branches; each recording gives one order of every")
 print(f"kind. Measured on `shop {evaluated}`, another workload. Medians over the orders, range in brackets; taken branches and L1i")
-print(f"misses from the emulated CPU of [layout metrics](../docs/code-metrics.md), CPU time of the first orders by compare, {rounds} rounds.\n")
+print(f"misses from the emulated CPU of [layout metrics](../docs/reference/code-metrics.md), CPU time of the first orders by compare, {rounds} rounds.\n")
 print("| program | taken branches | AutoFDO = 1 | L1i misses | AutoFDO = 1 | CPU time, AutoFDO = 1 | verdict |")
 print("|---|---|---|---|---|---|---|")
 base = metrics["afdo"]

@@ -2,7 +2,7 @@
 # Do the stacks of a kernel unwind while it runs, through cold parts of functions too?
 #   scripts/kernel-unwind.sh BUILD      BUILD is a directory of a built kernel with CONFIG_UNWINDER_ORC and PERF_EVENTS
 #
-# Boots it in emulation, three times; docs/kernel.md says what is asked of it. `vmlinux` must still hold its symbols.
+# Boots it in emulation, three times; docs/reference/kernel.md says what is asked of it. `vmlinux` must still hold its symbols.
 set -euo pipefail
 export LC_ALL=C
 [ $# = 1 ] || { echo "kernel-unwind: needs the directory of a built kernel: make kernel-unwind BUILD=/path/to/out" >&2; exit 2; }

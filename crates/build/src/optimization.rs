@@ -117,7 +117,7 @@ impl Optimize {
         if self.lays_out() && !build.thinlto {
             said.push(
                 "the layout of \"propeller\" reaches code of rustc only with thinlto = true and \
-                 -Clinker-plugin-lto (docs/build.md)"
+                 -Clinker-plugin-lto (docs/reference/build.md)"
                     .into(),
             );
         }

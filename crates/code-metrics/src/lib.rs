@@ -5,7 +5,7 @@
 //! the same for every run of the same binary and input, as long as the program has one thread and
 //! does not ask for the time, random numbers or its own process number. They stand beside time,
 //! never in its place: a model without prefetching, speculation and data accesses says where code
-//! lies well, not how long it runs. `docs/code-metrics.md` explains each number.
+//! lies well, not how long it runs. `docs/reference/code-metrics.md` explains each number.
 //!
 //! [`machine::measure`] does the same with the kernel of an emulated machine, section by section of
 //! its run.

@@ -8,7 +8,7 @@
 //! a half, so that its expected overlap with an endless recording is (1 + overlap) ÷ 2: the two
 //! halves are √2 times as far from each other as either is from the truth, the whole 1 ÷ √2 times
 //! as far as a half. How well that holds, and where the limits come from, stands in
-//! `docs/numbers.md`. Cost: one walk over the counts.
+//! `docs/reference/numbers.md`. Cost: one walk over the counts.
 
 use crate::model::{Branch, ImageCounts, SampleCount};
 use image::{Image, ImageAddr};

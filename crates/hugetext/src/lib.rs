@@ -10,7 +10,7 @@
 //! call. Nothing is replaced that this code itself runs from. Addresses do not change.
 //!
 //! What it costs: memory of its own for every process, core files that hold the text, and tools
-//! that know text by its file: see docs/pages.md. Names for perf go to `/tmp/perf-PID.map`.
+//! that know text by its file: see docs/reference/pages.md. Names for perf go to `/tmp/perf-PID.map`.
 
 mod maps;
 mod names;

@@ -182,7 +182,7 @@ fn the_table_numbers_training_and_held_out_sections_apart() {
 
 #[test]
 fn the_document_lists_every_section_with_its_number() {
-    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel.md");
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/kernel.md");
     let text = std::fs::read_to_string(document).unwrap();
     for (number, name) in table() {
         let row =

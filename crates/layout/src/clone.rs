@@ -14,7 +14,7 @@
 //! a function per round, a number of rounds that is bounded.
 //!
 //! Idea: "[RFC] Path cloning" of LLVM's Propeller (`llvm/lib/CodeGen/BasicBlockPathCloning.cpp`),
-//! which applies the paths; what it accepts is told in `docs/layout-cloning.md`.
+//! which applies the paths; what it accepts is told in `docs/explanation/path-cloning.md`.
 
 mod choose;
 mod flow;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whether the samples are enough; `docs/numbers.md` says how each number is made.
+/// Whether the samples are enough; `docs/reference/numbers.md` says how each number is made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Samples in the program; 0 where executions were counted one by one.

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use switches::{Analysis, KernelSymbols, Ledger, StackRow, ThreadRow, Times, Waits, analyse};
 
-/// Version of the JSON schema, which stands in `docs/switches.md`.
+/// Version of the JSON schema, which stands in `docs/reference/switches.md`.
 const VERSION: u32 = 1;
 
 /// Say how long threads and stacks waited, from the context switches of a recording.

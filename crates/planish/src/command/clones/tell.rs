@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Version of the JSON schema, which stands in `docs/clones.md`.
+/// Version of the JSON schema, which stands in `docs/reference/clones.md`.
 const VERSION: u32 = 1;
 /// Notes on left-out files and disagreements go on for so many lines.
 const NOTES: usize = 5;

@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_document_names_every_key_of_the_json_forms() {
-        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel.md");
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/kernel.md");
         let text = std::fs::read_to_string(document).unwrap();
         let rows: String =
             text.lines().filter(|line| line.starts_with("| `planish-kernel-")).collect();

@@ -69,7 +69,7 @@ pub struct Args {
     /// CPUs of the machine that is recorded; the one that is measured has one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::machine::cpus())]
     cpus: u8,
-    /// Boot this initrd in place of planish's workload; its init must keep to docs/kernel.md
+    /// Boot this initrd in place of planish's workload; its init must keep to docs/reference/kernel.md
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
     /// Print the steps, run nothing

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Write an initrd with the workload that kernels are recorded and measured with.
 ///
 /// A static program is compiled from the sources that planish carries; it is the initrd's /init and
-/// its only program. It runs sections of system calls, which docs/kernel.md lists: those to train
+/// its only program. It runs sections of system calls, which docs/reference/kernel.md lists: those to train
 /// with and those held out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -19,7 +19,7 @@ use image::{Image, ImageKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Version of the JSON forms, which stand in `docs/layout.md`.
+/// Version of the JSON forms, which stand in `docs/reference/layout.md`.
 pub const VERSION: u32 = 1;
 
 /// What chains of blocks may hold.

@@ -1,4 +1,4 @@
-//! Counts as JSON: one object, or with intervals one a line. The schema stands in `docs/stat.md`.
+//! Counts as JSON: one object, or with intervals one a line. The schema stands in `docs/reference/stat.md`.
 
 use super::Args;
 use super::text;
