@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz build fmt clippy msrv licences clean
+.PHONY: help setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -13,6 +13,12 @@ setup: ## install from Debian or Ubuntu what is missing; says what; nothing the 
 
 build: setup ## the release binary and the libraries it loads elsewhere, in target/release
 	@scripts/build.sh
+
+install: build ## planish, its libraries, man pages and completions into PREFIX (/usr/local); as root where that asks for it
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh
+
+uninstall: ## take away what `make install` put there (same PREFIX)
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh --uninstall
 
 demo: setup ## record, profile, rebuild, measure and report SQLite (15 minutes the first time)
 	@scripts/demo.sh
