@@ -29,11 +29,7 @@ fish_file=$to/share/fish/vendor_completions.d/planish.fish
 if [ -n "$uninstall" ]; then
   rm -f "$to/bin/planish" "${libraries[@]/#/$to/lib/planish/}" "$bash_file" "$zsh_file" "$fish_file"
   rm -f "$to"/share/man/man1/planish.1 "$to"/share/man/man1/planish-*.1
-  # A folder that others use stays, since it is not empty.
-  for folder in "$to/lib/planish" "$to"/share/{man/man1,man} "$(dirname "$bash_file")" "$to/share/bash-completion" \
-    "$(dirname "$zsh_file")" "$to/share/zsh" "$(dirname "$fish_file")" "$to/share/fish" "$to"/{bin,lib,share}; do
-    [ ! -d "$folder" ] || rmdir "$folder" 2>/dev/null || true
-  done
+  [ ! -d "$to/lib/planish" ] || rmdir "$to/lib/planish" 2>/dev/null || true
   echo "uninstall: planish is gone from $to"
   exit 0
 fi

@@ -141,9 +141,10 @@ fn sections_and_sums_get_verdicts_and_a_slower_kernel_is_told_by_the_exit_code()
     assert_eq!((&found["schema"], &found["version"]), (&"planish-kernel-time".into(), &1.into()));
     assert_eq!((&found["emulated_time"], &found["rounds"]), (&true.into(), &20.into()));
     assert!(found["emulator"].as_str().unwrap().contains("QEMU"), "{found}");
-    let document =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/kernel.md"))
-            .unwrap();
+    let document = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/kernel.md"),
+    )
+    .unwrap();
     let form = document.lines().find(|line| line.starts_with("| `planish-kernel-time` |")).unwrap();
     let keys = [&found, &found["sections"][0]]
         .map(|value| value.as_object().unwrap().keys())

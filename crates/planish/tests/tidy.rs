@@ -282,8 +282,9 @@ fn documents_name_only_files_that_exist() {
 fn every_command_has_a_page_in_docs() {
     let Ok(cli) = std::fs::read_to_string(at_root("crates/planish/src/cli.rs")) else { return };
     let verbs = cli.split("(command::").skip(1).filter_map(|rest| rest.split_once("::Args)"));
-    let undocumented =
-        verbs.map(|(verb, _)| verb).filter(|verb| !at_root(&format!("docs/reference/{verb}.md")).exists());
+    let undocumented = verbs
+        .map(|(verb, _)| verb)
+        .filter(|verb| !at_root(&format!("docs/reference/{verb}.md")).exists());
     let undocumented = undocumented.map(str::to_owned);
     assert_none("commands without a page docs/reference/NAME.md", undocumented.collect());
 }
