@@ -4,7 +4,7 @@ use super::*;
 use crate::design::{Benchmark, Layouts, Stopping};
 use crate::result::Verdict;
 use crate::{Design, Run, Variant};
-use statistics::Random;
+use random::Random;
 
 pub(super) fn design(rounds: u32, seed: u64, names: &[&str], layouts: u32) -> Design {
     let binaries = |name: &str| (0..=layouts).map(|l| format!("/{name}.{l}").into()).collect();

@@ -2,8 +2,8 @@
 
 use crate::result::Machine;
 use crate::{Error, Metric};
+use random::Random;
 use serde::{Deserialize, Serialize};
-use statistics::Random;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -139,12 +139,12 @@ impl Job {
     }
 }
 
-fn padding(random: &mut statistics::Random) -> u64 {
+fn padding(random: &mut ::random::Random) -> u64 {
     random.below((PAGE / STEP) as usize) as u64 * STEP
 }
 
 /// Sections of their own that come before the program's, so that these start at random places.
-fn start_pads(random: &mut statistics::Random) -> Vec<Pad> {
+fn start_pads(random: &mut ::random::Random) -> Vec<Pad> {
     let mut pad = |section, executable, writable| Pad {
         section,
         symbol: section,

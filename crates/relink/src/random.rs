@@ -1,6 +1,6 @@
 //! Which random numbers does a seed give? The same ones on every machine and in every release.
 
-use statistics::Random;
+use ::random::Random;
 
 /// The stream of a seed for one purpose; purposes get streams that have nothing in common.
 pub(crate) fn stream(seed: u64, purpose: &str) -> Random {

@@ -1,7 +1,8 @@
 //! How long does the analysis of 10,000 runs take? `cargo run --release -p statistics --example
 //! speed`
 
-use statistics::{Observation, Options, Random, compare};
+use random::Random;
+use statistics::{Observation, Options, compare};
 use std::time::Instant;
 
 fn main() {

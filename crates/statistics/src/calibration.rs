@@ -7,7 +7,8 @@
 
 use crate::distribution::{clopper_pearson, kolmogorov_tail};
 use crate::pair::{Label, PairTest, Point};
-use crate::{LayoutMeans, Observation, Random, power, series, variance};
+use crate::{LayoutMeans, Observation, power, series, variance};
+use random::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Do layout averages agree with scipy, with counting by hand, and with what must not matter?
 
 use super::*;
-use crate::Random;
 use proptest::prelude::*;
+use random::Random;
 
 const A: [f64; 5] = [0.010, -0.004, 0.003, 0.012, -0.008];
 const B: [f64; 5] = [0.021, 0.013, 0.006, 0.028, 0.002];

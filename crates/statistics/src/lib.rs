@@ -34,7 +34,6 @@ mod luck;
 pub mod many;
 pub mod pair;
 pub mod power;
-mod random;
 mod relabel;
 mod robust;
 pub mod sequential;
@@ -48,7 +47,6 @@ pub use layouts::{
     Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, levelled, matched_effect,
 };
 pub use luck::Luck;
-pub use random::Random;
 pub use robust::{
     TRIM, WINDOW, mean, median, running_median, spread, trimmed_mean, trimmed_mean_error,
     variance as sample_variance,

@@ -1,7 +1,7 @@
 //! Does the test of a pair give the numbers that can be counted by hand?
 
 use super::*;
-use crate::Random;
+use random::Random;
 
 fn points(rounds: &[(f64, f64)]) -> Vec<Point> {
     let pair = |(round, &(a, b)): (usize, &(f64, f64))| {

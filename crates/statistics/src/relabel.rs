@@ -9,8 +9,8 @@
 //! disagree. For matched layouts the roots are means of a subset of the differences and of the rest
 //! (Hartigan's typical values, 1969).
 
-use crate::Random;
 use crate::robust::mean;
+use random::Random;
 
 /// Up to so many assignments of layouts to variants all are tried.
 const ALL: u64 = 200_000;

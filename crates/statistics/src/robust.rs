@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn nine_exchanged_values_have_the_median_of_nine_sorted_ones() {
-        let mut random = crate::Random::new(5);
+        let mut random = random::Random::new(5);
         for _ in 0..2000 {
             let mut nine = [0.0; WINDOW].map(|_: f64| random.below(6) as f64);
             assert_eq!(median_of_nine(&mut nine.clone()), median(&mut nine));

@@ -320,9 +320,9 @@ mod tests {
             assert!((level - known).abs() < 0.00002, "{levels:?}");
         }
         // A random walk looked at four times leaves through these levels in 5 % of all cases.
-        let mut random = crate::Random::new(9);
-        let normal = |random: &mut crate::Random| normal_quantile(random.unit().max(1e-12));
-        let leaves = |random: &mut crate::Random| {
+        let mut random = random::Random::new(9);
+        let normal = |random: &mut random::Random| normal_quantile(random.unit().max(1e-12));
+        let leaves = |random: &mut random::Random| {
             let mut sum = 0.0;
             levels.iter().zip(1..).any(|(level, look)| {
                 sum += normal(random);
@@ -363,7 +363,7 @@ mod tests {
         let rule = crate::Rule { margin, ..crate::Rule::default() };
         let options = Options { rule, draws: 1999, ..Options::default() };
         let mut monitor = Monitor::new(plan, (0, 1), budget, options);
-        let mut random = crate::Random::new(3);
+        let mut random = random::Random::new(3);
         for number in 0..budget as u32 {
             let mut noise = || 0.02 * (random.unit() - 0.5);
             match monitor.feed(&round(number, noise(), effect + noise())) {

@@ -1,7 +1,7 @@
 //! Are courses, modes and carry-over seen where they are, and not where they are not?
 
 use super::*;
-use crate::Random;
+use random::Random;
 
 /// 60 rounds of noise around a level that `level` gives.
 fn rounds(seed: u64, level: impl Fn(usize) -> f64) -> Vec<f64> {

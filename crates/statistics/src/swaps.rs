@@ -7,7 +7,7 @@
 //! numbers (a hundred-thousandth of the largest or finer), so that equal values are equal in
 //! whatever order they are added, and several patterns fit into one register.
 
-use crate::Random;
+use random::Random;
 
 /// Up to this many rounds every pattern of swaps is tried.
 pub const EXACT_ROUNDS: usize = 14;

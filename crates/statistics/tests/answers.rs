@@ -1,8 +1,9 @@
 //! Which words does a comparison get when the truth is plain? Hand-made effects through the public
 //! functions.
 
+use random::Random;
 use statistics::{
-    AsBuilt, Averaged, Judgement, Observation, Options, Random, Rule, Verdict, judge, least_layouts,
+    AsBuilt, Averaged, Judgement, Observation, Options, Rule, Verdict, judge, least_layouts,
 };
 
 fn pair(estimate: f64, error: f64) -> AsBuilt {

@@ -14,7 +14,7 @@ use crate::sys::event::Event;
 use crate::sys::tick::Ticks;
 use crate::sys::{self, SignalInfo, WaitFor};
 use crate::visit::{Ended, Ending, Options, Visitor, Why};
-use statistics::Random;
+use random::Random;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::marker::PhantomData;

@@ -1,7 +1,7 @@
 //! How often to stop a thread, so that recording costs no more than was agreed.
 
 use super::Pace;
-use statistics::Random;
+use random::Random;
 use std::collections::HashMap;
 use std::time::Duration;
 

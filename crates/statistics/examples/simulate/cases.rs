@@ -2,9 +2,10 @@
 
 use crate::noise::Machine;
 use crate::session::{LAYOUT, Layouts, Session};
+use random::Random;
 use statistics::distribution::clopper_pearson;
 use statistics::sequential::{Monitor, Plan, Step};
-use statistics::{Answer, Observation, Options, Random, Verdict, compare};
+use statistics::{Answer, Observation, Options, Verdict, compare};
 use std::fmt;
 
 /// What a case watches.

@@ -2,7 +2,8 @@
 
 use crate::cases::Row;
 use crate::noise::normal;
-use statistics::{Random, independent_effect, matched_effect};
+use random::Random;
+use statistics::{independent_effect, matched_effect};
 
 /// How layouts move a program, in any unit.
 #[derive(Clone, Copy, Debug, PartialEq)]

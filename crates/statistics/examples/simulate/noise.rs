@@ -4,7 +4,7 @@
 //! Normal numbers by Box and Muller, exponential ones by inversion; all effects multiply, so they
 //! add on the log scale.
 
-use statistics::Random;
+use random::Random;
 
 /// A kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 use crate::cases::Row;
 use crate::noise::Machine;
 use crate::session::{LAYOUT, Layouts, Session};
-use statistics::{LayoutMeans, Random, many};
+use random::Random;
+use statistics::{LayoutMeans, many};
 
 /// Rows of one measurement; in the first one the change has an effect, in the others none.
 pub struct Family {

@@ -2,7 +2,8 @@
 //! as-built binaries twice.
 
 use crate::noise::{Machine, normal};
-use statistics::{Observation, Random};
+use random::Random;
+use statistics::Observation;
 
 /// Standard deviation of the layout effect of one binary.
 pub const LAYOUT: f64 = 0.015;
