@@ -6,30 +6,55 @@ use crate::bytes::{Endian, eight, four};
 /// Bits of `sample_type`: which fields a sample has.
 pub mod sample_type {
     #![allow(missing_docs, reason = "the names are the kernel's PERF_SAMPLE_ names")]
+    /// The instruction pointer.
     pub const IP: u64 = 1 << 0;
+    /// Process and thread.
     pub const TID: u64 = 1 << 1;
+    /// When, in nanoseconds of the event's clock.
     pub const TIME: u64 = 1 << 2;
+    /// The data address, where the event has one.
     pub const ADDR: u64 = 1 << 3;
+    /// The count, or those of the group.
     pub const READ: u64 = 1 << 4;
+    /// The call chain.
     pub const CALLCHAIN: u64 = 1 << 5;
+    /// The number of the event that leads the group.
     pub const ID: u64 = 1 << 6;
+    /// The CPU.
     pub const CPU: u64 = 1 << 7;
+    /// How many events the sample stands for.
     pub const PERIOD: u64 = 1 << 8;
+    /// The number of the event itself.
     pub const STREAM_ID: u64 = 1 << 9;
+    /// What the event hands over besides.
     pub const RAW: u64 = 1 << 10;
+    /// The branch stack.
     pub const BRANCH_STACK: u64 = 1 << 11;
+    /// Registers of user mode.
     pub const REGS_USER: u64 = 1 << 12;
+    /// A copy of the top of the user stack.
     pub const STACK_USER: u64 = 1 << 13;
+    /// A cost in cycles, as of a load.
     pub const WEIGHT: u64 = 1 << 14;
+    /// Where data came from.
     pub const DATA_SRC: u64 = 1 << 15;
+    /// The number of the event, at a fixed place.
     pub const IDENTIFIER: u64 = 1 << 16;
+    /// Why a transaction was aborted.
     pub const TRANSACTION: u64 = 1 << 17;
+    /// Registers at the interrupt.
     pub const REGS_INTR: u64 = 1 << 18;
+    /// The physical data address.
     pub const PHYS_ADDR: u64 = 1 << 19;
+    /// A piece of the AUX area.
     pub const AUX: u64 = 1 << 20;
+    /// The control group.
     pub const CGROUP: u64 = 1 << 21;
+    /// The size of the data's page, in bytes.
     pub const DATA_PAGE_SIZE: u64 = 1 << 22;
+    /// The size of the code's page, in bytes.
     pub const CODE_PAGE_SIZE: u64 = 1 << 23;
+    /// Three costs in place of one.
     pub const WEIGHT_STRUCT: u64 = 1 << 24;
     /// All bits this crate knows how to skip and read.
     pub const KNOWN: u64 = (1 << 25) - 1;
@@ -38,60 +63,105 @@ pub mod sample_type {
 /// Bits of `read_format`: which fields a counter value has.
 pub mod read_format {
     #![allow(missing_docs, reason = "the names are the kernel's PERF_FORMAT_ names")]
+    /// How long the event was enabled, in nanoseconds.
     pub const TOTAL_TIME_ENABLED: u64 = 1 << 0;
+    /// How long it was counted, in nanoseconds.
     pub const TOTAL_TIME_RUNNING: u64 = 1 << 1;
+    /// The number of the event that leads the group.
     pub const ID: u64 = 1 << 2;
+    /// The counts of the whole group.
     pub const GROUP: u64 = 1 << 3;
+    /// How many samples were lost.
     pub const LOST: u64 = 1 << 4;
 }
 
 /// Bits of `branch_sample_type` that change the layout or meaning of a branch stack.
 pub mod branch_sample {
     #![allow(missing_docs, reason = "the names are the kernel's PERF_SAMPLE_BRANCH_ names")]
+    /// Branches of user mode.
     pub const USER: u64 = 1 << 0;
+    /// Branches of the kernel.
     pub const KERNEL: u64 = 1 << 1;
+    /// Branches of the hypervisor.
     pub const HV: u64 = 1 << 2;
+    /// Branches of any kind.
     pub const ANY: u64 = 1 << 3;
+    /// Calls of any kind.
     pub const ANY_CALL: u64 = 1 << 4;
+    /// Returns of any kind.
     pub const ANY_RETURN: u64 = 1 << 5;
+    /// Indirect calls.
     pub const IND_CALL: u64 = 1 << 6;
+    /// Aborts of transactions.
     pub const ABORT_TX: u64 = 1 << 7;
+    /// Branches within transactions.
     pub const IN_TX: u64 = 1 << 8;
+    /// Branches outside of transactions.
     pub const NO_TX: u64 = 1 << 9;
+    /// Conditional branches.
     pub const COND: u64 = 1 << 10;
+    /// The calls that have not returned.
     pub const CALL_STACK: u64 = 1 << 11;
+    /// Indirect jumps.
     pub const IND_JUMP: u64 = 1 << 12;
+    /// Direct calls.
     pub const CALL: u64 = 1 << 13;
+    /// Leave the flags of entries out.
     pub const NO_FLAGS: u64 = 1 << 14;
+    /// Leave their cycles out.
     pub const NO_CYCLES: u64 = 1 << 15;
+    /// Say of which kind each entry is.
     pub const TYPE_SAVE: u64 = 1 << 16;
+    /// Say where the newest entry lies in the hardware.
     pub const HW_INDEX: u64 = 1 << 17;
+    /// Say in which mode each branch was taken.
     pub const PRIV_SAVE: u64 = 1 << 18;
+    /// Counts of events between entries.
     pub const COUNTERS: u64 = 1 << 19;
 }
 
 /// Bits of [`EventAttr::flags`], the attribute's bit field, numbered as on a little-endian machine.
 pub mod attr_flag {
     #![allow(missing_docs, reason = "the names are the kernel's bit field names")]
+    /// Off until enabled.
     pub const DISABLED: u64 = 1 << 0;
+    /// Children are recorded too.
     pub const INHERIT: u64 = 1 << 1;
+    /// Nothing of user mode.
     pub const EXCLUDE_USER: u64 = 1 << 4;
+    /// Nothing of the kernel.
     pub const EXCLUDE_KERNEL: u64 = 1 << 5;
+    /// Nothing of the hypervisor.
     pub const EXCLUDE_HV: u64 = 1 << 6;
+    /// Records of executable mappings.
     pub const MMAP: u64 = 1 << 8;
+    /// Records of names.
     pub const COMM: u64 = 1 << 9;
+    /// The period is a frequency, in samples a second.
     pub const FREQ: u64 = 1 << 10;
+    /// On with the next exec.
     pub const ENABLE_ON_EXEC: u64 = 1 << 12;
+    /// Records of forks and exits.
     pub const TASK: u64 = 1 << 13;
+    /// Wake the reader after bytes, not after samples.
     pub const WATERMARK: u64 = 1 << 14;
+    /// Every record says who and when.
     pub const SAMPLE_ID_ALL: u64 = 1 << 18;
+    /// Nothing of guests.
     pub const EXCLUDE_GUEST: u64 = 1 << 20;
+    /// Records of mappings with inode or build ID.
     pub const MMAP2: u64 = 1 << 23;
+    /// Records of names say whether an exec gave them.
     pub const COMM_EXEC: u64 = 1 << 24;
+    /// Times are of the clock that `clockid` names.
     pub const USE_CLOCKID: u64 = 1 << 25;
+    /// Records of context switches.
     pub const CONTEXT_SWITCH: u64 = 1 << 26;
+    /// Records of mappings have the build ID in place of the inode.
     pub const BUILD_ID: u64 = 1 << 34;
+    /// The user's call chain comes in a record of its own.
     pub const DEFER_CALLCHAIN: u64 = 1 << 38;
+    /// Records of deferred call chains are written.
     pub const DEFER_OUTPUT: u64 = 1 << 39;
 }
 

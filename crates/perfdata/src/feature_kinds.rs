@@ -3,37 +3,69 @@
 /// Numbers of the features (`HEADER_…`).
 pub mod feature {
     #![allow(missing_docs, reason = "the names are perf's HEADER_ names")]
+    /// Formats of tracepoints.
     pub const TRACING_DATA: u32 = 1;
+    /// Build IDs by file name.
     pub const BUILD_ID: u32 = 2;
+    /// The machine's name.
     pub const HOSTNAME: u32 = 3;
+    /// The kernel's release.
     pub const OSRELEASE: u32 = 4;
+    /// perf's version.
     pub const VERSION: u32 = 5;
+    /// The architecture.
     pub const ARCH: u32 = 6;
+    /// How many CPUs there are, and how many are online.
     pub const NRCPUS: u32 = 7;
+    /// The processor's name.
     pub const CPUDESC: u32 = 8;
+    /// Its number.
     pub const CPUID: u32 = 9;
+    /// Memory in kB.
     pub const TOTAL_MEM: u32 = 10;
+    /// The command line of the recorder.
     pub const CMDLINE: u32 = 11;
+    /// The events, with their names and numbers.
     pub const EVENT_DESC: u32 = 12;
+    /// Cores and threads.
     pub const CPU_TOPOLOGY: u32 = 13;
+    /// NUMA nodes with their memory and CPUs.
     pub const NUMA_TOPOLOGY: u32 = 14;
+    /// There are branch stacks; the section is empty.
     pub const BRANCH_STACK: u32 = 15;
+    /// Types of PMUs by name.
     pub const PMU_MAPPINGS: u32 = 16;
+    /// Groups of events.
     pub const GROUP_DESC: u32 = 17;
+    /// Where AUX data lies.
     pub const AUXTRACE: u32 = 18;
+    /// The file is of `perf stat`.
     pub const STAT: u32 = 19;
+    /// Caches of the CPUs.
     pub const CACHE: u32 = 20;
+    /// Time of the first and the last sample.
     pub const SAMPLE_TIME: u32 = 21;
+    /// Blocks of memory by node.
     pub const MEM_TOPOLOGY: u32 = 22;
+    /// Resolution of the clock.
     pub const CLOCKID: u32 = 23;
+    /// The recording is a directory.
     pub const DIR_FORMAT: u32 = 24;
+    /// Programs of BPF.
     pub const BPF_PROG_INFO: u32 = 25;
+    /// Types of those.
     pub const BPF_BTF: u32 = 26;
+    /// How records are compressed.
     pub const COMPRESSED: u32 = 27;
+    /// What the CPU's PMU can.
     pub const CPU_PMU_CAPS: u32 = 28;
+    /// The clock's time beside the wall clock's.
     pub const CLOCK_DATA: u32 = 29;
+    /// PMUs of a hybrid processor and their CPUs.
     pub const HYBRID_TOPOLOGY: u32 = 30;
+    /// What each PMU can.
     pub const PMU_CAPS: u32 = 31;
+    /// Scheduling domains of each CPU.
     pub const CPU_DOMAIN_INFO: u32 = 32;
 }
 

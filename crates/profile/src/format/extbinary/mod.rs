@@ -49,12 +49,19 @@ impl Allowance {
 }
 
 mod section {
+    /// How counts are distributed.
     pub const SUMMARY: u64 = 1;
+    /// Names, or their hashes.
     pub const NAMES: u64 = 2;
+    /// All functions of the recorded program.
     pub const SYMBOLS: u64 = 3;
+    /// Where each function's counts lie.
     pub const OFFSETS: u64 = 4;
+    /// Checksums and attributes of functions.
     pub const METADATA: u64 = 5;
+    /// Calling contexts.
     pub const CONTEXTS: u64 = 6;
+    /// The counts.
     pub const FUNCTIONS: u64 = 32;
     /// Ours: the bytes `plan`, far from the numbers that LLVM gives. Its reader skips sections of
     /// kinds that it does not know (`SampleProfileReaderExtBinary::readCustomSection`, since
@@ -65,14 +72,23 @@ mod section {
 mod flag {
     pub const COMPRESSED: u64 = 1;
     const OWN: u32 = 32;
+    /// Names are MD5 hashes.
     pub const NAMES_HASHED: u64 = 1 << OWN;
+    /// Hashes have eight bytes each.
     pub const NAMES_FIXED: u64 = 2 << OWN;
+    /// Names have suffixes that make them unique.
     pub const NAMES_UNIQUE_SUFFIX: u64 = 4 << OWN;
+    /// The profile is of a part of the program.
     pub const SUMMARY_PARTIAL: u64 = 1 << OWN;
+    /// The profile has calling contexts.
     pub const SUMMARY_CONTEXTS: u64 = 2 << OWN;
+    /// Discriminators are flow-sensitive.
     pub const SUMMARY_FS: u64 = 4 << OWN;
+    /// Contexts were chosen by a pre-inliner.
     pub const SUMMARY_PREINLINED: u64 = 16 << OWN;
+    /// The profile has virtual tables.
     pub const SUMMARY_VTABLES: u64 = 32 << OWN;
+    /// Functions with contexts stand in their order.
     pub const OFFSETS_ORDERED: u64 = 1 << OWN;
     pub const METADATA_PROBES: u64 = 1 << OWN;
     pub const METADATA_ATTRIBUTES: u64 = 2 << OWN;
