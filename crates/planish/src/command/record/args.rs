@@ -14,18 +14,18 @@ use std::time::Duration;
 /// Where branch stacks come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Branches {
-    /// Of the CPU where it has them; else software ones, unless an option asks for what only the
-    /// kernel's samples have; else none
+    /// CPU branch records if available, else software stacks; plain samples if another option
+    /// needs them or neither works here
     #[default]
     Auto,
-    /// Of the CPU (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
+    /// CPU branch records (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
     Hardware,
-    /// Of an interpreter that looks ahead from each stop: x86-64 programs at native speed, no
-    /// permission needed
+    /// Software stacks: an interpreter looks ahead from each stop; x86-64 programs at nearly native
+    /// speed, without special permission
     Software,
-    /// Of an emulated CPU (qemu-user): any machine, 10 to 15 times slower
+    /// Branches of an emulated CPU (qemu-user): any machine, exact, 10 to 15 times slower
     Emulated,
-    /// None: clock samples
+    /// No branch stacks: clock samples
     None,
 }
 
