@@ -106,7 +106,7 @@ fn counts_and_layouts_do_not_replace_inputs_and_come_whole_or_not_at_all() {
         assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
     };
     fine(&["aggregate", "perf.data", "--binary", "app", "-o", "x_ld_profile.txt"]);
-    refused(here, &["merge", "x_ld_profile.txt", "-o", "x_ld_profile.txt"]);
+    refused(here, &["aggregate", "x_ld_profile.txt", "-o", "x_ld_profile.txt"]);
     refused(here, &["aggregate", "x_ld_profile.txt", "--binary", "app", "-o", "x_ld_profile.txt"]);
     refused(here, &["layout", "x_ld_profile.txt", "--binary", "app", "-o", "x"]);
     refused(
