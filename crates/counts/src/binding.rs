@@ -170,6 +170,8 @@ enum MappingStart {
     Module(Vec<PlacedSection>),
 }
 
+/// In the notes of files whose build ID is not the recorded one.
+pub(crate) const ANOTHER_BUILD: &str = "recorded with build ID";
 /// In the notes of kernels whose addresses were hidden.
 pub(crate) const HIDDEN: &str = "the recording does not say where the kernel lay";
 

@@ -4,8 +4,8 @@
 //! their sums.
 
 use crate::binding::{Binding, Bindings};
+use crate::by_name::ByName;
 use crate::ledger::{Ledger, Reason};
-use crate::matched::ByName;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use crate::straight_line::{self, Unrecorded};
 use crate::timeline::{FileId, KERNEL_PID, Mapping, SpaceRef, Timeline};
