@@ -86,7 +86,10 @@ impl Settings {
                         })?;
                 }
                 _ => {
-                    return Err(format!("unknown argument {:?}", String::from_utf8_lossy(argument)));
+                    return Err(format!(
+                        "unknown argument {:?}",
+                        String::from_utf8_lossy(argument)
+                    ));
                 }
             }
         }
