@@ -1,8 +1,8 @@
 //! How closures differ between two builds: other flags, another profile, another source.
 
+use crate::analysis::Analysis;
 use crate::closure::closure;
 use crate::graph::NodeId;
-use crate::read::Analysis;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A function whose closure is not the same.

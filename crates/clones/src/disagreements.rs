@@ -1,7 +1,7 @@
 //! Where sources disagree on what was inlined.
 
+use crate::analysis::Analysis;
 use crate::graph::{Graph, NodeId, Reason, Source, UnitId};
-use crate::read::Analysis;
 use crate::symbols;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;

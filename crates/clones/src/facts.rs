@@ -1,8 +1,8 @@
 //! What the files of one unit say, before it is joined with the others. Names stand once and are
 //! numbered: a function of a header is named thousands of times in a build.
 
+use crate::analysis::Skipped;
 use crate::graph::{Reason, Source};
-use crate::read::Skipped;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

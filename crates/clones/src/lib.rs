@@ -14,6 +14,7 @@
 //! tables ([`symbols`]) and debug information. What leaves no trace in any of them (register
 //! allocation across calls, purity, …) is in [`possible`].
 
+mod analysis;
 mod closure;
 mod diff;
 mod disagreements;
@@ -39,6 +40,7 @@ mod select;
 pub mod symbols;
 mod walk;
 
+pub use analysis::{Analysis, Skipped};
 pub use closure::{Closure, Member, Sizes, Step, closure, sizes};
 pub use diff::{Difference, Differences, diff};
 pub use disagreements::Disagreement;
@@ -46,6 +48,6 @@ pub use error::Error;
 pub use graph::{Edge, Graph, Node, NodeId, Place, Reason, Source, UnitId};
 pub use patch::{Hunk, Misfit, Touched, hunks, touched};
 pub use plausible::Implausible;
-pub use read::{Analysis, Skipped, analyse};
+pub use read::analyse;
 pub use scan::{Build, Dump, DumpKind, Unit, scan};
 pub use select::{Unclear, select};

@@ -5,8 +5,8 @@
 //! alias in the source; it ties that object's functions already. Without this rule, two static
 //! functions of a header that gcc folds in each of a hundred objects would tie all hundred.
 
+use crate::analysis::{Analysis, Skipped};
 use crate::graph::{Graph, NodeId, Reason, Source, UnitId};
-use crate::read::{Analysis, Skipped};
 use crate::symbols;
 use image::Image;
 use std::path::Path;

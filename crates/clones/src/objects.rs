@@ -1,8 +1,8 @@
 //! Symbol table and debug information of an object file to what they say of functions.
 
+use crate::analysis::Skipped;
 use crate::facts::{End, Facts};
 use crate::graph::{Reason, Source};
-use crate::read::Skipped;
 use crate::{Error, symbols};
 use image::debug::{DebugInfo, SourceFunction};
 use image::{DebugSearch, Functions, Image};

@@ -1,8 +1,8 @@
 //! Are the closures of a build so empty that something must be missing? Who patches by them would
 //! leave code behind.
 
+use crate::analysis::Analysis;
 use crate::graph::{Reason, Source};
-use crate::read::Analysis;
 
 /// Of so many functions some are inlined, where a whole program is optimised at once.
 const FEW: usize = 8;

@@ -5,8 +5,8 @@
 //! assume ranges of arguments. Nothing in the files says where it did. So the direct callers and
 //! callees in the same unit are named, with the flags that would rule the reliance out.
 
+use crate::analysis::Analysis;
 use crate::graph::{Graph, NodeId};
-use crate::read::Analysis;
 use image::Image;
 use image::code::{InstructionKind, instructions};
 use std::collections::{BTreeMap, BTreeSet};

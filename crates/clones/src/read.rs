@@ -1,5 +1,6 @@
 //! All sources of a build to one graph.
 
+use crate::analysis::{Analysis, Skipped};
 use crate::facts::{End, FactPlace, Facts, Tie};
 use crate::files::{KnownFiles, SourceFiles};
 use crate::graph::{Graph, NodeId, Place, Reason, Source, UnitId};
@@ -10,36 +11,6 @@ use image::Image;
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// A file that was not used.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Skipped {
-    /// The file.
-    pub path: PathBuf,
-    /// Why.
-    pub reason: String,
-}
-
-/// What a build says.
-#[derive(Debug, Clone, Default)]
-pub struct Analysis {
-    /// Names of the units by [`UnitId`].
-    pub units: Vec<String>,
-    /// Their object files.
-    pub objects: Vec<PathBuf>,
-    /// The functions and what ties them.
-    pub graph: Graph,
-    /// How many units each of [`Source::ALL`] covers.
-    pub covered: [usize; Source::ALL.len()],
-    /// Files left out.
-    pub skipped: Vec<Skipped>,
-    /// Dumps that were used, but may be stale.
-    pub doubts: Vec<Skipped>,
-    /// Units that clang compiled, by [`UnitId`].
-    pub is_clang: Vec<bool>,
-    /// How many units the compiler left to the link.
-    pub link_time: usize,
-}
 
 /// Reads all files of a build on `threads` threads. The same files give the same result for any
 /// number of them. `done` is called with the size in bytes of each object file that was read.

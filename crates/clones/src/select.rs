@@ -1,8 +1,8 @@
 //! Which functions a name stands for.
 
+use crate::analysis::Analysis;
 use crate::graph::NodeId;
 use crate::patch::same_file;
-use crate::read::Analysis;
 use std::collections::BTreeMap;
 
 /// No name of the source is longer by much; comparing longer ones takes time.

@@ -5,17 +5,16 @@
 //! count traces per address space version. Memory is the chunks in flight and the tables of
 //! distinct traces, whatever the size of the recording.
 
-use crate::binding::{Binding, Bindings, HIDDEN};
+use crate::binding::{ANOTHER_BUILD, Binding, Bindings, HIDDEN};
+use crate::by_name;
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
-use crate::matched;
 use crate::model::{Counts, base_name};
-use crate::resolve::Rules;
 use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
-use crate::timeline::Timeline;
+use crate::timeline::{Clock, Timeline};
 use crate::workers::{Shared, count_samples};
 use image::Image;
 use perfdata::Input;
@@ -23,19 +22,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How to aggregate.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Which entries count.
-    pub rules: Rules,
-    /// Worker threads; the result does not depend on it.
-    pub threads: usize,
-    /// Only samples of this process.
-    pub pid: Option<i32>,
-    /// Whether to count paths ([`crate::Path`]) too; they cost a second table and change no other
-    /// count.
-    pub paths: bool,
-}
+pub use crate::options::Options;
 
 /// What aggregation found, beside the counts.
 #[derive(Debug)]
@@ -48,13 +35,6 @@ pub struct Aggregated {
     pub notes: Vec<String>,
     /// Samples in files that were not counted, most first.
     pub elsewhere: Vec<(String, u64)>,
-}
-
-/// What a record's time is: a clock, or its place in the file where the recording carries no times.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
-    Time,
-    Position,
 }
 
 /// Reads `input` (named `path` in messages) and counts what lies in `images`, or, where none are
@@ -71,8 +51,8 @@ pub fn aggregate(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Aggregated, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
-    let clock = clock_of(input);
-    let sideband = read_sideband(input, options, clock).map_err(fault)?;
+    let clock = Clock::of(input);
+    let sideband = read_sideband(input, options.threads, clock).map_err(fault)?;
     let traced = sideband.aux.tracers.contains(&perfdata::tracer::ARM_SPE)
         && !sideband.aux.buffers.is_empty();
     if sideband.samples == 0 && !traced {
@@ -141,7 +121,7 @@ pub fn aggregate(
             ) + &damage(&counts.ledger),
         });
     }
-    notes.extend(matched::notes(&by_name, &counts.ledger));
+    notes.extend(by_name::notes(&by_name, &counts.ledger));
     notes.extend(several_events(input));
     notes.extend(not_whole(path, input));
     notes.extend(spe::notes(path, &spe));
@@ -196,13 +176,6 @@ fn several_events(input: &Input) -> Option<String> {
         .then(|| format!("samples of {} events are added up: {}", list.len(), list.join(", ")))
 }
 
-pub(crate) fn clock_of(input: &Input) -> Clock {
-    let timed = |a: &perfdata::EventAttr| {
-        a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all()
-    };
-    if input.attrs().iter().all(timed) { Clock::Time } else { Clock::Position }
-}
-
 /// Transfers that the recording's branch filter leaves out; without a filter (`any`) nothing is.
 fn unrecorded(input: &Input) -> Unrecorded {
     use perfdata::branch_sample as b;
@@ -220,9 +193,6 @@ fn unrecorded(input: &Input) -> Unrecorded {
     }
     out
 }
-
-/// In the notes of files whose build ID is not the recorded one.
-pub(crate) const ANOTHER_BUILD: &str = "recorded with build ID";
 
 fn notes(bindings: &Bindings<'_>) -> Vec<String> {
     let mut notes: BTreeMap<String, ()> = BTreeMap::new();

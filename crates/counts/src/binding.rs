@@ -15,6 +15,10 @@ use perfdata::RuntimeAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+/// Number of an image among all that files are bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ImageId(u32);
+
 /// What a mapped file turned out to be.
 #[derive(Clone, Debug)]
 pub enum Binding {
@@ -59,7 +63,7 @@ impl<'t> Bindings<'t> {
     pub fn get(&self, file: FileId) -> &Binding {
         const NONE: Binding = Binding::NoFile;
         match (self.bound.get(file.0 as usize), self.files.get(file.0 as usize)) {
-            (Some(cell), Some(mapped)) => cell.get_or_init(|| self.bind(mapped)),
+            (Some(cell), Some(mapped)) => cell.get_or_init(|| self.bind(file, mapped)),
             _ => const { &NONE },
         }
     }
@@ -69,21 +73,22 @@ impl<'t> Bindings<'t> {
         self.files.iter().zip(&self.bound).filter_map(|(f, b)| Some((f, b.get()?)))
     }
 
-    fn bind(&self, file: &MappedFile) -> Binding {
+    fn bind(&self, id: FileId, file: &MappedFile) -> Binding {
         let recorded = ids_of(file, &self.listed);
         if self.asked_for.is_empty() {
-            return bind_recorded_path(file, &recorded);
+            // Each file has an image of its own.
+            return bind_recorded_path(ImageId(id.0), file, &recorded);
         }
-        let same = |i: &&Arc<Image>| has_any_id(i, &recorded);
-        if let Some(image) = self.asked_for.iter().find(same) {
-            return bound(file, Arc::clone(image), None);
+        let asked_for = || (0..).map(ImageId).zip(self.asked_for);
+        if let Some((id, image)) = asked_for().find(|(_, image)| has_any_id(image, &recorded)) {
+            return bound(file, id, Arc::clone(image), None);
         }
         let mut verdict = if is_file_name(&file.path) || file.side.is_kernel() {
             Binding::Other
         } else {
             Binding::NoFile
         };
-        for image in self.asked_for.iter().filter(|i| same_name(file, i)) {
+        for (id, image) in asked_for().filter(|(_, image)| same_name(file, image)) {
             match image.build_id() {
                 Some(own) if !recorded.is_empty() => {
                     verdict = Binding::BuildIdMismatch(hex_all(&recorded), own.to_string());
@@ -94,7 +99,8 @@ impl<'t> Bindings<'t> {
                     verdict = Binding::BuildIdMismatch(hex_all(&recorded), "none".into());
                 }
                 own => {
-                    return bound(file, Arc::clone(image), Some(lacking(&recorded, own.is_some())));
+                    let lacking = lacking(&recorded, own.is_some());
+                    return bound(file, id, Arc::clone(image), Some(lacking));
                 }
             }
         }
@@ -102,7 +108,7 @@ impl<'t> Bindings<'t> {
     }
 }
 
-fn bind_recorded_path(file: &MappedFile, recorded: &[&[u8]]) -> Binding {
+fn bind_recorded_path(id: ImageId, file: &MappedFile, recorded: &[&[u8]]) -> Binding {
     if file.side.is_kernel() && !is_file_name(&file.path) {
         return Binding::Unavailable("name the kernel's vmlinux with --binary".into());
     }
@@ -114,12 +120,12 @@ fn bind_recorded_path(file: &MappedFile, recorded: &[&[u8]]) -> Binding {
         Err(error) => return Binding::Unavailable(error.to_string()),
     };
     if has_any_id(&image, recorded) {
-        return bound(file, Arc::new(image), None);
+        return bound(file, id, Arc::new(image), None);
     }
     match image.build_id() {
         _ if recorded.is_empty() => {
             let lacking = lacking(recorded, image.build_id().is_some());
-            bound(file, Arc::new(image), Some(lacking))
+            bound(file, id, Arc::new(image), Some(lacking))
         }
         Some(own) => Binding::BuildIdMismatch(hex_all(recorded), own.to_string()),
         None => Binding::BuildIdMismatch(hex_all(recorded), "none".into()),
@@ -152,6 +158,8 @@ fn lacking(recorded: &[&[u8]], own: bool) -> Lacking {
 /// An image with what it takes to find addresses of one mapped file in it.
 #[derive(Clone, Debug)]
 pub struct BoundImage {
+    /// Its number: the same wherever it is the same image.
+    pub id: ImageId,
     /// The image.
     pub image: Arc<Image>,
     /// Why nothing but its name says that it is the recorded file; `None` where a build ID does.
@@ -170,13 +178,15 @@ enum MappingStart {
     Module(Vec<PlacedSection>),
 }
 
+/// In the notes of files whose build ID is not the recorded one.
+pub(crate) const ANOTHER_BUILD: &str = "recorded with build ID";
 /// In the notes of kernels whose addresses were hidden.
 pub(crate) const HIDDEN: &str = "the recording does not say where the kernel lay";
 
 /// The kernel's own map starts at the run-time address of the symbol that its name ends in (`_text`
 /// or `_stext`), so the difference to that symbol in vmlinux is the slide that KASLR chose. A
 /// module's map starts where the kernel put the first of the module's executable sections.
-fn bound(file: &MappedFile, image: Arc<Image>, by_name: Option<Lacking>) -> Binding {
+fn bound(file: &MappedFile, id: ImageId, image: Arc<Image>, by_name: Option<Lacking>) -> Binding {
     let start = if !file.side.is_kernel() {
         MappingStart::FileOffset
     } else if image.kind() == ImageKind::KernelModule {
@@ -200,7 +210,7 @@ fn bound(file: &MappedFile, image: Arc<Image>, by_name: Option<Lacking>) -> Bind
             }
         }
     };
-    Binding::Image(BoundImage { image, by_name, start })
+    Binding::Image(BoundImage { id, image, by_name, start })
 }
 
 impl BoundImage {

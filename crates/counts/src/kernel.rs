@@ -8,8 +8,8 @@
 
 use crate::aggregate::{Aggregated, names_of};
 use crate::binding::{Bindings, hex};
+use crate::by_name;
 use crate::error::Error;
-use crate::matched;
 use crate::resolve::{Rules, Spaces, Sums};
 use crate::straight_line::Unrecorded;
 use crate::timeline::{Change, KERNEL_PID, Timeline};
@@ -59,7 +59,7 @@ pub fn aggregate(
             cause: cause(text, image),
         });
     }
-    let notes = matched::notes(&by_name, &counts.ledger);
+    let notes = by_name::notes(&by_name, &counts.ledger);
     Ok(Aggregated { counts, samples: 0, notes, elsewhere: Vec::new() })
 }
 

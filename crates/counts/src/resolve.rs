@@ -3,9 +3,9 @@
 //! Everything that was hot is over by now: the input here are distinct traces and addresses with
 //! their sums.
 
-use crate::binding::{Binding, Bindings};
+use crate::binding::{Binding, Bindings, ImageId};
+use crate::by_name::ByName;
 use crate::ledger::{Ledger, Reason};
-use crate::matched::ByName;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use crate::straight_line::{self, Unrecorded};
 use crate::timeline::{FileId, KERNEL_PID, Mapping, SpaceRef, Timeline};
@@ -60,7 +60,7 @@ pub struct Sums<'t> {
     timeline: &'t Timeline,
     bindings: &'t Bindings<'t>,
     rules: Rules,
-    images: FxHashMap<usize, (Arc<Image>, ImageSums)>,
+    images: FxHashMap<ImageId, (Arc<Image>, ImageSums)>,
     /// Samples in files that are not counted.
     elsewhere: FxHashMap<FileId, u64>,
     /// Samples and branches in files that only their names tell.
@@ -71,10 +71,10 @@ pub struct Sums<'t> {
     pub ledger: Ledger,
 }
 
-/// An address in an image, the image known by where it lies in memory.
+/// An address in an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
-    image: usize,
+    image: ImageId,
     address: ImageAddr,
     /// The file, where nothing but its name says that the image is it.
     by_name: Option<FileId>,
@@ -239,7 +239,7 @@ impl<'t> Sums<'t> {
 
     fn branch(
         &mut self,
-        image: usize,
+        image: ImageId,
         from: Option<ImageAddr>,
         to: Option<ImageAddr>,
         count: u64,
@@ -308,9 +308,8 @@ impl<'t> Sums<'t> {
         let file = self.timeline.files().get(mapping.file.0 as usize).ok_or(Reason::Unmapped)?;
         let address = bound.address(&mapping, address).ok_or(Reason::NotExecutable)?;
         let image = &bound.image;
-        let id = Arc::as_ptr(image) as usize;
         let rules = self.rules;
-        let (_, sums) = self.images.entry(id).or_insert_with(|| {
+        let (_, sums) = self.images.entry(bound.id).or_insert_with(|| {
             let left_out = if rules == Rules::Profgen { linkage_tables(image) } else { Vec::new() };
             (
                 Arc::clone(image),
@@ -320,7 +319,7 @@ impl<'t> Sums<'t> {
         if sums.left_out.iter().any(|range| range.contains(&address)) {
             return Err(Reason::NotExecutable);
         }
-        Ok(Place { image: id, address, by_name: bound.by_name.map(|_| mapping.file) })
+        Ok(Place { image: bound.id, address, by_name: bound.by_name.map(|_| mapping.file) })
     }
 
     /// Adds the sums of another collector over the same timeline and bindings.

@@ -8,9 +8,9 @@
 
 use crate::aggregate::{Aggregated, Options};
 use crate::binding::Bindings;
+use crate::by_name;
 use crate::error::Error;
 use crate::halves;
-use crate::matched;
 use crate::path_table::PathTable;
 use crate::resolve::{Spaces, Sums};
 use crate::straight_line::Unrecorded;
@@ -94,7 +94,7 @@ pub fn aggregate(
         });
     }
     let notes = if mapped {
-        matched::notes(&by_name, &counts.ledger)
+        by_name::notes(&by_name, &counts.ledger)
     } else {
         vec![format!(
             "{}: no mappings shown, so all addresses are taken to be those of {}; perf script \

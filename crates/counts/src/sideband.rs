@@ -1,10 +1,9 @@
 //! The first pass over a recording: everything that is not a sample.
 
-use crate::aggregate::{Clock, Options};
 use crate::listed::ListedId;
 use crate::spe::AuxSideband;
 use crate::streams::each_stream;
-use crate::timeline::{Change, KERNEL_PID};
+use crate::timeline::{Change, Clock, KERNEL_PID};
 use perfdata::{CpuMode, Input, Record, raw_records};
 
 /// What the first pass brings home.
@@ -26,11 +25,11 @@ pub(crate) struct Sideband {
 /// Reads all records but samples, the streams of a directory in parallel.
 pub(crate) fn read_sideband(
     input: &Input,
-    options: Options,
+    threads: usize,
     clock: Clock,
 ) -> Result<Sideband, perfdata::Error> {
     let read = |stream| read_stream(input, stream, clock);
-    let parts = each_stream(input.stream_count(), options.threads, read)?;
+    let parts = each_stream(input.stream_count(), threads, read)?;
     let mut all = Sideband::default();
     let mut base = 0u64;
     // In the order of the streams, as if they had been read one after the other.

@@ -9,10 +9,27 @@
 //! (pid −1) form one more address space, valid in every process.
 
 use crate::kernel_map::{self, Extent};
-use perfdata::RuntimeAddr;
+use perfdata::{Input, RuntimeAddr};
 use rpds::RedBlackTreeMapSync;
 use rustc_hash::FxHashMap;
 use std::ops::Bound;
+
+/// What a record's time is: a clock, or its place in the file where the recording carries no times.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Time,
+    Position,
+}
+
+impl Clock {
+    /// That of a recording.
+    pub(crate) fn of(input: &Input) -> Clock {
+        let timed = |a: &perfdata::EventAttr| {
+            a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all()
+        };
+        if input.attrs().iter().all(timed) { Clock::Time } else { Clock::Position }
+    }
+}
 
 /// Index of a [`MappedFile`] in its [`Timeline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,15 +4,15 @@
 //! no order among chunks. Tables are translated to image addresses when they hold too many slots,
 //! and at the end.
 
-use crate::aggregate::{Clock, Options};
 use crate::binding::Bindings;
 use crate::by_space::{self, BySpace};
 use crate::halves;
 use crate::ledger::Reason;
+use crate::options::Options;
 use crate::path_table::PathTable;
 use crate::resolve::{Rules, Sums};
 use crate::streams::each_stream;
-use crate::timeline::Timeline;
+use crate::timeline::{Clock, Timeline};
 use crate::traces::{Trace, TraceTable};
 use crossbeam_channel::{Receiver, Sender};
 use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};

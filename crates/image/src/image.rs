@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use object::elf;
 use rustc_hash::FxHashMap;
 
-use crate::functions::FunctionTable;
+use crate::bytes::byte_range;
+use crate::function_table::FunctionTable;
 use crate::headers::Headers;
 use crate::memory_map::Bytes;
-use crate::sections::byte_range;
 use crate::{Arch, BuildId, Endian, Error, FileOffset, ImageAddr, ImageKind, Section, Segment};
 
 /// Addresses `start..end` that hold instructions, and where they stand in the file (not at all in
@@ -19,6 +19,14 @@ pub(crate) struct CodeRange {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) offset: Option<u64>,
+}
+
+/// A field of an instruction that only the linker can fill in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodeRelocation {
+    pub(crate) address: u64,
+    /// Where a direct branch goes, if into this file.
+    pub(crate) target: Option<u64>,
 }
 
 /// An opened ELF file of either class and byte order.
@@ -42,7 +50,7 @@ pub struct Image {
     pub(crate) prepared: Vec<OnceLock<Result<Vec<u8>, String>>>,
     /// Relocation sections by the section they apply to; only built for relocatable files.
     pub(crate) relocation_sections: OnceLock<FxHashMap<u32, Vec<u32>>>,
-    pub(crate) code_relocations: OnceLock<Vec<crate::relocation::CodeRelocation>>,
+    pub(crate) code_relocations: OnceLock<Vec<CodeRelocation>>,
     pub(crate) patched: OnceLock<Vec<std::ops::Range<ImageAddr>>>,
 }
 

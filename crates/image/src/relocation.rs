@@ -11,17 +11,10 @@ use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSym
 use object::{Endianness, RelocationKind, RelocationTarget, SectionIndex};
 use rustc_hash::FxHashMap;
 
+use crate::bytes::byte_range;
 use crate::code::Instruction;
-use crate::sections::byte_range;
+use crate::image::CodeRelocation;
 use crate::{Image, ImageAddr, Section};
-
-/// A field of an instruction that only the linker can fill in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CodeRelocation {
-    address: u64,
-    /// Where a direct branch goes, if into this file.
-    target: Option<u64>,
-}
 
 impl Image {
     pub(crate) fn has_relocations(&self, section: u32) -> bool {

@@ -5,11 +5,11 @@
 //! section is asked for, and kept. Everything else is a slice of the mapped file.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use object::elf;
 use object::read::{CompressedData, CompressionFormat};
 
+use crate::bytes::{byte_range, c_string};
 use crate::headers::Endian;
 use crate::{Error, Image, Section};
 
@@ -186,16 +186,4 @@ fn decompress(data: CompressedData<'_>) -> Result<Cow<'_, [u8]>, String> {
     }
     data.decompress()
         .map_err(|error| format!("{error}; the file is corrupt, copy or build it again"))
-}
-
-/// The range of `size` bytes at `offset`, if it can be written as numbers of this machine.
-pub(crate) fn byte_range(offset: u64, size: u64) -> Option<Range<usize>> {
-    let start = usize::try_from(offset).ok()?;
-    Some(start..start.checked_add(usize::try_from(size).ok()?)?)
-}
-
-/// The bytes from `offset` to the next NUL; `None` when there is no NUL.
-pub(crate) fn c_string(table: &[u8], offset: u64) -> Option<&[u8]> {
-    let tail = table.get(usize::try_from(offset).ok()?..)?;
-    tail.get(..tail.iter().position(|&byte| byte == 0)?)
 }

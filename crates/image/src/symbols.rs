@@ -5,7 +5,7 @@
 
 use object::elf;
 
-use crate::sections::c_string;
+use crate::bytes::c_string;
 use crate::{Image, ImageAddr, Section};
 
 /// One entry of `.symtab` or `.dynsym`.

@@ -6,8 +6,8 @@
 //! (`transfers`), the third expands ranges into edges between neighbours. What is left is the
 //! frequency of each block. Cost: linear in counts and blocks, with a binary search per address.
 //!
-//! Sources for the rules: google/llvm-propeller, as [`Rules::Upstream`]; [`Rules::Decoded`]
-//! replaces its guesses by a look at the instruction, and says where in [`Rules`].
+//! Sources for the rules: google/llvm-propeller, as [`crate::Rules::Upstream`]; [`crate::Rules::Decoded`]
+//! replaces its guesses by a look at the instruction, and says where in [`crate::Rules`].
 
 use image::blocks::FunctionBlocks;
 use image::{Image, ImageAddr};
@@ -15,72 +15,15 @@ use rustc_hash::FxHashMap;
 
 use crate::evidence::Evidence;
 use crate::report::{BuildReport, Unused};
+use crate::rules::{BuildOptions, Modules};
 use crate::samples;
 use crate::selection::Selection;
 use crate::table::{End, Table};
 use crate::transfers::Classifier;
 use crate::{Cfg, Error};
 
-/// How branches are told from calls and returns, and frequencies from edges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Rules {
-    /// By decoding the instruction that a branch comes from and the one before the address that a
-    /// return goes to. The frequency of a block also knows control from and to code without
-    /// blocks, and adds up what belongs to one call. Of functions with a common name, one with
-    /// nine tenths of their weight is kept.
-    #[default]
-    Decoded,
-    /// As llvm-propeller: by block flags and addresses alone; only edges make frequencies; all
-    /// functions that share a name are dropped.
-    Upstream,
-}
-
-/// Which functions may be laid out, by the name of their section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sections {
-    /// `.text` and `.text.*`.
-    #[default]
-    Text,
-    /// Every section with code.
-    All,
-}
-
-impl Sections {
-    pub(crate) fn include(self, name: &str) -> bool {
-        self == Sections::All || name == ".text" || name.starts_with(".text.")
-    }
-}
-
 /// Smallest share of branches that must become edges, in percent; llvm-propeller's.
 const SMALLEST_USED_PCT: f64 = 0.05;
-
-/// How a graph is made.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BuildOptions {
-    /// How branches are told apart.
-    pub rules: Rules,
-    /// Which sections are laid out.
-    pub sections: Sections,
-    /// Largest share of branches into the middle of a block, in percent; above it the image is
-    /// held to be another one.
-    pub largest_dubious_pct: f64,
-}
-
-impl Default for BuildOptions {
-    fn default() -> Self {
-        BuildOptions {
-            rules: Rules::default(),
-            sections: Sections::default(),
-            // llvm-propeller's.
-            largest_dubious_pct: 30.0,
-        }
-    }
-}
-
-/// The files of the compilation units that hold functions, by the addresses of these, ascending:
-/// what a list of functions can tell two of one name apart by. See
-/// [`image::debug::DebugInfo::unit_names_at`].
-pub type Modules<'m> = &'m dyn Fn(&[ImageAddr]) -> Vec<Option<String>>;
 
 /// Makes the graph of an image from its blocks ([`image::blocks::read`]) and its counts. Of
 /// functions with a common name at most one is in it.

@@ -3,7 +3,7 @@
 use image::ImageAddr;
 use rustc_hash::FxHashMap;
 
-use crate::build::Rules;
+use crate::rules::Rules;
 use crate::selection::Selection;
 use crate::table::{Spot, Table};
 use crate::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};

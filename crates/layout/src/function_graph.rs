@@ -7,8 +7,8 @@
 //! that is a measure. A branch is a call when it goes to the first instruction of another function.
 //! Cost: a search per distinct branch.
 
-use crate::build::Sections;
 use crate::report::{BuildReport, Observed, Unused};
+use crate::rules::Sections;
 use crate::selection::{CodeSections, Identity};
 use crate::{
     Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Error, Function, FunctionIndex, Place,

@@ -27,6 +27,7 @@ mod matching;
 mod order;
 mod placement;
 mod report;
+mod rules;
 mod samples;
 mod selection;
 mod stale;
@@ -36,7 +37,7 @@ mod transfers;
 pub mod verify;
 pub mod write;
 
-pub use build::{BuildOptions, Modules, Rules, Sections, build, build_in_modules};
+pub use build::{build, build_in_modules};
 pub use cfg::{Block, BlockIndex, CallEdge, CallKind, Cfg, Edge, Function, FunctionIndex, Place};
 pub use clone::{CloneParams, CloneReport, PathCounts, choose_clones};
 pub use error::Error;
@@ -49,5 +50,6 @@ pub use order::{
 };
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};
+pub use rules::{BuildOptions, Modules, Rules, Sections};
 pub use stale::{Share, StaleReport, carry_over};
 pub use successors::{Way, ways};

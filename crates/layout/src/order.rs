@@ -6,7 +6,8 @@
 //! ```
 //!
 //! `score` says what a layout is worth, `problem` what is to be ordered, `graph` is the form that
-//! the algorithms work on, `chains` merges greedily, `search` and `exact` improve, `functions` and
+//! the algorithms work on, `chains` merges greedily, `search` and `exact` improve,
+//! `solve` calls them in turn, `functions` and
 //! `cache` order clusters, `program` puts it together and `measure` says what came out. Work is
 //! bounded by counts of steps, never by time.
 
@@ -24,9 +25,11 @@ mod problem;
 mod program;
 mod score;
 mod search;
+mod solve;
 
 pub use measure::{LayoutReport, Pages, Totals};
 pub use params::{FunctionOrder, Mode, Params};
-pub use problem::{Jump, Node, Problem, order};
+pub use problem::{Jump, Node, Problem};
 pub use program::{ClonedFunction, PlacedBlock, PlacedEdge, lay_out, lay_out_with};
 pub use score::{JumpKind, Scoring};
+pub use solve::order;

@@ -12,10 +12,10 @@ use image::code::{InstructionKind, instructions};
 use image::{Image, ImageAddr};
 use rustc_hash::FxHashMap;
 
-use crate::build::Rules;
 use crate::evidence::Evidence;
 use crate::infer::{InferOptions, infer};
 use crate::report::{BuildReport, Observed, Unused};
+use crate::rules::Rules;
 use crate::selection::Selection;
 use crate::table::{End, Spot, Table};
 use crate::{Block, BlockIndex, CallEdge, CallKind, Cfg, FunctionIndex, Place};

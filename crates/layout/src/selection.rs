@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use image::{Image, ImageAddr, Section};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::build::{BuildOptions, Modules, Rules, Sections};
 use crate::report::{BuildReport, Unused};
+use crate::rules::{BuildOptions, Modules, Rules, Sections};
 use crate::table::{End, Spot, Table};
 
 /// Of functions with a common name, the one with at least this share of their weight is kept, in

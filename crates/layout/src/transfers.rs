@@ -15,9 +15,9 @@ use image::{Image, ImageAddr};
 use rustc_hash::FxHashMap;
 
 use crate::CallKind;
-use crate::build::Rules;
 use crate::evidence::Evidence;
 use crate::report::Unused;
+use crate::rules::Rules;
 use crate::selection::Selection;
 use crate::table::{End, Spot, Table};
 

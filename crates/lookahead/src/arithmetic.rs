@@ -2,9 +2,11 @@
 //! volume 2).
 
 use crate::Stop;
-use crate::cpu::{Cpu, RAX, RDX};
+use crate::cpu::Cpu;
+use crate::family::{Family, Place};
 use crate::flags::Flags;
-use crate::op::{Family, Op, Place, Reach};
+use crate::op::{Op, Reach};
+use crate::state::{RAX, RDX};
 use crate::word::Word;
 
 /// An operation of two operands; `None` where nothing is written.

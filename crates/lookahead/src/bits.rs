@@ -8,8 +8,9 @@
 
 use crate::arithmetic::Binary;
 use crate::cpu::Cpu;
+use crate::family::{Family, Place};
 use crate::flags::Flags;
-use crate::op::{Family, Op, Place, Reach};
+use crate::op::{Op, Reach};
 use crate::word::Word;
 
 /// The operand with nothing but the bit set.

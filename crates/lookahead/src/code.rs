@@ -4,12 +4,12 @@ use crate::control;
 use crate::lower::lower;
 use crate::memory::{Pages, Source, Text};
 use crate::native::Native;
-use crate::op::{Op, run};
+use crate::op::{Extent, MOST_CALLS, Op, run};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use rustc_hash::FxHashMap;
 
-/// Instructions of a block, at most.
-const MOST_OPS: usize = 64;
+/// Instructions of a block, at most; where it is cut there, one more op says so.
+const MOST_OPS: usize = MOST_CALLS - 1;
 /// No block.
 pub(crate) const NONE: u32 = u32::MAX;
 /// Ops that are kept before all are forgotten: 32 bytes each.
@@ -19,6 +19,7 @@ const MOST_PASSED: usize = 256 << 10;
 const LONGEST: usize = 15;
 /// Bytes of a block, at most.
 const MOST_BYTES: usize = MOST_OPS * LONGEST;
+const _: () = assert!(MOST_BYTES <= Extent::MOST_OFFSET);
 
 /// Straight-line code up to a branch.
 pub(crate) struct Block {

@@ -1,9 +1,10 @@
 //! Branches, calls, returns, the stack, and what ends a look-ahead.
 
 use crate::Stop;
-use crate::cpu::{Cpu, RBP, RCX, RSP};
+use crate::cpu::Cpu;
 use crate::flags::Flags;
 use crate::op::{Anywhere, Op, Reach};
+use crate::state::{RBP, RCX, RSP};
 
 /// `jcc`, with the condition in the op's base.
 #[inline(always)]

@@ -2,46 +2,12 @@
 
 use crate::flags::Flags;
 use crate::memory::{Pages, Source};
+use crate::native::Native;
 use crate::op::{Op, Reach};
+use crate::state::{REGISTERS, RSP, State};
 use crate::word::Word;
 use crate::{Branch, Stop};
 use perfdata::RuntimeAddr;
-
-/// Number of the register that is always 0: what an address without base or index has there.
-pub(crate) const ZERO: u8 = 16;
-pub(crate) const FS_BASE: u8 = 17;
-pub(crate) const GS_BASE: u8 = 18;
-pub(crate) const RAX: u8 = 0;
-pub(crate) const RCX: u8 = 1;
-pub(crate) const RDX: u8 = 2;
-pub(crate) const RSP: u8 = 4;
-pub(crate) const RBP: u8 = 5;
-pub(crate) const RSI: u8 = 6;
-pub(crate) const RDI: u8 = 7;
-const REGISTERS: u8 = 31;
-
-/// A vector register of 64 bytes.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Vector(pub [u8; 64]);
-
-/// The registers, laid out for the stubs of [`crate::native`], which load and store them by offset.
-#[derive(Clone)]
-#[repr(C)]
-pub(crate) struct State {
-    pub vectors: [Vector; 32],
-    /// By their number in the encoding; from 16 on: 0, the bases of fs and gs.
-    pub gpr: [u64; 32],
-    pub masks: [u64; 8],
-    /// Flags on their way into and out of a stub.
-    pub flags_image: u64,
-}
-
-impl State {
-    pub(crate) fn new() -> State {
-        State { vectors: [Vector([0; 64]); 32], gpr: [0; 32], masks: [0; 8], flags_image: 0 }
-    }
-}
 
 /// The thread as far as it has been followed.
 pub(crate) struct Cpu<'e> {
@@ -59,7 +25,7 @@ pub(crate) struct Cpu<'e> {
     pub stop: Option<Stop>,
     /// The instruction that it ended at.
     pub ended_at: u64,
-    pub native: &'e mut crate::native::Native,
+    pub native: &'e mut Native,
     /// Blocks that end in the last branch are linked to the one that follows.
     pub taken: bool,
     pub patience: u64,
@@ -104,8 +70,8 @@ impl Cpu<'_> {
     #[inline(always)]
     pub(crate) fn address(&self, op: &Op) -> u64 {
         self.wide(op.base)
-            .wrapping_add(self.wide(op.index) << (op.scale_and_segment >> 5 & 3))
-            .wrapping_add(self.wide(op.segment()))
+            .wrapping_add(self.wide(op.index) << op.scaled.shift())
+            .wrapping_add(self.wide(op.scaled.segment()))
             .wrapping_add(op.displacement)
     }
 

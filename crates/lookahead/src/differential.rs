@@ -2,12 +2,14 @@
 //! registers and memory, followed by the look-ahead and run in a stub.
 
 use crate::Branch;
-use crate::cpu::{Cpu, State};
+use crate::cpu::Cpu;
 use crate::flags::{Flags, bit};
 use crate::lower::{has_model, lower};
 use crate::memory::{Fetched, Page, Pages, Source, Text};
 use crate::native::Native;
 use crate::op::Op;
+use crate::processor::lower_any;
+use crate::state::{State, ZERO};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use perfdata::RuntimeAddr;
 
@@ -271,7 +273,7 @@ fn models_do_what_the_processor_does() {
         let Some((bytes, instruction)) = encoding(&mut random) else { continue };
         let op = lower(&instruction, &mut native);
         let mut on_processor = Op { target: 0, source: 0, extra: 0, immediate: 0, ..op };
-        if !native.lower_any(&instruction, &mut on_processor) {
+        if !lower_any(&mut native, &instruction, &mut on_processor) {
             continue;
         }
         if native.full {
@@ -287,10 +289,10 @@ fn models_do_what_the_processor_does() {
             // The address becomes one within the data, sometimes across its pages.
             let (base, index) = (op.base, op.index);
             let place = DATA + 4096 - 8 + random.next() % 16;
-            if index != crate::cpu::ZERO {
+            if index != ZERO {
                 gpr[usize::from(index)] = 0;
             }
-            if base == crate::cpu::ZERO || base == index {
+            if base == ZERO || base == index {
                 continue;
             }
             gpr[usize::from(base)] = place.wrapping_sub(op.displacement);

@@ -1,11 +1,12 @@
 //! Looking ahead from a stop.
 
 use crate::code::{Code, NONE};
-use crate::cpu::{Cpu, FS_BASE, GS_BASE, State};
+use crate::cpu::Cpu;
 use crate::flags::Flags;
 use crate::memory::{Pages, Source};
 use crate::native::Native;
-use crate::op::Op;
+use crate::op::{MOST_CALLS, Op};
+use crate::state::{FS_BASE, GS_BASE, State};
 use crate::vectors::{ALL, Places, read_xsave};
 use crate::{Branch, Stop, sys};
 use perfdata::RuntimeAddr;
@@ -218,6 +219,7 @@ fn follow(
         let first = block.first as usize;
         let count = block.count as usize;
         let Some(ops) = code.ops.get(first..first + count) else { return Stop::Fault };
+        debug_assert!(ops.len() <= MOST_CALLS, "a block of {} ops", ops.len());
         let on = match (&mut seen, ops.first()) {
             (None, Some(first)) => (first.run)(cpu, ops),
             (Some(seen), _) => run_each(ops, cpu, seen),

@@ -7,7 +7,7 @@
 //!
 //! Integer instructions and branches have models; vector, floating-point and rare integer
 //! instructions run on the processor itself, in stubs that load and store only the registers they
-//! name (module `native`). What can do neither ends the look-ahead, and is reported by its
+//! name (modules `native` and `processor`). What can do neither ends the look-ahead, and is reported by its
 //! mnemonic, so that nothing is ever guessed.
 
 #![cfg(target_arch = "x86_64")]
@@ -22,12 +22,15 @@ mod cpu;
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod differential;
 mod engine;
+mod family;
 mod flags;
 mod lower;
 mod memory;
 mod native;
 mod op;
+mod processor;
 mod saved;
+mod state;
 mod string;
 mod sys;
 mod vectors;

@@ -3,10 +3,11 @@
 use crate::arithmetic::*;
 use crate::bits::{Bt, Btc, Btr, Bts, InString};
 use crate::control;
-use crate::cpu::{FS_BASE, GS_BASE, ZERO};
-use crate::native::{self, Native};
-use crate::op::{Family, Form, JUMPS, Op, Run, pick, reaching, run};
-use crate::{saved, string, vectors};
+use crate::family::{Family, Form, pick};
+use crate::native::Native;
+use crate::op::{Extent, JUMPS, Op, Run, Scaled, reaching, run};
+use crate::state::{FS_BASE, GS_BASE, ZERO};
+use crate::{processor, saved, string};
 use iced_x86::{Code, ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
 /// Makes an instruction ready, as the first of a block. What has no model runs on the processor,
@@ -18,11 +19,11 @@ pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
         immediate: instruction.mnemonic() as u64,
         base: ZERO,
         index: ZERO,
-        scale_and_segment: ZERO,
+        scaled: Scaled::new(0, ZERO),
         target: 0,
         source: 0,
         extra: 0,
-        offset_and_length: 0,
+        extent: Extent::default(),
     };
     if !addresses(instruction, &mut op) {
         return op;
@@ -33,7 +34,7 @@ pub(crate) fn lower(instruction: &Instruction, native: &mut Native) -> Op {
             // A fresh copy: what the attempt filled in means something else there.
             let immediate = instruction.mnemonic() as u64;
             op = Op { target: 0, source: 0, extra: 0, immediate, ..op };
-            native.lower(instruction, &mut op);
+            processor::lower(native, instruction, &mut op);
         }
     }
     op
@@ -83,7 +84,7 @@ fn addresses(instruction: &Instruction, op: &mut Op) -> bool {
         Register::GS if instruction.mnemonic() != Mnemonic::Lea => GS_BASE,
         _ => ZERO,
     };
-    op.scale_and_segment = scale << 5 | segment;
+    op.scaled = Scaled::new(scale, segment);
     true
 }
 
@@ -102,7 +103,7 @@ fn two<F: Family>(instruction: &Instruction, op: &mut Op, bytes: usize) -> Optio
     let count = instruction.op_count();
     let (first, second) =
         (instruction.op0_kind(), if count > 1 { instruction.op1_kind() } else { K::Immediate8 });
-    let near = op.index == ZERO && op.segment() == ZERO;
+    let near = op.index == ZERO && op.scaled.segment() == ZERO;
     let form = match (first, second) {
         (K::Register, K::Register) => Form::RegisterRegister,
         (K::Register, K::Memory) if near => Form::RegisterNear,
@@ -248,14 +249,14 @@ fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
         M::Leave => (instruction.code() == Code::Leaveq).then_some(reaching!(control::leave)),
         M::Push => push(instruction, op, first),
         M::Pop => pop(instruction, op, first),
-        M::Vzeroupper => Some(run!(vectors::zero_upper)),
-        M::Vzeroall => Some(run!(vectors::zero_all)),
-        M::Ldmxcsr | M::Vldmxcsr => Some(run!(native::load_mxcsr)),
-        M::Stmxcsr | M::Vstmxcsr => Some(run!(native::store_mxcsr)),
-        M::Fldcw => Some(run!(native::load_x87_control)),
+        M::Vzeroupper => Some(run!(processor::zero_upper)),
+        M::Vzeroall => Some(run!(processor::zero_all)),
+        M::Ldmxcsr | M::Vldmxcsr => Some(run!(processor::load_mxcsr)),
+        M::Stmxcsr | M::Vstmxcsr => Some(run!(processor::store_mxcsr)),
+        M::Fldcw => Some(run!(processor::load_x87_control)),
         // Exceptions are masked, so none waits.
         M::Wait => Some(run!(nothing)),
-        M::Rdsspd | M::Rdsspq => Some(run!(native::read_shadow_stack_pointer)),
+        M::Rdsspd | M::Rdsspq => Some(run!(processor::read_shadow_stack_pointer)),
         M::Xsave
         | M::Xsave64
         | M::Xsavec
@@ -284,7 +285,7 @@ fn simple(instruction: &Instruction, op: &mut Op, first: usize) -> Option<Run> {
         | M::Prefetchw
         | M::Prefetch => Some(run!(nothing)),
         M::Ud2 | M::Int3 | M::Hlt | M::Ud1 | M::Int1 | M::INVALID => Some(run!(control::fault)),
-        other => native::machine(other),
+        other => processor::machine(other),
     }
 }
 

@@ -1,22 +1,20 @@
-//! Instructions without a model of their own run on the processor itself: a stub loads the
-//! registers that the instruction names, runs it with its memory operand replaced by a pointer to
-//! the copy, and stores what it wrote.
+//! Stubs, which run one instruction on the processor itself: a stub loads the registers that the
+//! instruction names, runs it with its memory operand replaced by a pointer to the copy, and stores
+//! what it wrote.
 //!
 //! So vector code means exactly what it means in the thread, for whatever this processor has. Only
 //! instructions that cannot reach anything but their named operands get a stub.
 //!
 //! Convention: a stub is called as `extern "sysv64" fn(state, memory)`, and `memory` has as many
-//! bytes as its instruction's operand ([`Op::extra`]).
+//! bytes as its instruction's operand.
 
-use crate::Stop;
-use crate::cpu::{Cpu, State, Vector};
-use crate::flags::{Flags, bit};
-use crate::op::{self, Op};
-use crate::sys::{self, Arena, X87Image};
+use crate::allowed;
+use crate::state::{Saved, State, Vector};
+use crate::sys::{Arena, X87Image};
 use crate::vectors::Widest;
 use iced_x86::{
-    Code, CpuidFeature, Encoder, Instruction, InstructionInfoFactory, MemoryOperand, Mnemonic,
-    OpAccess, OpKind, Register,
+    Code, CpuidFeature, Encoder, Instruction, InstructionInfoFactory, MemoryOperand, OpAccess,
+    OpKind, Register,
 };
 use rustc_hash::FxHashMap;
 use std::mem::offset_of;
@@ -25,30 +23,51 @@ use std::mem::offset_of;
 const ARENA_BYTES: usize = 4 << 20;
 /// A memory operand is at most a vector register.
 const MOST_OPERAND_BYTES: usize = 64;
-/// Bits of [`Op::source`] in a native op.
-mod trait_bit {
-    pub(super) const READS_FLAGS: u8 = 1;
-    pub(super) const WRITES_FLAGS: u8 = 2;
-    pub(super) const WRITES_MEMORY: u8 = 4;
+/// What has to be done around a stub, as bits of a byte.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Traits(pub u8);
+
+impl Traits {
+    pub(crate) const READS_FLAGS: Traits = Traits(1);
+    pub(crate) const WRITES_FLAGS: Traits = Traits(2);
+    pub(crate) const WRITES_MEMORY: Traits = Traits(4);
     /// The operand must lie at a multiple of its size.
-    pub(super) const ALIGNED: u8 = 8;
+    pub(crate) const ALIGNED: Traits = Traits(8);
     /// The instruction uses the x87 or MMX registers.
-    pub(super) const X87: u8 = 16;
+    pub(crate) const X87: Traits = Traits(16);
+
+    #[inline(always)]
+    pub(crate) fn has(self, one: Traits) -> bool {
+        self.0 & one.0 != 0
+    }
+
+    fn set(&mut self, one: Traits, on: bool) {
+        self.0 |= if on { one.0 } else { 0 };
+    }
+}
+
+/// A stub in its place.
+pub(crate) struct Stub {
+    /// Where it lies among the stubs.
+    pub at: u32,
+    /// Bytes of its memory operand; 0 where it has none.
+    pub operand_bytes: u8,
+    pub traits: Traits,
 }
 
 /// The stubs, and the state that lives in the processor while they are used.
 pub(crate) struct Native {
-    arena: Option<Arena>,
+    pub arena: Option<Arena>,
     stubs: FxHashMap<Vec<u8>, u32>,
     info: InstructionInfoFactory,
     encoder: Encoder,
     widest: Widest,
     /// Room for a memory operand that cannot be used where it lies.
-    bounce: Vector,
+    pub bounce: Vector,
     pub x87: Box<X87Image>,
     pub x87_loaded: bool,
     /// What xsave put away.
-    pub saved: Vec<crate::saved::Saved>,
+    pub saved: Vec<Saved>,
     /// Whether it was found full: everything made so far has to be forgotten.
     pub full: bool,
 }
@@ -78,33 +97,21 @@ impl Native {
         }
     }
 
-    /// Makes an op run on the processor; false where it must not or cannot.
-    pub(crate) fn lower(&mut self, instruction: &Instruction, op: &mut Op) -> bool {
-        crate::allowed::natively(instruction) && self.lower_any(instruction, op)
-    }
-
-    /// The same for an instruction that is known to be harmless.
-    pub(crate) fn lower_any(&mut self, instruction: &Instruction, op: &mut Op) -> bool {
-        let Some((code, size, traits)) = self.stub(instruction) else { return false };
-        let Some(arena) = &mut self.arena else { return false };
-        let at = match self.stubs.get(&code) {
-            Some(at) => *at,
-            None => {
-                let Some(at) = arena.place(&code) else {
-                    self.full = true;
-                    return false;
-                };
-                self.stubs.insert(code, at);
-                at
-            }
-        };
-        (op.run, op.immediate, op.extra, op.source) =
-            (op::run!(run), u64::from(at), size as u8, traits);
-        true
+    /// The stub of an instruction that is known to be harmless; none where it cannot have one.
+    pub(crate) fn stub(&mut self, instruction: &Instruction) -> Option<Stub> {
+        let (code, operand_bytes, traits) = self.code(instruction)?;
+        if let Some(at) = self.stubs.get(&code) {
+            return Some(Stub { at: *at, operand_bytes, traits });
+        }
+        let placed = self.arena.as_mut()?.place(&code);
+        self.full |= placed.is_none();
+        let at = placed?;
+        self.stubs.insert(code, at);
+        Some(Stub { at, operand_bytes, traits })
     }
 
     /// The code of a stub, the bytes of its memory operand, and its traits.
-    fn stub(&mut self, instruction: &Instruction) -> Option<(Vec<u8>, usize, u8)> {
+    fn code(&mut self, instruction: &Instruction) -> Option<(Vec<u8>, u8, Traits)> {
         let mut inner = *instruction;
         let memory = (0..inner.op_count()).any(|index| inner.op_kind(index) == OpKind::Memory);
         inner.set_memory_base(Register::None);
@@ -114,7 +121,7 @@ impl Native {
         if memory && !(1..=MOST_OPERAND_BYTES).contains(&size) {
             return None;
         }
-        let mut traits = 0;
+        let mut traits = Traits::default();
         let info = self.info.info(&inner);
         if info.used_memory().len() != usize::from(memory) {
             return None;
@@ -128,30 +135,18 @@ impl Native {
                     | OpAccess::ReadCondWrite
             )
         };
-        if info.used_memory().iter().any(|used| writes(used.access())) {
-            traits |= trait_bit::WRITES_MEMORY;
-        }
+        let writes_memory = info.used_memory().iter().any(|used| writes(used.access()));
+        traits.set(Traits::WRITES_MEMORY, writes_memory);
         let mut used = Used::default();
         for register in info.used_registers() {
             used.add(register.register(), writes(register.access()))?;
         }
-        if used.x87
-            || instruction
-                .cpuid_features()
-                .iter()
-                .any(|of| matches!(of, CpuidFeature::FPU | CpuidFeature::MMX))
-        {
-            traits |= trait_bit::X87;
-        }
-        if inner.rflags_read() != 0 {
-            traits |= trait_bit::READS_FLAGS;
-        }
-        if inner.rflags_modified() != 0 {
-            traits |= trait_bit::READS_FLAGS | trait_bit::WRITES_FLAGS;
-        }
-        if crate::allowed::wants_alignment(instruction, size) {
-            traits |= trait_bit::ALIGNED;
-        }
+        let x87 = |of: &CpuidFeature| matches!(of, CpuidFeature::FPU | CpuidFeature::MMX);
+        traits.set(Traits::X87, used.x87 || instruction.cpuid_features().iter().any(x87));
+        let modifies = inner.rflags_modified() != 0;
+        traits.set(Traits::READS_FLAGS, modifies || inner.rflags_read() != 0);
+        traits.set(Traits::WRITES_FLAGS, modifies);
+        traits.set(Traits::ALIGNED, allowed::wants_alignment(instruction, size));
         // Low registers, since an instruction that names ah cannot name r8.
         let mut free = [
             Register::RSI,
@@ -172,7 +167,7 @@ impl Native {
             inner.set_memory_index_scale(1);
         }
         let code = self.encode(&inner, &used, pointer, state, traits)?;
-        Some((code, size, traits))
+        Some((code, size as u8, traits))
     }
 
     fn encode(
@@ -181,7 +176,7 @@ impl Native {
         used: &Used,
         pointer: Register,
         state: Register,
-        traits: u8,
+        traits: Traits,
     ) -> Option<Vec<u8>> {
         const KEPT: [Register; 6] = [
             Register::RBX,
@@ -206,7 +201,7 @@ impl Native {
         list.push(Instruction::with1(Code::Push_r64, Register::RSI));
         list.push(Instruction::with2(Code::Mov_r64_rm64, state, Register::RDI));
         list.push(Instruction::with1(Code::Pop_r64, pointer));
-        if traits & trait_bit::READS_FLAGS != 0 {
+        if traits.has(Traits::READS_FLAGS) {
             list.push(Instruction::with1(Code::Push_rm64, at(offset_of!(State, flags_image))));
             list.push(Ok(Instruction::with(Code::Popfq)));
         }
@@ -241,7 +236,7 @@ impl Native {
                 self.widest.register(*register),
             ));
         }
-        if traits & trait_bit::WRITES_FLAGS != 0 {
+        if traits.has(Traits::WRITES_FLAGS) {
             list.push(Ok(Instruction::with(Code::Pushfq)));
             list.push(Instruction::with1(Code::Pop_rm64, at(offset_of!(State, flags_image))));
         }
@@ -295,144 +290,4 @@ impl Used {
         }
         Some(())
     }
-}
-
-/// Runs an instruction through its stub.
-fn run(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let size = usize::from(op.extra);
-    let has = |bit: u8| op.source & bit != 0;
-    if has(trait_bit::READS_FLAGS) {
-        cpu.state.flags_image = cpu.flags.image() & bit::STATUS | 0x202;
-    }
-    if has(trait_bit::X87) {
-        load_x87(cpu);
-    }
-    let stub = op.immediate as u32;
-    let address = if size == 0 { 0 } else { cpu.address(op) };
-    let Native { arena: Some(arena), bounce, .. } = &mut *cpu.native else {
-        return cpu.end(Stop::Fault);
-    };
-    if size == 0 {
-        arena.call(stub, cpu.state, &mut []);
-    } else {
-        let aligned = !has(trait_bit::ALIGNED) || address.is_multiple_of(size as u64);
-        match cpu.pages.rest_of_page(cpu.source, address) {
-            Some(bytes) if bytes.len() >= size && aligned => arena.call(stub, cpu.state, bytes),
-            Some(_) => {
-                let Some(room) = bounce.0.get_mut(..size) else { return false };
-                if cpu.pages.copy_out(cpu.source, address, room).is_none() {
-                    cpu.unreadable(address);
-                    return false;
-                }
-                arena.call(stub, cpu.state, room);
-                if has(trait_bit::WRITES_MEMORY)
-                    && cpu.pages.copy_in(cpu.source, address, room).is_none()
-                {
-                    cpu.unreadable(address);
-                    return false;
-                }
-            }
-            None => {
-                cpu.unreadable(address);
-                return false;
-            }
-        }
-    }
-    if has(trait_bit::WRITES_FLAGS) {
-        let kept = cpu.flags.image() & !bit::STATUS;
-        cpu.flags = Flags::from_image(cpu.state.flags_image & bit::STATUS | kept);
-    }
-    true
-}
-
-/// Brings the x87 registers of the thread into the processor.
-fn load_x87(cpu: &mut Cpu<'_>) {
-    if !cpu.native.x87_loaded {
-        sys::load_x87(&cpu.native.x87);
-        cpu.native.x87_loaded = true;
-    }
-}
-
-/// fldcw, with exceptions masked.
-pub(crate) fn load_x87_control(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let address = cpu.address(op);
-    let Some(value) = cpu.load::<u16>(address) else { return false };
-    load_x87(cpu);
-    sys::set_x87_control(value);
-    true
-}
-
-/// rdsspd and rdsspq, which do nothing where there is no shadow stack.
-pub(crate) fn read_shadow_stack_pointer(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    !cpu.source.has_shadow_stack() || cpu.end(Stop::Unmodelled { mnemonic: op.mnemonic() })
-}
-
-/// ldmxcsr, with exceptions masked.
-pub(crate) fn load_mxcsr(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let address = cpu.address(op);
-    let Some(value) = cpu.load::<u32>(address) else { return false };
-    if value & !sys::MXCSR_KNOWN != 0 {
-        return cpu.end(Stop::Fault);
-    }
-    sys::set_mxcsr(value);
-    true
-}
-
-/// stmxcsr.
-pub(crate) fn store_mxcsr(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let address = cpu.address(op);
-    cpu.store(address, sys::mxcsr())
-}
-
-/// Whether a mnemonic is one of those that say what the machine or the time is, and its function.
-pub(crate) fn machine(mnemonic: Mnemonic) -> Option<crate::op::Run> {
-    Some(match mnemonic {
-        Mnemonic::Cpuid => op::run!(cpuid),
-        Mnemonic::Rdtsc => op::run!(time_stamp),
-        Mnemonic::Rdtscp => op::run!(time_stamp_and_cpu),
-        Mnemonic::Xgetbv => op::run!(extended_control),
-        _ => return None,
-    })
-}
-
-/// Leaves of `cpuid` that hold the number of the CPU they are asked on (its APIC ID): Intel SDM
-/// volume 2A, `CPUID`; AMD APM volume 3, appendix E.
-const NAMES_THE_CPU: [u32; 4] = [1, 0xb, 0x1f, 0x8000_001e];
-
-fn cpuid(cpu: &mut Cpu<'_>, _: &Op) -> bool {
-    use crate::cpu::{RAX, RCX, RDX};
-    let leaf = cpu.get(RAX);
-    let found = sys::cpuid(leaf, cpu.get(RCX));
-    // As with a clock, the thread may see another value: it may have moved to another CPU.
-    cpu.pages.clock_read |= NAMES_THE_CPU.contains(&leaf);
-    for (register, value) in [RAX, 3, RCX, RDX].into_iter().zip(found) {
-        cpu.set(register, value);
-    }
-    true
-}
-
-fn time_stamp(cpu: &mut Cpu<'_>, _: &Op) -> bool {
-    use crate::cpu::{RAX, RDX};
-    cpu.pages.clock_read = true;
-    let (stamp, _) = sys::time_stamp();
-    cpu.set(RAX, stamp as u32);
-    cpu.set(RDX, (stamp >> 32) as u32);
-    true
-}
-
-fn time_stamp_and_cpu(cpu: &mut Cpu<'_>, op: &Op) -> bool {
-    let (_, aux) = sys::time_stamp();
-    cpu.set(crate::cpu::RCX, aux);
-    time_stamp(cpu, op)
-}
-
-fn extended_control(cpu: &mut Cpu<'_>, _: &Op) -> bool {
-    use crate::cpu::{RAX, RCX, RDX};
-    if cpu.get::<u32>(RCX) != 0 {
-        return cpu.end(Stop::Fault);
-    }
-    let value = sys::extended_control(0);
-    cpu.set(RAX, value as u32);
-    cpu.set(RDX, (value >> 32) as u32);
-    true
 }

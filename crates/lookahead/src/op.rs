@@ -1,16 +1,22 @@
 //! An instruction made ready to run: a function, and the operands it was made for.
 
 use crate::Mnemonic;
-use crate::control;
 use crate::cpu::Cpu;
+use crate::state::REGISTERS;
 use crate::word::Word;
 
 /// Runs the first of these instructions and goes on with the others; false ends the look-ahead.
 ///
 /// Each instruction calls the next one itself, so that the processor foresees what follows from
 /// where it is, and no loop stands between them. The calls are the last thing that each does; where
-/// they are not made into jumps, as in debug builds, a block's length bounds their depth.
+/// they are not made into jumps, as in debug builds, they are nested, at most [`MOST_CALLS`] deep.
 pub(crate) type Run = for<'c, 'e, 'o> fn(&'c mut Cpu<'e>, &'o [Op]) -> bool;
+
+/// Ops that are handed to a [`Run`] at most. Where its calls are not made into jumps, each op has a
+/// frame on the stack: less than 8 KiB, of which the area that `xrstor` reads takes 4. All together
+/// take no more than half of the stack that the standard library gives a thread.
+pub(crate) const MOST_CALLS: usize = 65;
+const _: () = assert!(MOST_CALLS * (8 << 10) <= (2 << 20) / 2);
 
 /// A [`Run`] out of a function for one instruction: `fn(&mut Cpu, &Op) -> bool`, false to end the
 /// look-ahead there.
@@ -68,26 +74,6 @@ macro_rules! reaching {
 }
 pub(crate) use reaching;
 
-fn family<F: Family, W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, ops: &[Op]) -> bool {
-    let Some((op, rest)) = ops.split_first() else { return true };
-    if !F::run::<W, T, S, AtHand>(cpu, op) {
-        return family_far::<F, W, T, S>(cpu, ops);
-    }
-    match rest.first() {
-        // A comparison and the branch after it are done in one.
-        Some(next) if F::COMPARES && next.base >= JUMPS => {
-            control::conditional(cpu, next) || cpu.ended(next)
-        }
-        _ => go_on(cpu, rest),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn family_far<F: Family, W: Word, T: Place, S: Place>(cpu: &mut Cpu<'_>, ops: &[Op]) -> bool {
-    one_and_on(cpu, ops, F::run::<W, T, S, Anywhere>)
-}
-
 /// Which memory an instruction is tried with. With [`AtHand`] first, which is short code without
 /// calls; where that finds nothing, it has changed nothing, and the instruction is done from its
 /// begin with [`Anywhere`].
@@ -139,20 +125,65 @@ pub(crate) struct Op {
     /// For a conditional branch its condition, from [`JUMPS`] on.
     pub base: u8,
     pub index: u8,
-    /// Shift of the index in the upper three bits, and the register of the segment's begin.
-    pub scale_and_segment: u8,
+    pub scaled: Scaled,
     pub target: u8,
     pub source: u8,
     /// A condition, a size, or whatever the function wants.
     pub extra: u8,
-    /// Bytes from the begin of its block in the upper 12 bits, and its own.
-    pub offset_and_length: u16,
+    pub extent: Extent,
+}
+
+// Two to a cache line.
+const _: () = assert!(size_of::<Op>() == 32);
+
+/// How far the index of an address is shifted (upper three bits), and the register that holds the
+/// begin of its segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Scaled(u8);
+
+impl Scaled {
+    pub(crate) const fn new(shift: u8, segment: u8) -> Scaled {
+        Scaled(shift << 5 | segment & REGISTERS)
+    }
+
+    #[inline(always)]
+    pub(crate) fn shift(self) -> u8 {
+        self.0 >> 5 & 3
+    }
+
+    #[inline(always)]
+    pub(crate) fn segment(self) -> u8 {
+        self.0 & REGISTERS
+    }
+}
+
+/// Bytes from the begin of a block to an instruction (upper 12 bits), and its own.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extent(u16);
+
+impl Extent {
+    /// The furthest begin that fits.
+    pub(crate) const MOST_OFFSET: usize = (1 << 12) - 1;
+
+    fn new(offset: u64, length: usize) -> Extent {
+        Extent((offset << 4) as u16 | (length & 15) as u16)
+    }
+
+    #[inline(always)]
+    fn offset(self) -> u64 {
+        u64::from(self.0 >> 4)
+    }
+
+    #[inline(always)]
+    fn length(self) -> u64 {
+        u64::from(self.0 & 15)
+    }
 }
 
 impl Op {
     /// Where it lies; `block` is where its block begins.
     pub(crate) fn ip(&self, block: u64) -> u64 {
-        block.wrapping_add(u64::from(self.offset_and_length >> 4))
+        block.wrapping_add(self.extent.offset())
     }
 
     /// Where the next one lies.
@@ -162,139 +193,22 @@ impl Op {
 
     /// Its bytes; 0 for the end of a block that was cut.
     pub(crate) fn length(&self) -> u64 {
-        u64::from(self.offset_and_length & 15)
+        self.extent.length()
     }
 
     /// The same instruction at `offset` bytes of a block and with so many bytes of its own.
     pub(crate) fn placed(self, offset: u64, length: usize) -> Op {
-        Op { offset_and_length: (offset << 4) as u16 | (length & 15) as u16, ..self }
+        Op { extent: Extent::new(offset, length), ..self }
     }
 
-    pub(crate) fn segment(&self) -> u8 {
-        self.scale_and_segment & 31
+    /// Whether it is a conditional branch.
+    #[inline(always)]
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.base >= JUMPS
     }
 
     /// What a [`crate::Stop::Unmodelled`] says of an instruction without an immediate.
     pub(crate) fn mnemonic(&self) -> Mnemonic {
         Mnemonic(self.immediate as u16)
-    }
-}
-
-/// Where an operand lies.
-pub(crate) trait Place {
-    const MEMORY: bool = false;
-    fn read<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W>;
-    #[must_use]
-    fn write<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op, value: W) -> bool;
-}
-
-/// The register `target`.
-pub(crate) struct Target;
-/// The register `source`.
-pub(crate) struct Register;
-/// Memory; `NEAR` where its address is a base register and a displacement, as mostly.
-pub(crate) struct At<const NEAR: bool>;
-type Memory = At<false>;
-type Near = At<true>;
-/// The immediate; it cannot be written.
-pub(crate) struct Immediate;
-
-impl Place for Target {
-    #[inline(always)]
-    fn read<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W> {
-        Some(cpu.get(op.target))
-    }
-    #[inline(always)]
-    fn write<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op, value: W) -> bool {
-        cpu.set(op.target, value);
-        true
-    }
-}
-
-impl Place for Register {
-    #[inline(always)]
-    fn read<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W> {
-        Some(cpu.get(op.source))
-    }
-    #[inline(always)]
-    fn write<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op, value: W) -> bool {
-        cpu.set(op.source, value);
-        true
-    }
-}
-
-impl<const NEAR: bool> At<NEAR> {
-    #[inline(always)]
-    fn address(cpu: &Cpu<'_>, op: &Op) -> u64 {
-        if NEAR { cpu.near_address(op) } else { cpu.address(op) }
-    }
-}
-
-impl<const NEAR: bool> Place for At<NEAR> {
-    const MEMORY: bool = true;
-    #[inline(always)]
-    fn read<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> Option<W> {
-        let address = Self::address(cpu, op);
-        R::load(cpu, address)
-    }
-    #[inline(always)]
-    fn write<W: Word, R: Reach>(cpu: &mut Cpu<'_>, op: &Op, value: W) -> bool {
-        let address = Self::address(cpu, op);
-        R::store(cpu, address, value)
-    }
-}
-
-impl Place for Immediate {
-    #[inline(always)]
-    fn read<W: Word, R: Reach>(_: &mut Cpu<'_>, op: &Op) -> Option<W> {
-        Some(W::cut(op.immediate))
-    }
-    #[inline(always)]
-    fn write<W: Word, R: Reach>(_: &mut Cpu<'_>, _: &Op, _: W) -> bool {
-        true
-    }
-}
-
-/// Does an instruction, for each width and form of it.
-pub(crate) trait Family {
-    /// Whether a conditional branch mostly follows.
-    const COMPARES: bool = false;
-    fn run<W: Word, T: Place, S: Place, R: Reach>(cpu: &mut Cpu<'_>, op: &Op) -> bool;
-}
-
-/// The two operands of an instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    RegisterRegister,
-    RegisterMemory,
-    RegisterNear,
-    RegisterImmediate,
-    MemoryRegister,
-    NearRegister,
-    MemoryImmediate,
-    NearImmediate,
-}
-
-/// The function of a family for a width in bytes and a form.
-pub(crate) fn pick<F: Family>(bytes: usize, form: Form) -> Option<Run> {
-    Some(match bytes {
-        1 => pick_form::<F, u8>(form),
-        2 => pick_form::<F, u16>(form),
-        4 => pick_form::<F, u32>(form),
-        8 => pick_form::<F, u64>(form),
-        _ => return None,
-    })
-}
-
-fn pick_form<F: Family, W: Word>(form: Form) -> Run {
-    match form {
-        Form::RegisterRegister => family::<F, W, Target, Register>,
-        Form::RegisterMemory => family::<F, W, Target, Memory>,
-        Form::RegisterNear => family::<F, W, Target, Near>,
-        Form::RegisterImmediate => family::<F, W, Target, Immediate>,
-        Form::MemoryRegister => family::<F, W, Memory, Register>,
-        Form::NearRegister => family::<F, W, Near, Register>,
-        Form::MemoryImmediate => family::<F, W, Memory, Immediate>,
-        Form::NearImmediate => family::<F, W, Near, Immediate>,
     }
 }

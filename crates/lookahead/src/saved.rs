@@ -4,8 +4,9 @@
 //! what lay there before.
 
 use crate::Stop;
-use crate::cpu::{Cpu, RAX, RDX, Vector};
+use crate::cpu::Cpu;
 use crate::op::Op;
+use crate::state::{RAX, RDX, Saved};
 use crate::vectors::{self, Places};
 use crate::word::Word;
 
@@ -14,13 +15,6 @@ const MOST: usize = 8;
 /// The largest area with the registers that are known here.
 const MOST_BYTES: usize = 4096;
 const HEADER_END: u64 = 576;
-
-/// The vector registers, as an area holds them.
-pub(crate) struct Saved {
-    area: u64,
-    vectors: Box<[Vector; 32]>,
-    masks: [u64; 8],
-}
 
 pub(crate) fn save(cpu: &mut Cpu<'_>, op: &Op) -> bool {
     let area = cpu.address(op);

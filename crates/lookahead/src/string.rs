@@ -2,8 +2,9 @@
 
 use crate::Stop;
 use crate::arithmetic::{Binary, Cmp};
-use crate::cpu::{Cpu, RAX, RCX, RDI, RSI};
+use crate::cpu::Cpu;
 use crate::op::{self, Op, Run};
+use crate::state::{RAX, RCX, RDI, RSI};
 use crate::word::Word;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 

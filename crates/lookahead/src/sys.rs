@@ -1,7 +1,7 @@
 //! What needs the processor itself: memory for stubs, calling them, and the few instructions that
 //! only say what the machine is.
 
-use crate::cpu::State;
+use crate::state::State;
 use std::arch::asm;
 use std::ptr::NonNull;
 

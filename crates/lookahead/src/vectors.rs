@@ -1,8 +1,7 @@
-//! The vector registers: how wide they are here, where they lie in the kernel's picture of a
-//! thread, and the instructions that clear them.
+//! The vector registers: how wide they are here, and where they lie in the kernel's picture of a
+//! thread.
 
-use crate::cpu::{Cpu, State, Vector};
-use crate::op::Op;
+use crate::state::State;
 use iced_x86::{Code, Register};
 use std::arch::is_x86_feature_detected as has;
 
@@ -149,18 +148,4 @@ pub(crate) fn read_xsave(area: &[u8], places: &Places, wanted: u64, state: &mut 
         *mask = if there { word(area, places.masks + 8 * number) } else { 0 };
     }
     if present & (SSE | AVX) == 0 { DEFAULT_MXCSR } else { word(area, MXCSR_AT) as u32 }
-}
-
-/// vzeroupper.
-pub(crate) fn zero_upper(cpu: &mut Cpu<'_>, _: &Op) -> bool {
-    for vector in cpu.state.vectors.iter_mut().take(16) {
-        vector.0[16..].fill(0);
-    }
-    true
-}
-
-/// vzeroall.
-pub(crate) fn zero_all(cpu: &mut Cpu<'_>, _: &Op) -> bool {
-    cpu.state.vectors[..16].fill(Vector([0; 64]));
-    true
 }

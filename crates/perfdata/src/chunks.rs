@@ -11,7 +11,7 @@ use crate::bytes::Endian;
 use crate::decompress::{Inflater, Pieces};
 use crate::error::Error;
 use crate::input::{Input, Stream};
-use crate::record::kind;
+use crate::kinds::kind;
 use crate::stats::{AuxSpan, ReadStats};
 use crate::sys;
 use crate::walk::{Stop, is_special, walk};

@@ -5,7 +5,7 @@
 //! and absolutely.
 
 use crate::bytes::Endian;
-use crate::record::kind;
+use crate::kinds::kind;
 use std::collections::VecDeque;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 

@@ -9,7 +9,9 @@
 use crate::attr::attr_flag;
 use crate::error::Error;
 use crate::input::Input;
-use crate::record::{Record, kind, raw_records};
+use crate::kinds::kind;
+use crate::raw::raw_records;
+use crate::record::Record;
 use crate::{EventAttr, Words};
 use std::collections::HashMap;
 

@@ -9,7 +9,7 @@ use crate::error::RecordError;
 use crate::feature_kinds::{
     BuildIdEntry, CompressedInfo, EventDescription, SampleTime, UnknownFeature, feature,
 };
-use crate::record::misc;
+use crate::kinds::misc;
 
 /// What the feature sections of a recording say; empty where they say nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

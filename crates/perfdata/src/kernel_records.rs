@@ -3,9 +3,11 @@
 
 use crate::RuntimeAddr;
 use crate::bytes::{Cursor, until_nul};
+use crate::counter_values::{ReadFormat, read_values};
 use crate::error::RecordError;
-use crate::record::{CpuMode, RawRecord, Record, kind, misc};
-use crate::sample::{ReadFormat, read_values};
+use crate::kinds::{kind, misc};
+use crate::raw::{CpuMode, RawRecord};
+use crate::record::Record;
 
 /// A process or the kernel mapped part of a file into memory (MMAP, MMAP2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -4,9 +4,9 @@
 use crate::attr::{EventAttr, branch_sample, sample_type as st};
 use crate::branch::BranchStack;
 use crate::bytes::{Cursor, Endian, RuntimeAddr, eight};
+use crate::counter_values::{ReadFormat, read_values};
 use crate::error::RecordError;
-use crate::record::{CpuMode, RawRecord, SampleId};
-use crate::sample::{ReadFormat, read_values};
+use crate::raw::{CpuMode, RawRecord, SampleId};
 
 /// The fields of a sample that counting branches and addresses needs; the branch stack stays in the
 /// record.

@@ -7,7 +7,9 @@ use crate::chunks::Chunks;
 use crate::error::Error;
 use crate::features::{Features, read_build_id};
 use crate::input::Stream;
-use crate::record::{RawRecord, Record, kind, raw_records};
+use crate::kinds::kind;
+use crate::raw::{RawRecord, raw_records};
+use crate::record::Record;
 use crate::user_records::{self, UserRecord};
 
 /// Reads records up to the first sample and takes the attributes and features from them.

@@ -5,7 +5,9 @@ use crate::bytes::{Cursor, Endian, Words, until_nul};
 use crate::error::RecordError;
 use crate::feature_kinds::BuildIdEntry;
 use crate::features::read_build_id;
-use crate::record::{RawRecord, Record, kind};
+use crate::kinds::kind;
+use crate::raw::RawRecord;
+use crate::record::Record;
 
 /// A record that perf adds itself.
 #[derive(Clone, Debug, PartialEq)]

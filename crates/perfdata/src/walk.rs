@@ -2,7 +2,7 @@
 //! header per record and nothing else, so that it runs at memory speed.
 
 use crate::bytes::Endian;
-use crate::record::kind;
+use crate::kinds::kind;
 
 /// Why a walk ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,6 +3,9 @@
 //!
 //! Looks at the files git tracks; without git it says so and checks nothing.
 
+#[path = "tidy/circles.rs"]
+mod circles;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

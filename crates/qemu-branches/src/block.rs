@@ -1,6 +1,7 @@
 //! What a translation block's last instruction can do: where it may go, and what counts as a taken
 //! branch.
 
+use crate::api::{Api, Insn, Tb};
 use crate::chain::Flow;
 use crate::lru::Hint;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -243,6 +244,26 @@ pub fn aarch64_ending(bytes: &[u8], address: u64) -> Ending {
         Ending::Indirect
     } else {
         Ending::Sequential
+    }
+}
+
+/// The block being translated, and where its first instruction lies in this process.
+///
+/// # Safety
+/// `tb` must be the block that qemu called a translation callback with, during that call.
+pub unsafe fn describe(api: &Api, guest: Guest, tb: *mut Tb) -> Option<(Block, Option<u64>)> {
+    // SAFETY: the contract of this function; the block's instructions live as long as the callback,
+    // and an instruction's bytes are `insn_len` long.
+    unsafe {
+        let count = (api.tb_instructions)(tb);
+        let last_index = count.checked_sub(1)?;
+        let (first, last): (*mut Insn, *mut Insn) =
+            ((api.tb_instruction)(tb, 0), (api.tb_instruction)(tb, last_index));
+        let start = (api.tb_address)(tb);
+        let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
+        let block = Block::new(guest, start, (api.insn_address)(last), bytes, count as u32);
+        let host = (api.insn_host)(first);
+        Some((block, (!host.is_null()).then_some(host as u64)))
     }
 }
 

@@ -1,11 +1,11 @@
 //! What qemu calls: installation, translation, thread start, system calls, exit.
 
-use crate::api::{self, Api, Insn, NO_REGISTERS, PluginId, QemuInfo, Tb};
-use crate::block::{Block, Guest};
-use crate::process::{self, Settings};
-use crate::{metrics, sections, system, vcpu, watch};
-use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
-use std::os::unix::ffi::OsStringExt;
+use crate::api::{self, Api, NO_REGISTERS, PluginId, QemuInfo, Tb};
+use crate::block::{Block, Guest, describe};
+use crate::calls::numbers;
+use crate::settings::Settings;
+use crate::{metrics, process, system, vcpu, watch};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,7 +62,7 @@ fn install(
         b"aarch64" => Guest::Aarch64,
         _ => return Err(format!("guest {target:?} is not supported; x86_64 and aarch64 are")),
     };
-    let settings = parse(arguments)?;
+    let settings = Settings::parse(arguments)?;
     match (settings.metrics.clone(), machine) {
         (Some(metrics), Some(max_vcpus)) => {
             return metrics::machine::install(id, guest, max_vcpus, metrics);
@@ -96,68 +96,9 @@ fn install(
         (hooks.api.on_syscall)(id, syscall);
         (hooks.api.on_syscall_return)(id, syscall_returned);
         (hooks.api.on_exit)(id, exiting, std::ptr::null_mut());
-        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
+        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child));
     }
     Ok(())
-}
-
-/// Reads `name=value` arguments.
-fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
-    let mut settings = Settings { period: 1000, ..Settings::default() };
-    let (mut from, mut to) = (None, None);
-    for argument in arguments {
-        let mut parts = argument.splitn(2, |byte| *byte == b'=');
-        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        match name {
-            b"spool" => settings.spool = OsString::from_vec(value.to_vec()).into(),
-            b"metrics" => {
-                let result = OsString::from_vec(value.to_vec()).into();
-                settings.metrics = Some(metrics::Settings { result, geometry: settings.geometry });
-            }
-            b"l1i" | b"l2" | b"itlb4k" | b"itlb2m" => {
-                settings
-                    .geometry
-                    .set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value))?;
-            }
-            b"comm" => settings.comm = value.to_vec(),
-            b"count" => settings.count_only = value == b"on",
-            b"traces" => settings.traces = value == b"on",
-            b"chains" => settings.call_chains = value == b"on",
-            b"from" | b"to" => {
-                let text = String::from_utf8_lossy(value);
-                let number =
-                    text.parse().map_err(|_| format!("{text:?} is no section from 0 to 255"))?;
-                *(if name == b"from" { &mut from } else { &mut to }) = Some(number);
-            }
-            b"period" => {
-                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                settings.period =
-                    number.filter(|period| (1..1 << 40).contains(period)).ok_or_else(|| {
-                        format!(
-                            "period {:?} is not a positive number",
-                            String::from_utf8_lossy(value)
-                        )
-                    })?;
-            }
-            _ => return Err(format!("unknown argument {:?}", String::from_utf8_lossy(argument))),
-        }
-    }
-    settings.sections = sections::range(from, to)?;
-    if let Some(metrics) = &mut settings.metrics {
-        if settings.sections.is_some() {
-            return Err(
-                "metrics are counted in every section; from=LO,to=HI are for recording".into()
-            );
-        }
-        metrics.geometry = settings.geometry;
-        return Ok(settings);
-    }
-    if !settings.spool.is_absolute() {
-        return Err("spool=FILE is missing or not absolute; `planish record --branches=emulated` \
-                    sets it"
-            .into());
-    }
-    Ok(settings)
 }
 
 extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
@@ -180,55 +121,6 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
     };
     // SAFETY: as above; the callback gets the pointer to a description that lives forever.
     unsafe { (api.on_block)(tb, callback, NO_REGISTERS, block.cast_mut().cast::<c_void>()) };
-}
-
-/// The block being translated, and where its first instruction lies in this process.
-///
-/// # Safety
-/// `tb` must be the block that qemu called a translation callback with, during that call.
-pub unsafe fn describe(api: &Api, guest: Guest, tb: *mut Tb) -> Option<(Block, Option<u64>)> {
-    // SAFETY: the contract of this function; the block's instructions live as long as the callback,
-    // and an instruction's bytes are `insn_len` long.
-    unsafe {
-        let count = (api.tb_instructions)(tb);
-        let last_index = count.checked_sub(1)?;
-        let (first, last): (*mut Insn, *mut Insn) =
-            ((api.tb_instruction)(tb, 0), (api.tb_instruction)(tb, last_index));
-        let start = (api.tb_address)(tb);
-        let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
-        let block = Block::new(guest, start, (api.insn_address)(last), bytes, count as u32);
-        let host = (api.insn_host)(first);
-        Some((block, (!host.is_null()).then_some(host as u64)))
-    }
-}
-
-/// Numbers of the system calls that matter, by guest.
-pub struct Numbers {
-    mmap: i64,
-    munmap: i64,
-    mprotect: i64,
-    pub rt_sigaction: i64,
-    pub execve: i64,
-    pub execveat: i64,
-}
-
-const X86_64: Numbers =
-    Numbers { mmap: 9, munmap: 11, mprotect: 10, rt_sigaction: 13, execve: 59, execveat: 322 };
-const AARCH64: Numbers = Numbers {
-    mmap: 222,
-    munmap: 215,
-    mprotect: 226,
-    rt_sigaction: 134,
-    execve: 221,
-    execveat: 281,
-};
-
-/// The numbers of a guest's system calls.
-pub fn numbers(guest: Guest) -> &'static Numbers {
-    match guest {
-        Guest::X86_64 => &X86_64,
-        Guest::Aarch64 => &AARCH64,
-    }
 }
 
 #[allow(clippy::too_many_arguments)] // qemu fixes the prototype.
@@ -288,27 +180,7 @@ extern "C" fn after_fork() {
     watch::after_fork();
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_are_read_and_wrong_ones_refused() {
-        let settings =
-            parse(&[b"spool=/a=b", b"period=50", b"comm=x", b"count=on", b"chains=on"]).unwrap();
-        assert_eq!((settings.spool.to_str(), settings.period), (Some("/a=b"), 50));
-        assert!(settings.count_only && settings.call_chains);
-        assert!(parse(&[b"spool=relative"]).is_err());
-        assert!(parse(&[b"spool=/a", b"period=0"]).is_err());
-        assert!(parse(&[b"spool=/a", b"other=1"]).is_err());
-        let metrics = parse(&[b"metrics=/r", b"l1i=16K:4:64"]).unwrap().metrics.unwrap();
-        assert_eq!((metrics.result.to_str(), metrics.geometry.l1i.ways), (Some("/r"), 4));
-        assert!(parse(&[b"metrics=/r", b"l1i=17K"]).is_err());
-        let sections = parse(&[b"spool=/a", b"from=1", b"to=99"]).unwrap().sections;
-        assert_eq!(sections, Some(1..=99));
-        assert!(parse(&[b"spool=/a", b"from=1", b"to=256"]).is_err());
-        assert!(parse(&[b"spool=/a", b"from=1"]).is_err());
-        assert!(parse(&[b"metrics=/r", b"from=1", b"to=99"]).is_err());
-        assert!(parse(&[b"spool=/a", b"traces=on"]).unwrap().traces);
-    }
+extern "C" fn after_fork_in_child() {
+    watch::after_fork();
+    vcpu::after_fork();
 }

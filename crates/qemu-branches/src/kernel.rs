@@ -7,8 +7,7 @@
 //! learnt: they are where the kernel turns up without any instruction that leads there.
 
 use crate::api::{Api, Tb};
-use crate::block::{ANYWHERE, Block, Guest, NOWHERE, Transfer};
-use crate::hooks;
+use crate::block::{ANYWHERE, Block, Guest, NOWHERE, Transfer, describe};
 use crate::lock::Lock;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -37,7 +36,7 @@ pub unsafe fn translated(api: &Api, tb: *mut Tb) -> Option<&'static Block> {
         if (api.tb_address)(tb) < KERNEL_BEGINS {
             return None;
         }
-        let (block, _) = hooks::describe(api, Guest::X86_64, tb)?;
+        let (block, _) = describe(api, Guest::X86_64, tb)?;
         let last = (api.tb_instruction)(tb, (api.tb_instructions)(tb).checked_sub(1)?);
         let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
         Some(intern(kernel_block(block, bytes)))

@@ -23,6 +23,7 @@
 
 mod api;
 mod block;
+mod calls;
 mod chain;
 pub mod elf;
 pub mod geometry;
@@ -35,6 +36,7 @@ mod metrics;
 mod process;
 pub mod records;
 mod sections;
+mod settings;
 pub mod spool;
 mod system;
 pub mod traces;

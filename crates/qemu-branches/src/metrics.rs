@@ -17,32 +17,22 @@ pub mod machine;
 mod result;
 
 use crate::api::{self, Api, NO_REGISTERS, PluginId, Tb};
-use crate::block::{Block, Guest};
-use crate::geometry::Geometry;
-use crate::hooks::{self, numbers};
+use crate::block::{self, Block, Guest};
+use crate::calls::numbers;
+use crate::settings::Metrics;
 use crate::watch;
 use core::{Core, Counters};
 pub use result::RESULT_BEGINS;
 use std::cell::UnsafeCell;
 use std::collections::BTreeSet;
 use std::ffi::{c_uint, c_void};
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-/// What `metrics=FILE,l1i=…` says.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The file that gets a line per process.
-    pub result: PathBuf,
-    /// The caches.
-    pub geometry: Geometry,
-}
 
 struct Global {
     api: Api,
     guest: Guest,
-    settings: Settings,
+    settings: Metrics,
 }
 
 static GLOBAL: OnceLock<Global> = OnceLock::new();
@@ -82,7 +72,7 @@ unsafe fn cores() -> impl Iterator<Item = &'static mut Core> {
 }
 
 /// Looks qemu's functions up, and proves in the result file that the plugin was loaded.
-fn begin(settings: &Settings) -> Result<Api, String> {
+fn begin(settings: &Metrics) -> Result<Api, String> {
     if !settings.result.is_absolute() {
         return Err("metrics=FILE needs an absolute path".into());
     }
@@ -95,7 +85,7 @@ fn begin(settings: &Settings) -> Result<Api, String> {
 }
 
 /// Begins to simulate a program.
-pub fn install(id: PluginId, guest: Guest, settings: Settings) -> Result<(), String> {
+pub fn install(id: PluginId, guest: Guest, settings: Metrics) -> Result<(), String> {
     let api = begin(&settings)?;
     let global = GLOBAL.get_or_init(|| Global { api, guest, settings });
     // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that
@@ -127,7 +117,7 @@ extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
     let Some(global) = GLOBAL.get() else { return };
     // SAFETY: `tb` is the block being translated.
-    let Some((block, host)) = (unsafe { hooks::describe(&global.api, global.guest, tb) }) else {
+    let Some((block, host)) = (unsafe { block::describe(&global.api, global.guest, tb) }) else {
         return;
     };
     watch::set_guest_base(block.start, host);

@@ -1,41 +1,13 @@
-//! Who is recorded: the settings, the process and its threads, and the records that tell of them.
+//! Who is recorded: the process and its threads, and the records that tell of them.
 
-use crate::geometry::Geometry;
 use crate::lock::Lock;
-use crate::metrics;
 use crate::records::{self, Mapping, Stamp};
+use crate::settings::Settings;
 use crate::spool::{self, EVENT_ID, SpoolFile, Stream};
-use crate::vcpu;
 use std::cell::Cell;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-
-/// What `-plugin FILE,name=value,…` says.
-#[derive(Debug, Default)]
-pub struct Settings {
-    /// The spool file; it exists already.
-    pub spool: PathBuf,
-    /// Taken branches between two samples, about.
-    pub period: u64,
-    /// Name of the program, for COMM.
-    pub comm: Vec<u8>,
-    /// Count branches and instructions, record nothing.
-    pub count_only: bool,
-    /// Write a call chain with each sample.
-    pub call_chains: bool,
-    /// A machine is emulated: there is no process to tell of.
-    pub machine: bool,
-    /// Count every branch of a machine's kernel, sample nothing.
-    pub traces: bool,
-    /// The sections of a machine's run that are recorded; all of it without.
-    pub sections: Option<RangeInclusive<u8>>,
-    /// Compute layout metrics, record nothing.
-    pub metrics: Option<metrics::Settings>,
-    /// The caches of the simulated cores.
-    pub geometry: Geometry,
-}
 
 struct Global {
     spool: SpoolFile,
@@ -186,7 +158,6 @@ extern "C" fn after_fork_in_child() {
     let pid = unsafe { libc::getpid() };
     let parent = PID.swap(pid, Ordering::Relaxed);
     PARENT.store(parent, Ordering::Relaxed);
-    vcpu::after_fork();
     if let Some(spool) = spool() {
         spool.header.processes.fetch_add(1, Ordering::Relaxed);
     }

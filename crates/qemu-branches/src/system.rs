@@ -12,8 +12,9 @@
 use crate::api::{self, Api, NO_REGISTERS, PluginId, Tb};
 use crate::block::{Block, Guest, NO_BLOCK, NOWHERE, Transfer};
 use crate::kernel;
-use crate::process::{self, Settings};
+use crate::process;
 use crate::sections::{self, Stretch};
+use crate::settings::Settings;
 use crate::spool::{EVENT_ID, STACK_ENTRIES, SpoolFile, Stream};
 use crate::traces::{self, Traces};
 use std::cell::UnsafeCell;

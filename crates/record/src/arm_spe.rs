@@ -1,16 +1,12 @@
 //! Arm's Statistical Profiling Extension: where it is, what its events ask for beside the user's
-//! terms, and what a recording must say of it. How its data gets into the file has nothing to do
+//! terms, and what decoders must know of it. How its data gets into the file has nothing to do
 //! with SPE: [`crate::aux`].
 //!
 //! Facts: drivers/perf/arm_spe_pmu.c and tools/perf/arch/arm64/util/arm-spe.c of Linux 6.1 to 6.12.
 
-use crate::Error;
-use crate::aux::Trace;
+use crate::attr::Trace;
+use crate::event::Machine;
 use crate::event::machine::Pmu;
-use crate::event::{Event, Machine};
-use crate::events::Rate;
-use crate::plan::Sampling;
-use crate::settings::Registers;
 use perfdata::spe::BRANCH_TERMS;
 use perfdata::{EventAttr, sample_type, tracer};
 use std::path::Path;
@@ -76,89 +72,6 @@ pub(crate) fn complete(
 /// 0.
 pub(crate) fn private_words(pmu_type: u32) -> [u64; 2] {
     [u64::from(pmu_type), 0]
-}
-
-/// What to say of SPE where there are no branch stacks of the CPU: that there is SPE, that it is
-/// missing where there could be one, or nothing.
-pub(crate) fn beside(event_sources: &Path) -> String {
-    match units(event_sources).first() {
-        Some(unit) => {
-            format!(
-                ", and none of Arm SPE with what was asked for ({unit} alone takes -c, -p, -a and \
-                 -C)"
-            )
-        }
-        None if cfg!(target_arch = "aarch64") => {
-            format!(", and no Arm SPE ({}/arm_spe_0 is missing)", event_sources.display())
-        }
-        None => String::new(),
-    }
-}
-
-/// Whether options ask for what only samples of the kernel have.
-pub(crate) fn asks_for_samples(sampling: &Sampling, rate: Option<Rate>) -> bool {
-    wants(sampling, rate).is_some()
-}
-
-/// The first option that means nothing to SPE.
-fn wants(sampling: &Sampling, rate: Option<Rate>) -> Option<&'static str> {
-    let given = [
-        (matches!(rate, Some(Rate::Frequency(_))), "-F"),
-        (sampling.call_graph.is_some(), "-g"),
-        (sampling.branch_filter.is_some(), "-b or -j"),
-        (sampling.user_registers != Registers::default(), "--user-regs"),
-        (sampling.addresses, "-d"),
-        (sampling.thread_counts, "-s"),
-    ];
-    given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
-}
-
-/// Refuses options that SPE events cannot follow: frequencies, and what samples are to carry where
-/// no event samples.
-pub(crate) fn check(
-    events: &[Event],
-    sampling: &Sampling,
-    rate: Option<Rate>,
-) -> Result<(), Error> {
-    let Some(event) = events.iter().find(|event| event.trace.is_some()) else { return Ok(()) };
-    let alone = events.iter().all(|event| event.trace.is_some());
-    let option = if event.settings.frequency.is_some() {
-        Some("freq=")
-    } else {
-        wants(sampling, rate).filter(|option| alone || *option == "-F")
-    };
-    option.map_or(Ok(()), |option| {
-        Err(Error::Refused {
-            event: event.name.clone(),
-            reason: format!(
-                "Arm SPE picks an operation every so many (-c N or period=N) and writes records \
-                 of its own, so {option} means nothing to it; leave that out"
-            ),
-        })
-    })
-}
-
-/// What a refusal of an SPE event means.
-pub(crate) fn refused(event: &str, error: &std::io::Error) -> Option<Error> {
-    let reason = match error.raw_os_error()? {
-        libc::EACCES | libc::EPERM => format!(
-            "the kernel does not allow it (kernel.perf_event_paranoid is {}); of the kernel's \
-             part (without /u), of physical addresses (pa_enable) and of physical time \
-             (pct_enable) it needs root or CAP_PERFMON",
-            crate::events::paranoid()
-        ),
-        libc::EOPNOTSUPP | libc::EINVAL => format!(
-            "the driver refuses the terms ({error}): a filter that this CPU does not have, or \
-             options that SPE does not know"
-        ),
-        libc::ENOENT | libc::ENODEV | libc::ENXIO => {
-            format!(
-                "the unit does not count there ({error}); its `cpumask` says on which CPUs it does"
-            )
-        }
-        _ => return None,
-    };
-    Some(Error::Refused { event: event.to_owned(), reason })
 }
 
 #[cfg(test)]

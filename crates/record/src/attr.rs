@@ -29,6 +29,17 @@ pub(crate) mod bit {
     pub(crate) const CGROUP: u64 = 1 << 32;
 }
 
+/// What an event that writes AUX data needs beside its config words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Who makes the data ([`perfdata::tracer`]).
+    pub tracer: u32,
+    /// The period where none is asked for.
+    pub usual_period: u64,
+    /// Fields that its attribute announces for what decoders make of the data.
+    pub sample_type: u64,
+}
+
 /// The fields that every sample has; the readers of fresh records in this crate rely on their
 /// places.
 pub(crate) const SAMPLE_FIELDS: u64 = sample_type::IP

@@ -1,9 +1,10 @@
 //! Running the recorded program: what it is, how its end and our own interruption are handled.
 
-use crate::sys::ForwardSignals;
-use crate::{Ending, Error};
-use std::ffi::OsString;
+use crate::sys::{self, ForwardSignals, launch};
+use crate::{Ending, Error, elf};
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -65,6 +66,44 @@ impl Workload {
         }
         command
     }
+}
+
+/// A workload that is forked, and waits until it may become its program. Dropped, it ends without a
+/// word.
+pub(crate) struct Waiting {
+    paused: launch::Paused,
+    name: OsString,
+}
+
+impl Workload {
+    /// Forks, and lets the child wait.
+    pub(crate) fn pause(&self) -> Result<Waiting, Error> {
+        let name = self.argv.first().ok_or(Error::NoCommand)?.clone();
+        let program = elf::find(&name, self.dir.as_deref())?;
+        elf::check_runs_here(&program)?;
+        let mut command = self.command(&program);
+        command.arg0(&name).args(self.argv.iter().skip(1));
+        sys::prepare(&mut command, false);
+        let paused = launch::pause(command).map_err(start_failed(&name))?;
+        Ok(Waiting { paused, name })
+    }
+}
+
+impl Waiting {
+    /// The child's number.
+    pub(crate) fn pid(&self) -> i32 {
+        self.paused.pid
+    }
+
+    /// Lets it become its program.
+    pub(crate) fn go(self) -> Result<Child, Error> {
+        self.paused.go().map_err(start_failed(&self.name))
+    }
+}
+
+fn start_failed(name: &OsStr) -> impl FnOnce(std::io::Error) -> Error + use<> {
+    let program = name.to_string_lossy().into_owned();
+    move |source| Error::Start { program, source }
 }
 
 /// Waits for the child; signals that would end the recorder end the child instead, so that the file

@@ -1,39 +1,16 @@
-//! Which events to ask the kernel for, what it lets us have, and what its refusals mean.
+//! Which events to ask the kernel for, and which of them it lets us have.
 
 use crate::attr::bit;
 use crate::event::{self, Event as Wanted, Machine};
-use crate::live::Options;
-use crate::plan::{
-    Planned, Sampling, Scope, counts_switches, is_switch_stacks, lower_frequencies, plan,
-    switch_stacks,
-};
-use crate::settings::{BranchFilter, CallGraph};
+use crate::options::{Branches, Options, Rate, Sampling, Scope};
+use crate::plan::{counts_switches, is_switch_stacks, lower_frequencies, plan, switch_stacks};
+use crate::planned::{Planned, without_kernel};
+use crate::refusal::{no_lbr, paranoid, refused, refused_spe};
+use crate::settings::{BranchFilter, Registers};
 use crate::sys::perf::Event;
-use crate::{Error, arm_spe, aux, cgroups, open};
+use crate::{Error, arm_spe, aux, cgroups, cpus};
 use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
 use std::io;
-use std::path::Path;
-
-/// What the samples carry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Branches {
-    /// Hardware branch stacks where the CPU has them, else none.
-    #[default]
-    Auto,
-    /// Hardware branch stacks or an error.
-    Hardware,
-    /// Only the place that was interrupted.
-    None,
-}
-
-/// How often to sample.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rate {
-    /// Every so many events (nanoseconds, for the clock).
-    Period(u64),
-    /// So many times a second.
-    Frequency(u64),
-}
 
 /// Events that can be opened here.
 #[derive(Clone, Debug)]
@@ -61,7 +38,7 @@ const WITH_BRANCHES: [&str; 3] = ["cycles", "branches", "rc4"];
 
 /// Finds events that the kernel opens.
 pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
-    open::check_cpus(&options.cpus)?;
+    cpus::check(&options.cpus)?;
     let mut choice = choose_sampled(options, scope, machine)?;
     set_cgroups(&mut choice.events, &options.cgroups)?;
     add_switch_stacks(&mut choice, options, scope, machine)?;
@@ -164,24 +141,23 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
             }
         }
     }
-    arm_spe::check(&wanted, &sampling, options.rate)?;
+    check_traced(&wanted, &sampling, options.rate)?;
     let mut events = plan(&wanted, &sampling, options.rate, scope);
     let notes = lower_frequencies(&mut events).into_iter().collect();
     let mut choice = Choice { events, branches: "none", notes };
-    let has_stack = |event: &Planned| event.attr.sample_type & sample_type::BRANCH_STACK != 0;
     for event in &mut choice.events {
-        let cpu = open::cpus(&options.cpus, event)?.first().copied().unwrap_or(0);
+        let cpu = event.cpus_among(&options.cpus)?.first().copied().unwrap_or(0);
         if let Err(error) = probe(event, scope, cpu, &mut choice.notes) {
             let traces = event.trace.is_some();
-            if let Some(error) = arm_spe::refused(&event.name, &error).filter(|_| traces) {
+            if let Some(error) = refused_spe(&event.name, &error).filter(|_| traces) {
                 return Err(error);
             }
-            let why = || refused(&event.name, has_stack(event), &error, scope);
+            let why = || refused(&event.name, event.has_stack(), &error, scope);
             return Err(no_lbr(&event.name, &sampling, &error).unwrap_or_else(why));
         }
     }
     let lbr_only = |event: &Planned| event.attr.branch_sample_type & branch_sample::CALL_STACK != 0;
-    let branches = |event: &Planned| has_stack(event) && !lbr_only(event) || event.trace.is_some();
+    let branches = |event: &Planned| event.has_stack() && !lbr_only(event) || event.trace.is_some();
     if choice.events.iter().any(branches) {
         choice.branches = "hardware";
     }
@@ -208,8 +184,7 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
                 Err((_, error)) => refusal = refusal.or(Some(error)),
             }
         }
-        let by_samples =
-            asked.is_some() || arm_spe::asks_for_samples(&options.sampling, options.rate);
+        let by_samples = asked.is_some() || beyond_spe(&options.sampling, options.rate).is_some();
         let spe = match by_samples {
             true => None,
             false => sampled_operations(options, scope, machine)?,
@@ -245,17 +220,16 @@ fn sampled_operations(
     }
     let mut events = plan(&event::parse(&texts, machine)?, &options.sampling, options.rate, scope);
     // Units that count on none of the chosen CPUs are none of this recording's.
-    let counts =
-        |event: &Planned| event.trace.is_none() || open::cpus(&options.cpus, event).is_ok();
+    let counts = |event: &Planned| event.trace.is_none() || event.cpus_among(&options.cpus).is_ok();
     if !events.iter().any(|event| event.trace.is_some() && counts(event)) {
         return Ok(None);
     }
     for event in events.iter_mut().filter(|event| counts(event)) {
-        let cpu = open::cpus(&options.cpus, event)?.first().copied().unwrap_or(0);
+        let cpu = event.cpus_among(&options.cpus)?.first().copied().unwrap_or(0);
         let mut notes = Vec::new();
         if let Err(error) = probe(event, scope, cpu, &mut notes) {
             let why = || refused(&event.name, false, &error, scope);
-            return Ok(Some(Err(arm_spe::refused(&event.name, &error).unwrap_or_else(why))));
+            return Ok(Some(Err(refused_spe(&event.name, &error).unwrap_or_else(why))));
         }
     }
     Ok(Some(Ok(Choice { events, branches: "hardware", notes: Vec::new() })))
@@ -338,106 +312,44 @@ fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -
     first
 }
 
-/// Leaves the kernel's part of an event out, and names it as perf does then.
-pub(crate) fn without_kernel(attr: &mut perfdata::EventAttr, name: &mut String) {
-    attr.flags |= flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
-    if !name.contains([':', '/']) {
-        name.push(':');
-    }
-    name.push('u');
+/// The first option that means nothing to Arm SPE.
+fn beyond_spe(sampling: &Sampling, rate: Option<Rate>) -> Option<&'static str> {
+    let given = [
+        (matches!(rate, Some(Rate::Frequency(_))), "-F"),
+        (sampling.call_graph.is_some(), "-g"),
+        (sampling.branch_filter.is_some(), "-b or -j"),
+        (sampling.user_registers != Registers::default(), "--user-regs"),
+        (sampling.addresses, "-d"),
+        (sampling.thread_counts, "-s"),
+    ];
+    given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
 }
 
-/// What a refusal means that has nothing to do with the event.
-pub(crate) fn general_reason(error: &io::Error) -> Option<&'static str> {
-    Some(match error.raw_os_error()? {
-        libc::ENOSYS => "this kernel is built without perf events (CONFIG_PERF_EVENTS)",
-        libc::EMFILE => "too many events for the limit of open files; raise it with `ulimit -n`",
-        libc::ENFILE => {
-            "all programs together have too many open files; raise it with `sysctl fs.file-max`"
-        }
-        libc::EBUSY => "another recording holds the counters; end it first",
-        _ => return None,
-    })
-}
-
-/// Why an event that is no leader may be refused.
-pub(crate) const NO_FIT: &str = "it does not fit into its group: events of different PMUs, or \
-                                 more of them than counters; take it out of the braces, or let \
-                                 the group break up with the modifier W";
-
-pub(crate) fn paranoid() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    text.trim().to_owned()
-}
-
-/// The refusal of an event whose callers were to be found by the CPU's branch records, where there
-/// are none.
-fn no_lbr(event: &str, sampling: &Sampling, error: &io::Error) -> Option<Error> {
-    let lacks = [libc::ENOENT, libc::EOPNOTSUPP, libc::ENODEV, libc::ENXIO, libc::EINVAL];
-    let lbr = sampling.call_graph == Some(CallGraph::BranchRecords);
-    (lbr && error.raw_os_error().is_some_and(|code| lacks.contains(&code))).then(|| {
-        Error::Refused {
-            event: format!("{event} with --call-graph lbr"),
-            reason: "lbr needs a hardware event (cycles) on an Intel CPU whose branch records \
-                     (LBR) the kernel can use, and this machine refuses it; --call-graph fp and \
-                     --call-graph dwarf work on any"
-                .to_owned(),
-        }
-    })
-}
-
-/// Says what a refusal means and what would help.
-pub(crate) fn refused(event: &str, branch_stack: bool, error: &io::Error, scope: Scope) -> Error {
-    let reason = match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => format!(
-            "the kernel does not allow it (kernel.perf_event_paranoid is {}); run as root, with \
-             CAP_PERFMON, or after `sysctl kernel.perf_event_paranoid=1` (-1 to record the whole \
-             system)",
-            paranoid()
-        ),
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) if branch_stack => {
-            format!(
-                "this CPU or virtual machine has no branch stacks for it{}; `--branches=emulated` \
-                 gives branch stacks on any machine, `--branches=none` gives clock samples",
-                arm_spe::beside(Path::new(arm_spe::EVENT_SOURCES))
-            )
-        }
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => {
-            "this CPU or virtual machine has no counter for it; the clocks (-e cpu-clock, -e \
-             task-clock) work on any machine, and `planish doctor` tells what this one has"
-                .into()
-        }
-        Some(libc::EINVAL) if scope != Scope::Cpus => format!(
-            "the kernel refuses the settings ({error}); an event that counts per CPU only needs \
-             -a, and not every event samples: try another -c or -F"
-        ),
-        Some(libc::EINVAL) => {
-            format!(
-                "the kernel refuses the settings ({error}): not every event samples; try another \
-                 -c or -F"
-            )
-        }
-        _ => general_reason(error).map_or_else(|| error.to_string(), str::to_owned),
+/// Refuses options that SPE events cannot follow: frequencies, and what samples are to carry where
+/// no event samples.
+fn check_traced(events: &[Wanted], sampling: &Sampling, rate: Option<Rate>) -> Result<(), Error> {
+    let Some(event) = events.iter().find(|event| event.trace.is_some()) else { return Ok(()) };
+    let alone = events.iter().all(|event| event.trace.is_some());
+    let option = if event.settings.frequency.is_some() {
+        Some("freq=")
+    } else {
+        beyond_spe(sampling, rate).filter(|option| alone || *option == "-F")
     };
-    Error::Refused { event: event.to_owned(), reason }
+    option.map_or(Ok(()), |option| {
+        Err(Error::Refused {
+            event: event.name.clone(),
+            reason: format!(
+                "Arm SPE picks an operation every so many (-c N or period=N) and writes records \
+                 of its own, so {option} means nothing to it; leave that out"
+            ),
+        })
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::dummy;
-
-    #[test]
-    fn a_refusal_names_the_setting_that_would_help() {
-        let said = |code, stack| {
-            refused("cpu-clock", stack, &io::Error::from_raw_os_error(code), Scope::Command)
-                .to_string()
-        };
-        assert!(said(libc::EACCES, false).contains("perf_event_paranoid"));
-        assert!(said(libc::EOPNOTSUPP, true).contains("--branches=emulated"));
-        assert!(said(libc::ENOENT, false).contains("-e cpu-clock"));
-        assert!(said(libc::EINVAL, false).contains("-a"));
-    }
 
     #[test]
     fn a_kernel_that_cannot_tell_control_groups_is_said_once() {
@@ -448,18 +360,5 @@ mod tests {
         events.iter_mut().for_each(|event| event.attr.sample_type &= !sample_type::CGROUP);
         assert!(without_groups(&events, true).unwrap().contains("Linux 5.7"));
         assert_eq!(without_groups(&events, false), None);
-    }
-
-    #[test]
-    fn a_missing_lbr_is_named_as_the_cause() {
-        let lbr = Sampling { call_graph: Some(CallGraph::BranchRecords), ..Sampling::default() };
-        let error = |code| io::Error::from_raw_os_error(code);
-        let said = no_lbr("cycles", &lbr, &error(libc::EOPNOTSUPP)).unwrap().to_string();
-        assert!(
-            said.starts_with("cannot record cycles with --call-graph lbr: lbr needs"),
-            "{said}"
-        );
-        assert!(no_lbr("cycles", &lbr, &error(libc::EACCES)).is_none());
-        assert!(no_lbr("cycles", &Sampling::default(), &error(libc::EOPNOTSUPP)).is_none());
     }
 }

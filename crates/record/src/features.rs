@@ -1,43 +1,22 @@
 //! What the feature sections behind the data say: where, with what and when the recording was made.
 
 use crate::event::Machine;
-use crate::merge::Merged;
-use crate::plan::Planned;
+use crate::planned::Planned;
 use crate::processor::Sources;
+use crate::seen::{BuildId, Seen};
 use crate::settings::Clock;
 use crate::streaming::Streaming;
 use crate::tracing;
 use perfdata::write::Compressor;
-use perfdata::{BuildIdEntry, Features, SampleTime, UnknownFeature};
+use perfdata::{Features, SampleTime, UnknownFeature};
 use std::ffi::OsString;
-
-/// A file by its build ID.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct BuildId {
-    pub path: Vec<u8>,
-    pub id: Vec<u8>,
-    pub kernel: bool,
-}
-
-impl BuildId {
-    fn entry(&self) -> BuildIdEntry {
-        const MISC_KERNEL: u16 = 1;
-        const MISC_USER: u16 = 2;
-        BuildIdEntry {
-            pid: -1,
-            misc: if self.kernel { MISC_KERNEL } else { MISC_USER },
-            build_id: self.id.clone(),
-            path: String::from_utf8_lossy(&self.path).into_owned(),
-        }
-    }
-}
 
 /// The host, the command line (`stated`, else this process's own), and what was seen: build IDs,
 /// and the times of the first and the last sample.
 pub(crate) fn features(
     machine: Option<&str>,
     stated: Option<&[OsString]>,
-    seen: &Merged,
+    seen: &Seen,
     kernel: impl IntoIterator<Item = BuildId>,
 ) -> Features {
     let kernel: Vec<BuildId> = kernel.into_iter().collect();
@@ -125,12 +104,34 @@ pub(crate) fn describe_events(
     }
 }
 
+/// What is the same in every file of a live recording.
+pub(crate) struct Description<'d> {
+    pub events: &'d [Planned],
+    pub machine: &'d Machine,
+    pub how: &'d Streaming,
+    /// The clock that was chosen.
+    pub chosen_clock: Option<Clock>,
+    /// The clock of its times; none where that is the kernel's own, which programs cannot read.
+    pub clock: Option<i32>,
+    /// The kernel's files.
+    pub kernel: &'d [BuildId],
+}
+
+impl Description<'_> {
+    /// The feature sections of a file, from what was seen until then, and from the bytes before and
+    /// after compression.
+    pub(crate) fn features(&self, seen: &Seen, compressed: Option<(u64, u64)>) -> Features {
+        let mut features = features(None, None, seen, self.kernel.iter().cloned());
+        describe_events(&mut features, self.events, self.machine, self.chosen_clock);
+        describe_streams(&mut features, self.how, compressed);
+        // Times by the kernel's own clock are nobody else's.
+        features.clockid = features.clockid.filter(|_| self.clock.is_some());
+        features
+    }
+}
+
 /// How the records are kept: in a directory, compressed.
-pub(crate) fn describe_streams(
-    features: &mut Features,
-    how: &Streaming,
-    compressed: Option<(u64, u64)>,
-) {
+fn describe_streams(features: &mut Features, how: &Streaming, compressed: Option<(u64, u64)>) {
     /// The only version there is.
     const DIRECTORY: u64 = 1;
     features.dir_format = how.threads.as_ref().map(|_| DIRECTORY);

@@ -3,7 +3,6 @@
 
 use crate::control::{Command, Commands};
 use crate::hotplug::{CpuWatch, Hotplug};
-use crate::live::Target;
 use crate::open::Opened;
 use crate::readers::{self, EndOnDrop, Shared, Signals, lock};
 use crate::rotate::Rotation;
@@ -11,6 +10,7 @@ use crate::streaming::{Streaming, Switch};
 use crate::sys::ForwardSignals;
 use crate::sys::count::end_of;
 use crate::sys::readers::{NowSignal, terminate, wait};
+use crate::target::Target;
 use crate::{Ending, Error};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
@@ -209,7 +209,7 @@ impl Session<'_, '_> {
         let mut stream = lock(stream);
         stream.drain()?;
         self.opened.resume(&std::mem::take(&mut stream.resume));
-        stream.dump(|ring, pause| pause_ring(self.opened, ring, pause))?;
+        stream.dump(|ring, pause| self.opened.pause_ring(ring, pause))?;
         self.rotation.rotate(&mut stream, self.target)?;
         drop(stream);
         self.rotation.bytes_before = self.signals.bytes();
@@ -229,13 +229,5 @@ impl Session<'_, '_> {
     /// Whether all threads that were to be recorded have ended.
     fn gone(&self) -> bool {
         !matches!(self.target, Target::Command | Target::System) && self.target.tids().is_empty()
-    }
-}
-
-/// Stops or resumes a ring that is written over.
-pub(crate) fn pause_ring(opened: &Opened, ring: usize, pause: bool) {
-    if let Some(leader) = opened.leaders.get(ring) {
-        // A failure means that there is no ring any more.
-        let _ = leader.pause_output(pause);
     }
 }

@@ -4,7 +4,7 @@
 //! CPU: its ring stays as it is, without a word. So the list of CPUs that are online is read from
 //! time to time, and compared.
 
-use crate::open::{ONLINE, parse_cpus};
+use crate::cpus::{self, ONLINE};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl CpuWatch {
     /// Compares what is online with what was recorded. A list that cannot be read says nothing.
     pub(crate) fn look(&mut self) {
         let Ok(text) = std::fs::read_to_string(&self.list) else { return };
-        let online: BTreeSet<i32> = parse_cpus(text.trim()).into_iter().collect();
+        let online: BTreeSet<i32> = cpus::parse(text.trim()).into_iter().collect();
         if online.is_empty() {
             return;
         }

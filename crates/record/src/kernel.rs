@@ -13,9 +13,10 @@
 //! ```
 
 use crate::emulate::Spool;
-use crate::features::{BuildId, features};
+use crate::features::features;
 use crate::file::Output;
 use crate::machine::{Limits, Plugin, Run, Transcript, Watcher};
+use crate::seen::BuildId;
 use crate::sys::{ForwardSignals, Map};
 use crate::{Error, Summary, attr, merge};
 use planish_qemu_branches::records::{self, Stamp};

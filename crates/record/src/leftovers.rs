@@ -17,8 +17,7 @@ pub(crate) fn remove(dir: &Path) {
         let name = entry.file_name();
         let Some((pid, magic)) = owner(&name) else { continue };
         let Ok(kind) = entry.file_type() else { continue };
-        let directory =
-            kind.is_dir() && !magic.is_empty() && crate::place::is_recording(&entry.path());
+        let directory = kind.is_dir() && !magic.is_empty() && is_recording(&entry.path());
         if Path::new("/proc").join(pid.to_string()).exists() || !(kind.is_file() || directory) {
             continue;
         }
@@ -68,6 +67,16 @@ fn begins_with(file: &mut File, magic: &[u8]) -> bool {
     let mut begin = Vec::new();
     let read = file.by_ref().take(magic.len() as u64).read_to_end(&mut begin);
     read.is_ok() && (begin.is_empty() || begin == magic)
+}
+
+/// Whether a directory holds the files of a recording and nothing else.
+pub(crate) fn is_recording(dir: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else { return false };
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    let known = |name: &std::ffi::OsStr| {
+        name.to_str().is_some_and(|name| name == "data" || name.starts_with("data."))
+    };
+    dir.join("data").is_file() && names.all(|name| known(&name))
 }
 
 #[cfg(test)]

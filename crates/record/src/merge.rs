@@ -1,51 +1,17 @@
 //! Turning the plugin's spool into a perf.data: the streams of all threads, merged by time.
 
 use crate::Error;
-use crate::aux::AuxSeen;
-use crate::features::BuildId;
 use crate::file::Output;
+use crate::seen::{Seen, mmap_build_id};
 use crate::sys::Map;
+use perfdata::kind;
 use planish_qemu_branches::spool::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, GRANULE_BYTES, HEADER_BYTES};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 
-const MMAP2: u32 = 10;
-pub(crate) const SAMPLE: u32 = 9;
-const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 /// Samples between two FINISHED_ROUND records take about so many bytes.
 const ROUND_BYTES: u64 = 1 << 20;
-
-/// What the records were.
-#[derive(Default, Debug)]
-pub(crate) struct Merged {
-    pub samples: u64,
-    pub branch_entries: u64,
-    pub first_time: u64,
-    pub last_time: u64,
-    pub build_ids: BTreeSet<BuildId>,
-    pub aux: AuxSeen,
-}
-
-impl Merged {
-    /// Whether there is nothing to look at: no sample and no AUX data.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.samples == 0 && self.aux.bytes == 0
-    }
-
-    /// Adds what another stream held.
-    pub(crate) fn add(&mut self, other: Merged) {
-        if other.samples > 0 {
-            let first = other.first_time;
-            self.first_time = if self.samples == 0 { first } else { self.first_time.min(first) };
-            self.last_time = self.last_time.max(other.last_time);
-        }
-        self.samples += other.samples;
-        self.branch_entries += other.branch_entries;
-        self.build_ids.extend(other.build_ids);
-        self.aux.add(other.aux);
-    }
-}
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
@@ -68,7 +34,7 @@ fn first_record(bytes: &[u8]) -> Option<Record<'_>> {
     let record = bytes.get(..size).filter(|_| size >= 40)?;
     let kind = u32_at(record, 0)?;
     // A sample begins with id, ip and thread; other records end with thread, time and id.
-    let time = u64_at(record, if kind == SAMPLE { 32 } else { size - 16 })?;
+    let time = u64_at(record, if kind == kind::SAMPLE { 32 } else { size - 16 })?;
     Some(Record { kind, time, bytes: record })
 }
 
@@ -134,13 +100,13 @@ pub(crate) fn merge(
     spool: &Map,
     output: &mut Output,
     chains: bool,
-) -> Result<Merged, Error> {
+) -> Result<Seen, Error> {
     let mut streams = streams(path, spool)?;
     let mut queue = BinaryHeap::new();
     for (id, stream) in &mut streams {
         queue.extend(stream.peek().map(|record| Reverse((record.time, *id))));
     }
-    let mut merged = Merged::default();
+    let mut merged = Seen::default();
     let mut round_at = output.data_bytes();
     while let Some(Reverse((_, id))) = queue.pop() {
         let next_other = queue.peek().map(|Reverse(next)| *next);
@@ -151,7 +117,7 @@ pub(crate) fn merge(
                 queue.push(Reverse((record.time, id)));
                 break;
             }
-            merged.note(&record, chains);
+            note(&mut merged, &record, chains);
             output.records(record.bytes)?;
             stream.at += record.bytes.len();
             if output.data_bytes() - round_at >= ROUND_BYTES {
@@ -164,18 +130,16 @@ pub(crate) fn merge(
     Ok(merged)
 }
 
-impl Merged {
-    fn note(&mut self, record: &Record<'_>, chains: bool) {
-        if record.kind == SAMPLE {
-            self.samples += 1;
-            self.branch_entries += branch_entries(record.bytes, chains).unwrap_or(0);
-            if self.samples == 1 {
-                self.first_time = record.time;
-            }
-            self.last_time = record.time;
-        } else {
-            self.build_ids.extend(mmap_build_id(record.bytes));
+fn note(seen: &mut Seen, record: &Record<'_>, chains: bool) {
+    if record.kind == kind::SAMPLE {
+        seen.samples += 1;
+        seen.branch_entries += branch_entries(record.bytes, chains).unwrap_or(0);
+        if seen.samples == 1 {
+            seen.first_time = record.time;
         }
+        seen.last_time = record.time;
+    } else {
+        seen.build_ids.extend(mmap_build_id(record.bytes));
     }
 }
 
@@ -187,20 +151,4 @@ fn branch_entries(sample: &[u8], chains: bool) -> Option<u64> {
         false => 48,
     };
     u64_at(sample, at)
-}
-
-/// The path and build ID of a record, when it is an MMAP2 that has one.
-pub(crate) fn mmap_build_id(record: &[u8]) -> Option<BuildId> {
-    const MISC_MODE: u16 = 7;
-    const MISC_KERNEL: u16 = 1;
-    let misc = u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?);
-    if u32_at(record, 0)? != MMAP2 || misc & MISC_MMAP_BUILD_ID == 0 {
-        return None;
-    }
-    let len = usize::from(*record.get(40)?).min(20);
-    let id = record.get(44..44 + len)?.to_vec();
-    let path = record.get(72..record.len().checked_sub(24)?)?;
-    let path = path.split(|byte| *byte == 0).next()?.to_vec();
-    let kernel = misc & MISC_MODE == MISC_KERNEL;
-    Some(BuildId { path, id, kernel })
 }

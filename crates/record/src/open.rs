@@ -2,17 +2,18 @@
 
 use crate::Error;
 use crate::attr::bit::WRITE_BACKWARD;
-use crate::aux;
 use crate::descriptors::Need;
-use crate::events::refused;
-use crate::plan::{Planned, Scope};
+use crate::options::{Options, Scope};
+use crate::planned::Planned;
+use crate::refusal::{NO_FIT, refused};
 use crate::rings::{Sizes, attempts};
-use crate::settings::Wrong;
 use crate::streaming::Streaming;
 use crate::sys::aux::AuxArea;
 use crate::sys::page_bytes;
 use crate::sys::perf::{Event, Ring};
-use perfdata::{EventAttr, attr_flag as flag, sample_type};
+use crate::target::Target;
+use crate::{aux, cpus};
+use perfdata::{EventAttr, attr_flag as flag};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -67,6 +68,14 @@ impl Opened {
             .fold(Ok(()), io::Result::and)
     }
 
+    /// Stops or resumes a ring that is written over.
+    pub(crate) fn pause_ring(&self, ring: usize, pause: bool) {
+        if let Some(leader) = self.leaders.get(ring) {
+            // A failure means that there is no ring any more.
+            let _ = leader.pause_output(pause);
+        }
+    }
+
     /// Enables the events again that write AUX data into the areas of these rings, as long as
     /// events are to count: the kernel disables one whose area was full.
     pub(crate) fn resume(&self, rings: &[usize]) {
@@ -87,15 +96,15 @@ impl Opened {
 }
 
 /// Where to open.
-pub(crate) struct Place<'p> {
-    pub scope: Scope,
+struct Place<'p> {
+    scope: Scope,
     /// Threads; everything that runs on the CPUs when there are none.
-    pub tids: &'p [i32],
+    tids: &'p [i32],
     /// CPUs; all online ones when there are none.
-    pub cpus: &'p [i32],
-    pub how: &'p Streaming,
+    cpus: &'p [i32],
+    how: &'p Streaming,
     /// Descriptors that others would like to have for each thread.
-    pub wished: usize,
+    wished: usize,
 }
 
 /// What failed: an event, by its index, or the mapping of its ring.
@@ -105,9 +114,56 @@ struct Failed {
     error: io::Error,
 }
 
+/// Opens the events of the target. Threads that appear while a process is opened are found by
+/// looking again; those that appear later are inherited. `wished` is how many descriptors the
+/// caller would like to have for each thread.
+pub(crate) fn of_target(
+    target: &Target,
+    events: &mut [Planned],
+    options: &Options,
+    child: Option<i32>,
+    wished: usize,
+) -> Result<Opened, Error> {
+    let (scope, cpus, how) = (target.scope(), &options.cpus[..], &options.streaming);
+    let mut at = |tids: &[i32]| {
+        open(events, &Place { scope, tids, cpus, how, wished }).map_err(|error| match error {
+            Error::Refused { .. } => target.foreign().unwrap_or(error),
+            _ => error,
+        })
+    };
+    match target {
+        Target::System => at(&[]),
+        Target::Command => at(&[child.ok_or(Error::NoCommand)?]),
+        Target::Processes(_) | Target::Threads(_) | Target::User(_) => attach(target, at),
+    }
+}
+
+fn attach(
+    target: &Target,
+    mut at: impl FnMut(&[i32]) -> Result<Opened, Error>,
+) -> Result<Opened, Error> {
+    if let Some(gone) = target.gone() {
+        return Err(gone);
+    }
+    let mut tids = target.tids();
+    if let (true, Target::User(user)) = (tids.is_empty(), target) {
+        let reason = "it has no running process".to_owned();
+        return Err(Error::Refused { event: format!("user {user}"), reason });
+    }
+    for _ in 0..10 {
+        let opened = at(&tids)?;
+        let now = target.tids();
+        if now.iter().all(|tid| tids.contains(tid)) && !opened.leaders.is_empty() {
+            return Ok(opened);
+        }
+        tids = now;
+    }
+    at(&tids)
+}
+
 /// Opens all events. A weak group that the kernel refuses is broken up, and rings that it refuses
 /// are made smaller.
-pub(crate) fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, Error> {
+fn open(events: &mut [Planned], place: &Place<'_>) -> Result<Opened, Error> {
     let mut sizes = sizes(place.how, aux::traced(events)).into_iter();
     let mut size = sizes.next().unwrap_or(Sizes { ring: page_bytes(), aux: page_bytes() });
     need(events, place).check()?;
@@ -145,9 +201,9 @@ fn sizes(how: &Streaming, traced: bool) -> Vec<Sizes> {
 
 /// The descriptors that all events together take.
 fn need(events: &[Planned], place: &Place<'_>) -> Need {
-    let cpus = if place.cpus.is_empty() { online_cpus() } else { place.cpus.to_vec() };
+    let cpus = if place.cpus.is_empty() { cpus::online() } else { place.cpus.to_vec() };
     let threads = place.tids.len().max(1);
-    let on_cpu = |cpu: &i32| events.iter().filter(|event| on_cpu(event, *cpu)).count();
+    let on_cpu = |cpu: &i32| events.iter().filter(|event| event.counts_on(*cpu)).count();
     let opened = cpus.iter().map(on_cpu).sum::<usize>() * threads;
     Need { opened, events: events.len(), threads, cpus: cpus.len(), wished: place.wished * threads }
 }
@@ -172,7 +228,6 @@ pub(crate) fn smaller(opened: &Opened, how: &Streaming) -> Option<String> {
 }
 
 fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> Error {
-    let stack = event.attr.sample_type & sample_type::BRANCH_STACK != 0;
     if let Some(of_group) =
         event.cgroup.as_ref().and_then(|cgroup| cgroup.refused(&event.name, error))
     {
@@ -182,7 +237,7 @@ fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> E
         place.how.aux.map(|aux| ("AUX area", aux)).or(place.how.ring.map(|ring| ("ring", ring)));
     match (error.raw_os_error(), asked) {
         (Some(libc::EINVAL), _) if member => {
-            Error::Refused { event: event.name.clone(), reason: crate::events::NO_FIT.to_owned() }
+            Error::Refused { event: event.name.clone(), reason: NO_FIT.to_owned() }
         }
         (Some(libc::EPERM), Some((what, pages))) => Error::Refused {
             event: event.name.clone(),
@@ -192,7 +247,7 @@ fn why(event: &Planned, member: bool, error: &io::Error, place: &Place<'_>) -> E
                 pages.bytes() >> 10
             ),
         },
-        _ => refused(&event.name, stack, error, place.scope),
+        _ => refused(&event.name, event.has_stack(), error, place.scope),
     }
 }
 
@@ -203,14 +258,14 @@ fn attempt(events: &[Planned], place: &Place<'_>, size: Sizes) -> Result<Opened,
     let everything = [-1];
     let tids = if place.tids.is_empty() { &everything[..] } else { place.tids };
     let wake_bytes = place.how.wake(size.ring);
-    let online = if place.cpus.is_empty() { online_cpus() } else { place.cpus.to_vec() };
+    let online = if place.cpus.is_empty() { cpus::online() } else { place.cpus.to_vec() };
     for cpu in online {
         // The rings of this CPU: the usual one, and the one that is written over.
         let mut rings: [Option<usize>; 2] = [None; 2];
         for tid in tids {
             let mut made: Vec<Option<Event>> = Vec::new();
             for (index, event) in events.iter().enumerate() {
-                let one = on_cpu(event, cpu).then(|| {
+                let one = event.counts_on(cpu).then(|| {
                     let mut attr = event.attr.clone();
                     // More than the ring holds would wake the reader too late.
                     attr.wakeup = wake_bytes.min((size.ring / 2) as u32);
@@ -284,71 +339,6 @@ fn attempt(events: &[Planned], place: &Place<'_>, size: Sizes) -> Result<Opened,
     Ok(opened)
 }
 
-/// Whether an event counts on a CPU: one PMU may count for several.
-fn on_cpu(event: &Planned, cpu: i32) -> bool {
-    event.cpus.as_ref().is_none_or(|cpus| parse_cpus(cpus).contains(&cpu))
-}
-
-/// Refuses CPUs that are not there.
-pub(crate) fn check_cpus(chosen: &[i32]) -> Result<(), Error> {
-    let online = online_cpus();
-    let Some(absent) = chosen.iter().find(|cpu| !online.contains(cpu)) else { return Ok(()) };
-    Err(Error::Refused {
-        event: format!("CPU {absent}"),
-        reason: format!("it is not online here; the CPUs are {}", online_text().trim()),
-    })
-}
-
-/// The CPUs that an event is opened on. It is an error when there are none.
-pub(crate) fn cpus(chosen: &[i32], event: &Planned) -> Result<Vec<i32>, Error> {
-    let all = if chosen.is_empty() { online_cpus() } else { chosen.to_vec() };
-    let found: Vec<i32> = all.into_iter().filter(|cpu| on_cpu(event, *cpu)).collect();
-    if found.is_empty() {
-        let reason = format!(
-            "it counts on CPU {} only; add that to -C",
-            event.cpus.as_deref().unwrap_or("0")
-        );
-        return Err(Error::Refused { event: event.name.clone(), reason });
-    }
-    Ok(found)
-}
-
-/// The list of the CPUs that are online, as `0-3,8`.
-pub(crate) const ONLINE: &str = "/sys/devices/system/cpu/online";
-
-fn online_text() -> String {
-    std::fs::read_to_string(ONLINE).unwrap_or_else(|_| "0".into())
-}
-
-/// CPUs that can run something; the first one where the list cannot be read.
-pub(crate) fn online_cpus() -> Vec<i32> {
-    parse_cpus(online_text().trim())
-}
-
-/// Reads `0-3,8` as a user writes it: sorted, each once.
-pub(crate) fn cpu_list(text: &str) -> Result<Vec<i32>, Wrong> {
-    let mut cpus = parse_cpus(text);
-    cpus.sort_unstable();
-    cpus.dedup();
-    let numbers = text.split([',', '-']).all(|part| part.parse::<u16>().is_ok());
-    if numbers && !cpus.is_empty() {
-        return Ok(cpus);
-    }
-    Err(Wrong { found: text.to_owned(), expected: "a list of CPUs, as 0-3,8".to_owned() })
-}
-
-/// Reads `0-3,8`; what is no number is left out.
-pub(crate) fn parse_cpus(text: &str) -> Vec<i32> {
-    /// More CPUs than any kernel is built for.
-    const MOST: i32 = 1 << 16;
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<i32>().ok()?, last.parse::<i32>().ok()?);
-        Some(first.max(0)..=last.min(MOST))
-    };
-    text.split(',').filter_map(range).flatten().collect()
-}
-
 /// The attributes as they go into the file.
 pub(crate) fn described(events: &[Planned], opened: &Opened) -> Vec<EventAttr> {
     let ids = opened.ids.iter().cloned().chain(std::iter::repeat(Vec::new()));
@@ -356,17 +346,4 @@ pub(crate) fn described(events: &[Planned], opened: &Opened) -> Vec<EventAttr> {
     described
         .map(|(event, ids)| EventAttr { ids, name: Some(event.name.clone()), ..event.attr.clone() })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read() {
-        assert_eq!(parse_cpus("0-2,5"), [0, 1, 2, 5]);
-        assert_eq!(parse_cpus("0"), [0]);
-        assert_eq!(parse_cpus(""), [0i32; 0]);
-        assert_eq!(parse_cpus("3-1,-7"), [0i32; 0]);
-    }
 }

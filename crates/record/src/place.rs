@@ -110,7 +110,7 @@ fn check(path: &Path, directory: bool, force: bool) -> Result<(), Error> {
         return Err(refuse("it is not the name of a file"));
     }
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let recording = found.is_dir() && is_recording(path);
+    let recording = found.is_dir() && leftovers::is_recording(path);
     match () {
         () if !found.is_file() && !recording => Err(refuse("it is not a regular file")),
         () if recording && !directory => {
@@ -121,14 +121,4 @@ fn check(path: &Path, directory: bool, force: bool) -> Result<(), Error> {
         }
         () => Ok(()),
     }
-}
-
-/// Whether a directory holds the files of a recording and nothing else.
-pub(crate) fn is_recording(dir: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(dir) else { return false };
-    let mut names = entries.flatten().map(|entry| entry.file_name());
-    let known = |name: &std::ffi::OsStr| {
-        name.to_str().is_some_and(|name| name == "data" || name.starts_with("data."))
-    };
-    dir.join("data").is_file() && names.all(|name| known(&name))
 }

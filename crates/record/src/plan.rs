@@ -6,138 +6,14 @@
 //! programs can read, and a watermark.
 
 use crate::attr::{self, SAMPLE_FIELDS, bit};
-use crate::aux::{self, Trace};
-use crate::cgroups::Cgroup;
+use crate::aux;
 use crate::event::Event;
-use crate::events::Rate;
-use crate::settings::{BranchFilter, CallGraph, Clock, Registers};
+use crate::options::{Mode, Rate, Sampling, Scope};
+use crate::planned::{DUMMY, Planned};
+use crate::settings::{BranchFilter, CallGraph, Registers};
 use perfdata::{EventAttr, attr_flag as flag, read_format, sample_type};
-use std::sync::Arc;
-use std::time::Duration;
-
-/// What is sampled besides the events themselves.
-#[derive(Clone, Debug, Default)]
-pub struct Sampling {
-    /// How callers are found (`-g`, `--call-graph`).
-    pub call_graph: Option<CallGraph>,
-    /// User registers in each sample (`--user-regs`).
-    pub user_registers: Registers,
-    /// Registers of the moment of each sample, the kernel's where that ran (`-I`, `--intr-regs`).
-    pub interrupt_registers: Registers,
-    /// What an event hands over besides, where it has something (`-R`); tracepoints always do.
-    pub raw: bool,
-    /// The CPU of each sample (`--sample-cpu`); recordings of CPUs always have it.
-    pub cpu: bool,
-    /// All events count this alone, whatever they say (`--all-user`, `--all-kernel`).
-    pub only: Option<Mode>,
-    /// Which branches the CPU records (`-b`, `-j`).
-    pub branch_filter: Option<BranchFilter>,
-    /// Data addresses (`-d`).
-    pub addresses: bool,
-    /// Children of a recorded process are not recorded (`-i`).
-    pub no_inherit: bool,
-    /// Counts per thread, at its end (`-s`).
-    pub thread_counts: bool,
-    /// The clock of the times; CLOCK_MONOTONIC when none is given (`-k`).
-    pub clock: Option<Clock>,
-    /// Sampling begins so long after the program did (`-D`).
-    pub delay: Option<Duration>,
-    /// Records of namespaces (`--namespaces`).
-    pub namespaces: bool,
-    /// Records of context switches (`--switch-events`).
-    pub switch_events: bool,
-    /// Sampling begins when a command says so (`-D -1`).
-    pub wait: bool,
-    /// Rings of samples are written over themselves (`--overwrite`); a recording sets it by its
-    /// streaming.
-    pub overwrite: bool,
-    /// In which control group each sample was taken (`-G`); a recording sets it where control
-    /// groups are named.
-    pub cgroups: bool,
-}
-
-impl Sampling {
-    /// Whether sampling begins after the program.
-    fn late(&self) -> bool {
-        self.delay.is_some() || self.wait
-    }
-}
-
-/// Where code runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// In programs.
-    User,
-    /// In the kernel.
-    Kernel,
-}
-
-/// Who is recorded, as far as it changes attributes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// A program that planish starts.
-    Command,
-    /// What runs already.
-    Attached,
-    /// CPUs, whatever runs there.
-    Cpus,
-}
-
-/// An event to open.
-#[derive(Clone, Debug)]
-pub struct Planned {
-    /// What the kernel is asked for; name and ids are not set.
-    pub attr: EventAttr,
-    /// As perf calls it.
-    pub name: String,
-    /// Index of the leader of its group; its own when it has none.
-    pub leader: usize,
-    /// To be tried with less precision when the kernel refuses.
-    pub precise_max: bool,
-    /// To be opened alone when the kernel refuses the group.
-    pub weak: bool,
-    /// Opened before existing processes are described, and counting from then on.
-    pub immediate: bool,
-    /// System and name, of a tracepoint.
-    pub tracepoint: Option<(String, String)>,
-    /// Where it counts, when not everywhere.
-    pub cpus: Option<String>,
-    /// What it needs where it writes AUX data.
-    pub(crate) trace: Option<Trace>,
-    /// The control group that it counts, when not everything.
-    pub(crate) cgroup: Option<Arc<Cgroup>>,
-}
-
-impl Planned {
-    /// An event in no group, of everything everywhere.
-    fn alone(attr: EventAttr, name: &str, index: usize) -> Planned {
-        Planned {
-            attr,
-            name: name.to_owned(),
-            leader: index,
-            precise_max: false,
-            weak: false,
-            immediate: false,
-            tracepoint: None,
-            cpus: None,
-            trace: None,
-            cgroup: None,
-        }
-    }
-
-    /// Whether it only tells what happens to processes, and never samples.
-    pub fn is_tracker(&self) -> bool {
-        is_tracker(&self.attr)
-    }
-}
-
-/// Whether an event is the one that never counts.
-pub(crate) fn is_tracker(attr: &EventAttr) -> bool {
-    (attr.kind, attr.config) == (attr::TYPE_SOFTWARE, DUMMY)
-}
 
 const CONTEXT_SWITCHES: u64 = 3;
-const DUMMY: u64 = 9;
 const BPF_OUTPUT: u64 = 10;
 const TYPE_TRACEPOINT: u32 = 2;
 

@@ -5,7 +5,7 @@
 //! `write_numa_topology`, `write_cache`) and `util/cputopo.c`. What a kernel does not tell is left
 //! out.
 
-use crate::open::parse_cpus;
+use crate::cpus;
 use perfdata::{Features, UnknownFeature};
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,7 @@ impl Sources {
 
     /// Of each node its number, memory, free memory, and CPUs.
     fn nodes(&self) -> Option<Vec<u8>> {
-        let nodes = parse_cpus(&read(&self.system.join("node/online"))?);
+        let nodes = cpus::parse(&read(&self.system.join("node/online"))?);
         let mut bytes = (nodes.len() as u32).to_ne_bytes().to_vec();
         for node in &nodes {
             let dir = self.system.join(format!("node/node{node}"));

@@ -1,22 +1,17 @@
 //! Going on in another file: the one so far is completed under a name with the time, and the next
 //! begins with what is known of the processes.
 
-use crate::Error;
+use crate::features::Description;
 use crate::file::{Reserved, Sink};
-use crate::live::{self, Target};
-use crate::merge::Merged;
 use crate::stream::Stream;
 use crate::streaming::{Streaming, Switch};
-use crate::synthesize::Synthesizer;
 use crate::sys::readers::timestamp;
-use perfdata::{EventAttr, Features, attr_flag};
+use crate::target::Target;
+use crate::{Error, processes, synthesize};
+use perfdata::EventAttr;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
-
-/// Makes the feature sections of a file from what was seen until then, and from the bytes before
-/// and after compression.
-pub(crate) type Describe<'r> = dyn Fn(&Merged, Option<(u64, u64)>) -> Features + 'r;
 
 /// The files of a recording that is in several.
 pub(crate) struct Rotation<'r> {
@@ -26,7 +21,8 @@ pub(crate) struct Rotation<'r> {
     /// The name that was asked for.
     pub output: PathBuf,
     pub how: &'r Streaming,
-    pub describe: &'r Describe<'r>,
+    /// What each file says of the recording.
+    pub description: &'r Description<'r>,
     /// Complete files, oldest first.
     pub files: Vec<PathBuf>,
     /// When the current file was begun.
@@ -64,20 +60,15 @@ impl Rotation<'_> {
             .with_backlog(self.how.backlog())
             .begin(self.attrs)?;
         next.records(self.preamble)?;
-        let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
-        if let Some(tracker) = self.attrs.iter().find(tracks).or(self.attrs.first()) {
-            let mut processes: BTreeSet<i32> = stream.watch.processes.clone();
-            if matches!(target, Target::System) {
-                processes.extend(crate::synthesize::processes());
-            }
-            processes.extend(target.tids().into_iter().filter_map(crate::synthesize::process_of));
-            let mut synthesizer = Synthesizer::new(&mut next, tracker);
-            synthesizer.system(live::sees_kernel(self.attrs), tracker)?;
-            processes.into_iter().try_for_each(|pid| synthesizer.process(pid))?;
-        }
+        let mut processes: BTreeSet<i32> = stream.watch.processes.clone();
+        processes.extend(match target {
+            Target::System => processes::processes(),
+            _ => target.tids().into_iter().filter_map(processes::process_of).collect(),
+        });
+        synthesize::describe(processes, self.attrs, &mut next)?;
         next.finish_round()?;
         next.flush()?;
-        let features = (self.describe)(&stream.watch.seen, stream.compressed());
+        let features = self.description.features(&stream.watch.seen, stream.compressed());
         if let Sink::Whole(mut done) = stream.redirect(Sink::Whole(next)) {
             let name = self.name();
             done.rename_to(name.clone());

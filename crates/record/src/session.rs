@@ -4,12 +4,12 @@
 use crate::aux::Resuming;
 use crate::backlog::Backlog;
 use crate::file::{Output, Sink};
-use crate::follow::{Ended, pause_ring};
+use crate::follow::Ended;
 use crate::losses::{self, Account, Losses, RingLosses};
-use crate::merge::Merged;
 use crate::open::Opened;
 use crate::readers::Shared;
 use crate::rotate::Rotation;
+use crate::seen::Seen;
 use crate::stream::{Emptied, Stream};
 use crate::streaming::{Spread, Streaming};
 use crate::topology;
@@ -114,7 +114,7 @@ pub(crate) struct End<'e> {
 
 /// A complete recording.
 pub(crate) struct Finished {
-    pub seen: Merged,
+    pub seen: Seen,
     pub streamed: Streamed,
     pub output: PathBuf,
     pub bytes: u64,
@@ -131,7 +131,7 @@ impl End<'_> {
         let mut failure = ended.failure;
         for stream in &mut streams {
             if failure.is_none() && !self.opened.overwritten.is_empty() {
-                failure = stream.dump(|ring, pause| pause_ring(self.opened, ring, pause)).err();
+                failure = stream.dump(|ring, pause| self.opened.pause_ring(ring, pause)).err();
             }
             if failure.is_none() {
                 failure = stream.sink().sync().err();
@@ -145,7 +145,7 @@ impl End<'_> {
         let now_ns = self.clock.and_then(crate::sys::clock_ns);
         let lost = losses::counted(self.opened.all(), self.attrs);
         let mut compressed: Option<(u64, u64)> = None;
-        let mut seen = Merged::default();
+        let mut seen = Seen::default();
         let mut losses = Losses::default();
         let mut whole = self.whole.take();
         let mut parts = Vec::new();
@@ -175,7 +175,7 @@ impl End<'_> {
         losses.records = by_records.max(lost.values().sum());
         losses.rings = self.rings(&rings, &lost, now_ns);
         drop(rings);
-        let features = (self.rotation.describe)(&seen, compressed);
+        let features = self.rotation.description.features(&seen, compressed);
         let Some(mut output) = whole else {
             return Err(Error::Empty { reason: "there is no file".to_owned() });
         };

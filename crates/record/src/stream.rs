@@ -17,13 +17,11 @@ use crate::streaming::Compression;
 use crate::sys::aux::AuxArea;
 use crate::sys::perf::Ring;
 use crate::watch::{Watch, has_stack};
-use perfdata::EventAttr;
 use perfdata::write::{CompressedKind, Compressor};
+use perfdata::{EventAttr, kind};
 
 /// So many bytes go out of a ring at a time, and then their room is the kernel's again.
 const BATCH_BYTES: usize = 1 << 20;
-/// The kinds of records end here that the kernel writes.
-const SAMPLE: u32 = crate::merge::SAMPLE;
 
 /// A ring and what is known of it.
 pub(crate) struct Emptied {
@@ -281,7 +279,7 @@ fn take(
 /// Appends a record; of a sample's stack the part that the kernel filled.
 fn gather(span: &Span<'_>, header: Header, watch: &Watch, out: &mut Vec<u8>) {
     let record = span.part(header.at, header.bytes);
-    let stack = if header.kind == SAMPLE { watch.stack(&record) } else { None };
+    let stack = if header.kind == kind::SAMPLE { watch.stack(&record) } else { None };
     let Some(stack) = stack else { return record.append_to(out) };
     let kept = stack.valid.next_multiple_of(8).min(stack.bytes);
     let start = out.len();

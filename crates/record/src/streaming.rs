@@ -2,8 +2,8 @@
 //! changes of file.
 
 use crate::backlog::USUAL_BYTES;
+use crate::cpus::cpu_list;
 use crate::effort::Effort;
-use crate::open::cpu_list;
 use crate::settings::{RingPages, Wrong};
 use std::path::PathBuf;
 use std::str::FromStr;

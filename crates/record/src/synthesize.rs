@@ -1,34 +1,63 @@
 //! Records of what exists before a recording begins: processes, threads, mappings, the kernel's own
 //! text.
 
-use crate::features::BuildId;
 use crate::file::Output;
 use crate::modules::Places;
-use crate::{Error, cgroups};
+use crate::processes::threads;
+use crate::seen::BuildId;
+use crate::target::Target;
+use crate::{Error, cgroups, planned};
 use perfdata::write::Encoder;
-use perfdata::{EventAttr, SampleId, kind, sample_type};
+use perfdata::{EventAttr, SampleId, attr_flag, kind, sample_type};
 use planish_qemu_branches::records::{self, Mapping, Stamp};
 use planish_qemu_branches::{elf, maps};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+/// Describes what exists already. The result is the kernel's files by build ID.
+pub(crate) fn existing(
+    target: &Target,
+    attrs: &[EventAttr],
+    file: &mut Output,
+) -> Result<Vec<BuildId>, Error> {
+    let kernel = describe(target.processes(), attrs, file)?;
+    file.finish_round()?;
+    Ok(kernel)
+}
+
+/// Describes the kernel, where samples may lie in it, and these processes.
+pub(crate) fn describe(
+    processes: impl IntoIterator<Item = i32>,
+    attrs: &[EventAttr],
+    file: &mut Output,
+) -> Result<Vec<BuildId>, Error> {
+    let tracks = |attr: &&EventAttr| attr.flags & attr_flag::MMAP2 != 0;
+    let Some(tracker) = attrs.iter().find(tracks).or(attrs.first()) else { return Ok(Vec::new()) };
+    let sees = |attr: &EventAttr| attr.flags & attr_flag::EXCLUDE_KERNEL == 0;
+    let sees_kernel = attrs.iter().any(|attr| sees(attr) && !planned::is_tracker(attr));
+    let mut synthesizer = Synthesizer::new(file, tracker);
+    synthesizer.system(sees_kernel, tracker)?;
+    processes.into_iter().try_for_each(|pid| synthesizer.process(pid))?;
+    Ok(synthesizer.kernel_files)
+}
 
 /// Writes the records of existing processes, with time 0: they were there before anything else.
-pub(crate) struct Synthesizer<'o> {
+struct Synthesizer<'o> {
     output: &'o mut Output,
     id: u64,
     /// The event's records say on which CPU they were made.
     with_cpu: bool,
     /// Files of the kernel, by their build IDs.
-    pub kernel_files: Vec<BuildId>,
+    kernel_files: Vec<BuildId>,
     build_ids: HashMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 impl<'o> Synthesizer<'o> {
     /// For the event that tracks processes.
-    pub(crate) fn new(output: &'o mut Output, event: &EventAttr) -> Synthesizer<'o> {
+    fn new(output: &'o mut Output, event: &EventAttr) -> Synthesizer<'o> {
         let id = event.ids.first().copied().unwrap_or(0);
         let with_cpu = event.sample_type & sample_type::CPU != 0;
         Synthesizer { output, id, with_cpu, kernel_files: Vec::new(), build_ids: HashMap::new() }
@@ -47,7 +76,7 @@ impl<'o> Synthesizer<'o> {
 
     /// What belongs to no process: the kernel, where samples may lie in it, and the control groups,
     /// where samples name them.
-    pub(crate) fn system(&mut self, sees_kernel: bool, tracker: &EventAttr) -> Result<(), Error> {
+    fn system(&mut self, sees_kernel: bool, tracker: &EventAttr) -> Result<(), Error> {
         if sees_kernel {
             self.kernel(&Places::here())?;
         }
@@ -77,7 +106,7 @@ impl<'o> Synthesizer<'o> {
 
     /// All threads and mappings of a process. One that ends meanwhile is left out, as far as it is
     /// gone.
-    pub(crate) fn process(&mut self, pid: i32) -> Result<(), Error> {
+    fn process(&mut self, pid: i32) -> Result<(), Error> {
         for tid in threads(pid) {
             let stamp = Stamp { pid, tid, time: 0, id: self.id };
             if tid != pid {
@@ -123,7 +152,7 @@ impl<'o> Synthesizer<'o> {
 
     /// The kernel's text and its modules as perf names them, where addresses are shown (root, or
     /// kptr_restrict 0).
-    pub(crate) fn kernel(&mut self, places: &Places) -> Result<(), Error> {
+    fn kernel(&mut self, places: &Places) -> Result<(), Error> {
         /// Build IDs of the kernel stand in the features under this name.
         const NAME: &[u8] = b"[kernel.kallsyms]";
         let stamp = Stamp { pid: -1, tid: 0, time: 0, id: self.id };
@@ -187,39 +216,6 @@ fn kernel_text(kallsyms: impl BufRead, bytes: Option<u64>) -> Option<(u64, u64)>
     None
 }
 
-/// Threads of a process, in order.
-pub(crate) fn threads(pid: i32) -> Vec<i32> {
-    numbers_in(Path::new(&format!("/proc/{pid}/task")))
-}
-
-/// The process that a thread belongs to.
-pub(crate) fn process_of(tid: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
-}
-
-/// Processes of a user, by the owner of their directories in /proc, in order.
-pub(crate) fn processes_of(user: u32) -> Vec<i32> {
-    use std::os::unix::fs::MetadataExt;
-    let owned = |pid: &i32| {
-        std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == user)
-    };
-    processes().into_iter().filter(owned).collect()
-}
-
-/// All processes, in order.
-pub(crate) fn processes() -> Vec<i32> {
-    numbers_in(Path::new("/proc"))
-}
-
-fn numbers_in(dir: &Path) -> Vec<i32> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut found: Vec<i32> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    found.sort_unstable();
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,7 +263,7 @@ mod tests {
             let sample: Vec<u8> =
                 [header].iter().chain(&words).flat_map(|word| word.to_ne_bytes()).collect();
             file.records(&sample).unwrap();
-            let seen = crate::merge::Merged::default();
+            let seen = crate::seen::Seen::default();
             file.finish(&crate::features::features(None, None, &seen, kernel)).unwrap();
             let perf = |words: &[&str]| {
                 let done = std::process::Command::new("perf")

@@ -1,6 +1,6 @@
 //! Which CPUs belong together: the cores and NUMA nodes of `/sys/devices/system`.
 
-use crate::open::{ONLINE, parse_cpus};
+use crate::cpus::{self, ONLINE};
 use crate::settings::Wrong;
 use crate::streaming::{Affinity, Mask, Spread};
 
@@ -57,7 +57,7 @@ pub(crate) fn named(cpu: i32, masks: &[Mask]) -> Option<&Mask> {
 }
 
 fn list(path: &str) -> Option<Vec<i32>> {
-    let cpus = parse_cpus(std::fs::read_to_string(path).ok()?.trim());
+    let cpus = cpus::parse(std::fs::read_to_string(path).ok()?.trim());
     (!cpus.is_empty()).then_some(cpus)
 }
 

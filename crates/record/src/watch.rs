@@ -4,19 +4,11 @@
 //! A record's header and a few of its words are read, its stack never.
 
 use crate::losses::Account;
-use crate::merge::{Merged, SAMPLE, mmap_build_id};
+use crate::seen::{Seen, mmap_build_id};
 use crate::span::{Header, Span};
-use perfdata::{EventAttr, read_format, sample_type};
+use perfdata::{EventAttr, kind, read_format, sample_type};
 use std::collections::{BTreeSet, HashMap};
 
-const LOST: u32 = 2;
-const COMM: u32 = 3;
-const THROTTLE: u32 = 5;
-const UNTHROTTLE: u32 = 6;
-const FORK: u32 = 7;
-const MMAP2: u32 = 10;
-const AUX: u32 = 11;
-const LOST_SAMPLES: u32 = 13;
 const IDENTIFIER_AT: usize = 8;
 const TIME_AT: usize = 32;
 const ONE_WORD: u64 = sample_type::IDENTIFIER
@@ -68,7 +60,7 @@ pub(crate) struct Stack {
 /// Counts records as they pass.
 pub(crate) struct Watch {
     /// What was seen.
-    pub seen: Merged,
+    pub seen: Seen,
     /// Records that the kernel had no room for, by its LOST and LOST_SAMPLES records.
     pub lost: u64,
     /// THROTTLE and UNTHROTTLE records.
@@ -90,7 +82,7 @@ impl Watch {
         let first = attrs.first().map(Layout::of);
         let only = first.filter(|first| attrs.iter().all(|attr| Layout::of(attr) == *first));
         Watch {
-            seen: Merged::default(),
+            seen: Seen::default(),
             lost: 0,
             throttled: (0, 0),
             processes: BTreeSet::new(),
@@ -112,7 +104,7 @@ impl Watch {
         previous: Option<Header>,
         ring: &mut Account,
     ) {
-        if header.kind == SAMPLE {
+        if header.kind == kind::SAMPLE {
             self.sample(span, header);
         } else {
             self.event(span, header, previous, ring);
@@ -127,19 +119,19 @@ impl Watch {
         ring: &mut Account,
     ) {
         match header.kind {
-            LOST | LOST_SAMPLES => {
-                let lost = span.word(header.at + if header.kind == LOST { 16 } else { 8 });
+            kind::LOST | kind::LOST_SAMPLES => {
+                let lost = span.word(header.at + if header.kind == kind::LOST { 16 } else { 8 });
                 self.lost += lost;
                 let before = previous.and_then(|previous| self.time(span, previous));
                 ring.gap(lost, before, self.time(span, header));
             }
             // Place and size in the AUX stream, then the flags.
-            AUX => self.seen.aux.note(span.word(header.at + 24)),
-            THROTTLE => self.throttled.0 += 1,
-            UNTHROTTLE => self.throttled.1 += 1,
-            COMM | FORK | MMAP2 => {
+            kind::AUX => self.seen.aux.note(span.word(header.at + 24)),
+            kind::THROTTLE => self.throttled.0 += 1,
+            kind::UNTHROTTLE => self.throttled.1 += 1,
+            kind::COMM | kind::FORK | kind::MMAP2 => {
                 self.processes.insert(span.word(header.at + 8) as i32);
-                if header.kind == MMAP2 {
+                if header.kind == kind::MMAP2 {
                     self.seen
                         .build_ids
                         .extend(mmap_build_id(&span.part(header.at, header.bytes).bytes()));
@@ -168,7 +160,7 @@ impl Watch {
 
     /// When the record was made: samples say it at a known place, others in their trailer.
     pub(crate) fn time(&self, span: &Span<'_>, header: Header) -> Option<u64> {
-        if header.kind == SAMPLE {
+        if header.kind == kind::SAMPLE {
             return Some(span.word(header.at + TIME_AT));
         }
         let end = header.at + header.bytes;
@@ -240,7 +232,7 @@ mod tests {
     use super::*;
 
     fn record(body: &[u64]) -> Vec<u8> {
-        let header = u64::from(SAMPLE) | ((body.len() as u64 + 1) * 8) << 48;
+        let header = u64::from(kind::SAMPLE) | ((body.len() as u64 + 1) * 8) << 48;
         [header].iter().chain(body).flat_map(|word| word.to_ne_bytes()).collect()
     }
 

@@ -10,8 +10,8 @@ mod support;
 
 use perfdata::EventAttr;
 use record::event::{self, Machine};
-use record::live::Rate;
-use record::plan::{Sampling, Scope, lower_frequencies, plan};
+use record::live::{Rate, Sampling, Scope};
+use record::plan::{lower_frequencies, plan};
 use record::settings::{BranchFilter, CallGraph, Clock};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -32,16 +32,24 @@
 
 use crate::Observation;
 use crate::distribution::{t_quantile, t_two_sided};
-use crate::power::ALPHA;
 use crate::relabel::{self, Relabellings};
 use crate::robust::{mean, median, running_median, trimmed_mean, variance};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Two-sided error of the claims planned for.
+pub const ALPHA: f64 = 0.05;
 /// Share cut from each end of a binary's runs before its mean.
 pub const LAYOUT_TRIM: f64 = 0.2;
 /// No p-value is told as smaller: levels without any spread make t infinite.
 const SMALLEST_P: f64 = 1e-12;
+
+/// Layouts of each variant without which nothing is decided: fewer have no randomisation p-value
+/// under 5 % for a single comparison, be it by the 2^L signs of matched or by the C(2L, L)
+/// assignments of independent ones.
+pub const fn least_layouts(matched: bool) -> usize {
+    if matched { 6 } else { 4 }
+}
 
 /// The effect averaged over layouts, on the log scale: ln(B) − ln(A).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -26,6 +26,7 @@
 //! tests exact.
 
 mod answer;
+mod as_built;
 pub mod calibration;
 mod changes;
 pub mod distribution;
@@ -42,9 +43,10 @@ mod swaps;
 pub mod variance;
 mod verdict;
 
-pub use answer::{Answer, AsBuilt, Options, compare, compare_all};
+pub use answer::{Answer, Options, compare, compare_all};
+pub use as_built::AsBuilt;
 pub use layouts::{
-    Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, levelled, matched_effect,
+    Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, least_layouts, levelled, matched_effect,
 };
 pub use luck::Luck;
 pub use robust::{
@@ -52,7 +54,7 @@ pub use robust::{
     variance as sample_variance,
 };
 pub use variance::Components;
-pub use verdict::{Judgement, Needed, Rule, Verdict, judge, least_layouts};
+pub use verdict::{Judgement, Needed, Rule, Verdict, judge};
 
 /// One run as the statistics see it.
 #[derive(Clone, Copy, Debug, PartialEq)]

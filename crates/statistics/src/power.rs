@@ -6,10 +6,8 @@
 //! that n gives.
 
 use crate::distribution::{normal_quantile, t_quantile};
-use crate::least_layouts;
+use crate::layouts::{ALPHA, least_layouts};
 
-/// Two-sided error of the claims planned for.
-pub const ALPHA: f64 = 0.05;
 /// Chance to notice a difference that is there.
 pub const POWER: f64 = 0.8;
 /// Chance to show equivalence where there is no difference.

@@ -19,7 +19,7 @@
 //! surer of itself. It is rare where nobody picked, so error rate and power stay as they are; among
 //! builds that were picked it keeps false claims under the nominal rate.
 
-use crate::{AsBuilt, Averaged, Luck, power};
+use crate::{AsBuilt, Averaged, Luck, least_layouts, power};
 use serde::{Deserialize, Serialize};
 
 /// What a comparison shows.
@@ -111,13 +111,6 @@ pub fn judge(as_built: &AsBuilt, averaged: Option<&Averaged>, rule: Rule) -> Jud
         Some(averaged) => with_layouts(as_built, averaged, rule),
         None => without_layouts(as_built, rule),
     }
-}
-
-/// Layouts of each variant without which nothing is decided: fewer have no randomisation p-value
-/// under 5 % for a single comparison, be it by the 2^L signs of matched or by the C(2L, L)
-/// assignments of independent ones.
-pub const fn least_layouts(matched: bool) -> usize {
-    if matched { 6 } else { 4 }
 }
 
 fn direction(estimate: f64) -> Verdict {

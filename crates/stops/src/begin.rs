@@ -1,7 +1,8 @@
 //! How tracing begins: with a child that waits for it, or with what runs already.
 
-use crate::tracer::{State, Tracer};
-use crate::visit::Options;
+use crate::options::Options;
+use crate::thread::State;
+use crate::tracer::Tracer;
 use crate::{Error, proc, refusal, sys};
 
 impl Tracer {
@@ -14,7 +15,7 @@ impl Tracer {
     pub fn seize_child(pid: i32, options: &Options) -> Result<Tracer, Error> {
         let mut tracer = Tracer::new(options);
         sys::seize(pid, tracer.follow(true)).map_err(|source| refusal::explain(pid, source))?;
-        tracer.insert(pid, pid, State::Running);
+        tracer.insert(pid, pid, State::Unclocked { listening: false });
         tracer.child = Some(pid);
         Ok(tracer)
     }
@@ -61,7 +62,7 @@ impl Tracer {
         }
         match sys::seize(tid, self.follow(true)) {
             Ok(()) => {
-                self.insert(tid, pid, State::Running);
+                self.insert(tid, pid, State::Unclocked { listening: false });
                 self.start_clock(tid, true);
                 Ok(())
             }

@@ -7,10 +7,10 @@
 use crate::counts::{Reason, Skip, add};
 use crate::place::Place;
 use crate::proc;
-use crate::sys;
 use crate::sys::event::Event;
-use crate::sys::tick::WAKE;
-use crate::tracer::{State, Thread, Tracer, Way, fine};
+use crate::sys::{self, fine};
+use crate::thread::{Doing, Queued, State, Thread, Told, Way};
+use crate::tracer::Tracer;
 use crate::visit::{Ending, Visitor};
 
 /// So many periods without a stop raise the question whether the thread can be signalled.
@@ -32,7 +32,7 @@ impl Thread {
     /// What the thread has used, in the trigger's unit, from some start; CPU time where it has no
     /// event.
     pub(crate) fn clock(&self, tid: i32) -> Option<u64> {
-        match &self.event {
+        match self.event() {
             Some(event) => fine(event.count()),
             None => proc::cpu_time_ns(self.pid, tid),
         }
@@ -47,7 +47,7 @@ impl Thread {
             if sys::set_signal_mask(tid, mask & !bit(info.signal)).is_err() {
                 return false;
             }
-            self.mask = Some(mask);
+            self.queued = Queued::Let(mask);
         }
         true
     }
@@ -71,62 +71,65 @@ impl Tracer {
                 (signal, reason) = (None, Reason::Blocked);
             }
         }
-        thread.close_event();
         let opened = Event::open(tid, self.options.trigger, thread.period, with_ring);
-        let way = match &opened {
+        let told = match &opened {
             Err(error) => {
                 let code = error.raw_os_error();
                 let full = matches!(code, Some(libc::EMFILE | libc::ENFILE));
-                Way::Interrupt(if full { Reason::NoDescriptor } else { Reason::NoEvent })
+                Told::Interrupt(if full { Reason::NoDescriptor } else { Reason::NoEvent })
             }
-            Ok(_) => signal.map_or(Way::Interrupt(reason), Way::Signal),
+            Ok(_) => signal.map_or(Told::Interrupt(reason), Told::Signal),
         };
-        thread.event = fine(opened);
-        self.set_way(tid, way);
+        let way = Way::new(told, fine(opened), tid, self.own_tid);
+        let doing = if thread.is_listening() { Doing::Listening } else { Doing::Running };
+        thread.state = State::Clocked { way, doing };
+        self.way_chosen(tid);
         if let Some(thread) = self.threads.get_mut(&tid) {
-            if let Some(event) = &thread.event {
+            if let Some(event) = thread.event() {
                 fine(event.enable());
             }
             thread.seen = thread.clock(tid).unwrap_or(0);
         }
     }
 
-    /// Changes how a thread is told.
-    fn set_way(&mut self, tid: i32, way: Way) {
+    /// Changes how a thread with a clock is told.
+    fn set_way(&mut self, tid: i32, told: Told) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        if thread.way == way {
-            return;
+        let State::Clocked { way, .. } = &mut thread.state else { return };
+        if way.told() != told {
+            let former = std::mem::replace(way, Way::Interrupt(Reason::NoEvent, None));
+            *way = Way::new(told, former.into_event(), tid, self.own_tid);
+            self.way_chosen(tid);
         }
-        let told = match (way, &thread.event) {
-            (Way::Signal(signal), Some(event)) => event.send(signal, tid),
-            (Way::Interrupt(_), Some(event)) => event.send(WAKE, self.own_tid),
-            _ => Ok(()),
-        };
-        let failed = told.is_err() && matches!(way, Way::Signal(_));
-        let way = if failed { Way::Interrupt(Reason::NoEvent) } else { way };
-        if let Way::Interrupt(reason) = way {
-            add(&mut self.counts.interrupted, reason);
+    }
+
+    /// Takes note of a new way.
+    fn way_chosen(&mut self, tid: i32) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some(Told::Interrupt(reason)) = thread.told() else { return };
+        add(&mut self.counts.interrupted, reason);
+        if reason == Reason::Blocked && thread.queued == Queued::No {
+            thread.queued = Queued::Behind;
         }
-        thread.flush |= matches!(way, Way::Interrupt(Reason::Blocked));
-        thread.way = way;
     }
 
     /// Interrupts threads whose period is over and that cannot be signalled.
     pub(crate) fn interrupt_those_due(&mut self) {
         for (&tid, thread) in &mut self.threads {
-            if !matches!(thread.way, Way::Interrupt(_))
-                || thread.interrupting
-                || thread.state != State::Running
-            {
-                continue;
-            }
-            let Some(clock) = thread.clock(tid) else { continue };
+            let due = matches!(
+                thread.state,
+                State::Clocked { way: Way::Interrupt(..), doing: Doing::Running }
+            );
+            let Some(clock) = due.then(|| thread.clock(tid)).flatten() else { continue };
             if clock.saturating_sub(thread.seen) < thread.period {
                 continue;
             }
             // One that sleeps has to be left asleep.
-            if proc::is_running(thread.pid, tid) {
-                thread.interrupting = sys::interrupt(tid).is_ok();
+            if proc::is_running(thread.pid, tid)
+                && sys::interrupt(tid).is_ok()
+                && let State::Clocked { doing, .. } = &mut thread.state
+            {
+                *doing = Doing::Interrupting;
             }
         }
     }
@@ -165,18 +168,18 @@ impl Tracer {
             return;
         }
         process.signal = signal;
-        let way = signal.map_or(Way::Interrupt(Reason::Handled), Way::Signal);
+        let told = signal.map_or(Told::Interrupt(Reason::Handled), Told::Signal);
         let affected: Vec<i32> = self
             .threads
             .iter()
             .filter(|(_, thread)| thread.pid == pid)
             .filter(|(_, thread)| {
-                matches!(thread.way, Way::Signal(_) | Way::Interrupt(Reason::Handled))
+                matches!(thread.told(), Some(Told::Signal(_) | Told::Interrupt(Reason::Handled)))
             })
             .map(|(tid, _)| *tid)
             .collect();
         for tid in affected {
-            self.set_way(tid, way);
+            self.set_way(tid, told);
         }
     }
 
@@ -189,7 +192,7 @@ impl Tracer {
             if let Some(process) = self.processes.get_mut(&pid) {
                 process.doubtful = true;
             }
-            if matches!(thread.way, Way::Signal(_)) {
+            if matches!(thread.told(), Some(Told::Signal(_))) {
                 thread.seen = thread.clock(tid).unwrap_or(thread.seen);
                 return;
             }
@@ -197,26 +200,26 @@ impl Tracer {
         let Some(clock) = thread.clock(tid) else { return };
         let silent =
             clock.saturating_sub(thread.seen) > thread.period.saturating_mul(SILENT_PERIODS);
-        match thread.way {
-            Way::Signal(signal) if silent => {
+        match thread.told() {
+            Some(Told::Signal(signal)) if silent => {
                 thread.seen = clock;
                 let Ok(status) = proc::status(tid) else { return };
                 if status.blocked & bit(signal) != 0 {
-                    self.set_way(tid, Way::Interrupt(Reason::Blocked));
+                    self.set_way(tid, Told::Interrupt(Reason::Blocked));
                 } else if status.caught & bit(signal) != 0
                     && let Some(process) = self.processes.get_mut(&pid)
                 {
                     process.doubtful = true;
                 }
             }
-            Way::Interrupt(Reason::Blocked) if !thread.flush => {
+            Some(Told::Interrupt(Reason::Blocked)) if thread.queued != Queued::Behind => {
                 let Ok(status) = proc::status(tid) else { return };
                 let Some(signal) = self.processes.get(&pid).and_then(|process| process.signal)
                 else {
                     return;
                 };
                 if status.blocked & bit(signal) == 0 {
-                    self.set_way(tid, Way::Signal(signal));
+                    self.set_way(tid, Told::Signal(signal));
                 }
             }
             _ => {}
@@ -227,7 +230,7 @@ impl Tracer {
     /// there was reaped by one.
     fn recover(&mut self, tid: i32, visitor: &mut dyn Visitor, place: &mut Place) {
         let Some(thread) = self.threads.get(&tid) else { return };
-        if thread.state == State::Listening {
+        if thread.is_listening() {
             return;
         }
         // Only a thread in a ptrace stop can be asked.

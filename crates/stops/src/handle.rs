@@ -5,8 +5,10 @@ use crate::counts::{LeftAlone, Skip, add};
 use crate::place::Place;
 use crate::proc;
 use crate::stopped::{Resume, Stopped};
-use crate::sys::{self, AT_CALL, Change, EVENT_STOP};
-use crate::tracer::{State, Tracer, Way, fine, possible_period};
+use crate::sys::event::Event;
+use crate::sys::{self, AT_CALL, Change, EVENT_STOP, fine};
+use crate::thread::{Queued, State, Told};
+use crate::tracer::{Tracer, possible_period};
 use crate::visit::{Ending, Next, Visitor};
 
 /// Code segment of 64-bit user code (`__USER_CS`).
@@ -151,11 +153,11 @@ impl Tracer {
         let Some(info) = fine(sys::signal_info(tid)) else { return };
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let ours = thread.sent_by_clock(&info);
-        if let Some(mask) = thread.mask.take() {
+        if let Queued::Let(mask) = thread.queued {
             // A signal that comes first must find the program's own mask; ours is taken off another
             // time.
             fine(sys::set_signal_mask(tid, mask));
-            thread.flush = !ours;
+            thread.queued = if ours { Queued::No } else { Queued::Behind };
         }
         if !ours {
             self.counts.signals_passed += 1;
@@ -165,7 +167,7 @@ impl Tracer {
                 process.doubtful = true;
             }
             self.go_on(tid, signal);
-        } else if matches!(thread.way, Way::Signal(_)) {
+        } else if matches!(thread.told(), Some(Told::Signal(_))) {
             self.show(tid, visitor, place);
         } else {
             add(&mut self.counts.skipped, Skip::Late);
@@ -182,14 +184,9 @@ impl Tracer {
         place: &mut Place,
     ) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        let new = thread.state == State::Starting;
-        if stops_process(signal) {
-            thread.state = State::Listening;
-        } else {
-            thread.state = State::Running;
-        }
-        let listen = thread.state == State::Listening;
-        let asked = std::mem::take(&mut thread.interrupting);
+        let new = matches!(thread.state, State::Starting);
+        let listen = stops_process(signal);
+        let asked = thread.reported(listen);
         if new {
             if self.is_too_many(tid, visitor) {
                 return;
@@ -221,11 +218,10 @@ impl Tracer {
         let first = self.first_period();
         self.listen_to_births(tid);
         if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.close_event();
+            thread.close_clock();
             thread.watched = 0;
             thread.period = first;
-            (thread.state, thread.way) = (State::Running, Way::Waiting);
-            (thread.interrupting, thread.flush, thread.mask) = (false, false, None);
+            (thread.state, thread.queued) = (State::Unclocked { listening: false }, Queued::No);
         }
         self.counts.execs += 1;
         if proc::runs_32_bit(tid) {
@@ -249,8 +245,8 @@ impl Tracer {
         let follow = self.follow(true);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let arrived_ns = sys::now_ns();
-        let by_signal = matches!(thread.way, Way::Signal(_));
-        let period_end = thread.event.as_mut().and_then(crate::sys::event::Event::latest);
+        let by_signal = matches!(thread.told(), Some(Told::Signal(_)));
+        let period_end = thread.event_mut().and_then(Event::latest);
         // An interrupted thread has gone on since.
         let moment = period_end.filter(|_| by_signal);
         let Some(registers) = fine(sys::registers(tid)) else {
@@ -277,14 +273,15 @@ impl Tracer {
         {
             self.period = period;
             thread.period = period;
-            if let Some(event) = &thread.event {
+            if let Some(event) = thread.event() {
                 fine(event.set_period(period));
             }
         }
         if !by_signal {
             thread.seen = thread.clock(tid).unwrap_or(thread.seen);
-            if thread.flush && resume == Resume::Run(0) && (registers.orig_rax as i64) < 0 {
-                thread.flush = false;
+            let runs = resume == Resume::Run(0) && (registers.orig_rax as i64) < 0;
+            if thread.queued == Queued::Behind && runs {
+                thread.queued = Queued::No;
                 thread.unblock_own_signal(tid);
             }
         }
@@ -297,7 +294,7 @@ impl Tracer {
                 thread.go_on(tid, signal);
             }
             Resume::Listen => {
-                thread.state = State::Listening;
+                thread.reported(true);
                 fine(sys::listen(tid));
             }
             Resume::Gone => {}

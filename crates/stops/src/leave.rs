@@ -3,8 +3,9 @@
 
 use crate::counts::{LeftAlone, add};
 use crate::handle::{restart_call, stops_process};
-use crate::sys::{self, AT_CALL, Change, EVENT_STOP, WaitFor};
-use crate::tracer::{State, Tracer, Way, fine};
+use crate::sys::{self, AT_CALL, Change, EVENT_STOP, WaitFor, fine};
+use crate::thread::{Queued, State, Thread};
+use crate::tracer::Tracer;
 use crate::visit::{Ending, Visitor};
 
 /// How long to wait for threads that sleep in the kernel and do not stop, in nanoseconds.
@@ -16,12 +17,9 @@ impl Tracer {
     /// Detaches all threads. A thread has to be stopped for that, so each is interrupted; one in a
     /// system call begins it again.
     pub(crate) fn let_go(&mut self, visitor: &mut Option<&mut dyn Visitor>) {
-        for thread in self.threads.values_mut() {
-            thread.close_event();
-            thread.way = Way::Waiting;
-        }
+        self.threads.values_mut().for_each(Thread::close_clock);
         for (&tid, thread) in &self.threads {
-            if thread.state != State::Starting {
+            if !matches!(thread.state, State::Starting) {
                 // One that stands already, or is gone, reports that.
                 fine(sys::interrupt(tid));
             }
@@ -102,8 +100,10 @@ impl Tracer {
         match code >> 8 {
             0 => {
                 let Some(info) = fine(sys::signal_info(tid)) else { return };
-                let thread = self.threads.get_mut(&tid);
-                if let Some(mask) = thread.and_then(|thread| thread.mask.take()) {
+                if let Some(thread) = self.threads.get_mut(&tid)
+                    && let Queued::Let(mask) = thread.queued
+                {
+                    thread.queued = Queued::No;
                     fine(sys::set_signal_mask(tid, mask));
                 }
                 let ours = self.threads.get(&tid).is_some_and(|thread| thread.sent_by_clock(&info));
@@ -117,7 +117,7 @@ impl Tracer {
                     .is_some_and(|registers| registers.orig_rax as i64 >= 0);
                 if !in_call
                     && let Some(thread) = self.threads.get_mut(&tid)
-                    && thread.mask.is_none()
+                    && !matches!(thread.queued, Queued::Let(_))
                     && thread.unblock_own_signal(tid)
                 {
                     // It stops again at once, to be given the signal of its former clock.

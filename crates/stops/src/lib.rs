@@ -44,6 +44,8 @@
 //! On other systems than x86-64 Linux everything compiles, and says [`Error::Unsupported`].
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod allowance;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod begin;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod clock;
@@ -57,6 +59,7 @@ mod error;
 mod handle;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod leave;
+mod options;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod place;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -68,6 +71,8 @@ mod stopped;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod sys;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod thread;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod tracer;
 mod visit;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -77,8 +82,9 @@ pub use counts::{Counts, LeftAlone, Reason, Skip};
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub use elsewhere::{Registers, Step, Stopped, Tracer};
 pub use error::Error;
+pub use options::{Options, Trigger};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use stopped::{Registers, Step, Stopped};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use tracer::Tracer;
-pub use visit::{Ended, Ending, Next, Options, Trigger, Visitor, Why};
+pub use visit::{Ended, Ending, Next, Visitor, Why};

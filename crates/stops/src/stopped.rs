@@ -3,7 +3,7 @@
 use crate::proc;
 use crate::sys::event::Moment;
 use crate::sys::{self, Change, EVENT_STOP, WaitFor, memory};
-use crate::tracer::Thread;
+use crate::thread::Thread;
 use std::io;
 
 /// General registers, as the kernel's `struct user_regs_struct`.

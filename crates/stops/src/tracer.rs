@@ -6,109 +6,23 @@
 //! shown for ever, the tracer waits for stops alone from then on and looks for exits at each tick.
 
 use crate::Error;
+use crate::allowance::Allowance;
 use crate::counts::{Counts, LeftAlone, add};
-use crate::crowd::Allowance;
+use crate::options::Options;
 use crate::place::Place;
 use crate::proc;
-use crate::sys::event::Event;
 use crate::sys::tick::Ticks;
-use crate::sys::{self, SignalInfo, WaitFor};
-use crate::visit::{Ended, Ending, Options, Visitor, Why};
+use crate::sys::{self, WaitFor};
+use crate::thread::{State, Thread};
+use crate::visit::{Ended, Ending, Visitor, Why};
 use random::Random;
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::marker::PhantomData;
 
 /// Between two looks at `stop` and at threads that cannot be signalled, in nanoseconds.
 pub(crate) const TICK_NS: u32 = 25_000_000;
 /// Between two looks at every thread, in nanoseconds.
 const SWEEP_NS: u64 = 100_000_000;
-
-/// How a thread is stopped when its period is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Not at all, yet: its program has not begun.
-    Waiting,
-    /// Its clock sends it this signal, which is dropped at the delivery stop.
-    Signal(i32),
-    /// Its clock tells the tracer, which interrupts it.
-    Interrupt(crate::counts::Reason),
-}
-
-/// What a thread does, as far as the tracer knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// It is new, and has yet to report.
-    Starting,
-    /// It runs.
-    Running,
-    /// It is in a job-control stop.
-    Listening,
-}
-
-/// A traced thread.
-#[derive(Debug)]
-pub(crate) struct Thread {
-    pub pid: i32,
-    pub way: Way,
-    pub event: Option<Event>,
-    /// The number of the event it had before; a signal of that may still come.
-    pub former_event: i32,
-    pub state: State,
-    pub period: u64,
-    /// Its clock at the last stop or look, in nanoseconds.
-    pub seen: u64,
-    /// Whether it stopped since the last look.
-    pub stopped: bool,
-    /// An interrupt is under way.
-    pub interrupting: bool,
-    /// A signal of its clock is queued behind its signal mask, and is to be taken off.
-    pub flush: bool,
-    /// What its signal mask was before that.
-    pub mask: Option<u64>,
-    /// Its new threads are not traced, since too many came.
-    pub muted: bool,
-    /// So many system calls are watched yet for one that asks to be traced.
-    pub watched: u32,
-}
-
-impl Thread {
-    pub(crate) fn new(pid: i32, state: State, period: u64) -> Thread {
-        Thread {
-            pid,
-            way: Way::Waiting,
-            event: None,
-            former_event: -1,
-            state,
-            period,
-            seen: 0,
-            stopped: false,
-            interrupting: false,
-            flush: false,
-            mask: None,
-            muted: false,
-            watched: 0,
-        }
-    }
-
-    /// Whether a signal comes from this thread's clock. Codes 1 to 6 are those of descriptors
-    /// (POLL_IN to POLL_HUP); everything that a program can send to itself has others, but for
-    /// descriptors of its own.
-    pub(crate) fn sent_by_clock(&self, info: &SignalInfo) -> bool {
-        let number = self.event.as_ref().map_or(-1, Event::number);
-        matches!(info.signal, libc::SIGURG | libc::SIGWINCH)
-            && matches!(info.code, 1..=6)
-            && info.fd >= 0
-            && (info.fd == number || info.fd == self.former_event)
-    }
-
-    /// Closes its clock.
-    pub(crate) fn close_event(&mut self) {
-        if let Some(event) = self.event.take() {
-            self.former_event = event.number();
-        }
-    }
-}
 
 /// A traced process.
 #[derive(Debug, Default)]
@@ -367,12 +281,6 @@ impl Tracer {
     pub(crate) fn is_careful(&self) -> bool {
         self.careful
     }
-}
-
-/// ESRCH is the normal answer about a thread that was killed; everything else a tracer can do
-/// nothing about either, and the thread reports again by exiting.
-pub(crate) fn fine<T>(result: io::Result<T>) -> Option<T> {
-    result.ok()
 }
 
 /// The kernel's clock knows no period below 10 us, and takes none that is negative as a signed

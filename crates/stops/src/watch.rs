@@ -6,8 +6,8 @@
 //! that the call finds it untraced.
 
 use crate::counts::LeftAlone;
-use crate::sys;
-use crate::tracer::{Tracer, fine};
+use crate::sys::{self, fine};
+use crate::tracer::Tracer;
 use crate::visit::Visitor;
 
 /// So many system calls of a new process are watched: debuggers set up terminal, signals and

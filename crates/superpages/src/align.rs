@@ -109,27 +109,8 @@ fn plan_filling(
     fillable: &[bool],
 ) -> Result<Plan, Error> {
     let planner = Planner { path, file };
+    planner.check(headers)?;
     let mut wanted = headers.clone();
-    if headers.class == Class::Narrow {
-        return Err(planner.refuse(
-            "only files of 64 bits are rewritten; link it with -z max-page-size=0x200000",
-        ));
-    }
-    if headers.sections.len() > MOST_SECTIONS {
-        let count = headers.sections.len();
-        return Err(planner.refuse(format!(
-            "it has {count} sections, more than {MOST_SECTIONS}; strip it first"
-        )));
-    }
-    let [file_header, programs, sections] = tables(headers);
-    for (one, other) in
-        [(&file_header, &programs), (&file_header, &sections), (&programs, &sections)]
-    {
-        // What is written into one would change the other.
-        if one.start.max(other.start) < one.end.min(other.end) {
-            return Err(planner.refuse("its tables of headers lie over each other"));
-        }
-    }
     let filled_bytes = planner.fill(&mut wanted, fillable);
     if !wanted.texts().any(|text| has_superpage(&wanted, text)) {
         return Err(planner.refuse(format!(
@@ -137,49 +118,8 @@ fn plan_filling(
             headers.text_bytes()
         )));
     }
-    let parts = planner.parts(&wanted)?;
-    let mut moves: Vec<Move> = Vec::new();
-    let mut end = 0;
-    for part in parts {
-        let to = planner.place(&wanted, &part, end)?;
-        if !part.named && to != part.range.start {
-            return Err(planner.refuse(format!(
-                "the {} bytes at offset {:#x} belong to no segment and no section and would move; \
-                 who reads them knows only their offset (an archive at the end of a program, for \
-                 example)",
-                part.range.end - part.range.start,
-                part.range.start
-            )));
-        }
-        let new = Move { from: part.range, to };
-        end = new.to_end();
-        moves.push(new);
-    }
-    let moved = |offset: u64, bytes: u64| moved(&moves, offset, bytes);
-    for program in &mut wanted.programs {
-        program.offset = moved(program.offset, program.file_bytes);
-    }
-    for section in &mut wanted.sections {
-        section.offset = moved(section.offset, section.file_bytes);
-    }
-    wanted.program_table = moved(wanted.program_table, PROGRAM_BYTES);
-    // A table without an entry may have stood in filler that is gone.
-    wanted.section_table = match wanted.sections.is_empty() {
-        true => 0,
-        false => moved(wanted.section_table, SECTION_BYTES),
-    };
-    wanted.file_bytes = end;
-    for empty in
-        wanted.programs.iter_mut().filter(|p| p.is_load() && p.file_bytes == 0 && p.offset > end)
-    {
-        // It stood in filler that is gone. Loaders still want its offset to agree with its address.
-        let step = empty.align.max(BASE_PAGE);
-        let back = (empty.offset - end).div_ceil(step).checked_mul(step);
-        empty.offset = back.and_then(|back| empty.offset.checked_sub(back)).ok_or_else(|| {
-            planner
-                .refuse(format!("the empty segment at address {:#x} has no place", empty.address))
-        })?;
-    }
+    let moves = planner.moves(&wanted)?;
+    planner.follow(&mut wanted, &moves)?;
     let before = wanted.clone();
     for text in wanted.programs.iter_mut().filter(|program| program.is_text()) {
         // The first part of a file cannot move, so its text may have kept its skew.
@@ -232,6 +172,83 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
+    /// Refuses what is not rewritten at all.
+    fn check(&self, headers: &Headers) -> Result<(), Error> {
+        if headers.class == Class::Narrow {
+            return Err(self.refuse(
+                "only files of 64 bits are rewritten; link it with -z max-page-size=0x200000",
+            ));
+        }
+        if headers.sections.len() > MOST_SECTIONS {
+            let count = headers.sections.len();
+            return Err(self.refuse(format!(
+                "it has {count} sections, more than {MOST_SECTIONS}; strip it first"
+            )));
+        }
+        let [file_header, programs, sections] = tables(headers);
+        for (one, other) in
+            [(&file_header, &programs), (&file_header, &sections), (&programs, &sections)]
+        {
+            // What is written into one would change the other.
+            if one.start.max(other.start) < one.end.min(other.end) {
+                return Err(self.refuse("its tables of headers lie over each other"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each part its place, in order.
+    fn moves(&self, wanted: &Headers) -> Result<Vec<Move>, Error> {
+        let mut moves: Vec<Move> = Vec::new();
+        for part in self.parts(wanted)? {
+            let to = self.place(wanted, &part, moves.last().map_or(0, Move::to_end))?;
+            if !part.named && to != part.range.start {
+                return Err(self.refuse(format!(
+                    "the {} bytes at offset {:#x} belong to no segment and no section and would \
+                     move; who reads them knows only their offset (an archive at the end of a \
+                     program, for example)",
+                    part.range.end - part.range.start,
+                    part.range.start
+                )));
+            }
+            moves.push(Move { from: part.range, to });
+        }
+        Ok(moves)
+    }
+
+    /// Lets the tables say where their parts are after the moves.
+    fn follow(&self, wanted: &mut Headers, moves: &[Move]) -> Result<(), Error> {
+        let end = moves.last().map_or(0, Move::to_end);
+        for program in &mut wanted.programs {
+            program.offset = moved(moves, program.offset, program.file_bytes);
+        }
+        for section in &mut wanted.sections {
+            section.offset = moved(moves, section.offset, section.file_bytes);
+        }
+        wanted.program_table = moved(moves, wanted.program_table, PROGRAM_BYTES);
+        // A table without an entry may have stood in filler that is gone.
+        wanted.section_table = match wanted.sections.is_empty() {
+            true => 0,
+            false => moved(moves, wanted.section_table, SECTION_BYTES),
+        };
+        wanted.file_bytes = end;
+        let gone = |p: &&mut Program| p.is_load() && p.file_bytes == 0 && p.offset > end;
+        for empty in wanted.programs.iter_mut().filter(gone) {
+            // It stood in filler that is gone. Loaders still want its offset to agree with its
+            // address.
+            let step = empty.align.max(BASE_PAGE);
+            let back = (empty.offset - end).div_ceil(step).checked_mul(step);
+            empty.offset =
+                back.and_then(|back| empty.offset.checked_sub(back)).ok_or_else(|| {
+                    self.refuse(format!(
+                        "the empty segment at address {:#x} has no place",
+                        empty.address
+                    ))
+                })?;
+        }
+        Ok(())
+    }
+
     fn refuse(&self, reason: impl Into<String>) -> Error {
         Error::Refused { path: self.path.to_owned(), reason: reason.into() }
     }

@@ -3,13 +3,13 @@
 use super::code::Code;
 use super::unwind::{self, Entry};
 use super::{ContextCounts, ContextLedger};
-use crate::aggregate::{Clock, Options, clock_of};
+use crate::aggregate::Options;
 use crate::binding::{Binding, Bindings};
 use crate::error::Error;
 use crate::listed;
 use crate::resolve::Spaces;
 use crate::sideband::read_sideband;
-use crate::timeline::Timeline;
+use crate::timeline::{Clock, Timeline};
 use image::{Image, ImageAddr};
 use perfdata::{DeferredChains, EventAttr, Input, RuntimeAddr, Sample, raw_records, sample_type};
 use rustc_hash::FxHashMap;
@@ -35,8 +35,8 @@ pub fn of_recording(
     options: Options,
 ) -> Result<ContextCounts, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
-    let clock = clock_of(input);
-    let sideband = read_sideband(input, options, clock).map_err(fault)?;
+    let clock = Clock::of(input);
+    let sideband = read_sideband(input, options.threads, clock).map_err(fault)?;
     let timeline = Timeline::build(sideband.changes);
     let images = std::slice::from_ref(image);
     let bindings = Bindings::new(timeline.files(), images, listed::of(input, &sideband.build_ids));

@@ -1,6 +1,7 @@
 //! What of the counts is of the first half of the samples?
 
 use super::{Place, Sums};
+use crate::binding::ImageId;
 use crate::ledger::Reason;
 use crate::model::{Branch, FirstHalf, SampleCount};
 use image::ImageAddr;
@@ -49,7 +50,7 @@ impl Sums<'_> {
         to: Result<Place, Reason>,
         count: u64,
     ) {
-        let mut note = |image: usize, ends| {
+        let mut note = |image: ImageId, ends| {
             if let Some((_, sums)) = self.images.get_mut(&image) {
                 *sums.first_half.branches.entry(ends).or_default() += count;
             }

@@ -3,10 +3,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::damage::Reading;
-use super::index::UnitEntry;
 use super::sections::{DebugFile, Holder};
 use super::unit::{Dwarf, Unit, unit_of};
 use crate::{DebugSearch, Image};
@@ -34,9 +33,9 @@ pub(super) struct DwoSearch<'a> {
 }
 
 impl<'a> DwoSearch<'a> {
-    /// Finds the part of a unit; the answer is kept in the unit.
-    fn find(&self, main: &Dwarf<'a>, entry: &'a UnitEntry, skeleton: &Unit<'a>) -> &'a Dwo {
-        entry.dwo.get_or_init(|| {
+    /// Finds the part of a unit; the answer is kept.
+    fn find(&self, main: &Dwarf<'a>, kept: &'a OnceLock<Dwo>, skeleton: &Unit<'a>) -> &'a Dwo {
+        kept.get_or_init(|| {
             let (Some(id), Some((name, directory))) =
                 (skeleton.root.dwo_id, skeleton.root.dwo_file(main))
             else {
@@ -67,10 +66,10 @@ impl<'a> DwoSearch<'a> {
     pub(super) fn full(
         &self,
         main: &Dwarf<'a>,
-        entry: &'a UnitEntry,
+        kept: &'a OnceLock<Dwo>,
         skeleton: Unit<'a>,
     ) -> Reading<(Option<Dwarf<'a>>, Unit<'a>)> {
-        let dwarf = match self.find(main, entry, &skeleton) {
+        let dwarf = match self.find(main, kept, &skeleton) {
             Dwo::None | Dwo::Missing(_) => return Ok((None, skeleton)),
             Dwo::Package => match (self.package, skeleton.root.dwo_id) {
                 (Some(package), Some(id)) => package.package_unit(id, main)?,

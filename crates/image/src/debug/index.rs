@@ -42,7 +42,7 @@ impl UnitIndex {
     /// Builds the index. `floor` is the lowest address of code.
     pub(super) fn build(dwarf: &Dwarf<'_>, floor: u64) -> UnitIndex {
         let mut index = UnitIndex::default();
-        let (offsets, damage) = unit_offsets(dwarf);
+        let (offsets, damage) = unit::unit_offsets(dwarf);
         index.damage = damage;
         let mut spans = Vec::new();
         let listed = listed_spans(dwarf, &offsets, &mut spans);
@@ -138,19 +138,6 @@ impl UnitIndex {
             at = to;
         }
         by_unit
-    }
-}
-
-/// Offsets of all units of `.debug_info`, and the error that ended the list early.
-pub(super) fn unit_offsets(dwarf: &Dwarf<'_>) -> (Vec<usize>, Option<Damage>) {
-    let mut offsets = Vec::new();
-    let mut headers = dwarf.debug_info.units();
-    loop {
-        match headers.next() {
-            Ok(Some(header)) => offsets.extend(header.debug_info_offset().map(|offset| offset.0)),
-            Ok(None) => return (offsets, None),
-            Err(error) => return (offsets, Some(error.into())),
-        }
     }
 }
 

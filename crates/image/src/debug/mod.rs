@@ -130,6 +130,6 @@ impl<'i> DebugInfo<'i> {
 
     fn supplement_units(&self, dwarf: Option<&Dwarf<'_>>) -> &[usize] {
         self.supplement_units
-            .get_or_init(|| dwarf.map(|dwarf| index::unit_offsets(dwarf).0).unwrap_or_default())
+            .get_or_init(|| dwarf.map(|dwarf| unit::unit_offsets(dwarf).0).unwrap_or_default())
     }
 }

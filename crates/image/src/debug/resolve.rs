@@ -11,7 +11,7 @@ use super::names::{Describer, Files};
 use super::resolved::{DebugProblems, NamedNode, Resolved, UnitStacks};
 use super::tree::{NONE, Node, Tree};
 use super::unit::{Dwarf, Unit};
-use super::{DebugInfo, index};
+use super::{DebugInfo, unit};
 use crate::{Error, ImageAddr};
 
 /// Everything a job needs to look at.
@@ -136,7 +136,7 @@ impl<'a> Sight<'a> {
     ) -> Option<OpenUnit<'a>> {
         let entry = self.index.units.get(position)?;
         let opened = Unit::open(&self.main, entry.offset, None)
-            .and_then(|skeleton| self.dwo.full(&self.main, entry, skeleton));
+            .and_then(|skeleton| self.dwo.full(&self.main, &entry.dwo, skeleton));
         if let Some(Dwo::Missing(file)) = entry.dwo.get() {
             problems.missing(file);
         }
@@ -173,7 +173,7 @@ impl<'a> Sight<'a> {
         open: &OpenUnit<'a>,
         each: impl FnOnce(&mut Describer<'_, 'a>) -> T,
     ) -> T {
-        let split_units = open.split.as_ref().map(|split| index::unit_offsets(split).0);
+        let split_units = open.split.as_ref().map(|split| unit::unit_offsets(split).0);
         let own_units = |offset: usize| match &split_units {
             Some(units) => {
                 units.get(units.partition_point(|unit| *unit <= offset).checked_sub(1)?).copied()

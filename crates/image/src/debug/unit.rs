@@ -337,11 +337,24 @@ pub(super) fn table<'a>(dwarf: &Dwarf<'a>, at: usize) -> Reading<Slice<'a>> {
     Ok(input)
 }
 
+/// Offsets of all units of `.debug_info`, and the error that ended the list early.
+pub(super) fn unit_offsets(dwarf: &Dwarf<'_>) -> (Vec<usize>, Option<Damage>) {
+    let mut offsets = Vec::new();
+    let mut headers = dwarf.debug_info.units();
+    loop {
+        match headers.next() {
+            Ok(Some(header)) => offsets.extend(header.debug_info_offset().map(|offset| offset.0)),
+            Ok(None) => return (offsets, None),
+            Err(error) => return (offsets, Some(error.into())),
+        }
+    }
+}
+
 /// Offset of the compilation unit with this identifier in a `.dwo` file or a package's part.
 ///
 /// DWARF 4 has the identifier in the root entry, where only an opened unit shows it.
 pub(super) fn unit_of(dwarf: &Dwarf<'_>, id: u64) -> Option<usize> {
-    let (offsets, _) = super::index::unit_offsets(dwarf);
+    let (offsets, _) = unit_offsets(dwarf);
     let none = Inherited { low_pc: 0, addr_base: 0, gnu_ranges_base: 0 };
     offsets.into_iter().find(|&offset| {
         let root = Root::read(dwarf, offset, Some(none), |at, encoding, code| {

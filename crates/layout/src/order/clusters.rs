@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use super::params::Params;
-use super::problem::{self, Jump, Node, Problem};
+use super::problem::{Jump, Node, Problem};
 use super::program::{Body, Site, SiteCall};
+use super::solve;
 use crate::ClusterRef;
 
 /// The hot blocks of all bodies, cut into what one section can hold.
@@ -53,7 +54,7 @@ fn order_body(body: &Body<'_>, params: &Params) -> Vec<u32> {
     let nodes = add_body(body, &mut problem);
     let hot: Vec<u32> =
         (0u32..).zip(&nodes).filter(|(_, node)| node.is_some()).map(|(at, _)| at).collect();
-    problem::order(&problem, params)
+    solve::order(&problem, params)
         .into_iter()
         .filter_map(|node| hot.get(node as usize).copied())
         .collect()
@@ -95,7 +96,7 @@ pub(super) fn clusters_across(
     let mut of_bodies: Vec<Vec<Vec<u32>>> = vec![Vec::new(); bodies.len()];
     // A cluster is known by its body and first block until all are there.
     let mut runs: Vec<Vec<Site>> = Vec::new();
-    for chain in problem::chains(&problem, params) {
+    for chain in solve::chains(&problem, params) {
         let mut run = Vec::new();
         let mut last = None;
         for site in chain.into_iter().filter_map(|node| sites.get(node as usize).copied()) {

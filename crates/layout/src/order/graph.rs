@@ -1,6 +1,6 @@
 //! A problem in the form that the algorithms work on: jumps sorted, added up, and found by block.
 
-use super::{JumpKind, Problem, Scoring};
+use super::{JumpKind, Params, Problem, Scoring};
 
 /// A jump between two different blocks.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,13 @@ pub(super) struct Graph<'a> {
     /// Positions in `links` of the jumps that touch a block, and where those of each block begin.
     touching: Vec<u32>,
     touching_start: Vec<u32>,
+}
+
+impl Problem {
+    /// Score of an order of all blocks.
+    pub fn score(&self, order: &[u32], params: &Params) -> f64 {
+        Graph::new(self, &params.scoring).score(order)
+    }
 }
 
 impl<'a> Graph<'a> {

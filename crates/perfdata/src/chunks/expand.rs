@@ -4,7 +4,7 @@ use super::{Chunk, Chunks};
 use crate::decompress::{HEADER2_BYTES, Inflater, Misplaced, place};
 use crate::error::Error;
 use crate::input::Stream;
-use crate::record::kind;
+use crate::kinds::kind;
 use crate::sys;
 use crate::walk::{Stop, is_known, walk};
 

@@ -14,7 +14,7 @@
 //! Bits 5 and 4 of a header with a payload are the logarithm of the payload's size.
 
 use crate::bytes::RuntimeAddr;
-use crate::record::CpuMode;
+use crate::raw::CpuMode;
 
 /// Classes of operations: the index of an operation type packet.
 pub mod operation {

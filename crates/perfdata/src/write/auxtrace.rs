@@ -7,7 +7,7 @@
 use super::encode::{Body, put_record};
 use crate::bytes::Endian;
 use crate::error::Error;
-use crate::record::kind;
+use crate::kinds::kind;
 
 /// How the ticks of a tracer's timer become ns of the recording's clock, as the kernel says it
 /// beside each ring (`struct perf_event_mmap_page`, include/uapi/linux/perf_event.h).

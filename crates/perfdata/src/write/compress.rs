@@ -8,7 +8,7 @@
 use crate::bytes::Endian;
 use crate::error::Error;
 use crate::feature_kinds::CompressedInfo;
-use crate::record::kind;
+use crate::kinds::kind;
 use zstd::bulk::Compressor as Context;
 use zstd::zstd_safe::{CParameter, compress_bound};
 

@@ -5,7 +5,8 @@ use crate::attr::{EventAttr, sample_type as st};
 use crate::bytes::Endian;
 use crate::error::Error;
 use crate::kernel_records::{MmapEvent, TaskEvent};
-use crate::record::{SampleId, kind, misc};
+use crate::kinds::{kind, misc};
+use crate::raw::SampleId;
 
 /// Largest record: its size has 16 bits.
 pub(super) const MOST_BYTES: usize = 65_535;

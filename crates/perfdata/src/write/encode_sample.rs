@@ -5,7 +5,7 @@ use super::encode::{Body, Encoder, MOST_BYTES};
 use super::values::{SampleValues, StackValues};
 use crate::attr::{branch_sample, read_format, sample_type as st};
 use crate::error::Error;
-use crate::record::{kind, misc};
+use crate::kinds::{kind, misc};
 
 impl Encoder {
     /// A sample. Values that do not fit the event are an error, and nothing is appended.

@@ -4,7 +4,7 @@ use crate::attr::EventAttr;
 use crate::bytes::Endian;
 use crate::feature_kinds::{BuildIdEntry, feature};
 use crate::features::Features;
-use crate::record::{kind, misc};
+use crate::kinds::{kind, misc};
 use std::collections::BTreeMap;
 
 /// perf pads strings to this (`NAME_ALIGN`).

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::feature_kinds::feature;
 use crate::features::Features;
 use crate::header::{FILE_HEADER_BYTES, MAGIC, PIPE_HEADER_BYTES};
-use crate::record::kind;
+use crate::kinds::kind;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 

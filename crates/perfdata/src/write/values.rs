@@ -1,7 +1,7 @@
 //! The values of a sample that is to be written, in plain slices.
 
 use crate::branch::BranchEntry;
-use crate::record::{CpuMode, SampleId};
+use crate::raw::{CpuMode, SampleId};
 
 /// Call chain, branches and the other parts of a sample that have a length of their own.
 #[derive(Clone, Copy, Debug, Default)]

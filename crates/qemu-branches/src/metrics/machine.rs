@@ -14,11 +14,12 @@
 //! A block that a fault breaks off counts to its end, and again from where it resumes.
 
 use super::core::{Core, Counters};
-use super::{Settings, begin, result};
+use super::{begin, result};
 use crate::api::{Api, NO_REGISTERS, PluginId, Tb};
 use crate::block::{Block, Guest};
 use crate::geometry::Geometry;
 use crate::sections::{self, Stretch};
+use crate::settings::Metrics;
 use crate::{kernel, system};
 use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Global {
     api: Api,
-    settings: Settings,
+    settings: Metrics,
 }
 
 static GLOBAL: OnceLock<Global> = OnceLock::new();
@@ -96,7 +97,7 @@ pub fn install(
     id: PluginId,
     guest: Guest,
     max_vcpus: c_int,
-    settings: Settings,
+    settings: Metrics,
 ) -> Result<(), String> {
     system::check(guest, max_vcpus)?;
     let api = begin(&settings)?;

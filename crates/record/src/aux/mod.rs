@@ -8,7 +8,7 @@
 //! event again, see [`Resuming`].
 
 use crate::file::Sink;
-use crate::plan::Planned;
+use crate::planned::Planned;
 use crate::settings::Clock;
 use crate::streaming::Streaming;
 use crate::sys::aux::AuxArea;
@@ -16,17 +16,6 @@ use crate::sys::perf::Ring;
 use crate::{Error, arm_spe};
 use perfdata::write::{AuxPiece, TimeConversion, auxtrace_info, time_conversion};
 use perfdata::{Endian, EventAttr, attr_flag, aux_flag, sample_type};
-
-/// What an event that writes AUX data needs beside its config words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trace {
-    /// Who makes the data ([`perfdata::tracer`]).
-    pub tracer: u32,
-    /// The period where none is asked for.
-    pub usual_period: u64,
-    /// Fields that its attribute announces for what decoders make of the data.
-    pub sample_type: u64,
-}
 
 /// AUX data of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

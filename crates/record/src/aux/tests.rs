@@ -4,8 +4,8 @@
 use super::*;
 use crate::event::parse;
 use crate::file::Output;
-use crate::live::Rate;
-use crate::plan::{Sampling, Scope, plan};
+use crate::options::{Rate, Sampling, Scope};
+use crate::plan::plan;
 use crate::settings::RingPages;
 use perfdata::spe::Decoder;
 use perfdata::write::Encoder;

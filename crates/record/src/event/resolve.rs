@@ -7,8 +7,7 @@ use super::names::{self, nearest};
 use super::syntax::{self, EventList, Group, Name, Spec};
 use super::terms::{self, Settings};
 use crate::arm_spe;
-use crate::attr::bit;
-use crate::aux::Trace;
+use crate::attr::{Trace, bit};
 use perfdata::{EventAttr, attr_flag as flag};
 
 const TYPE_TRACEPOINT: u32 = 2;

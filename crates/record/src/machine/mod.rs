@@ -7,8 +7,10 @@
 
 mod arguments;
 mod console;
+mod failure;
 mod run;
 
 pub use arguments::{Execution, Guest};
 pub use console::{Index, Section, Statement, Timing};
-pub use run::{Failure, Limits, Plugin, Run, Transcript, Watcher};
+pub use failure::Failure;
+pub use run::{Limits, Plugin, Run, Transcript, Watcher};

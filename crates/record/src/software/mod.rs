@@ -27,7 +27,7 @@ mod visitor;
 #[cfg(not(target_arch = "x86_64"))]
 use crate::child::Workload;
 #[cfg(not(target_arch = "x86_64"))]
-use crate::live::Target;
+use crate::target::Target;
 #[cfg(not(target_arch = "x86_64"))]
 use crate::{Error, Summary};
 #[cfg(target_arch = "x86_64")]

@@ -1,21 +1,28 @@
 //! The recording itself: a tracer stops threads, a recorder looks ahead at each stop, and all goes
-//! into one file.
+//! into one file. It goes through four states, each made of the one before: [`Reserved`],
+//! [`Opened`], [`Running`], [`Ended`].
 
 use super::visitor::Recorder;
 use super::{CLOCK_EVENT, COUNTER_EVENT, MOST_DEPTH, Options, StopBy, budget, trigger};
-use crate::child::Workload;
+use crate::child::{Waiting, Workload};
 use crate::event::Machine;
 use crate::features::{self, features};
-use crate::file::Reserved;
-use crate::live::{self, Target};
-use crate::plan::{Planned, Sampling, Scope, dummy};
+use crate::file::{self, Output};
+use crate::options::{self, Sampling, Scope};
+use crate::plan::dummy;
+use crate::planned::Planned;
+use crate::processes::process_of;
+use crate::seen::{BuildId, Seen};
 use crate::sys::ForwardSignals;
 use crate::sys::files::FileLimit;
-use crate::{Ending, Error, Summary, attr, open};
-use perfdata::attr_flag;
+use crate::target::Target;
+use crate::{Ending, Error, LookAhead, Summary, attr, open, synthesize};
 use perfdata::write::Encoder;
+use perfdata::{EventAttr, attr_flag};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Child;
 use std::time::{Duration, Instant};
 use stops::Trigger;
 
@@ -30,121 +37,235 @@ pub fn record(
     output: &Path,
     options: &Options,
 ) -> Result<Summary, Error> {
-    let start = Instant::now();
-    let scope = target.scope();
-    let alone = options.no_inherit || matches!(target, Target::Threads(_));
-    let sampling = Sampling { no_inherit: alone, ..Sampling::default() };
-    let mut events = vec![tracker(&sampling, scope)];
-    let forward = ForwardSignals::to(0);
-    crate::sys::readers::survive_file_limit();
-    let reserved = Reserved::at(output)?;
-    let paused = command.map(live::pause).transpose()?;
-    let _limit = FileLimit::raise();
-    let child = paused.as_ref().map(|paused| paused.pid);
-    let live_options = live::Options { sampling, ..live::Options::default() };
-    let mut opened = live::open(target, &mut events, &live_options, child, 1).map_err(|error| {
-        live::foreign(target).filter(|_| matches!(error, Error::Refused { .. })).unwrap_or(error)
-    })?;
-    let trigger = options.stop_by.trigger()?;
-    let counts = trigger != Trigger::CpuClock;
-    let name = if counts { COUNTER_EVENT } else { CLOCK_EVENT };
-    let sampled = attr::looked_ahead(EVENT_ID, name, trigger);
-    let encoder = Encoder::new(&sampled);
-    let mut attrs = vec![sampled];
-    attrs.extend(open::described(&events, &opened));
-    let mut file = reserved.begin(&attrs)?;
-    let kernel = live::synthesize(target, &attrs, &mut file)?;
-    let mut budget = budget::Budget::new(options.pace, counts);
-    let stop_options = stops::Options {
-        trigger,
-        period: budget.period(),
-        spread_first: true,
-        follow: !alone,
-        max_stops: None,
-        new_threads: options.pace.new_threads(),
-    };
-    let mut tracer = seize(target, child, &stop_options)?;
-    let begun_with = tracer.counts().clone();
-    if let Some(paused) = &paused {
-        forward.child(paused.pid as u32);
+    Reserved::new(target, command, output, options)?.open()?.seize()?.run()?.told()
+}
+
+/// What a recording has in all its states.
+struct Recording<'r> {
+    target: &'r Target,
+    output: &'r Path,
+    options: &'r Options,
+    sampling: Sampling,
+    /// Those that tell what is mapped and started.
+    events: Vec<Planned>,
+    start: Instant,
+    forward: ForwardSignals,
+    _limit: FileLimit,
+}
+
+/// The output has its place, and the program waits.
+struct Reserved<'r> {
+    recording: Recording<'r>,
+    place: file::Reserved,
+    waiting: Option<Waiting>,
+}
+
+impl<'r> Reserved<'r> {
+    fn new(
+        target: &'r Target,
+        command: Option<&Workload>,
+        output: &'r Path,
+        options: &'r Options,
+    ) -> Result<Reserved<'r>, Error> {
+        let start = Instant::now();
+        let no_inherit = options.no_inherit || matches!(target, Target::Threads(_));
+        let sampling = Sampling { no_inherit, ..Sampling::default() };
+        let events = vec![tracker(&sampling, target.scope())];
+        let forward = ForwardSignals::to(0);
+        crate::sys::readers::survive_file_limit();
+        let place = file::Reserved::at(output)?;
+        let waiting = command.map(Workload::pause).transpose()?;
+        let _limit = FileLimit::raise();
+        let recording =
+            Recording { target, output, options, sampling, events, start, forward, _limit };
+        Ok(Reserved { recording, place, waiting })
     }
-    let command_pid = paused.as_ref().map(|paused| paused.pid);
-    let depth = options.depth.clamp(1, MOST_DEPTH);
-    let mut recorder =
-        Recorder::new(&mut opened, &mut file, (encoder, EVENT_ID), budget, (depth, options.check));
-    let running: std::collections::BTreeSet<i32> =
-        target.tids().into_iter().filter_map(crate::synthesize::process_of).collect();
-    running.into_iter().for_each(|pid| recorder.running(pid));
-    let child = RefCell::new(paused.map(|paused| live::go(paused, command)).transpose()?);
-    // A command beside a running process only says how long.
-    let timer_ended = || {
-        child
-            .borrow_mut()
-            .as_mut()
-            .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)))
-    };
-    let stop = || match (scope, command_pid) {
-        // What it started may go on for long: it is waited for until a signal says otherwise.
-        (Scope::Command, Some(pid)) => forward.stopped() && crate::sys::has_ended(pid),
-        _ => forward.stopped() || timer_ended(),
-    };
-    let ended = tracer.run(&mut recorder, &stop)?;
-    let written = recorder.finish();
-    let Recorder { seen, mut went, described, threads_born, .. } = recorder;
-    let ending = match child.into_inner() {
-        Some(mut child) => child.wait().map_or(Ending::Unknown, Ending::from),
-        None => Ending::Unknown,
-    };
-    forward.ended();
-    went.stopped = Duration::from_nanos(ended.counts.stopped_ns);
-    went.tracer_cpu = Duration::from_nanos(ended.counts.tracer_cpu_ns);
-    went.births = Duration::from_nanos(ended.counts.births_ns);
-    went.threads = ended.counts.threads;
-    went.let_be = let_be(&begun_with, &ended.counts, threads_born);
-    if seen.samples == 0 {
-        let took = start.elapsed().as_secs_f64();
-        let why = match went.let_be {
-            0 => "the program was asleep, or too short".to_owned(),
-            threads => {
-                format!(
-                    "{threads} threads came and went too fast for the budget, and the others \
-                     hardly ran"
-                )
-            }
+
+    /// Opens the events, and writes what exists already.
+    fn open(self) -> Result<Opened<'r>, Error> {
+        let Reserved { mut recording, place, waiting } = self;
+        let (target, events) = (recording.target, &mut recording.events);
+        let child = waiting.as_ref().map(Waiting::pid);
+        let sampling = recording.sampling.clone();
+        let how = options::Options { sampling, ..options::Options::default() };
+        let opened = open::of_target(target, events, &how, child, 1)?;
+        let trigger = recording.options.stop_by.trigger()?;
+        let mut attrs = vec![attr::looked_ahead(EVENT_ID, event_name(trigger), trigger)];
+        attrs.extend(open::described(events, &opened));
+        let mut file = place.begin(&attrs)?;
+        let kernel = synthesize::existing(target, &attrs, &mut file)?;
+        Ok(Opened { recording, waiting, opened, trigger, attrs, file, kernel })
+    }
+}
+
+/// The events are open, and the file says what exists.
+struct Opened<'r> {
+    recording: Recording<'r>,
+    waiting: Option<Waiting>,
+    opened: open::Opened,
+    trigger: Trigger,
+    /// That of the samples first.
+    attrs: Vec<EventAttr>,
+    file: Output,
+    /// The kernel's files.
+    kernel: Vec<BuildId>,
+}
+
+impl<'r> Opened<'r> {
+    /// Seizes the threads, and lets the program go.
+    fn seize(self) -> Result<Running<'r>, Error> {
+        let Opened { recording, waiting, opened, trigger, attrs, file, kernel } = self;
+        let Recording { target, options, sampling, .. } = &recording;
+        let mut budget = budget::Budget::new(options.pace, trigger != Trigger::CpuClock);
+        let stop_options = stops::Options {
+            trigger,
+            period: budget.period(),
+            spread_first: true,
+            follow: !sampling.no_inherit,
+            max_stops: None,
+            new_threads: options.pace.new_threads(),
         };
-        let reason = format!(
-            "no thread was caught running in {took:.1} s; {why}: --stop-by clock -c 100000 stops \
-             it ten thousand times in a second of CPU time{}",
-            ending.told()
-        );
-        return Err(Error::Empty { reason });
+        let command = waiting.as_ref().map(Waiting::pid);
+        let tracer = seize(target, command, &stop_options)?;
+        let begun_with = tracer.counts().clone();
+        if let Some(pid) = command {
+            recording.forward.child(pid as u32);
+        }
+        let encoder = Encoder::new(attrs.first().unwrap_or(&EventAttr::default()));
+        let depth = options.depth.clamp(1, MOST_DEPTH);
+        let samples = (encoder, EVENT_ID);
+        let mut recorder = Recorder::new(opened, file, samples, budget, (depth, options.check));
+        let running: BTreeSet<i32> = target.tids().into_iter().filter_map(process_of).collect();
+        running.into_iter().for_each(|pid| recorder.running(pid));
+        let child = waiting.map(Waiting::go).transpose()?;
+        let event = event_name(trigger);
+        Ok(Running { child, recorder, tracer, begun_with, recording, event, command, kernel })
     }
-    let mut features = features(None, None, &seen, kernel);
-    features::describe_events(&mut features, &events, &Machine::here(), None);
-    if let Err(source) = written {
-        return Err(file.keep(source, &features, &mut []));
+}
+
+/// Threads are stopped, and let go on.
+struct Running<'r> {
+    child: Option<Child>,
+    recorder: Recorder,
+    tracer: stops::Tracer,
+    /// What the tracer had done before the program ran.
+    begun_with: stops::Counts,
+    recording: Recording<'r>,
+    /// The name of the samples' event.
+    event: &'static str,
+    /// The number of the program that was started for the recording.
+    command: Option<i32>,
+    kernel: Vec<BuildId>,
+}
+
+impl<'r> Running<'r> {
+    /// Stops threads until the end.
+    fn run(self) -> Result<Ended<'r>, Error> {
+        let Running { child, mut recorder, mut tracer, begun_with, recording, .. } = self;
+        let (event, command, kernel) = (self.event, self.command, self.kernel);
+        let forward = &recording.forward;
+        let child = RefCell::new(child);
+        // A command beside a running process only says how long.
+        let timer_ended = || {
+            child
+                .borrow_mut()
+                .as_mut()
+                .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)))
+        };
+        let stop = || match (recording.target.scope(), command) {
+            // What it started may go on for long: it is waited for until a signal says otherwise.
+            (Scope::Command, Some(pid)) => forward.stopped() && crate::sys::has_ended(pid),
+            _ => forward.stopped() || timer_ended(),
+        };
+        let counts = tracer.run(&mut recorder, &stop)?.counts;
+        let written = recorder.finish();
+        let ending = match child.into_inner() {
+            Some(mut child) => child.wait().map_or(Ending::Unknown, Ending::from),
+            None => Ending::Unknown,
+        };
+        forward.ended();
+        let Recorder { file, seen, mut went, described, threads_born, .. } = recorder;
+        went.stopped = Duration::from_nanos(counts.stopped_ns);
+        went.tracer_cpu = Duration::from_nanos(counts.tracer_cpu_ns);
+        went.births = Duration::from_nanos(counts.births_ns);
+        went.threads = counts.threads;
+        went.let_be = let_be(&begun_with, &counts, threads_born);
+        let file = (file, written);
+        Ok(Ended { recording, event, kernel, counts, file, seen, went, described, ending })
     }
-    let bytes = file.finish(&features)?;
-    let mut notes = notes(&ended.counts, went.let_be);
-    notes.extend(described.into_iter().map(|what| format!("mismatch: {what}")));
-    Ok(Summary {
-        output: output.to_owned(),
-        bytes,
-        branches: "software",
-        event: name.to_owned(),
-        samples: seen.samples,
-        branch_entries: seen.branch_entries,
-        lost_samples: 0,
-        taken_branches: None,
-        processes: ended.counts.processes,
-        native_programs: 0,
-        elapsed: start.elapsed(),
-        ending,
-        notes,
-        look_ahead: Some(went),
-        aux: None,
-        streamed: None,
-    })
+}
+
+/// All threads have been let go.
+struct Ended<'r> {
+    recording: Recording<'r>,
+    event: &'static str,
+    kernel: Vec<BuildId>,
+    counts: stops::Counts,
+    /// The file, and whether all could be written.
+    file: (Output, Result<(), Error>),
+    seen: Seen,
+    went: LookAhead,
+    /// Mismatches.
+    described: Vec<String>,
+    ending: Ending,
+}
+
+impl Ended<'_> {
+    /// Completes the file, and says what the recording came to; an error where nothing was
+    /// recorded.
+    fn told(self) -> Result<Summary, Error> {
+        let Ended { recording, event, kernel, counts, seen, went, .. } = self;
+        let ((file, written), ending) = (self.file, self.ending);
+        if seen.samples == 0 {
+            let reason = nothing(recording.start, went.let_be) + &ending.told();
+            return Err(Error::Empty { reason });
+        }
+        let mut features = features(None, None, &seen, kernel);
+        features::describe_events(&mut features, &recording.events, &Machine::here(), None);
+        if let Err(source) = written {
+            return Err(file.keep(source, &features, &mut []));
+        }
+        let bytes = file.finish(&features)?;
+        let mut notes = notes(&counts, went.let_be);
+        notes.extend(self.described.into_iter().map(|what| format!("mismatch: {what}")));
+        Ok(Summary {
+            output: recording.output.to_owned(),
+            bytes,
+            branches: "software",
+            event: event.to_owned(),
+            samples: seen.samples,
+            branch_entries: seen.branch_entries,
+            lost_samples: 0,
+            taken_branches: None,
+            processes: counts.processes,
+            native_programs: 0,
+            elapsed: recording.start.elapsed(),
+            ending,
+            notes,
+            look_ahead: Some(went),
+            aux: None,
+            streamed: None,
+        })
+    }
+}
+
+fn event_name(trigger: Trigger) -> &'static str {
+    if trigger == Trigger::CpuClock { CLOCK_EVENT } else { COUNTER_EVENT }
+}
+
+/// Why there is not one sample.
+fn nothing(start: Instant, let_be: u64) -> String {
+    let took = start.elapsed().as_secs_f64();
+    let why = match let_be {
+        0 => "the program was asleep, or too short".to_owned(),
+        threads => format!(
+            "{threads} threads came and went too fast for the budget, and the others hardly ran"
+        ),
+    };
+    format!(
+        "no thread was caught running in {took:.1} s; {why}: --stop-by clock -c 100000 stops it \
+         ten thousand times in a second of CPU time"
+    )
 }
 
 /// Takes the child that waits, or what runs already.
@@ -189,9 +310,10 @@ fn tracker(sampling: &Sampling, scope: Scope) -> Planned {
 /// Tries on a child of no consequence, which never runs, whether this machine and user can have
 /// software branch stacks.
 pub fn probe() -> Result<(), Error> {
-    let paused = live::pause(&Workload::new(["true"]))?;
+    let waiting = Workload::new(["true"]).pause()?;
     let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
-    live::open(&Target::Command, &mut events, &live::Options::default(), Some(paused.pid), 0)?;
+    let how = options::Options::default();
+    open::of_target(&Target::Command, &mut events, &how, Some(waiting.pid()), 0)?;
     let options = stops::Options {
         trigger: Trigger::CpuClock,
         period: 1_000_000,
@@ -200,7 +322,7 @@ pub fn probe() -> Result<(), Error> {
         max_stops: None,
         new_threads: None,
     };
-    stops::Tracer::seize_child(paused.pid, &options).map(drop)?;
+    stops::Tracer::seize_child(waiting.pid(), &options).map(drop)?;
     Ok(())
 }
 

@@ -8,19 +8,17 @@ use super::text::Mapped;
 use super::with_cold_caches;
 use crate::Error;
 use crate::file::Output;
-use crate::merge::{Merged, mmap_build_id};
 use crate::open::Opened;
+use crate::seen::{Seen, mmap_build_id};
 use crate::summary::LookAhead;
 use crate::sys::vvar::Vvar;
 use lookahead::{Branch, Engine, Limits, Stop};
 use perfdata::write::{Encoder, SampleValues, StackValues};
-use perfdata::{BranchEntry, BranchFlags, CpuMode, SampleId};
+use perfdata::{BranchEntry, BranchFlags, CpuMode, SampleId, kind};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use stops::{Next, Stopped, Visitor};
 
-const FORK: u32 = 7;
-const MMAP2: u32 = 10;
 /// How often what was recorded goes to the disk.
 const FLUSH: Duration = Duration::from_millis(100);
 const FLUSH_BYTES: usize = 128 << 10;
@@ -39,16 +37,16 @@ struct Process {
 }
 
 /// Looks ahead from each stop, and writes what it sees and what the kernel tells of mappings.
-pub(crate) struct Recorder<'r> {
-    pub opened: &'r mut Opened,
-    pub file: &'r mut Output,
+pub(crate) struct Recorder {
+    pub opened: Opened,
+    pub file: Output,
     pub encoder: Encoder,
     pub id: u64,
     pub budget: Budget,
     /// Every so many stops are held against single steps.
     pub check: Option<u64>,
     pub limits: Limits,
-    pub seen: Merged,
+    pub seen: Seen,
     pub went: LookAhead,
     /// What went wrong while writing; everything after it is dropped, and the recording ends.
     pub failed: Option<Error>,
@@ -65,14 +63,14 @@ pub(crate) struct Recorder<'r> {
     area: Vec<u8>,
 }
 
-impl<'r> Recorder<'r> {
+impl Recorder {
     pub(crate) fn new(
-        opened: &'r mut Opened,
-        file: &'r mut Output,
+        opened: Opened,
+        file: Output,
         (encoder, id): (Encoder, u64),
         budget: Budget,
         (depth, check): (usize, Option<u64>),
-    ) -> Recorder<'r> {
+    ) -> Recorder {
         Recorder {
             opened,
             file,
@@ -81,7 +79,7 @@ impl<'r> Recorder<'r> {
             budget,
             check,
             limits: Limits { depth, instructions: (depth as u64 * 64).max(20_000) },
-            seen: Merged::default(),
+            seen: Seen::default(),
             went: LookAhead { depth, ..LookAhead::default() },
             failed: None,
             described: Vec::new(),
@@ -274,14 +272,14 @@ impl<'r> Recorder<'r> {
 }
 
 /// Takes note of mappings and build IDs in whole records; how many threads were made.
-fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Merged) -> u64 {
+fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Seen) -> u64 {
     let mut threads = 0;
     while let Some(size) =
         records.get(6..8).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes)
     {
         let (Some(record), true) = (records.get(..usize::from(size)), size >= 8) else { break };
-        let kind = record.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-        if let (MMAP2, Some(mapped)) = (kind, Mapped::read(record)) {
+        let found = record.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        if let (kind::MMAP2, Some(mapped)) = (found, Mapped::read(record)) {
             let process = processes.entry(mapped.pid).or_default();
             if process.known.code.map(&mapped)
                 && let Some(engine) = &mut process.engine
@@ -291,13 +289,13 @@ fn note(mut records: &[u8], processes: &mut HashMap<i32, Process>, seen: &mut Me
             seen.build_ids.extend(mmap_build_id(record));
         }
         // Process and parent process are the same where a thread was made.
-        threads += u64::from(kind == FORK && record.get(8..12) == record.get(12..16));
+        threads += u64::from(found == kind::FORK && record.get(8..12) == record.get(12..16));
         records = records.get(usize::from(size)..).unwrap_or_default();
     }
     threads
 }
 
-impl Visitor for Recorder<'_> {
+impl Visitor for Recorder {
     fn stopped(&mut self, thread: &mut Stopped<'_>) -> Next {
         let began = Instant::now();
         let passed = self.budget.reached(thread.pid(), thread.cpu_time_ns(), thread.period());

@@ -7,16 +7,16 @@
 
 use super::counts::{Count, Counter};
 use super::{Options, RARE, usual_events};
-use crate::Error;
 use crate::attr::bit;
 use crate::cgroups::{self, Cgroup};
 use crate::descriptors::Need;
 use crate::event::{self, Machine};
-use crate::events::{NO_FIT, general_reason, paranoid, without_kernel};
-use crate::live::Target;
-use crate::open::{online_cpus, parse_cpus};
-use crate::plan::Scope;
+use crate::options::Scope;
+use crate::planned::without_kernel;
+use crate::refusal::{NO_FIT, general_reason, paranoid};
 use crate::sys::perf::Event;
+use crate::target::Target;
+use crate::{Error, cpus};
 use perfdata::{attr_flag as flag, read_format};
 use std::io;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) struct Slot {
 /// Looks the events up and finds out which of them can be counted.
 pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> {
     let scope = target.scope();
-    crate::open::check_cpus(&options.cpus)?;
+    cpus::check(&options.cpus)?;
     let usual = options.events.is_empty();
     let texts = if usual { usual_events(scope == Scope::Cpus) } else { options.events.clone() };
     let events = event::parse_for_counts(&texts, &Machine::here())?;
@@ -84,7 +84,7 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
         let unit = event.unit.as_ref().and_then(|(unit, factor)| {
             Some((unit.clone(), factor.parse::<f64>().ok().filter(|factor| factor.is_finite())?))
         });
-        let cpus = event.cpus.as_deref().map(parse_cpus);
+        let cpus = event.cpus.as_deref().map(cpus::parse);
         let refused = (cpus.is_some() && scope != Scope::Cpus)
             .then(|| "it counts per CPU and not per process; count the system with -a".to_owned());
         let denied = event.denied.is_some();
@@ -120,7 +120,7 @@ impl Wanted {
     /// Opens each event where it is to count, or on this process, and notes what the kernel says.
     fn probe(&mut self, options: &Options) -> Result<(), Error> {
         let first =
-            options.cpus.first().copied().or_else(|| online_cpus().first().copied()).unwrap_or(0);
+            options.cpus.first().copied().or_else(|| cpus::online().first().copied()).unwrap_or(0);
         loop {
             let mut made: Vec<Option<Event>> = Vec::new();
             let mut broken = None;

@@ -4,14 +4,13 @@
 use super::counts::{Count, Counter, Counts, Thread};
 use super::open::{Slot, Wanted, want};
 use super::{Options, Stat};
-use crate::child::Workload;
-use crate::live::{self, Target};
-use crate::open::online_cpus;
-use crate::plan::Scope;
+use crate::child::{Waiting, Workload};
+use crate::options::Scope;
 use crate::sys::count::{self as sys, Times};
 use crate::sys::files::FileLimit;
 use crate::sys::{ForwardSignals, clock_ns};
-use crate::{Ending, Error};
+use crate::target::Target;
+use crate::{Ending, Error, cpus};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -31,11 +30,11 @@ pub fn count(
 ) -> Result<Stat, Error> {
     let wanted = want(target, options)?;
     let forward = ForwardSignals::to(0);
-    let paused = command.map(live::pause).transpose()?;
+    let paused = command.map(Workload::pause).transpose()?;
     let _limit = FileLimit::raise();
-    let slots = open(target, &wanted, options, paused.as_ref().map(|paused| paused.pid))?;
+    let pid = paused.as_ref().map(Waiting::pid);
+    let slots = open(target, &wanted, options, pid)?;
     let names = if options.per_thread { names(&slots) } else { Vec::new() };
-    let pid = paused.as_ref().map(|paused| paused.pid);
     if let Some(pid) = pid {
         forward.child(pid as u32);
     }
@@ -45,7 +44,7 @@ pub fn count(
     }
     // The child is waited for below, with its times; dropping the handle does nothing to it.
     if let Some(paused) = paused {
-        drop(live::go(paused, command)?);
+        drop(paused.go()?);
     }
     let mut running = Running {
         wanted: &wanted,
@@ -95,7 +94,7 @@ fn open(
             Ok(slot.into_iter().collect())
         }
         Target::System => {
-            let cpus = online_cpus();
+            let cpus = cpus::online();
             let slots: Result<Vec<_>, Error> = cpus
                 .iter()
                 .filter_map(|cpu| wanted.open(-1, *cpu, &options.cpus).transpose())
@@ -107,13 +106,8 @@ fn open(
 }
 
 fn attach(target: &Target, wanted: &Wanted) -> Result<Vec<Slot>, Error> {
-    if let Some(gone) =
-        target.named().iter().find(|id| crate::synthesize::process_of(**id).is_none()).copied()
-    {
-        return Err(match target {
-            Target::Threads(_) => Error::NoThread { tid: gone },
-            _ => Error::NoProcess { pid: gone },
-        });
+    if let Some(gone) = target.gone() {
+        return Err(gone);
     }
     let mut slots: Vec<Slot> = Vec::new();
     // Each round opens what is new; a process that makes threads faster than that is counted by
@@ -126,10 +120,8 @@ fn attach(target: &Target, wanted: &Wanted) -> Result<Vec<Slot>, Error> {
         }
         wanted.need(known.len(), new.len()).check()?;
         for tid in new {
-            let opened = wanted
-                .open(tid, -1, &[])
-                .map_err(|error| live::foreign(target).unwrap_or(error))?;
-            slots.extend(opened);
+            let opened = wanted.open(tid, -1, &[]);
+            slots.extend(opened.map_err(|error| target.foreign().unwrap_or(error))?);
         }
     }
     Ok(slots)

@@ -1,7 +1,7 @@
 //! The clock of one thread: a perf event (`cpu-clock`, or one that the CPU counts) that sends a
 //! signal each time a period of it is over.
 
-use crate::Trigger;
+use crate::options::Trigger;
 use perfdata::{EventAttr, attr_flag, sample_type};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -46,6 +46,12 @@ pub(crate) struct WaitFor {
     pub no_hang: bool,
 }
 
+/// ESRCH is the normal answer about a thread that was killed; everything else a tracer can do
+/// nothing about either, and the thread reports again by exiting.
+pub(crate) fn fine<T>(result: io::Result<T>) -> Option<T> {
+    result.ok()
+}
+
 fn done(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! Options that command lines for `perf record` have: done where they mean something here, else
 //! answered with a note.
 
-use record::plan::{Mode, Sampling};
+use record::live::{Mode, Sampling};
 use record::settings::{Registers, Wrong};
 use std::str::FromStr;
 

@@ -1,0 +1,123 @@
+//! Functions, and the table that finds them by address.
+
+use crate::ImageAddr;
+
+/// A function of the symbol table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Function<'i> {
+    /// Address of its first byte.
+    pub address: ImageAddr,
+    /// Its size in bytes; never reaches past its section.
+    pub size: u64,
+    /// Its name as the symbol table has it (mangled).
+    pub name: &'i str,
+    /// Whether the symbol stated no size, so that it was taken from what follows.
+    pub size_inferred: bool,
+    /// Whether the symbol is visible outside its object file (global or weak).
+    pub global: bool,
+    /// Whether it is weak: other objects may define it too, and the linker keeps one (inline
+    /// functions of C++).
+    pub weak: bool,
+}
+
+impl Function<'_> {
+    /// The first address after the function.
+    pub fn end(&self) -> ImageAddr {
+        ImageAddr(self.address.0.saturating_add(self.size))
+    }
+}
+
+/// The functions of an image, see [`Image::functions`].
+#[derive(Debug, Clone, Copy)]
+pub struct Functions<'i> {
+    pub(crate) bytes: &'i [u8],
+    pub(crate) table: &'i FunctionTable,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    /// Where the name stands in the file, in bytes from its begin.
+    pub(crate) name_offset: u64,
+    pub(crate) name_len: u32,
+    /// 0 global, 1 weak, 2 local; 3 for untyped labels.
+    pub(crate) rank: u8,
+    pub(crate) size_inferred: bool,
+}
+
+/// From `start` to the next interval, `entry` is the function (if any).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    pub(crate) start: u64,
+    pub(crate) entry: Option<u32>,
+}
+
+/// What [`Functions`] looks into.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionTable {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) intervals: Vec<Interval>,
+    /// Function symbols that could not be used: address not in code, or a name that is no UTF-8.
+    pub(crate) unusable: u64,
+}
+
+impl<'i> Functions<'i> {
+    /// How many functions there are, aliases included.
+    pub fn len(&self) -> usize {
+        self.table.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.entries.is_empty()
+    }
+
+    /// Function symbols that could not be used: their address is not in code, or their name is no
+    /// UTF-8.
+    pub fn unusable_symbols(&self) -> u64 {
+        self.table.unusable
+    }
+
+    /// All functions by address; at one address the larger ones first, then global, weak and local
+    /// ones, then by name.
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = Function<'i>> + DoubleEndedIterator + use<'i> {
+        let functions = *self;
+        functions.table.entries.iter().map(move |entry| functions.function(entry))
+    }
+
+    /// The function that contains the address. Of several aliases: the global one, then the first
+    /// by name.
+    pub fn find(&self, address: ImageAddr) -> Option<Function<'i>> {
+        let after = self.table.intervals.partition_point(|interval| interval.start <= address.0);
+        let interval = self.table.intervals.get(after.checked_sub(1)?)?;
+        Some(self.function(self.table.entries.get(interval.entry? as usize)?))
+    }
+
+    /// Every function that begins exactly at the address, the preferred one first.
+    pub fn at(&self, address: ImageAddr) -> impl Iterator<Item = Function<'i>> + use<'i> {
+        let functions = *self;
+        let first = functions.table.entries.partition_point(|entry| entry.address < address.0);
+        let entries = functions.table.entries.get(first..).unwrap_or(&[]).iter();
+        entries
+            .take_while(move |entry| entry.address == address.0)
+            .map(move |entry| functions.function(entry))
+    }
+
+    fn function(&self, entry: &Entry) -> Function<'i> {
+        let start = usize::try_from(entry.name_offset).unwrap_or(usize::MAX);
+        let name =
+            self.bytes.get(start..start.saturating_add(entry.name_len as usize)).unwrap_or(&[]);
+        Function {
+            address: ImageAddr(entry.address),
+            size: entry.size,
+            // Only names that are UTF-8 are entered.
+            name: std::str::from_utf8(name).unwrap_or(""),
+            size_inferred: entry.size_inferred,
+            global: entry.rank < 2,
+            weak: entry.rank == 1,
+        }
+    }
+}
