@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub const NAMES: [&str; 2] = ["training sections", "held-out sections"];
 
 /// Runs with those of the sums behind them; a kind without sections has none.
-pub fn with_sums(recorded: &Recorded) -> Recorded {
+pub(super) fn with_sums(recorded: &Recorded) -> Recorded {
     let mut all = recorded.clone();
     for (name, kind) in NAMES.into_iter().zip([TRAIN, HELD]) {
         let is_of = |benchmark: &Benchmark| {
@@ -54,6 +54,7 @@ pub fn with_sums(recorded: &Recorded) -> Recorded {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
 

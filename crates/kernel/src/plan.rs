@@ -1,18 +1,22 @@
-//! The steps of `planish kernel optimize`, each a command that can be typed by hand.
+//! Which steps lead from a kernel's tree to a measured, faster kernel? Each is a command that can be
+//! typed by hand.
 
-use super::build::MakeArgs;
+use crate::Error;
+use crate::cost::ALIGNED;
+use crate::make::Make;
 use build::plan::STATE_DIRECTORY;
 use build::{Plan, Program, Step};
 use std::path::{Path, PathBuf};
 
 /// What is optimised, and how.
+#[derive(Debug)]
 pub struct Wanted<'a> {
     /// The absolute top directory of the sources.
     pub tree: &'a Path,
     /// Whether `kernel.config` holds the few options of a small kernel, all others being off.
     pub small: bool,
     /// How make is called.
-    pub make: &'a MakeArgs,
+    pub make: &'a Make,
     /// Rounds of recording and rebuilding with a sample profile.
     pub rounds: u8,
     /// Whether a layout comes on top.
@@ -32,8 +36,6 @@ pub struct Wanted<'a> {
 const BUILD: &str = "build";
 /// The configuration to begin with, in the directory of the plan.
 pub const CONFIG: &str = "kernel.config";
-/// The kernel with every function aligned.
-pub const ALIGNED: &str = "aligned";
 /// The file that says which state the sources have.
 pub const TREE_STATE: &str = "tree.state";
 /// Where the counts of all kernels go.
@@ -55,7 +57,7 @@ fn words(list: &[&str]) -> Vec<String> {
 
 impl Wanted<'_> {
     /// The kernels that are measured, the base first.
-    pub fn measured(&self) -> Vec<&'static str> {
+    fn measured(&self) -> Vec<&'static str> {
         let mut names = vec!["base", "autofdo"];
         names.extend(self.lays_out.then_some("layout"));
         names.extend(self.align.map(|_| ALIGNED));
@@ -63,7 +65,10 @@ impl Wanted<'_> {
     }
 
     /// All steps.
-    pub fn plan(&self) -> anyhow::Result<Plan> {
+    ///
+    /// # Errors
+    /// Where make cannot be called so.
+    pub fn plan(&self) -> Result<Plan, Error> {
         let mut steps = vec![self.configure(BUILD, "configure", &[])?, self.check()];
         let initrd = match self.initrd {
             Some(path) => path.to_owned(),
@@ -117,7 +122,7 @@ impl Wanted<'_> {
     }
 
     /// Makes the `.config` of a build; `more` are lines that only this build has.
-    fn configure(&self, directory: &str, name: &str, more: &[&str]) -> anyhow::Result<Step> {
+    fn configure(&self, directory: &str, name: &str, more: &[&str]) -> Result<Step, Error> {
         let mut step = Step::new(name, Program::Named("sh".to_owned()));
         let mut make = vec!["make".to_owned()];
         make.extend(self.make.words(self.tree, Path::new("/"))?);
@@ -260,11 +265,12 @@ fn profile(round: u8, recorded: &str) -> Step {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
 
     fn plan(rounds: u8, lays_out: bool, align: Option<u32>) -> Plan {
-        let make = MakeArgs { llvm: Some("-22".to_owned()), cc: None, jobs: None };
+        let make = Make { llvm: Some("-22".to_owned()), cc: None, jobs: None };
         let wanted = Wanted {
             tree: Path::new("/src/linux"),
             small: true,
