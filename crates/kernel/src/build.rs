@@ -8,7 +8,7 @@ use crate::objects::{Chosen, functions_of_objects};
 use crate::requirements::{Purpose, Weight, unmet};
 use crate::sample_profile::{self, Compared};
 use crate::tree::Tree;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -50,10 +50,8 @@ pub struct Planned {
 pub struct Built {
     command: String,
     /// The objects that the profile is for.
-    #[serde(serialize_with = "numbers")]
     pub profiled: Option<Chosen>,
     /// The objects that the layout is for.
-    #[serde(serialize_with = "numbers")]
     pub laid_out: Option<Chosen>,
     compiler: Option<Compared>,
     /// What make did.
@@ -61,27 +59,6 @@ pub struct Built {
     pub made: Made,
     /// Where all that make said stands.
     pub log: PathBuf,
-}
-
-/// Chosen objects in numbers.
-#[derive(Serialize)]
-struct Numbers {
-    objects: usize,
-    of: usize,
-    samples: u64,
-    samples_known: u64,
-    samples_held: u64,
-}
-
-fn numbers<S: Serializer>(chosen: &Option<Chosen>, to: S) -> Result<S::Ok, S::Error> {
-    let numbers = |chosen: &Chosen| Numbers {
-        objects: chosen.objects.len(),
-        of: chosen.of,
-        samples: chosen.samples,
-        samples_known: chosen.samples_known,
-        samples_held: chosen.samples_held,
-    };
-    chosen.as_ref().map(numbers).serialize(to)
 }
 
 impl Wanted {

@@ -3,7 +3,8 @@
 //! A boot gives one observation of every section. The sections are those that the first boot
 //! states; each later one must state the same, with as many operations.
 
-use super::{clock, sums};
+use super::clock;
+use super::sums::{self, HELD, KIND, TRAIN};
 use crate::Error;
 use crate::machine::is_interrupted;
 use compare::{Benchmark, Design, Keep, Metric, Observer, Place, Ran, Recorded, Run, Runner, kept};
@@ -12,14 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Parameters of a benchmark that is a section.
+/// Parameters of a benchmark that is a section, beside [`KIND`].
 pub(super) const SECTION: &str = "section";
-pub(super) const KIND: &str = "kind";
 pub(super) const OPERATIONS: &str = "operations";
 const INITRD: &str = "initrd";
-/// Values of [`KIND`].
-pub(super) const TRAIN: &str = "train";
-pub(super) const HELD: &str = "held";
 
 /// What is booted.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ pub use boots::Boots;
 pub use sums::NAMES as SUMS;
 
 use crate::Error;
-use boots::{HELD, KIND, OPERATIONS, SECTION};
+use boots::{OPERATIONS, SECTION};
 use compare::result::{Compared, Measurement};
 use compare::{
     Benchmark, Design, LAYOUTS_ADVICE, Options, Recorded, Settings, Teller, Variant, Work, analyse,
@@ -19,6 +19,7 @@ use record::machine::Execution;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use sums::{HELD, KIND};
 
 /// The kernel's door to the CPU's means for machines.
 pub const KVM: &str = "/dev/kvm";

@@ -6,10 +6,13 @@
 //! what that boot happened to get, memory above all; a mean over rows would take
 //! them for independent and state too narrow an interval.
 
-use super::boots::{HELD, KIND, TRAIN};
 use compare::{Benchmark, Metric, Recorded, Run};
 use std::collections::BTreeMap;
 
+/// The parameter of a section's benchmark that names its kind, and the two kinds.
+pub(super) const KIND: &str = "kind";
+pub(super) const TRAIN: &str = "train";
+pub(super) const HELD: &str = "held";
 /// Names of the two, training and held out.
 pub const NAMES: [&str; 2] = ["training sections", "held-out sections"];
 

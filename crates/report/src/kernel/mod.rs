@@ -4,4 +4,5 @@ pub mod build;
 pub mod check;
 pub mod counts;
 pub mod prepare;
+pub mod record;
 pub mod time;

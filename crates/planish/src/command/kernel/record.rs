@@ -5,6 +5,7 @@ use super::machine::{MachineArgs, cpus, watcher};
 use crate::cli::{FINE, Format, Global};
 use crate::command::{INTERRUPTED, aggregate};
 use crate::output;
+use ::counts::aggregate::Aggregated;
 use ::counts::artefact;
 use anyhow::{Context, bail};
 use image::Image;
@@ -152,83 +153,59 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     crate::command::handle_interrupts();
     let done = match &vmlinux {
-        Some(vmlinux) => counts(args, &guest, &options, vmlinux, global)?,
-        None => samples(args, &guest, &options, global)?,
+        Some(vmlinux) => counts(&args.output, &guest, &options, vmlinux, global)?,
+        None => samples(&args.output, &guest, &options, global)?.map(|done| (done, None)),
     };
-    if !done {
+    let Some((done, counted)) = done else {
         eprintln!("planish: interrupted; the machine was ended and nothing is written");
         return Ok(INTERRUPTED);
+    };
+    match args.format {
+        Format::Json => output::print_json(&Form::first("planish-kernel-record", done))?,
+        Format::Text if !global.quiet => {
+            eprint!("{}", report::kernel::record::text(&done));
+            counted.iter().for_each(|found| aggregate::print_ledger(found, global));
+        }
+        Format::Text => {}
     }
     Ok(FINE)
 }
 
-fn print(recording: Recording) -> anyhow::Result<()> {
-    output::print_json(&Form::first("planish-kernel-record", recording))
-}
-
-/// Boots the kernel and records branch stacks; false where the user ended it.
-fn samples(args: &Args, guest: &Guest, options: &Options, global: &Global) -> anyhow::Result<bool> {
+/// Boots the kernel and records branch stacks; `None` where the user ended it.
+fn samples(
+    output: &Path,
+    guest: &Guest,
+    options: &Options,
+    global: &Global,
+) -> anyhow::Result<Option<Recording>> {
     let mut watch = watcher("record", global.quiet);
-    let recorded = record::kernel::record(&guest.argv(), &args.output, options, &mut watch);
+    let recorded = record::kernel::record(&guest.argv(), output, options, &mut watch);
     drop(watch);
-    let recorded = match recorded {
-        Err(error) if is_interrupted(&error) => return Ok(false),
-        other => other.with_context(|| format!("recording {}", guest.kernel.display()))?,
-    };
-    let done = Recording::of_samples(&args.output, &recorded);
-    match args.format {
-        Format::Json => print(done)?,
-        Format::Text if !global.quiet => {
-            eprintln!(
-                "{}: {} samples of {} taken branches of the kernel, in {} sections, {:.1} s",
-                done.output,
-                recorded.summary.samples,
-                done.taken_branches.unwrap_or_default(),
-                done.sections.len(),
-                done.seconds
-            );
-            let lost = recorded.summary.lost_samples;
-            if lost > 0 {
-                eprintln!("warning: {lost} samples were lost; is the disk full?");
-            }
-        }
-        Format::Text => {}
+    match recorded {
+        Err(error) if is_interrupted(&error) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("recording {}", guest.kernel.display())),
+        Ok(recorded) => Ok(Some(Recording::of_samples(output, &recorded))),
     }
-    Ok(true)
 }
 
-/// Boots the kernel and counts every branch; false where the user ended it.
+/// Boots the kernel and writes counts of every branch; `None` where the user ended it.
 fn counts(
-    args: &Args,
+    output: &Path,
     guest: &Guest,
     options: &Options,
     vmlinux: &Path,
     global: &Global,
-) -> anyhow::Result<bool> {
-    let output = &args.output;
+) -> anyhow::Result<Option<(Recording, Option<Aggregated>)>> {
     let image = Arc::new(Image::open(vmlinux)?);
     let mut watch = watcher("count", global.quiet);
     let counted = recording::count(guest, options, &image, output, &mut watch)?;
     drop(watch);
-    let Some((counted, found)) = counted else { return Ok(false) };
+    let Some((counted, found)) = counted else { return Ok(None) };
     output::write_file(output, |out| Ok(artefact::write(output, &found.counts, out)?))?;
     let about = std::fs::metadata(output).with_context(|| output.display().to_string())?;
-    let done = Recording::of_counts(output, about.len(), &counted, found.counts.ledger.clone());
-    match args.format {
-        Format::Json => print(done)?,
-        Format::Text if !global.quiet => {
-            eprintln!(
-                "{}: {} taken branches of the kernel, each counted, in {} sections, {:.1} s",
-                done.output,
-                counted.taken_branches,
-                done.sections.len(),
-                done.seconds
-            );
-            aggregate::print_ledger(&found, global);
-        }
-        Format::Text => {}
-    }
-    Ok(true)
+    let ledger = found.counts.ledger.clone();
+    let done = Recording::of_counts(output, about.len(), &counted, ledger);
+    Ok(Some((done, Some(found))))
 }
 
 /// Records the running kernel, by `planish record` with the right options.
