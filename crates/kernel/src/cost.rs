@@ -5,11 +5,10 @@ use crate::machine::{Initrd, Machine, is_interrupted};
 use crate::{Error, Form};
 use code_metrics::machine::{Options, SectionMetrics};
 use object::{Object, ObjectSection, SectionKind};
-use record::machine::{Execution, Statement};
+use record::machine::{Execution, Watcher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// All kernels that were measured, the base first. What `planish kernel measure --format json`
 /// prints.
@@ -82,9 +81,61 @@ pub const FIGURES: [Figure; 7] = [
     ("4K pages touched", |m| m.code_pages_4k),
 ];
 
+impl Default for Counts {
+    fn default() -> Counts {
+        let (emulator, sections, kernels) = Default::default();
+        let schema = "planish-kernel-measure".to_owned();
+        Counts { schema, version: 1, emulator, sections, kernels }
+    }
+}
+
 impl Counts {
     fn is(&self, number: u8, held_out: bool) -> bool {
         self.sections.iter().any(|section| section.number == number && section.held_out == held_out)
+    }
+
+    /// Boots one kernel more under emulation, where a run repeats itself, and counts what its code
+    /// costs; false where the user ended it. `watch` gets the console's lines.
+    ///
+    /// # Errors
+    /// Where the machine fails, or the workload runs other sections than on the first kernel.
+    pub fn boot(
+        &mut self,
+        name: String,
+        image: &Path,
+        machine: &Machine,
+        initrd: &Initrd,
+        watch: &mut Watcher<'_>,
+    ) -> Result<bool, Error> {
+        let guest = machine.guest(image, &initrd.path, "all", Execution::Deterministic);
+        let options =
+            Options { timeout: Some(machine.timeout()), to_the_end: true, ..Options::default() };
+        let measured = match code_metrics::machine::measure(&guest.argv(), &options, watch) {
+            Err(code_metrics::Error::Machine(error)) if is_interrupted(&error) => return Ok(false),
+            other => {
+                other.map_err(Error::doing(format!("measuring {name} ({})", image.display())))?
+            }
+        };
+        let section = |section: &record::machine::Section| Section {
+            number: section.number,
+            name: section.name.clone(),
+            held_out: section.held_out,
+        };
+        let sections: Vec<Section> = measured.transcript.sections.iter().map(section).collect();
+        if self.kernels.is_empty() {
+            self.sections = sections;
+            self.emulator = measured.emulator;
+        } else if self.sections != sections {
+            return Err(Error::Wanted(format!(
+                "{name}: the workload ran other sections than on the first kernel ({} and {}); \
+                 counts cannot be set side by side",
+                sections.len(),
+                self.sections.len()
+            )));
+        }
+        let image = image.display().to_string();
+        self.kernels.push(Kernel { name, image, sections: measured.sections });
+        Ok(true)
     }
 
     /// The sum of a figure over the training or the held-out sections.
@@ -142,70 +193,6 @@ fn size(name: &str, path: &Path) -> Result<Sizes, Error> {
         *sum = sum.saturating_add(section.size());
     }
     Ok(sizes)
-}
-
-/// Who is told how counting goes.
-pub trait Teller {
-    /// A line of the console of this kernel's machine, and what it states.
-    fn said(&mut self, kernel: &str, line: &str, statement: Option<&Statement>);
-    /// A kernel is counted.
-    fn counted(&mut self, kernel: &str, sections: usize, took: Duration);
-}
-
-/// Boots each kernel under emulation, where a run repeats itself, and counts what its code costs;
-/// `None` where the user ended it.
-///
-/// # Errors
-/// Where a machine fails, or the workload runs other sections than on the first kernel.
-pub fn measure(
-    kernels: Vec<(String, PathBuf)>,
-    machine: &Machine,
-    initrd: &Initrd,
-    teller: &mut dyn Teller,
-) -> Result<Option<Counts>, Error> {
-    let mut found = Counts {
-        schema: "planish-kernel-measure".to_owned(),
-        version: 1,
-        emulator: String::new(),
-        sections: Vec::new(),
-        kernels: Vec::new(),
-    };
-    let options =
-        Options { timeout: Some(machine.timeout()), to_the_end: true, ..Options::default() };
-    for (name, image) in kernels {
-        let guest = machine.guest(&image, &initrd.path, "all", Execution::Deterministic);
-        let began = Instant::now();
-        let mut watch = |line: &str, statement: Option<&Statement>| {
-            teller.said(&name, line, statement);
-        };
-        let measured = match code_metrics::machine::measure(&guest.argv(), &options, &mut watch) {
-            Err(code_metrics::Error::Machine(error)) if is_interrupted(&error) => return Ok(None),
-            other => {
-                other.map_err(Error::doing(format!("measuring {name} ({})", image.display())))?
-            }
-        };
-        teller.counted(&name, measured.transcript.sections.len(), began.elapsed());
-        let section = |section: &record::machine::Section| Section {
-            number: section.number,
-            name: section.name.clone(),
-            held_out: section.held_out,
-        };
-        let sections: Vec<Section> = measured.transcript.sections.iter().map(section).collect();
-        if found.kernels.is_empty() {
-            found.sections = sections;
-            found.emulator = measured.emulator;
-        } else if found.sections != sections {
-            return Err(Error::Wanted(format!(
-                "{name}: the workload ran other sections than on the first kernel ({} and {}); \
-                 counts cannot be set side by side",
-                sections.len(),
-                found.sections.len()
-            )));
-        }
-        let image = image.display().to_string();
-        found.kernels.push(Kernel { name, image, sections: measured.sections });
-    }
-    Ok(Some(found))
 }
 
 /// What became of a kernel: the JSON form of `planish kernel optimize`.

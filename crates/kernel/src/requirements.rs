@@ -249,12 +249,6 @@ pub struct Finding {
     pub wish: String,
 }
 
-/// The settings of a fragment, as `planish kernel config --format json` prints them.
-#[derive(Clone, Debug, Serialize)]
-pub struct Settings {
-    settings: Vec<Listed>,
-}
-
 /// How a configuration stands, as `planish kernel config --check --format json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
@@ -266,20 +260,13 @@ pub struct Checked {
     pub findings: Vec<Finding>,
 }
 
-impl Settings {
-    /// Those of a purpose.
-    pub fn of(purpose: Purpose) -> Settings {
-        Settings { settings: settings(purpose).map(Listed::of).collect() }
-    }
-}
-
 impl Checked {
     /// Holds a configuration, the file of this name, against all that a purpose requires.
     pub fn of(config: &Config, purpose: Purpose, name: String) -> Checked {
         let unmet = unmet(config, purpose);
         let fine = !unmet.iter().any(|requirement| requirement.weight == Weight::Must);
         let finding = |requirement: &&Requirement| Finding {
-            listed: Listed::of(requirement),
+            listed: requirement.listed(),
             found: config.value(requirement.option).map(str::to_owned),
             wish: requirement.wish(config),
         };
@@ -287,18 +274,16 @@ impl Checked {
     }
 }
 
-impl Listed {
-    fn of(requirement: &Requirement) -> Listed {
-        let weight = match requirement.weight {
+impl Requirement {
+    /// As results have it.
+    pub fn listed(&self) -> Listed {
+        let weight = match self.weight {
             Weight::Must => "must",
             Weight::Should => "should",
         };
-        let Requirement { option, why, .. } = *requirement;
-        Listed { option, wanted: requirement.line(), weight, why }
+        Listed { option: self.option, wanted: self.line(), weight, why: self.why }
     }
-}
 
-impl Requirement {
     /// `CONFIG_KASAN=y, should be off`.
     fn wish(&self, config: &Config) -> String {
         let name = self.option;

@@ -6,7 +6,7 @@ use crate::progress::Ticker;
 use kernel::Form;
 use kernel::build::Wanted;
 use kernel::make::{Make, Request};
-use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Build a kernel, with a profile or a layout where one is given.
@@ -91,12 +91,6 @@ impl MakeArgs {
     }
 }
 
-/// The result of --dry-run.
-#[derive(Serialize)]
-struct Command {
-    command: String,
-}
-
 const SCHEMA: &str = "planish-kernel-build";
 
 /// Runs the command.
@@ -122,7 +116,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if args.dry_run {
         let command = planned.command;
         match args.format {
-            Format::Json => output::print_json(&Form::first(SCHEMA, Command { command }))?,
+            Format::Json => {
+                let command = BTreeMap::from([("command", command)]);
+                output::print_json(&Form::first(SCHEMA, command))?;
+            }
             Format::Text => output::print(&(command + "\n"))?,
         }
         return Ok(FINE);

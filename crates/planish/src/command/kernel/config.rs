@@ -5,8 +5,9 @@ use crate::output;
 use anyhow::bail;
 use kernel::Form;
 use kernel::config::Config;
-use kernel::requirements::{Checked, Finding, Purpose, Settings, fragment};
+use kernel::requirements::{Checked, Finding, Listed, Purpose, Requirement, fragment, settings};
 use kernel::tree::Tree;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Print what a configuration needs for profiles, or check a .config.
@@ -88,7 +89,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         _ if args.small => output::print(&kernel::optimize::small(purpose))?,
         Format::Text => output::print(&fragment(purpose))?,
         Format::Json => {
-            output::print_json(&Form::first("planish-kernel-config", Settings::of(purpose)))?
+            let settings: Vec<Listed> = settings(purpose).map(Requirement::listed).collect();
+            let settings = BTreeMap::from([("settings", settings)]);
+            output::print_json(&Form::first("planish-kernel-config", settings))?;
         }
     }
     Ok(FINE)

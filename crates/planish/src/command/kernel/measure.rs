@@ -7,11 +7,10 @@ use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
 use crate::command::compare::terminal_style;
 use crate::output;
-use kernel::cost::{Teller, measure};
+use kernel::cost::Counts;
 use kernel::machine::{Initrd, named};
-use record::machine::Statement;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::Instant;
 
 /// Boot kernels under emulation and count what their code costs: instructions, taken branches,
 /// misses of caches; or with --time compare how long they take on this machine's CPU.
@@ -58,13 +57,21 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     crate::command::handle_interrupts();
-    let mut shown = Shown { quiet: global.quiet, watched: None };
-    let found = measure(kernels, &machine, &initrd, &mut shown);
-    drop(shown);
-    let Some(found) = found? else {
-        eprintln!("planish: interrupted; the machine was ended");
-        return Ok(INTERRUPTED);
-    };
+    let mut found = Counts::default();
+    for (name, image) in kernels {
+        let began = Instant::now();
+        let mut watch = watcher(&format!("measure {name}"), global.quiet);
+        let whole = found.boot(name.clone(), &image, &machine, &initrd, &mut watch);
+        drop(watch);
+        if !whole? {
+            eprintln!("planish: interrupted; the machine was ended");
+            return Ok(INTERRUPTED);
+        }
+        if !global.quiet {
+            let seconds = began.elapsed().as_secs_f64();
+            eprintln!("{name}: {} sections, {seconds:.1} s", found.sections.len());
+        }
+    }
     match args.format {
         Format::Json => output::print_json(&found)?,
         Format::Text => {
@@ -72,26 +79,4 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
     }
     Ok(if found.is_worse() { NEGATIVE } else { FINE })
-}
-
-type Watch = Box<dyn FnMut(&str, Option<&Statement>)>;
-
-/// A line for the kernel under way, where there is a terminal, and one for each that is counted.
-struct Shown {
-    quiet: bool,
-    watched: Option<Watch>,
-}
-
-impl Teller for Shown {
-    fn said(&mut self, kernel: &str, line: &str, statement: Option<&Statement>) {
-        let (label, quiet) = (format!("measure {kernel}"), self.quiet);
-        self.watched.get_or_insert_with(|| Box::new(watcher(&label, quiet)))(line, statement);
-    }
-
-    fn counted(&mut self, kernel: &str, sections: usize, took: Duration) {
-        self.watched = None;
-        if !self.quiet {
-            eprintln!("{kernel}: {sections} sections, {:.1} s", took.as_secs_f64());
-        }
-    }
 }
