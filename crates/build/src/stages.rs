@@ -90,7 +90,7 @@ impl Stages<'_> {
     pub(crate) fn observe(&self, round: Round) -> Vec<Step> {
         let program = self.files.program(round.recorded());
         let mut steps = self.record_all(round, &program);
-        let mut step = planish(format!("{}aggregate", round.prefix()), &["aggregate"]);
+        let mut step = Step::planish(format!("{}aggregate", round.prefix()), &["aggregate"]);
         step.inputs = (0..self.training.len()).map(|n| round.recording(n)).collect();
         step.arguments.extend(step.inputs.iter().map(|p| text(p)));
         step.arguments.extend([
@@ -121,7 +121,7 @@ impl Stages<'_> {
         let (recorded, rebuilt) = (files.program(round.recorded()), files.program(round.rebuilt()));
         let (made, found) = (round.named(&files.profile), round.named(&files.verify));
         let format = if self.config.build.compiler == Compiler::Gcc { "gcov" } else { "extbinary" };
-        let mut profile = planish(format!("{ordinal}profile"), &["profile"]);
+        let mut profile = Step::planish(format!("{ordinal}profile"), &["profile"]);
         profile.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
         profile.arguments.extend(["--format", format, "-o"].map(str::to_owned));
         profile.arguments.push(text(&made));
@@ -138,7 +138,7 @@ impl Stages<'_> {
         let plain = Target::plain(&name, Knowledge::Profile(&made), &rebuilt);
         let build = self.build(Target { reuses, relocations, ..plain })?;
 
-        let mut verify = planish(
+        let mut verify = Step::planish(
             format!("{ordinal}verify"),
             &["build", "--verify", "--format", "json", "--binary"],
         );
@@ -172,7 +172,7 @@ impl Stages<'_> {
         let plain = Target::plain("relink", Knowledge::Profile(&profile), &kept);
         let build = self.build(Target { reuses: true, layout: Some(&made), ..plain })?;
 
-        let mut verify = planish("layout-verify", &["layout", "verify"]);
+        let mut verify = Step::planish("layout-verify", &["layout", "verify"]);
         verify.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
         verify.arguments.extend(clone);
         verify.arguments.extend(["--new".into(), text(&kept), "--format".into(), "json".into()]);
@@ -190,7 +190,7 @@ impl Stages<'_> {
         let recorded = self.files.program(round.recorded());
         let folder = Path::new(STATE_DIRECTORY).join(folder);
         let prefix = folder.join(&self.files.name);
-        let mut step = planish(name, &["layout"]);
+        let mut step = Step::planish(name, &["layout"]);
         step.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
         step.arguments.extend(["-o".into(), text(&prefix)]);
         step.inputs = vec![round.counts(), recorded];
@@ -330,7 +330,8 @@ impl Stages<'_> {
 
     pub(crate) fn compare(&self, measured: &[Measured], n: usize, command: &[String]) -> Step {
         let (files, evaluate) = (self.files, &self.config.evaluate);
-        let mut step = planish(format!("compare-{}", n + 1), &["compare", "--format", "json"]);
+        let mut step =
+            Step::planish(format!("compare-{}", n + 1), &["compare", "--format", "json"]);
         step.arguments.extend(["--rounds".into(), evaluate.rounds.to_string()]);
         step.arguments.extend(["--seed".into(), evaluate.seed.to_string()]);
         step.arguments.extend(["--metric".into(), evaluate.metric.clone()]);
@@ -361,7 +362,7 @@ impl Stages<'_> {
         // What is wanted is the number of taken branches that the summary tells; the samples are so
         // far apart that the recording is small.
         let data = found.with_extension("data");
-        let mut step = planish(
+        let mut step = Step::planish(
             format!("branches-{}-{}", program.ending, n + 1),
             &["record", "--branches=emulated", "-c", "100003", "--format", "json", "-o"],
         );
@@ -380,7 +381,7 @@ impl Stages<'_> {
 
     pub(crate) fn report(&self, measured: &[Measured], file: &str) -> Step {
         let files = self.files;
-        let mut step = planish("report", &["report", "--collect", file, "-o"]);
+        let mut step = Step::planish("report", &["report", "--collect", file, "-o"]);
         step.arguments.extend([
             text(&files.report_markdown),
             "--json".into(),
@@ -404,12 +405,6 @@ impl Stages<'_> {
         step.outputs = vec![files.report_markdown.clone(), files.report_json.clone()];
         step
     }
-}
-
-fn planish(name: impl Into<String>, arguments: &[&str]) -> Step {
-    let mut step = Step::new(name, Program::Planish);
-    step.arguments = arguments.iter().map(|&word| word.to_owned()).collect();
-    step
 }
 
 fn optional(mut step: Step) -> Step {

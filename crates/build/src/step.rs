@@ -93,6 +93,13 @@ impl Step {
         }
     }
 
+    /// A call of planish itself with these words, which reads and writes nothing yet.
+    pub fn planish(name: impl Into<String>, words: &[&str]) -> Step {
+        let mut step = Step::new(name, Program::Planish);
+        step.arguments = words.iter().map(|&word| word.to_owned()).collect();
+        step
+    }
+
     /// How an output is written.
     pub(crate) fn pages_of(&self, output: &Path) -> Pages {
         let program = self.kept_program.as_ref().filter(|(kept, _)| kept == output);

@@ -1,6 +1,6 @@
 //! What can go wrong while measuring, with the cause and the next step.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a measurement could not be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +115,23 @@ pub enum Error {
         /// The pattern.
         pattern: String,
     },
+    /// The user ended it before there was anything to tell.
+    #[error("interrupted: {0}")]
+    Interrupted(String),
+    /// A variant cannot be linked in other layouts.
+    #[error("cannot link {variant} in other layouts: {source}")]
+    NoRelink {
+        /// Its name.
+        variant: String,
+        /// Why.
+        source: relink::Error,
+    },
+    /// A link in another layout failed.
+    #[error("{0}")]
+    Relink(#[from] relink::Error),
+    /// planish.toml or a build in it is not as it should be.
+    #[error("{0}")]
+    Build(#[from] build::Error),
     /// There is too little to compare.
     #[error("{0}")]
     TooFew(String),
@@ -128,4 +145,17 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+}
+
+impl Error {
+    /// What is wrong with a file as a whole.
+    pub(crate) fn problem(path: &Path, problem: impl ToString) -> Error {
+        Error::File { path: path.to_owned(), line: None, problem: problem.to_string() }
+    }
+
+    /// An error of the system about a file.
+    pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |error| Error::problem(&path, error)
+    }
 }

@@ -28,26 +28,26 @@ const MOST_OUTPUT_BYTES: u64 = 1 << 30;
 const KEPT_BYTES: usize = 1 << 20;
 
 /// What every run of a benchmark has in common.
-pub(crate) struct Runner<'a> {
+pub(crate) struct Launcher<'a> {
     pub(crate) design: &'a Design,
     pub(crate) stop: &'a AtomicBool,
     counters: Vec<Counter>,
     readers: Vec<Vec<(String, regex::bytes::Regex)>>,
 }
 
-impl<'a> Runner<'a> {
+impl<'a> Launcher<'a> {
     pub(crate) fn new(
         design: &'a Design,
         stop: &'a AtomicBool,
         counters: Vec<Counter>,
-    ) -> Runner<'a> {
+    ) -> Launcher<'a> {
         let reader = |metric: &Metric| Some((metric.label(), metric.reader()?));
         let readers = design
             .benchmarks
             .iter()
             .map(|b| b.metrics.iter().filter_map(reader).collect())
             .collect();
-        Runner { design, stop, counters, readers }
+        Launcher { design, stop, counters, readers }
     }
 
     /// Runs one binary once.

@@ -274,6 +274,11 @@ impl Compared {
         self.interval.is_some_and(|[low, high]| low > 1.0 + margin || high < 1.0 / (1.0 + margin))
     }
 
+    /// Is it a finding against the variant?
+    pub fn is_slower(&self) -> bool {
+        self.verdict == Verdict::Slower && !self.negligible
+    }
+
     /// Was it slower by the first rounds, and is a second block of so many rounds still to say so?
     pub fn awaits_confirmation(&self, rounds: u32) -> bool {
         self.confirmation.is_some_and(|c| c.rounds < rounds as usize)

@@ -9,6 +9,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::tree::{AUTOFDO, PROPELLER};
 use image::Image;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use std::path::Path;
 
 /// Directories of a build that hold programs for the building machine only.
@@ -40,8 +42,22 @@ pub struct AreaFound {
     pub odd: Vec<String>,
 }
 
+impl Serialize for AreaFound {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut area = to.serialize_struct("AreaFound", 7)?;
+        area.serialize_field("area", self.area.name())?;
+        area.serialize_field("objects", &self.objects)?;
+        area.serialize_field("with_autofdo", &self.autofdo)?;
+        area.serialize_field("with_propeller", &self.propeller)?;
+        area.serialize_field("example", &self.example.0)?;
+        area.serialize_field("example_flags", &self.example.1)?;
+        area.serialize_field("odd", &self.odd)?;
+        area.end()
+    }
+}
+
 /// What the linked kernel shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Linked {
     /// Bytes of text that is marked as hot; `None` without the markers.
     pub hot_bytes: Option<u64>,
@@ -53,8 +69,8 @@ pub struct Linked {
     pub block_map_bytes: Option<u64>,
 }
 
-/// What was found in a build.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What was found in a build, as `planish kernel check --format json` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Whether the configuration has AutoFDO on.
     pub autofdo: bool,
@@ -63,6 +79,7 @@ pub struct Checked {
     /// By area, without those that have no objects.
     pub areas: Vec<AreaFound>,
     /// vmlinux, if there is one.
+    #[serde(rename = "vmlinux")]
     pub linked: Option<Linked>,
     /// What is not as it should be, as sentences.
     pub wrong: Vec<String>,

@@ -1,6 +1,6 @@
 //! What can be wrong with a tree, a configuration or a build.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a tree was not prepared, taken back or checked. Nothing was written when one is returned,
 /// unless it says so.
@@ -238,6 +238,38 @@ pub enum Error {
         /// The name.
         path: PathBuf,
     },
+    /// What was asked for cannot be had, and why.
+    #[error("{0}")]
+    Wanted(String),
+    /// Something failed in the course of it.
+    #[error("{doing}: {source}")]
+    Failed {
+        /// What was being done.
+        doing: String,
+        /// Why it failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A measurement that could not be made or kept.
+    #[error("{0}")]
+    Compare(#[from] compare::Error),
+    /// Branches that could not be counted in the kernel.
+    #[error("{0}")]
+    Counts(counts::Error),
+    /// A machine that could not be run.
+    #[error("{0}")]
+    Record(#[from] record::Error),
+    /// make failed.
+    #[error("make failed ({status}); {next}: {log}\n{tail}")]
+    Make {
+        /// How it ended.
+        status: String,
+        /// What to do next.
+        next: &'static str,
+        /// Where all that it said stands.
+        log: PathBuf,
+        /// The last lines of that.
+        tail: String,
+    },
     /// No compiler for the workload.
     #[error("no C compiler for the workload: {tried} not found; install clang or gcc, or name one")]
     NoCompiler {
@@ -264,5 +296,19 @@ impl Error {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { path, source }
+    }
+
+    /// An error with what was being done.
+    pub(crate) fn doing<E>(doing: impl Into<String>) -> impl FnOnce(E) -> Error
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let doing = doing.into();
+        move |source| Error::Failed { doing, source: source.into() }
+    }
+
+    /// What is wrong with a file.
+    pub(crate) fn of_file(path: &Path, problem: &str) -> Error {
+        Error::Wanted(format!("{}: {problem}", path.display()))
     }
 }

@@ -1,5 +1,5 @@
-//! Kernel trees: recognise them, give them the options for AutoFDO and Propeller, take these back,
-//! say what a configuration needs, and check in a build what the options did.
+//! Linux kernels, from the tree to the numbers: give trees the options for AutoFDO and Propeller,
+//! configure, build, boot, record, count and time.
 //!
 //! Linux has `AUTOFDO_CLANG` and `PROPELLER_CLANG` since 6.13. [`prepare::standing`] says what
 //! gives them to an older tree, as values; [`write::write`] makes it so, [`patch::unified`] prints
@@ -7,29 +7,40 @@
 //!
 //! [`make::variables`] says with which variables a build uses a profile or a layout, [`objects`]
 //! which objects it is for, and [`compiler`] whether the profile is one of the build's compiler.
-//! [`workload::build`] compiles the programs that a kernel is trained and judged with, and makes an
-//! initramfs of them; what they say is read by `record::machine`. Only the compiler of the workload
-//! is a program that is run here.
+//! [`build`] puts them together to a call of make. [`workload::build`] compiles the programs that a
+//! kernel is trained and judged with, and makes an initramfs of them; what they say is read by
+//! `record::machine`. [`recording`], [`cost`] and [`time`] boot kernels with it, and [`plan`] names
+//! all the steps from a tree to a measured kernel.
 
 pub mod anchor;
+pub mod build;
 pub mod check;
 pub mod command;
 pub mod compiler;
 pub mod config;
+pub mod cost;
 pub mod edits;
 mod error;
+mod form;
 pub mod initrd;
+pub mod machine;
 pub mod make;
 pub mod objects;
+pub mod optimize;
 pub mod patch;
+pub mod plan;
 pub mod prepare;
+pub mod recording;
 pub mod requirements;
+pub mod sample_profile;
 mod text_order;
+pub mod time;
 pub mod tree;
 pub mod workload;
 pub mod write;
 
 pub use error::Error;
+pub use form::Form;
 
 /// The start of what was found, for messages.
 pub(crate) fn shortened(text: &str) -> String {

@@ -8,6 +8,7 @@ use crate::check::compilations;
 use crate::command::Area;
 use crate::error::Error;
 use object::{Object, ObjectSymbol, SymbolKind};
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -15,10 +16,11 @@ use std::path::Path;
 /// make has it.
 pub type FunctionsOfObjects = BTreeMap<String, Vec<String>>;
 
-/// What was chosen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What was chosen; its JSON has numbers alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Chosen {
     /// Names of objects, as make has them, in order.
+    #[serde(serialize_with = "how_many")]
     pub objects: Vec<String>,
     /// How many objects there are to choose from.
     pub of: usize,
@@ -28,6 +30,10 @@ pub struct Chosen {
     pub samples_held: u64,
     /// All samples.
     pub samples: u64,
+}
+
+fn how_many<S: Serializer>(objects: &[String], to: S) -> Result<S::Ok, S::Error> {
+    objects.len().serialize(to)
 }
 
 impl Chosen {

@@ -6,7 +6,8 @@
 use crate::anchor::{self, Misfit, State};
 use crate::edits::{EDITED_FILES, EditedFile, NEW_FILES};
 use crate::error::Error;
-use crate::tree::{self, AUTOFDO, PROPELLER, Tree};
+use crate::tree::{self, AUTOFDO, Known, PROPELLER, Tree};
+use serde::Serialize;
 use std::path::Path;
 
 /// One file before and after.
@@ -44,6 +45,73 @@ pub enum Standing {
         /// The files without.
         open: Vec<&'static str>,
     },
+}
+
+/// What is done to a tree, as `planish kernel prepare --format json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Done {
+    /// The tree, as the user named it.
+    pub tree: String,
+    /// Its version.
+    pub linux: String,
+    /// `prepared`, `reverted`, `was-prepared`, `was-plain` or `has-the-options`.
+    pub result: &'static str,
+    /// Whether the edits were tried on a tree of its series; absent for one that needs none.
+    pub tried: Option<bool>,
+    /// The files that change.
+    pub files: Vec<FileDone>,
+}
+
+/// What is done to a file.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileDone {
+    /// Its path in the tree.
+    pub path: &'static str,
+    /// `added`, `edited` or `removed`.
+    pub change: &'static str,
+}
+
+/// What gives a tree the options, or with `revert` takes ours back: the changes, and what that does.
+///
+/// # Errors
+/// Where the tree is half prepared, or its options are not ours to take back.
+pub fn changes(tree: &Tree, revert: bool) -> Result<(Vec<FileChange>, Done), Error> {
+    let (changes, result) = match (standing(tree)?, revert) {
+        (Standing::Plain { prepare }, false) => (prepare, "prepared"),
+        (Standing::Prepared { .. }, false) => (Vec::new(), "was-prepared"),
+        (Standing::HasTheOptions, false) => (Vec::new(), "has-the-options"),
+        (Standing::Half { done, open, .. }, false) => {
+            return Err(Error::HalfPrepared {
+                tree: tree.root.clone(),
+                done: done.join(", "),
+                open: open.join(", "),
+            });
+        }
+        (Standing::Prepared { revert } | Standing::Half { revert, .. }, true) => {
+            (revert, "reverted")
+        }
+        (Standing::Plain { .. }, true) => (Vec::new(), "was-plain"),
+        (Standing::HasTheOptions, true) => {
+            return Err(Error::NothingToRevert {
+                tree: tree.root.clone(),
+                reason: "its AUTOFDO_CLANG and PROPELLER_CLANG are not from planish",
+            });
+        }
+    };
+    let change = |change: &FileChange| match (&change.before, &change.after) {
+        (None, _) => "added",
+        (_, None) => "removed",
+        _ => "edited",
+    };
+    let file = |file: &FileChange| FileDone { path: file.path, change: change(file) };
+    let done = Done {
+        tree: tree.root.display().to_string(),
+        linux: tree.version.to_string(),
+        result,
+        tried: tree.version.known().map(|known| known == Known::Tried),
+        files: changes.iter().map(file).collect(),
+    };
+    Ok((changes, done))
 }
 
 /// One file that is looked at.

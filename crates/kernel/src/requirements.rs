@@ -5,6 +5,7 @@
 //! `.config`.
 
 use crate::config::Config;
+use serde::Serialize;
 use std::fmt::Write;
 
 /// What the kernel is built for.
@@ -220,6 +221,83 @@ pub fn fragment(purpose: Purpose) -> String {
 /// What a configuration does not meet, in the order of the table.
 pub fn unmet(config: &Config, purpose: Purpose) -> Vec<&'static Requirement> {
     requirements(purpose).filter(|requirement| !requirement.is_met(config)).collect()
+}
+
+/// A requirement in a result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Listed {
+    /// The option without its `CONFIG_`.
+    pub option: &'static str,
+    /// The line of a configuration that meets it.
+    pub wanted: String,
+    /// `must` or `should`.
+    pub weight: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// A requirement that a configuration does not meet.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// The requirement.
+    #[serde(flatten)]
+    pub listed: Listed,
+    /// What the configuration has; absent where the option is not set.
+    pub found: Option<String>,
+    /// The same and what it should be, in words.
+    #[serde(skip)]
+    pub wish: String,
+}
+
+/// How a configuration stands, as `planish kernel config --check --format json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checked {
+    /// The file.
+    pub config: String,
+    /// Whether all is there that must be.
+    pub fine: bool,
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+impl Checked {
+    /// Holds a configuration, the file of this name, against all that a purpose requires.
+    pub fn of(config: &Config, purpose: Purpose, name: String) -> Checked {
+        let unmet = unmet(config, purpose);
+        let fine = !unmet.iter().any(|requirement| requirement.weight == Weight::Must);
+        let finding = |requirement: &&Requirement| Finding {
+            listed: requirement.listed(),
+            found: config.value(requirement.option).map(str::to_owned),
+            wish: requirement.wish(config),
+        };
+        Checked { config: name, fine, findings: unmet.iter().map(finding).collect() }
+    }
+}
+
+impl Requirement {
+    /// As results have it.
+    pub fn listed(&self) -> Listed {
+        let weight = match self.weight {
+            Weight::Must => "must",
+            Weight::Should => "should",
+        };
+        Listed { option: self.option, wanted: self.line(), weight, why: self.why }
+    }
+
+    /// `CONFIG_KASAN=y, should be off`.
+    fn wish(&self, config: &Config) -> String {
+        let name = self.option;
+        let found = match config.value(name) {
+            Some(value) => format!("CONFIG_{name}={value}"),
+            None => format!("CONFIG_{name} is not set"),
+        };
+        let wanted = match self.wanted {
+            Wanted::On => "should be y".to_owned(),
+            Wanted::Off => "should be off".to_owned(),
+            Wanted::AtLeast(least) => format!("should be at least {least}"),
+        };
+        format!("{found}, {wanted}")
+    }
 }
 
 #[cfg(test)]

@@ -76,6 +76,20 @@ impl Tree {
         Ok(Tree { root: root.to_owned(), version, kconfig })
     }
 
+    /// Refuses a tree without one of the options.
+    ///
+    /// # Errors
+    /// Where one is missing.
+    pub fn has_options(&self) -> Result<(), Error> {
+        match [AUTOFDO, PROPELLER].iter().find(|option| !self.offers(option)) {
+            Some(lacking) => Err(Error::Wanted(format!(
+                "{0}: has no option {lacking}; run first: planish kernel prepare {0}",
+                self.root.display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the tree offers an option.
     pub fn offers(&self, option: &str) -> bool {
         let entry = format!("config {option}");

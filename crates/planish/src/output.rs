@@ -205,11 +205,6 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Several lines that make one error: what another program said.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Lines(pub String);
-
 /// Whether an error shows lines of a file or of another program, which stand below it.
 pub fn has_lines(error: &(dyn std::error::Error + 'static)) -> bool {
     use build::Error::{Config, Step};
@@ -220,7 +215,9 @@ pub fn has_lines(error: &(dyn std::error::Error + 'static)) -> bool {
             .downcast_ref::<relink::Error>()
             .is_some_and(|error| matches!(error, relink::Error::Link { .. }))
         || error.is::<code_metrics::Error>()
-        || error.is::<Lines>()
+        || error
+            .downcast_ref::<kernel::Error>()
+            .is_some_and(|error| matches!(error, kernel::Error::Make { .. }))
 }
 
 /// Colours on standard error where it is a terminal and the user does not object.

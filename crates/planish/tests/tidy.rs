@@ -101,7 +101,7 @@ const WRITES_ALLOWED: &[&str] = &[
     "crates/qemu-branches/",
     "crates/record/src/cgroups.rs",
     "crates/record/src/sys/readers.rs",
-    "crates/planish/src/command/kernel/time/mod.rs",
+    "crates/kernel/src/time/mod.rs",
     "crates/superpages/src/elf.rs",
 ];
 

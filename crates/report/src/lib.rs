@@ -8,6 +8,7 @@
 pub mod compare;
 mod escape;
 mod evidence;
+pub mod kernel;
 pub mod layout;
 mod numbers;
 mod optimization;

@@ -1,6 +1,6 @@
 //! The steps that record the training, and those that find out how.
 
-use super::{Round, Stages, bound, paths, planish};
+use super::{Round, Stages, bound, paths};
 use crate::Step;
 use crate::config::{Branches, Record};
 use crate::plan::{STATE_DIRECTORY, text};
@@ -24,12 +24,12 @@ impl Stages<'_> {
         for (n, command) in commands.iter().enumerate() {
             let name = format!("{}record-{}", round.prefix(), n + 1);
             let mut step = if timed {
-                let mut step = planish(name, &["train", "record", "--by"]);
+                let mut step = Step::planish(name, &["train", "record", "--by"]);
                 step.arguments.extend([text(&training), "-o".into()]);
                 step.inputs.push(training.clone());
                 step
             } else {
-                planish(name, &["record", "-o"])
+                Step::planish(name, &["record", "-o"])
             };
             let output = round.recording(n);
             step.arguments.push(text(&output));
@@ -61,7 +61,8 @@ impl Stages<'_> {
         commands: &[Vec<String>],
     ) -> Step {
         let record = &self.config.record;
-        let mut step = planish(format!("{}time-training", round.prefix()), &["train", "time"]);
+        let mut step =
+            Step::planish(format!("{}time-training", round.prefix()), &["train", "time"]);
         step.arguments.extend(["--branches".into(), record.branches.word().into()]);
         let number = |key: &str, value: f64| [key.to_owned(), value.to_string()];
         step.arguments.extend(number("--seconds", record.seconds.unwrap_or(Record::SECONDS)));

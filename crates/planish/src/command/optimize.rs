@@ -150,7 +150,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     let compared = report.measurements.iter().flat_map(|m| &m.comparisons);
     // What is built for comparison alone may be slower.
     let mut compared = compared.filter(|compared| compared.variant == report.result());
-    let slower = compared.any(super::compare::is_slower);
+    let slower = compared.any(|row| row.is_slower());
     Ok(if slower { NEGATIVE } else { FINE })
 }
 

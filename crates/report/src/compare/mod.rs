@@ -6,6 +6,8 @@
 //! users: each form has one function that makes them harmless (`escape`), and the page's builder
 //! (`markup`) takes nothing but literals without it.
 
+mod bisect;
+mod calibration;
 mod find;
 mod html;
 mod markdown;
@@ -14,6 +16,8 @@ mod screen;
 mod terminal;
 mod words;
 
+pub use bisect::bisect;
+pub use calibration::calibration;
 pub use find::metric_words;
 pub use html::html;
 pub use markdown::markdown;

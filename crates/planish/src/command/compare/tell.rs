@@ -1,10 +1,14 @@
 //! Prints and writes a result.
 
-use super::{Output, Told};
+use super::Told;
+use super::args::Output;
 use crate::cli::Format;
 use crate::output;
+use compare::bisect::Found;
+use compare::result::Calibration;
 use report::{Screen, Style};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 /// Colours where standard output is a terminal and the user does not object (<https://no-color.org>).
 pub fn terminal_style() -> Style {
@@ -60,4 +64,20 @@ pub fn tell(told: &Told, wanted: &Output) -> anyhow::Result<()> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// Prints a calibration that is kept in `file`.
+pub fn calibration(found: &Calibration, file: &Path, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::print_json(found),
+        Format::Text => output::print(&report::compare::calibration(found, file)),
+    }
+}
+
+/// Prints what a search for a slow commit found.
+pub fn bisect(found: &Found, good: &str, bad: &str, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::print_json(found),
+        Format::Text => output::print(&report::compare::bisect(found, good, bad)),
+    }
 }

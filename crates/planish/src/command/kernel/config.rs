@@ -3,11 +3,12 @@
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::bail;
+use kernel::Form;
 use kernel::config::Config;
-use kernel::requirements::{self, Purpose, Requirement, Weight};
-use kernel::tree::{AUTOFDO, PROPELLER, Tree};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use kernel::requirements::{Checked, Finding, Listed, Purpose, Requirement, fragment, settings};
+use kernel::tree::Tree;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Print what a configuration needs for profiles, or check a .config.
 ///
@@ -74,69 +75,30 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if args.arch == Arch::Arm64 {
         bail!(ARM64);
     }
-    let tree = Tree::open(&args.tree)?;
-    if let Some(lacking) = [AUTOFDO, PROPELLER].iter().find(|option| !tree.offers(option)) {
-        bail!(
-            "{0}: has no option {lacking}; run first: planish kernel prepare {0}",
-            args.tree.display()
-        );
-    }
+    Tree::open(&args.tree)?.has_options()?;
     let purpose = match args.purpose {
         For::Autofdo => Purpose::Autofdo,
         For::Propeller => Purpose::Propeller,
         For::Both => Purpose::Both,
     };
-    match &args.check {
-        Some(file) => {
-            check(&file.clone().unwrap_or_else(|| args.tree.join(".config")), purpose, args, global)
-        }
-        None if args.small => {
-            output::print(
-                &(kernel::workload::SMALL_CONFIG.to_owned()
-                    + "\n"
-                    + &requirements::fragment(purpose)),
-            )?;
-            Ok(FINE)
-        }
-        None => fragment(purpose, args.format),
+    if let Some(file) = &args.check {
+        let usual = || args.tree.join(".config");
+        return check(&file.clone().unwrap_or_else(usual), purpose, args, global);
     }
-}
-
-fn one(requirement: &Requirement) -> Value {
-    json!({
-        "option": requirement.option,
-        "wanted": requirement.line(),
-        "weight": weight(requirement),
-        "why": requirement.why,
-    })
-}
-
-fn weight(requirement: &Requirement) -> &'static str {
-    match requirement.weight {
-        Weight::Must => "must",
-        Weight::Should => "should",
-    }
-}
-
-fn fragment(purpose: Purpose, format: Format) -> anyhow::Result<u8> {
-    match format {
-        Format::Text => output::print(&requirements::fragment(purpose))?,
+    match args.format {
+        _ if args.small => output::print(&kernel::optimize::small(purpose))?,
+        Format::Text => output::print(&fragment(purpose))?,
         Format::Json => {
-            let settings: Vec<Value> = requirements::settings(purpose).map(one).collect();
-            let object =
-                json!({"schema": "planish-kernel-config", "version": 1, "settings": settings});
-            output::print_json(&object)?;
+            let settings: Vec<Listed> = settings(purpose).map(Requirement::listed).collect();
+            let settings = BTreeMap::from([("settings", settings)]);
+            output::print_json(&Form::first("planish-kernel-config", settings))?;
         }
     }
     Ok(FINE)
 }
 
-fn check(
-    file: &std::path::Path,
-    purpose: Purpose,
-    args: &Args,
-    global: &Global,
-) -> anyhow::Result<u8> {
+/// Holds a configuration against the whole list.
+fn check(file: &Path, purpose: Purpose, args: &Args, global: &Global) -> anyhow::Result<u8> {
     if !file.is_file() {
         bail!(
             "{}: there is no configuration; make one first: make LLVM=-22 defconfig",
@@ -147,53 +109,16 @@ fn check(
     if config.is_on("ARM64") {
         bail!("{}: {ARM64}", file.display());
     }
-    let unmet = requirements::unmet(&config, purpose);
-    let must = unmet.iter().filter(|requirement| requirement.weight == Weight::Must).count();
+    let checked = Checked::of(&config, purpose, file.display().to_string());
+    let code = if checked.fine { FINE } else { NEGATIVE };
     if args.format == Format::Json {
-        let findings: Vec<Value> = unmet
-            .iter()
-            .map(|requirement| {
-                let mut finding = one(requirement);
-                finding["found"] = json!(config.value(requirement.option));
-                finding
-            })
-            .collect();
-        let object = json!({
-            "schema": "planish-kernel-config-check",
-            "version": 1,
-            "config": file.display().to_string(),
-            "fine": must == 0,
-            "findings": findings,
-        });
-        output::print_json(&object)?;
-    } else {
-        let lines = unmet.iter().map(|requirement| {
-            format!(
-                "{:<7} {}: {}\n",
-                weight(requirement),
-                wish(requirement, &config),
-                requirement.why
-            )
-        });
-        output::print(&lines.collect::<String>())?;
-        if unmet.is_empty() && !global.quiet {
-            output::print(&format!("{}: has all that profiles need\n", file.display()))?;
-        }
+        output::print_json(&Form::first("planish-kernel-config-check", checked))?;
+        return Ok(code);
     }
-    Ok(if must == 0 { FINE } else { NEGATIVE })
-}
-
-/// `CONFIG_KASAN=y, should be off`.
-fn wish(requirement: &Requirement, config: &Config) -> String {
-    let name = requirement.option;
-    let found = match config.value(name) {
-        Some(value) => format!("CONFIG_{name}={value}"),
-        None => format!("CONFIG_{name} is not set"),
-    };
-    let wanted = match requirement.wanted {
-        requirements::Wanted::On => "should be y".to_owned(),
-        requirements::Wanted::Off => "should be off".to_owned(),
-        requirements::Wanted::AtLeast(least) => format!("should be at least {least}"),
-    };
-    format!("{found}, {wanted}")
+    let line = |f: &Finding| format!("{:<7} {}: {}\n", f.listed.weight, f.wish, f.listed.why);
+    output::print(&checked.findings.iter().map(line).collect::<String>())?;
+    if checked.findings.is_empty() && !global.quiet {
+        output::print(&format!("{}: has all that profiles need\n", file.display()))?;
+    }
+    Ok(code)
 }

@@ -1,17 +1,16 @@
 //! `planish kernel measure`: what kernels cost in counts, section by section of the workload; or,
 //! with --time, in time.
 
-use super::counts::{self, Counts, Kernel, Section};
-use super::machine::{Initrd, MachineArgs, boot_image, watcher};
+use super::machine::{MachineArgs, watcher};
 use super::time::{self, TimeArgs};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
 use crate::command::compare::terminal_style;
 use crate::output;
-use anyhow::{Context, bail};
-use code_metrics::machine::{Measured, Options, measure};
-use record::machine::Execution;
-use std::path::{Path, PathBuf};
+use kernel::cost::Counts;
+use kernel::machine::{Initrd, named};
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// Boot kernels under emulation and count what their code costs: instructions, taken branches,
 /// misses of caches; or with --time compare how long they take on this machine's CPU.
@@ -51,94 +50,33 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let mut named: Vec<(String, PathBuf)> = Vec::new();
-    for word in &args.kernels {
-        let (name, path) = word.split_once('=').unwrap_or((word, word));
-        if named.iter().any(|(known, _)| known == name) {
-            bail!("{name}: two kernels have this name; write ANOTHER-NAME={path}");
-        }
-        named.push((name.to_owned(), boot_image(Path::new(path))?));
-    }
+    let (kernels, machine) = (named(&args.kernels)?, args.machine.machine());
     if args.time.time {
-        return time::run(
-            &named,
-            args.initrd.as_deref(),
-            &args.machine,
-            &args.time,
-            args.format,
-            global,
-        );
+        let initrd = args.initrd.as_deref();
+        return time::run(&kernels, initrd, &machine, &args.time, args.format, global);
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     crate::command::handle_interrupts();
-    let mut found = Counts {
-        schema: "planish-kernel-measure".to_owned(),
-        version: 1,
-        emulator: String::new(),
-        sections: Vec::new(),
-        kernels: Vec::new(),
-    };
-    for (name, image) in named {
-        let Some(measured) = boot(args, &image, &initrd, &name, global)? else {
+    let mut found = Counts::default();
+    for (name, image) in kernels {
+        let began = Instant::now();
+        let mut watch = watcher(&format!("measure {name}"), global.quiet);
+        let whole = found.boot(name.clone(), &image, &machine, &initrd, &mut watch);
+        drop(watch);
+        if !whole? {
+            eprintln!("planish: interrupted; the machine was ended");
             return Ok(INTERRUPTED);
-        };
-        let sections: Vec<Section> = measured.transcript.sections.iter().map(section).collect();
-        if found.kernels.is_empty() {
-            found.sections = sections;
-            found.emulator.clone_from(&measured.emulator);
-        } else if found.sections != sections {
-            bail!(
-                "{name}: the workload ran other sections than on the first kernel ({} and {}); \
-                 counts cannot be set side by side",
-                sections.len(),
-                found.sections.len()
-            );
         }
-        found.kernels.push(Kernel {
-            name,
-            image: image.display().to_string(),
-            sections: measured.sections,
-        });
+        if !global.quiet {
+            let seconds = began.elapsed().as_secs_f64();
+            eprintln!("{name}: {} sections, {seconds:.1} s", found.sections.len());
+        }
     }
     match args.format {
         Format::Json => output::print_json(&found)?,
-        Format::Text => output::print(&counts::text(&found, &[], terminal_style()))?,
+        Format::Text => {
+            output::print(&report::kernel::counts::text(&found, &[], terminal_style()))?
+        }
     }
-    Ok(if counts::is_worse(&found) { NEGATIVE } else { FINE })
-}
-
-fn section(section: &record::machine::Section) -> Section {
-    Section { number: section.number, name: section.name.clone(), held_out: section.held_out }
-}
-
-/// Measures one kernel; nothing where the user interrupted it.
-fn boot(
-    args: &Args,
-    image: &Path,
-    initrd: &Initrd,
-    name: &str,
-    global: &Global,
-) -> anyhow::Result<Option<Measured>> {
-    let guest = args.machine.guest(image, &initrd.path, "all", Execution::Deterministic);
-    let options =
-        Options { timeout: Some(args.machine.timeout()), to_the_end: true, ..Options::default() };
-    let mut watch = watcher(&format!("measure {name}"), global.quiet);
-    let began = std::time::Instant::now();
-    let measured = measure(&guest.argv(), &options, &mut watch);
-    drop(watch);
-    if let Err(code_metrics::Error::Machine(error)) = &measured
-        && super::machine::is_interrupted(Some(error))
-    {
-        eprintln!("planish: interrupted; the machine was ended");
-        return Ok(None);
-    }
-    let measured = measured.with_context(|| format!("measuring {name} ({})", image.display()))?;
-    if !global.quiet {
-        eprintln!(
-            "{name}: {} sections, {:.1} s",
-            measured.transcript.sections.len(),
-            began.elapsed().as_secs_f64()
-        );
-    }
-    Ok(Some(measured))
+    Ok(if found.is_worse() { NEGATIVE } else { FINE })
 }

@@ -3,15 +3,11 @@
 mod build;
 mod check;
 mod config;
-mod counts;
 mod machine;
 mod measure;
 mod optimize;
-mod plan;
 mod prepare;
 mod record;
-mod record_counts;
-mod sample_profile;
 mod time;
 mod workload;
 

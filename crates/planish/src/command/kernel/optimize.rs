@@ -2,22 +2,18 @@
 //! measure.
 
 use super::build::MakeArgs;
-use super::counts::{self, Counts};
-use super::plan::{self, Wanted};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::{INTERRUPTED, compare, optimize};
 use crate::output;
-use anyhow::{Context, bail};
-use build::Step;
+use anyhow::Context;
 use build::plan::STATE_DIRECTORY;
-use build::state::State;
-use kernel::prepare::{Standing, standing};
-use kernel::requirements::{Purpose, fragment};
+use build::{Plan, Step};
+use kernel::optimize::{begin, configuration, directory, outcome, replace};
+use kernel::plan::{Wanted, image};
+use kernel::prepare::{changes, standing};
 use kernel::tree::Tree;
-use kernel::{workload, write};
-use sha2::{Digest, Sha256};
+use kernel::write;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 /// Make a kernel faster: prepare the tree, build, boot and record, rebuild, lay out, measure.
 ///
@@ -95,9 +91,41 @@ fn alignment(text: &str) -> Result<u32, String> {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let root = args.tree.canonicalize().with_context(|| args.tree.display().to_string())?;
     let tree = Tree::open(&root)?;
-    let found = standing(&tree)?;
+    standing(&tree)?;
     let initrd = args.initrd.as_ref().map(std::path::absolute).transpose()?;
-    let machine = args.machine.words();
+    let plan = plan(args, &root, initrd.as_deref())?;
+    let output = directory(&args.output, &root)?;
+    let own = args.config.as_ref().map(|path| crate::input::read_to_string(path)).transpose()?;
+    let start = configuration(own);
+    if let Some(path) = &initrd {
+        crate::input::regular(path)?;
+    }
+    if args.dry_run {
+        output::print(&described(&plan, args, &root, &output)?)?;
+        return Ok(FINE);
+    }
+    let (edits, _) = changes(&tree, false)?;
+    if !edits.is_empty() {
+        write::write(&root, &edits)?;
+        if !global.quiet {
+            eprintln!(
+                "{}: prepared ({} files); --revert of `planish kernel prepare` takes it back",
+                root.display(),
+                edits.len()
+            );
+        }
+    }
+    std::fs::create_dir_all(&output).with_context(|| args.output.display().to_string())?;
+    let directory =
+        args.output.canonicalize().with_context(|| args.output.display().to_string())?;
+    begin(&directory, &start, &root)?;
+    if !optimize::execute_in(&plan, &directory, args.again, global)? {
+        return Ok(INTERRUPTED);
+    }
+    tell(&directory, &tree, args)
+}
+
+fn plan(args: &Args, root: &Path, initrd: Option<&Path>) -> anyhow::Result<Plan> {
     let mut recorder: Vec<String> =
         args.period.map(|n| format!("--period={n}")).into_iter().collect();
     // A guest whose clock follows an emulating host sees time pass ten times too fast for its work:
@@ -109,151 +137,54 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         "--deterministic".to_owned()
     });
     let wanted = Wanted {
-        tree: &root,
+        tree: root,
         small: args.config.is_none(),
-        make: &args.make,
+        make: &args.make.make(),
         rounds: args.rounds,
         lays_out: !args.no_layout,
         align: args.align,
-        machine: &machine,
+        machine: &args.machine.machine().words(),
         recorder: &recorder,
-        initrd: initrd.as_deref(),
+        initrd,
     };
-    let plan = wanted.plan()?;
-    let output =
-        std::path::absolute(&args.output).with_context(|| args.output.display().to_string())?;
-    let output = output.canonicalize().unwrap_or(output);
-    kernel::make::word(&output)?;
-    if output.starts_with(&root) {
-        bail!(
-            "{}: -o must be another directory than the tree, and outside of it",
-            args.output.display()
-        );
-    }
-    if output.exists() && !output.is_dir() {
-        bail!("{}: -o is not a directory; name one, or one to be made", args.output.display());
-    }
-    let start = configuration(args)?;
-    if let Some(path) = &initrd {
-        crate::input::regular(path)?;
-    }
-    if args.dry_run {
-        let quoted = |path: &Path| build::step::quoted(&path.to_string_lossy());
-        let start = match &args.config {
-            Some(path) => format!(
-                "{{ cat {}; planish kernel config {}; }}",
-                quoted(&std::path::absolute(path)?),
-                quoted(&root)
-            ),
-            None => format!("planish kernel config {} --small", quoted(&root)),
-        };
-        let text = format!(
-            "planish kernel prepare {}\nmkdir -p {1}/.planish; cd {1}\n{start} > kernel.config; \
-             touch tree.state\n\n{2}",
-            quoted(&root),
-            quoted(&output),
-            plan.describe(|_: &Step| String::new())
-        );
-        output::print(&text)?;
-        return Ok(FINE);
-    }
-    match found {
-        Standing::Plain { prepare } => {
-            write::write(&root, &prepare)?;
-            if !global.quiet {
-                eprintln!(
-                    "{}: prepared ({} files); --revert of `planish kernel prepare` takes it back",
-                    root.display(),
-                    prepare.len()
-                );
-            }
-        }
-        Standing::Half { done, open, .. } => bail!(kernel::Error::HalfPrepared {
-            tree: root.clone(),
-            done: done.join(", "),
-            open: open.join(", ")
-        }),
-        Standing::Prepared { .. } | Standing::HasTheOptions => {}
-    }
-    std::fs::create_dir_all(&args.output).with_context(|| args.output.display().to_string())?;
-    let directory =
-        args.output.canonicalize().with_context(|| args.output.display().to_string())?;
-    replace(&directory.join(plan::CONFIG), &start)?;
-    replace(&directory.join(plan::TREE_STATE), &tree_state(&root)?)?;
-    if !optimize::execute_in(&plan, &directory, args.again, global)? {
-        return Ok(INTERRUPTED);
-    }
-    tell(&directory, &tree, args)
+    Ok(wanted.plan()?)
 }
 
-/// What the configuration is made from.
-fn configuration(args: &Args) -> anyhow::Result<String> {
+/// The commands that would run.
+fn described(plan: &Plan, args: &Args, root: &Path, output: &Path) -> anyhow::Result<String> {
+    let quoted = |path: &Path| build::step::quoted(&path.to_string_lossy());
+    let (root, output) = (quoted(root), quoted(output));
     let start = match &args.config {
-        Some(path) => crate::input::read_to_string(path)?,
-        None => workload::SMALL_CONFIG.to_owned(),
-    };
-    Ok(start + "\n" + &fragment(Purpose::Both))
-}
-
-/// Writes a file only where its content changes, so that what is made from it is not made again.
-fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    if beside::given::read(path, crate::input::TEXT_BYTES)
-        .is_ok_and(|bytes| bytes == text.as_bytes())
-    {
-        return Ok(());
-    }
-    output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))
-}
-
-/// A hash over name, size and time of change of every source file.
-fn tree_state(root: &Path) -> anyhow::Result<String> {
-    let mut hash = Sha256::new();
-    let mut files = 0u64;
-    let mut open = vec![root.to_owned()];
-    while let Some(directory) = open.pop() {
-        let name = || directory.display().to_string();
-        let mut entries = std::fs::read_dir(&directory)
-            .with_context(name)?
-            .collect::<Result<Vec<_>, _>>()
-            .with_context(name)?;
-        entries.sort_by_key(std::fs::DirEntry::file_name);
-        for entry in entries {
-            let (path, about) = (entry.path(), entry.metadata().with_context(name)?);
-            if about.is_dir() {
-                if entry.file_name() != ".git" {
-                    open.push(path);
-                }
-                continue;
-            }
-            let changed =
-                about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            hash.update(path.strip_prefix(root).unwrap_or(&path).as_os_str().as_encoded_bytes());
-            hash.update(about.len().to_le_bytes());
-            hash.update(changed.map_or(0, |time| time.as_nanos()).to_le_bytes());
-            files += 1;
+        Some(path) => {
+            format!(
+                "{{ cat {}; planish kernel config {root}; }}",
+                quoted(&std::path::absolute(path)?)
+            )
         }
-    }
-    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("{files} files {digits}\n"))
+        None => format!("planish kernel config {root} --small"),
+    };
+    Ok(format!(
+        "planish kernel prepare {root}\nmkdir -p {output}/.planish; cd {output}\n{start} > \
+         kernel.config; touch tree.state\n\n{}",
+        plan.describe(|_: &Step| String::new())
+    ))
 }
 
 /// Prints the result, and keeps it as a report.
 fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
-    let path = directory.join(plan::counts());
-    let text = crate::input::read(&path)?;
-    let counts: Counts =
-        serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
-    let seconds: f64 = State::read(directory).steps.values().map(|done| done.seconds).sum();
-    let sizes = counts::sizes(&counts, |kernel| directory.join(plan::vmlinux(kernel)))?;
+    let form = outcome(directory)?;
+    let (counts, sizes) = (&form.result.counts, &form.result.sizes);
     let report = directory.join("report.md");
     let title = format!("Linux {}: what profile and layout do", tree.version);
-    replace(&report, &counts::markdown(&title, &counts, &sizes, seconds))?;
+    let seconds = form.result.seconds;
+    replace(&report, &report::kernel::counts::markdown(&title, counts, sizes, seconds))?;
     match args.format {
-        Format::Json => output::print_json(&counts::object(&counts, &sizes, seconds))?,
+        Format::Json => output::print_json(&form)?,
         Format::Text => {
-            output::print(&counts::text(&counts, &sizes, compare::terminal_style()))?;
+            let style = compare::terminal_style();
+            output::print(&report::kernel::counts::text(counts, sizes, style))?;
             let name = counts.last().map_or("base", |kernel| kernel.name.as_str());
-            eprintln!("kernel: {}", directory.join(plan::image(name)).display());
+            eprintln!("kernel: {}", directory.join(image(name)).display());
             eprintln!(
                 "report: {}; steps and logs in {}",
                 report.display(),
@@ -261,5 +192,5 @@ fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
             );
         }
     }
-    Ok(if counts::is_worse(&counts) { NEGATIVE } else { FINE })
+    Ok(if counts.is_worse() { NEGATIVE } else { FINE })
 }

@@ -2,12 +2,9 @@
 
 use crate::cli::{FINE, Format, Global};
 use crate::output;
-use anyhow::bail;
-use kernel::Error;
-use kernel::prepare::{FileChange, Standing, standing};
+use kernel::prepare::changes;
 use kernel::tree::{Known, Tree};
-use kernel::{patch, write};
-use serde_json::json;
+use kernel::{Form, patch, write};
 use std::path::PathBuf;
 
 /// Give a tree the options AUTOFDO_CLANG and PROPELLER_CLANG, or take them back.
@@ -43,106 +40,36 @@ pub struct Args {
     format: Format,
 }
 
-/// What was done, as a word of the JSON form and a sentence.
-struct Done<'a> {
-    word: &'static str,
-    sentence: String,
-    changes: &'a [FileChange],
-}
-
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let tree = Tree::open(&args.tree)?;
-    let found = standing(&tree)?;
-    let name = args.tree.display();
-    let (changes, word, sentence): (&[FileChange], _, _) = match (&found, args.revert) {
-        (Standing::Plain { prepare }, false) => {
-            if tree.version.known() == Some(Known::Untried) && !global.quiet {
-                eprintln!(
-                    "planish: warning: the edits fit Linux {}, but were not tried on any tree of \
-                     6.6",
-                    tree.version
-                );
-            }
-            (prepare, "prepared", format!("{name}: Linux {}: prepared", tree.version))
-        }
-        (Standing::Prepared { .. }, false) => (
-            &[],
-            "was-prepared",
-            format!("{name}: Linux {}: is prepared already; nothing to do", tree.version),
-        ),
-        (Standing::HasTheOptions, false) => {
-            let sentence = format!(
-                "{name}: Linux {}: has AUTOFDO_CLANG and PROPELLER_CLANG by itself; nothing to do",
-                tree.version
-            );
-            (&[], "has-the-options", sentence)
-        }
-        (Standing::Half { done, open, .. }, false) => bail!(Error::HalfPrepared {
-            tree: args.tree.clone(),
-            done: done.join(", "),
-            open: open.join(", ")
-        }),
-        (Standing::Prepared { revert } | Standing::Half { revert, .. }, true) => {
-            (revert, "reverted", format!("{name}: Linux {}: taken back", tree.version))
-        }
-        (Standing::Plain { .. }, true) => (
-            &[],
-            "was-plain",
-            format!("{name}: Linux {}: is not prepared; nothing to take back", tree.version),
-        ),
-        (Standing::HasTheOptions, true) => bail!(Error::NothingToRevert {
-            tree: args.tree.clone(),
-            reason: "its AUTOFDO_CLANG and PROPELLER_CLANG are not from planish",
-        }),
-    };
+    let (changes, done) = changes(&tree, args.revert)?;
+    let prepared = done.result == "prepared" && !global.quiet;
+    if prepared && tree.version.known() == Some(Known::Untried) {
+        eprintln!(
+            "planish: warning: the edits fit Linux {}, but were not tried on any tree of 6.6",
+            tree.version
+        );
+    }
     if args.dry_run {
-        output::print(&patch::unified(changes))?;
+        output::print(&patch::unified(&changes))?;
         if changes.is_empty() && !global.quiet {
-            eprintln!("{sentence}");
+            eprintln!("{}", report::kernel::prepare::sentence(&done));
         }
         return Ok(FINE);
     }
-    write::write(&args.tree, changes)?;
-    tell(&tree, &Done { word, sentence, changes }, args, global)?;
-    Ok(FINE)
-}
-
-fn tell(tree: &Tree, done: &Done<'_>, args: &Args, global: &Global) -> anyhow::Result<()> {
-    let kind = |change: &FileChange| match (&change.before, &change.after) {
-        (None, _) => "added",
-        (_, None) => "removed",
-        _ => "edited",
-    };
+    write::write(&args.tree, &changes)?;
     if args.format == Format::Json {
-        let files: Vec<_> = done
-            .changes
-            .iter()
-            .map(|change| json!({"path": change.path, "change": kind(change)}))
-            .collect();
-        let object = json!({
-            "schema": "planish-kernel-prepare",
-            "version": 1,
-            "tree": args.tree.display().to_string(),
-            "linux": tree.version.to_string(),
-            "result": done.word,
-            "tried": tree.version.known().map(|known| known == Known::Tried),
-            "files": files,
-        });
-        return output::print_json(&object);
+        output::print_json(&Form::first("planish-kernel-prepare", done))?;
+        return Ok(FINE);
     }
-    let files: Vec<String> = done
-        .changes
-        .iter()
-        .map(|change| format!("  {:<8} {}\n", kind(change), change.path))
-        .collect();
-    output::print(&format!("{}\n{}", done.sentence, files.concat()))?;
-    if done.word == "prepared" && !global.quiet {
+    output::print(&report::kernel::prepare::text(&done))?;
+    if prepared {
         eprintln!(
             "next: planish kernel config {0} > profile.config, merge it, then planish kernel \
              config {0} --check",
             args.tree.display()
         );
     }
-    Ok(())
+    Ok(FINE)
 }

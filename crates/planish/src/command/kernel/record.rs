@@ -1,18 +1,22 @@
 //! `planish kernel record`: branch stacks of a kernel, of one that runs here or of one that is
 //! booted under emulation.
 
-use super::machine::{self, Initrd, MachineArgs, boot_image, watcher};
-use super::record_counts;
+use super::machine::{MachineArgs, cpus, watcher};
 use crate::cli::{FINE, Format, Global};
-use crate::command::INTERRUPTED;
+use crate::command::{INTERRUPTED, aggregate};
 use crate::output;
+use ::counts::aggregate::Aggregated;
+use ::counts::artefact;
 use anyhow::{Context, bail};
+use image::Image;
+use kernel::Form;
+use kernel::machine::{Initrd, boot_image, is_interrupted};
+use kernel::recording::{self, Recording};
 use record::kernel::Options;
 use record::machine::{Execution, Guest};
-use serde_json::json;
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Record a kernel: boot it under emulation with a workload, or record the one that runs here.
 ///
@@ -68,7 +72,7 @@ pub struct Args {
     deterministic: bool,
     /// CPUs of the machine, 1 to 8; with --deterministic there is one, since only then a run
     /// repeats itself
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = machine::cpus(), conflicts_with = "hardware")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cpus(), conflicts_with = "hardware")]
     cpus: u8,
     #[command(flatten)]
     machine: MachineArgs,
@@ -94,29 +98,16 @@ enum Sections {
 }
 
 impl Sections {
-    /// The numbers of its sections, by the agreement with the workload.
-    fn numbers(self) -> Option<RangeInclusive<u8>> {
+    /// As the library has it.
+    fn parts(self) -> recording::Sections {
         match self {
-            Sections::Train => Some(1..=99),
-            Sections::Held => Some(101..=199),
-            Sections::All => Some(1..=199),
-            Sections::Everything => None,
-        }
-    }
-
-    /// What the workload is told to run.
-    fn word(self) -> &'static str {
-        match self {
-            Sections::Train => "train",
-            Sections::Held => "held",
-            Sections::All | Sections::Everything => "all",
+            Sections::Train => recording::Sections::Train,
+            Sections::Held => recording::Sections::Held,
+            Sections::All => recording::Sections::All,
+            Sections::Everything => recording::Sections::Everything,
         }
     }
 }
-
-/// Taken branches between two samples under emulation: 330,000 samples of the workload's training
-/// sections, in 250 MB.
-const PERIOD: u64 = 250;
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
@@ -135,11 +126,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let image = boot_image(kernel)?;
-    let vmlinux = if args.counts {
-        Some(record_counts::vmlinux(kernel, args.binary.as_deref())?)
-    } else {
-        None
-    };
+    let vmlinux =
+        if args.counts { Some(recording::vmlinux(kernel, args.binary.as_deref())?) } else { None };
     let inputs = std::iter::once(&image).chain(&args.initrd).chain(&vmlinux);
     output::refuse_inputs([args.output.as_path()], inputs.map(PathBuf::as_path))?;
     let directory = args.output.parent().filter(|directory| !directory.as_os_str().is_empty());
@@ -152,93 +140,85 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };
-    let guest = args.machine.guest(&image, &initrd.path, args.sections.word(), execution);
+    let (machine, parts) = (args.machine.machine(), args.sections.parts());
+    let guest = machine.guest(&image, &initrd.path, parts.word(), execution);
     let guest = Guest { cpus: args.cpus, ..guest };
     let options = Options {
-        period: args.period.map_or(PERIOD, std::num::NonZeroU64::get),
-        sections: args.sections.numbers(),
-        timeout: Some(args.machine.timeout()),
+        period: args.period.map_or(recording::PERIOD, std::num::NonZeroU64::get),
+        sections: parts.numbers(),
+        timeout: Some(machine.timeout()),
         to_the_end: true,
         stated: args.initrd.is_none().then(|| guest.argv_with_initrd("planish's workload")),
         ..Options::default()
     };
-    if let Some(vmlinux) = &vmlinux {
-        let (output, format) = (args.output.as_path(), args.format);
-        let wanted =
-            record_counts::Wanted { guest: &guest, options: &options, vmlinux, output, format };
-        return record_counts::run(&wanted, global);
-    }
     crate::command::handle_interrupts();
-    let mut watch = watcher("record", global.quiet);
-    let recorded = record::kernel::record(&guest.argv(), &args.output, &options, &mut watch);
-    drop(watch);
-    if machine::is_interrupted(recorded.as_ref().err()) {
+    let done = match &vmlinux {
+        Some(vmlinux) => counts(&args.output, &guest, &options, vmlinux, global)?,
+        None => samples(&args.output, &guest, &options, global)?.map(|done| (done, None)),
+    };
+    let Some((done, counted)) = done else {
         eprintln!("planish: interrupted; the machine was ended and nothing is written");
         return Ok(INTERRUPTED);
-    }
-    let recorded = recorded.with_context(|| format!("recording {}", image.display()))?;
-    let summary = &recorded.summary;
+    };
     match args.format {
-        Format::Json => {
-            let object = json!({
-                "schema": "planish-kernel-record",
-                "version": 1,
-                "output": summary.output.display().to_string(),
-                "bytes": summary.bytes,
-                "samples": summary.samples,
-                "branch_entries": summary.branch_entries,
-                "lost_samples": summary.lost_samples,
-                "taken_branches": summary.taken_branches,
-                "seconds": summary.elapsed.as_secs_f64(),
-                "sections": recorded.transcript.sections.iter().map(|section| &section.name).collect::<Vec<_>>(),
-            });
-            output::print_json(&object)?;
-        }
+        Format::Json => output::print_json(&Form::first("planish-kernel-record", done))?,
         Format::Text if !global.quiet => {
-            eprintln!(
-                "{}: {} samples of {} taken branches of the kernel, in {} sections, {:.1} s",
-                args.output.display(),
-                summary.samples,
-                summary.taken_branches.unwrap_or_default(),
-                recorded.transcript.sections.len(),
-                summary.elapsed.as_secs_f64()
-            );
-            if summary.lost_samples > 0 {
-                eprintln!("warning: {} samples were lost; is the disk full?", summary.lost_samples);
-            }
+            eprint!("{}", report::kernel::record::text(&done));
+            counted.iter().for_each(|found| aggregate::print_ledger(found, global));
         }
         Format::Text => {}
     }
     Ok(FINE)
 }
 
-/// Taken branches between two samples of hardware: what the kernel's document on AutoFDO
-/// recommends, a prime.
-const HARDWARE_PERIOD: u64 = 500_009;
-
-/// The event that counts taken branches in the kernel, by the CPU's vendor: Intel's
-/// BR_INST_RETIRED.NEAR_TAKEN (event 0xc4, umask 0x20), AMD's RETIRED_TAKEN_BRANCH_INSTRUCTIONS
-/// (event 0xc4), which BRS and LBRv2 both sample with.
-fn event(cpuinfo: &str) -> Option<&'static str> {
-    let vendor = cpuinfo.lines().find_map(|line| line.strip_prefix("vendor_id")?.split(':').nth(1));
-    match vendor?.trim() {
-        "GenuineIntel" => Some("r20c4:k"),
-        "AuthenticAMD" | "HygonGenuine" => Some("rc4:k"),
-        _ => None,
+/// Boots the kernel and records branch stacks; `None` where the user ended it.
+fn samples(
+    output: &Path,
+    guest: &Guest,
+    options: &Options,
+    global: &Global,
+) -> anyhow::Result<Option<Recording>> {
+    let mut watch = watcher("record", global.quiet);
+    let recorded = record::kernel::record(&guest.argv(), output, options, &mut watch);
+    drop(watch);
+    match recorded {
+        Err(error) if is_interrupted(&error) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("recording {}", guest.kernel.display())),
+        Ok(recorded) => Ok(Some(Recording::of_samples(output, &recorded))),
     }
+}
+
+/// Boots the kernel and writes counts of every branch; `None` where the user ended it.
+fn counts(
+    output: &Path,
+    guest: &Guest,
+    options: &Options,
+    vmlinux: &Path,
+    global: &Global,
+) -> anyhow::Result<Option<(Recording, Option<Aggregated>)>> {
+    let image = Arc::new(Image::open(vmlinux)?);
+    let mut watch = watcher("count", global.quiet);
+    let counted = recording::count(guest, options, &image, output, &mut watch)?;
+    drop(watch);
+    let Some((counted, found)) = counted else { return Ok(None) };
+    output::write_file(output, |out| Ok(artefact::write(output, &found.counts, out)?))?;
+    let about = std::fs::metadata(output).with_context(|| output.display().to_string())?;
+    let ledger = found.counts.ledger.clone();
+    let done = Recording::of_counts(output, about.len(), &counted, ledger);
+    Ok(Some((done, Some(found))))
 }
 
 /// Records the running kernel, by `planish record` with the right options.
 fn hardware(args: &Args) -> anyhow::Result<u8> {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").context("/proc/cpuinfo")?;
-    let Some(event) = event(&cpuinfo) else {
+    let Some(event) = recording::event(&cpuinfo) else {
         bail!(
             "no event for this CPU is known; Intel's and AMD's are. Try: planish record -a -b -e \
              cycles:k"
         );
     };
     let planish = std::env::current_exe().context("cannot find this executable")?;
-    let period = args.period.map_or(HARDWARE_PERIOD, std::num::NonZeroU64::get);
+    let period = args.period.map_or(recording::HARDWARE_PERIOD, std::num::NonZeroU64::get);
     let mut command = Command::new(planish);
     command.args([
         "record",
@@ -261,27 +241,4 @@ fn hardware(args: &Args) -> anyhow::Result<u8> {
         );
     }
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(INTERRUPTED))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_event_is_the_cpus_own() {
-        let of = |vendor: &str| {
-            event(&format!("processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: 6\n"))
-        };
-        assert_eq!(of("GenuineIntel"), Some("r20c4:k"));
-        assert_eq!(of("AuthenticAMD"), Some("rc4:k"));
-        assert_eq!(of("Other"), None);
-        assert_eq!(event(""), None);
-    }
-
-    #[test]
-    fn training_and_held_out_sections_do_not_meet() {
-        let (train, held) = (Sections::Train.numbers().unwrap(), Sections::Held.numbers().unwrap());
-        assert!(train.end() < held.start());
-        assert!(Sections::Everything.numbers().is_none());
-    }
 }

@@ -10,7 +10,7 @@ use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::{INTERRUPTED, compare as measuring};
 use anyhow::{Context as _, bail};
 use compare::{Benchmark, Design, Metric, Options, Recorded, Variant, analyse};
-use measuring::{How, Output, Told};
+use measuring::{Output, Told};
 use std::path::{Path, PathBuf};
 use superpages::{Loading, Writes};
 
@@ -93,9 +93,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let mut command = vec!["env".to_owned(), format!("LD_LIBRARY_PATH={{bin}}{inherited}")];
     command.push(own.unwrap_or_else(|| path.display().to_string()));
     command.extend(arguments.iter().cloned());
-    let how = How { rounds: Some(args.rounds), seed: Some(args.seed), ..How::default() };
+    let (rounds, seed) = (Some(args.rounds), Some(args.seed));
+    let settings = compare::Settings { rounds, seed, ..Default::default() };
     let benchmark = Benchmark { name: args.command.join(" "), command, ..Benchmark::default() };
-    let design = Design { variants, benchmarks: vec![benchmark], ..measuring::design_of(&how) };
+    let design = Design { variants, benchmarks: vec![benchmark], ..settings.design() };
     let (recorded, interrupted) = measure(design, args.raw.as_deref(), global)?;
     if interrupted && recorded.runs.is_empty() {
         return Ok(INTERRUPTED);
@@ -113,7 +114,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
         analysis.measurement.warnings.push(warning);
     }
-    let slower = analysis.measurement.comparisons.iter().any(measuring::is_slower);
+    let slower = analysis.measurement.comparisons.iter().any(|row| row.is_slower());
     let told = Told { analysis, raw: args.raw.iter().cloned().collect() };
     let output = Output {
         format: args.format,
@@ -144,17 +145,16 @@ fn measure(
                 .metrics
                 .clone_from(metrics.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?);
         }
-        match measuring::measure(design.clone(), raw, false, global) {
-            Err(error)
-                if names.contains(&ITLB)
-                    && matches!(error.downcast_ref(), Some(compare::Error::NoCounter { .. })) =>
-            {
+        let keep = compare::Keep { raw, resume: false };
+        let (stop, bar) = (measuring::stop_flag()?, &mut measuring::Bar::new(global));
+        match compare::measure(design.clone(), keep, &stop, bar) {
+            Err(error @ compare::Error::NoCounter { .. }) if names.contains(&ITLB) => {
                 if !global.quiet {
                     eprintln!("planish: {ITLB} are not counted: {error}");
                 }
                 names.pop();
             }
-            other => return other,
+            other => return Ok(other?),
         }
     }
 }

@@ -1,26 +1,28 @@
-//! The profile that a kernel is built with: its samples by function, and whether the compiler of
-//! the build is the one that made the kernel it was taken from.
+//! Which profile is a kernel built with? Its samples by function, and whether the compiler of the
+//! build is the one that made the kernel it was taken from.
 
-use crate::cli::Global;
-use anyhow::{Context, bail};
-use kernel::compiler::{Fit, fit};
+use crate::Error;
+use crate::compiler::{Fit, fit};
 use profile::{FunctionProfile, Provenance, SampleProfile};
 use programs::Surroundings;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Reads a profile whose functions have names.
-pub fn read(path: &Path) -> anyhow::Result<SampleProfile> {
-    let name = || path.display().to_string();
-    let bytes = crate::input::read(path)?;
-    let profile = profile::format::read(&bytes).with_context(name)?;
+///
+/// # Errors
+/// Where it cannot be read, or has hashes in place of names.
+pub fn read(path: &Path) -> Result<SampleProfile, Error> {
+    let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::io(path))?;
+    let profile = profile::format::read(&bytes);
+    let profile = profile.map_err(Error::doing(path.display().to_string()))?;
     if profile.has_hashes() {
-        bail!(
-            "{}: it has hashes in place of names, so its functions cannot be found; write it \
-             without --md5",
-            name()
-        );
+        return Err(Error::of_file(
+            path,
+            "it has hashes in place of names, so its functions cannot be found; write it without \
+             --md5",
+        ));
     }
     Ok(profile)
 }
@@ -31,21 +33,21 @@ pub fn samples(profile: &SampleProfile) -> BTreeMap<String, u64> {
     profile.functions.values().filter_map(of).collect()
 }
 
-/// What was compared, and what came of it.
+/// Which compilers were compared, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Compared {
+    /// Those that the profile names.
     profile: Vec<String>,
+    /// What that of the build states.
     build: String,
-    word: &'static str,
+    /// `same`, `minor`, `unknown` or `other`.
+    fit: &'static str,
+    /// What is not certain, for the user.
+    #[serde(skip)]
+    pub said: Option<String>,
 }
 
-impl Compared {
-    /// As the result of the command has it.
-    pub fn object(&self) -> Value {
-        json!({"profile": self.profile, "build": self.build, "fit": self.word})
-    }
-}
-
-/// Compares, and says what is not certain. `cc` is the command that make compiles with.
+/// Compares the compilers. `cc` is the command that make compiles with.
 ///
 /// # Errors
 /// The compiler does not run, or is another one or of another major release, unless `any` is set.
@@ -54,12 +56,10 @@ pub fn compare(
     provenance: &Provenance,
     cc: &str,
     any: bool,
-    global: &Global,
-) -> anyhow::Result<Compared> {
+) -> Result<Compared, Error> {
     let build = release(cc)?;
     let file = path.display();
-    let found = fit(path, provenance.compilers(), &build);
-    let (word, said) = match found {
+    let (fit, said) = match fit(path, provenance.compilers(), &build) {
         Ok(Fit::Same) => ("same", None),
         Ok(Fit::Minor(named)) => (
             "minor",
@@ -89,29 +89,31 @@ pub fn compare(
             )),
         ),
         Err(error) if any => ("other", Some(format!("warning: {error}"))),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
-    if let Some(said) = said.filter(|_| !global.quiet) {
-        eprintln!("planish: {said}");
-    }
-    Ok(Compared { profile: provenance.compilers().map(str::to_owned).collect(), build, word })
+    let profile = provenance.compilers().map(str::to_owned).collect();
+    Ok(Compared { profile, build, fit, said })
 }
 
 /// The first line that a compiler answers to `--version`; of a command with a wrapper, the last
 /// word is the compiler.
-fn release(cc: &str) -> anyhow::Result<String> {
+fn release(cc: &str) -> Result<String, Error> {
     let compiler = cc.split_whitespace().last().unwrap_or_default();
     let around = Surroundings::here();
     let Some(program) = around.named(compiler) else {
-        bail!(
+        return Err(Error::Wanted(format!(
             "{compiler}: cannot be asked for its release: no such program in PATH (absolute \
              entries count)"
-        );
+        )));
     };
     let output = around.ask(&program).arg("--version").output();
-    let output = output.with_context(|| format!("cannot ask {compiler} for its release"))?;
+    let asking = format!("cannot ask {compiler} for its release");
+    let output = output.map_err(Error::doing(asking))?;
     if !output.status.success() {
-        bail!("{compiler} --version failed ({}); is it a compiler?", output.status);
+        return Err(Error::Wanted(format!(
+            "{compiler} --version failed ({}); is it a compiler?",
+            output.status
+        )));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())

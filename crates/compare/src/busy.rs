@@ -1,10 +1,10 @@
 //! Was the machine busy with something else while a measurement ran?
 
-use compare::Run;
+use crate::Run;
 use statistics::median;
 
 /// What /proc/stat and the kernel's account of this process said at one moment, in clock ticks.
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     used: Option<u64>,
     all: Option<u64>,
     own: Option<u64>,
@@ -12,14 +12,14 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// As it is now.
-    pub fn now() -> Snapshot {
+    pub(crate) fn now() -> Snapshot {
         let machine = std::fs::read_to_string("/proc/stat").ok().and_then(|text| totals(&text));
         let own = std::fs::read_to_string("/proc/self/stat").ok().and_then(|text| own_ticks(&text));
         Snapshot { used: machine.map(|(used, _)| used), all: machine.map(|(_, all)| all), own }
     }
 
     /// Share of all CPU time since then that neither this process nor what it ran used.
-    pub fn others_share(&self) -> Option<f64> {
+    pub(crate) fn others_share(&self) -> Option<f64> {
         let now = Snapshot::now();
         let since =
             |later: Option<u64>, before: Option<u64>| Some(later?.saturating_sub(before?) as f64);
@@ -51,7 +51,7 @@ fn own_ticks(text: &str) -> Option<u64> {
 
 /// The typical share of its time that a run stood in the queue for a CPU; `None` where the kernel
 /// did not tell.
-pub fn queued_share(runs: &[Run]) -> Option<f64> {
+pub(crate) fn queued_share(runs: &[Run]) -> Option<f64> {
     let share = |run: &Run| Some(run.queued_ns? as f64 / run.wall_ns.max(1) as f64);
     let mut shares: Vec<f64> = runs.iter().filter_map(share).collect();
     (!shares.is_empty()).then(|| median(&mut shares))

@@ -1,6 +1,6 @@
 //! Is a guest's clock fine enough for the times that it states?
 
-use anyhow::bail;
+use crate::Error;
 use record::machine::{Section, Timing};
 
 /// A clock that goes in steps of this many nanoseconds is the kernel's tick, not a counter of the
@@ -13,25 +13,24 @@ const BLUR: u64 = 1_000;
 ///
 /// # Errors
 /// A section took no time on the guest's clock, or the clock goes in steps of a tick.
-pub fn check(timed: &[(&Section, &Timing)]) -> anyhow::Result<()> {
+pub(super) fn check(timed: &[(&Section, &Timing)]) -> Result<(), Error> {
     if let Some(step) =
         step(&timed.iter().map(|(_, timing)| timing.nanoseconds).collect::<Vec<_>>())
     {
-        bail!(
+        return Err(Error::Wanted(format!(
             "the guest's clock goes in steps of {:.1} ms: its kernel found no finer one, as \
              happens when the host is busy while it boots; measure again, with --raw FILE \
              --resume from here",
             step as f64 / 1e6
-        );
+        )));
     }
     if let Some((section, _)) = timed.iter().find(|(_, timing)| timing.nanoseconds == 0) {
-        bail!(
+        return Err(Error::Wanted(format!(
             "section {} ({}) took no time on the guest's clock; give it more rounds (--append \
              PLANISH_ROUNDS=200), or name the sections to run without it (--append \
              PLANISH_SECTIONS=…)",
-            section.number,
-            section.name
-        );
+            section.number, section.name
+        )));
     }
     Ok(())
 }
@@ -53,6 +52,7 @@ fn common_step(mut a: u64, mut b: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
 

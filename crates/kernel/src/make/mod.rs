@@ -5,6 +5,12 @@
 //! their content, with the list of the objects that they are for. The variables are those of
 //! `kernel/Makefile.autofdo` and `kernel/Makefile.propeller`.
 
+mod call;
+mod run;
+
+pub use call::Make;
+pub use run::{Made, run};
+
 use crate::error::Error;
 use crate::objects::{Chosen, FunctionsOfObjects, choose};
 use sha2::{Digest, Sha256};

@@ -1,18 +1,22 @@
-//! The steps of `planish kernel optimize`, each a command that can be typed by hand.
+//! Which steps lead from a kernel's tree to a measured, faster kernel? Each is a command that can be
+//! typed by hand.
 
-use super::build::MakeArgs;
+use crate::Error;
+use crate::cost::ALIGNED;
+use crate::make::Make;
 use build::plan::STATE_DIRECTORY;
 use build::{Plan, Program, Step};
 use std::path::{Path, PathBuf};
 
 /// What is optimised, and how.
+#[derive(Debug)]
 pub struct Wanted<'a> {
     /// The absolute top directory of the sources.
     pub tree: &'a Path,
     /// Whether `kernel.config` holds the few options of a small kernel, all others being off.
     pub small: bool,
     /// How make is called.
-    pub make: &'a MakeArgs,
+    pub make: &'a Make,
     /// Rounds of recording and rebuilding with a sample profile.
     pub rounds: u8,
     /// Whether a layout comes on top.
@@ -32,8 +36,6 @@ pub struct Wanted<'a> {
 const BUILD: &str = "build";
 /// The configuration to begin with, in the directory of the plan.
 pub const CONFIG: &str = "kernel.config";
-/// The kernel with every function aligned.
-pub const ALIGNED: &str = "aligned";
 /// The file that says which state the sources have.
 pub const TREE_STATE: &str = "tree.state";
 /// Where the counts of all kernels go.
@@ -49,13 +51,9 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn words(list: &[&str]) -> Vec<String> {
-    list.iter().map(|word| (*word).to_owned()).collect()
-}
-
 impl Wanted<'_> {
     /// The kernels that are measured, the base first.
-    pub fn measured(&self) -> Vec<&'static str> {
+    fn measured(&self) -> Vec<&'static str> {
         let mut names = vec!["base", "autofdo"];
         names.extend(self.lays_out.then_some("layout"));
         names.extend(self.align.map(|_| ALIGNED));
@@ -63,15 +61,17 @@ impl Wanted<'_> {
     }
 
     /// All steps.
-    pub fn plan(&self) -> anyhow::Result<Plan> {
+    ///
+    /// # Errors
+    /// Where make cannot be called so.
+    pub fn plan(&self) -> Result<Plan, Error> {
         let mut steps = vec![self.configure(BUILD, "configure", &[])?, self.check()];
         let initrd = match self.initrd {
             Some(path) => path.to_owned(),
             None => {
                 let output = in_state("initrd.cpio");
-                let mut step = Step::new("workload", Program::Planish);
-                step.arguments = words(&["kernel", "workload", "-o"]);
-                step.arguments.push(text(&output));
+                let words = ["kernel", "workload", "-o", &text(&output)];
+                let mut step = Step::planish("workload", &words);
                 step.outputs = vec![output.clone()];
                 steps.push(step);
                 output
@@ -117,7 +117,7 @@ impl Wanted<'_> {
     }
 
     /// Makes the `.config` of a build; `more` are lines that only this build has.
-    fn configure(&self, directory: &str, name: &str, more: &[&str]) -> anyhow::Result<Step> {
+    fn configure(&self, directory: &str, name: &str, more: &[&str]) -> Result<Step, Error> {
         let mut step = Step::new(name, Program::Named("sh".to_owned()));
         let mut make = vec!["make".to_owned()];
         make.extend(self.make.words(self.tree, Path::new("/"))?);
@@ -142,11 +142,9 @@ impl Wanted<'_> {
     }
 
     fn check(&self) -> Step {
-        let mut step = Step::new("check-config", Program::Planish);
-        step.arguments = words(&["kernel", "config"]);
-        step.arguments.push(text(self.tree));
         let config = in_state(&format!("{BUILD}.config"));
-        step.arguments.extend(["--check".to_owned(), text(&config)]);
+        let words = ["kernel", "config", &text(self.tree), "--check", &text(&config)];
+        let mut step = Step::planish("check-config", &words);
         step.inputs = vec![config];
         step
     }
@@ -159,9 +157,8 @@ impl Wanted<'_> {
         flags: &[String],
         inputs: Vec<PathBuf>,
     ) -> Step {
-        let mut step = Step::new(name, Program::Planish);
-        step.arguments = words(&["kernel", "build"]);
-        step.arguments.extend([text(self.tree), "--build".to_owned(), directory.to_owned()]);
+        let words = ["kernel", "build", &text(self.tree), "--build", directory];
+        let mut step = Step::planish(name, &words);
         step.arguments.extend_from_slice(flags);
         step.arguments.extend(self.make.llvm.iter().map(|llvm| format!("--llvm={llvm}")));
         step.arguments.extend(self.make.cc.iter().map(|cc| format!("--cc={cc}")));
@@ -178,12 +175,11 @@ impl Wanted<'_> {
     }
 
     fn record(&self, name: &str, kernel: &str, initrd: &Path) -> Step {
-        let mut step = Step::new(name, Program::Planish);
-        step.arguments = words(&["kernel", "record"]);
-        step.arguments.extend([text(&image(kernel)), "--initrd".to_owned(), text(initrd)]);
-        step.arguments.extend(words(&["--sections", "train", "-o"]));
         let output = in_state(&format!("{kernel}.data"));
-        step.arguments.push(text(&output));
+        let (image_of, initrd_of, to) = (text(&image(kernel)), text(initrd), text(&output));
+        let mut step =
+            Step::planish(name, &["kernel", "record", &image_of, "--initrd", &initrd_of]);
+        step.arguments.extend(["--sections", "train", "-o", &to].map(str::to_owned));
         step.arguments.extend(self.machine.iter().chain(self.recorder).cloned());
         step.inputs = vec![image(kernel), initrd.to_owned()];
         step.outputs = vec![output];
@@ -194,15 +190,10 @@ impl Wanted<'_> {
         let prefix = in_state("layout");
         let files =
             ["_cc_profile.txt", "_ld_profile.txt"].map(|end| in_state(&format!("layout{end}")));
-        let mut step = Step::new("layout", Program::Planish);
-        let data = in_state(&format!("{recorded}.data"));
-        step.arguments =
-            vec!["layout".to_owned(), text(&data), "--binary".to_owned(), text(&vmlinux(recorded))];
         // An argument that equals an output is replaced while the step runs; a prefix is not, so it
         // is put in place.
-        let made = Path::new(BUILD).join("layout");
-        step.arguments.extend(["-o".to_owned(), text(&made)]);
-        step.inputs = vec![data, vmlinux(recorded)];
+        let mut step =
+            from_recording("layout", "layout", recorded, &Path::new(BUILD).join("layout"));
         step.collect = files
             .iter()
             .map(|file| (Path::new(BUILD).join(file.file_name().unwrap_or_default()), file.clone()))
@@ -216,15 +207,14 @@ impl Wanted<'_> {
     }
 
     fn measure(&self, initrd: &Path) -> Step {
-        let mut step = Step::new("measure", Program::Planish);
-        step.arguments = words(&["kernel", "measure"]);
+        let mut step = Step::planish("measure", &["kernel", "measure"]);
         for name in self.measured() {
             step.arguments.push(format!("{name}={}", text(&image(name))));
             step.inputs.push(image(name));
         }
         step.inputs.push(initrd.to_owned());
-        step.arguments.extend(["--initrd".to_owned(), text(initrd)]);
-        step.arguments.extend(words(&["--format", "json"]));
+        let more = ["--initrd", &text(initrd), "--format", "json"];
+        step.arguments.extend(more.map(str::to_owned));
         step.arguments.extend_from_slice(self.machine);
         step.outputs = vec![counts()];
         step.stdout = Some(counts());
@@ -249,22 +239,28 @@ fn profile_file(round: u8) -> PathBuf {
 }
 
 fn profile(round: u8, recorded: &str) -> Step {
-    let mut step = Step::new(format!("profile-{round}"), Program::Planish);
-    let (data, output) = (in_state(&format!("{recorded}.data")), profile_file(round));
-    step.arguments =
-        vec!["profile".to_owned(), text(&data), "--binary".to_owned(), text(&vmlinux(recorded))];
-    step.arguments.extend(["-o".to_owned(), text(&output)]);
-    step.inputs = vec![data, vmlinux(recorded)];
+    let output = profile_file(round);
+    let mut step = from_recording(&format!("profile-{round}"), "profile", recorded, &output);
     step.outputs = vec![output];
     step
 }
 
+/// A command on what was recorded of a kernel, for the kernel with symbols.
+fn from_recording(name: &str, command: &str, recorded: &str, output: &Path) -> Step {
+    let (data, program) = (in_state(&format!("{recorded}.data")), vmlinux(recorded));
+    let words = [command, &text(&data), "--binary", &text(&program), "-o", &text(output)];
+    let mut step = Step::planish(name, &words);
+    step.inputs = vec![data, program];
+    step
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
 
     fn plan(rounds: u8, lays_out: bool, align: Option<u32>) -> Plan {
-        let make = MakeArgs { llvm: Some("-22".to_owned()), cc: None, jobs: None };
+        let make = Make { llvm: Some("-22".to_owned()), cc: None, jobs: None };
         let wanted = Wanted {
             tree: Path::new("/src/linux"),
             small: true,

@@ -6,15 +6,18 @@
 //! what that boot happened to get, memory above all; a mean over rows would take
 //! them for independent and state too narrow an interval.
 
-use super::boots::{HELD, KIND, TRAIN};
 use compare::{Benchmark, Metric, Recorded, Run};
 use std::collections::BTreeMap;
 
+/// The parameter of a section's benchmark that names its kind, and the two kinds.
+pub(super) const KIND: &str = "kind";
+pub(super) const TRAIN: &str = "train";
+pub(super) const HELD: &str = "held";
 /// Names of the two, training and held out.
 pub const NAMES: [&str; 2] = ["training sections", "held-out sections"];
 
 /// Runs with those of the sums behind them; a kind without sections has none.
-pub fn with_sums(recorded: &Recorded) -> Recorded {
+pub(super) fn with_sums(recorded: &Recorded) -> Recorded {
     let mut all = recorded.clone();
     for (name, kind) in NAMES.into_iter().zip([TRAIN, HELD]) {
         let is_of = |benchmark: &Benchmark| {
@@ -54,6 +57,7 @@ pub fn with_sums(recorded: &Recorded) -> Recorded {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
 

@@ -1,10 +1,7 @@
 //! When does a result make the command fail? `--fail-if`, or else a slower variant.
 
-use super::is_slower;
-use crate::cli::Global;
-use anyhow::bail;
-use compare::result::{Compared, Direction, Measurement};
-use compare::{Design, Verdict};
+use crate::result::{Compared, Direction, Measurement, Variant};
+use crate::{Design, Error, Verdict};
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +26,12 @@ enum Section {
 }
 
 /// Reads `slower > 1%`, `undecided`, `text > 2%` …; several in one text are separated by commas.
-pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
+///
+/// # Errors
+/// Where a word is none of these, or a limit is no percentage.
+pub fn parse(given: &[String]) -> Result<Vec<Gate>, Error> {
+    let wrong =
+        |text: &str, problem: &str| Err(Error::Design(format!("--fail-if {text:?}: {problem}")));
     let mut gates = Vec::new();
     for text in given.iter().flat_map(|given| given.split(',')).map(str::trim) {
         let (word, limit) = text
@@ -44,10 +46,13 @@ pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
             "text" => What::Size(Section::Text),
             "data" => What::Size(Section::Data),
             "bss" => What::Size(Section::Bss),
-            _ => bail!(
-                "--fail-if {text:?}: known are slower, faster, same, layout-luck, undecided, \
-                 text, data and bss, each with or without a limit: \"slower > 1%\""
-            ),
+            _ => {
+                return wrong(
+                    text,
+                    "known are slower, faster, same, layout-luck, undecided, text, data and bss, \
+                     each with or without a limit: \"slower > 1%\"",
+                );
+            }
         };
         let over = match limit {
             None => 0.0,
@@ -56,9 +61,9 @@ pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
                     limit.strip_suffix('%').map(str::trim).and_then(|n| n.parse::<f64>().ok());
                 match number.filter(|n| n.is_finite() && *n >= 0.0) {
                     Some(number) => number / 100.0,
-                    None => bail!(
-                        "--fail-if {text:?}: the limit is a percentage, as in \"slower > 1%\""
-                    ),
+                    None => {
+                        return wrong(text, "the limit is a percentage, as in \"slower > 1%\"");
+                    }
                 }
             }
         };
@@ -71,29 +76,24 @@ pub fn parse(given: &[String]) -> anyhow::Result<Vec<Gate>> {
 /// negligibly.
 pub fn hit(gates: &[Gate], result: &Measurement) -> Option<String> {
     if gates.is_empty() {
-        let slower = result.comparisons.iter().find(|c| is_slower(c))?;
+        let slower = result.comparisons.iter().find(|c| c.is_slower())?;
         return Some(format!("{} is slower", slower.variant));
     }
     gates.iter().find_map(|gate| gate.hit(result))
 }
 
-/// Says before anything is measured that nothing can be shown among so many rows; a gate that could
-/// never be hit is refused.
-pub fn possible(
-    design: &Design,
-    among: usize,
-    gates: &[String],
-    global: &Global,
-) -> anyhow::Result<()> {
+/// Why nothing can be shown among so many rows, known before anything is measured.
+///
+/// # Errors
+/// Where one of the gates could then never be hit.
+pub fn hindrance(design: &Design, among: usize, gates: &[Gate]) -> Result<Option<String>, Error> {
     let own = design.variants.len().saturating_sub(1) * design.benchmarks.len();
-    let Some(problem) = design.too_small(own.max(among)) else { return Ok(()) };
-    if parse(gates)?.iter().any(Gate::needs_a_claim) {
-        bail!("{problem}; so --fail-if could never be hit: measure more, or leave it out");
+    match design.too_small(own.max(among)) {
+        Some(problem) if gates.iter().any(Gate::needs_a_claim) => Err(Error::Design(format!(
+            "{problem}; so --fail-if could never be hit: measure more, or leave it out"
+        ))),
+        other => Ok(other),
     }
-    if !global.quiet {
-        eprintln!("planish: {problem}");
-    }
-    Ok(())
 }
 
 /// What the gates for differences could not judge: rows that are undecided and may lie beyond a
@@ -128,7 +128,7 @@ pub fn open(gates: &[Gate], result: &Measurement) -> Vec<String> {
 
 impl Gate {
     /// Can only a difference that is shown hit it?
-    pub fn needs_a_claim(&self) -> bool {
+    fn needs_a_claim(&self) -> bool {
         matches!(self.what, What::Verdict(Verdict::Slower | Verdict::Faster))
     }
 
@@ -167,7 +167,7 @@ impl Gate {
                 ))
             }
             What::Size(section) => {
-                let of = |v: &compare::result::Variant| {
+                let of = |v: &Variant| {
                     v.sizes.map(|s| match section {
                         Section::Text => s.text,
                         Section::Data => s.data,
@@ -175,7 +175,7 @@ impl Gate {
                     })
                 };
                 let base = of(result.variants.first()?)?;
-                let larger = |v: &&compare::result::Variant| {
+                let larger = |v: &&Variant| {
                     of(v).is_some_and(|size| size as f64 > base as f64 * (1.0 + self.over))
                 };
                 let v = result.variants.iter().skip(1).find(larger)?;

@@ -1,68 +1,24 @@
-//! `--probe-align`: does a difference stay when all functions are aligned? Builds and measures the
-//! variants again.
+//! Does a difference stay when all functions are aligned? Compares a measurement with one of the
+//! same variants built with `-falign-functions`.
 
-use super::project::{Project, prepared};
-use super::{What, measure, options};
-use crate::cli::Global;
-use build::variants::VariantConfig;
-use compare::result::{Alignment, Compared, Effect, Measurement, Sizes};
-use compare::{Verdict, analyse};
+use crate::Verdict;
+use crate::result::{Alignment, Compared, Effect, Measurement, Sizes};
 use statistics::Rule;
 
-/// Measures with each alignment asked for and adds to the result what remains of its differences.
-/// When the user ends it, or ended the measurement before it, the result says so and which
-/// alignments it lacks.
-pub fn add(
-    result: &mut Measurement,
-    project: &Project,
-    variants: &[VariantConfig],
-    what: &What,
-    global: &Global,
-) -> anyhow::Result<()> {
-    for &align in &what.how.probe_align {
-        if !result.interrupted {
-            match aligned(project, variants, what, align, result, global)? {
-                Some(found) => result.alignment.extend(found),
-                None => result.interrupted = true,
-            }
-        }
-        if result.interrupted {
-            result.warnings.push(format!(
-                "the probe with functions aligned to {align} bytes is left out: it was \
-                 interrupted before its end; --resume goes on with it"
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// The same comparison with all functions aligned: what remains of the difference? `None` when the
-/// user ended it.
-fn aligned(
-    project: &Project,
-    variants: &[VariantConfig],
-    what: &What,
-    align: u32,
+/// What remains, with functions aligned to `align` bytes, of each difference that was measured
+/// before. `sizes` are those of the aligned programs.
+pub fn remaining(
     before: &Measurement,
-    global: &Global,
-) -> anyhow::Result<Option<Vec<Alignment>>> {
-    let Some(design) = prepared(project, variants, what, Some(align), global)? else {
-        return Ok(None);
-    };
-    let sizes: Vec<Sizes> = design.variants.iter().map(|v| v.sizes.unwrap_or_default()).collect();
-    let raw = what.how.raw.as_ref().map(|raw| raw.with_extension(format!("align{align}.jsonl")));
-    let (recorded, interrupted) =
-        measure::measure(design, raw.as_deref(), what.how.resume, global)?;
-    if interrupted {
-        return Ok(None);
-    }
-    let found = analyse(&[recorded], &options(what)?)?.measurement;
+    aligned: &Measurement,
+    sizes: &[Sizes],
+    align: u32,
+) -> Vec<Alignment> {
     let one = |c: &Compared| {
         let as_built = before
             .comparisons
             .iter()
             .find(|b| b.variant == c.variant && b.benchmark == c.benchmark);
-        let index = found.variants.iter().position(|v| v.name == c.variant).unwrap_or(0);
+        let index = aligned.variants.iter().position(|v| v.name == c.variant).unwrap_or(0);
         let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
         Alignment {
             align,
@@ -75,7 +31,7 @@ fn aligned(
             sizes: [size(0), size(index)],
         }
     };
-    Ok(Some(found.comparisons.iter().map(one).collect()))
+    aligned.comparisons.iter().map(one).collect()
 }
 
 /// What is known of a difference.

@@ -1,14 +1,35 @@
-//! Links every variant in random layouts and puts them into the design.
+//! In which random layouts do the variants of a design also run? Links every one of them in
+//! matched or independent orders.
 
-use super::LayoutMode;
-use crate::cli::Global;
-use anyhow::Context;
-use compare::result::Sizes;
-use compare::{Design, Layouts};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::result::Sizes;
+use crate::teller::{Teller, Work};
+use crate::{Design, Error, Layouts, Variant};
 use relink::{Inputs, Layout, MatchPlan, share_at_equal_address};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+
+/// Which random orders the variants get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LayoutMode {
+    /// Matched where that works, else independent.
+    #[default]
+    Auto,
+    /// The same orders for all variants: what did not change lies alike in all of them.
+    Matched,
+    /// Each variant has orders of its own.
+    Independent,
+}
+
+impl LayoutMode {
+    /// The mode that a word stands for, in small letters or capitals.
+    pub fn parse(word: &str) -> Option<LayoutMode> {
+        match word.to_lowercase().as_str() {
+            "auto" => Some(LayoutMode::Auto),
+            "matched" => Some(LayoutMode::Matched),
+            "independent" => Some(LayoutMode::Independent),
+            _ => None,
+        }
+    }
+}
 
 /// Section sizes of a program; nothing where it is no ELF file (a script).
 pub fn sizes(binary: &Path) -> Option<Sizes> {
@@ -16,32 +37,42 @@ pub fn sizes(binary: &Path) -> Option<Sizes> {
     Some(Sizes { text: sizes.text, data: sizes.data, bss: sizes.bss })
 }
 
-/// Adds `count` layouts to every variant of the design. `archives` are the link inputs, in the
-/// order of the variants.
+/// Where lld's archive of a program's link is looked for.
+pub fn archive_beside(program: &Path) -> PathBuf {
+    let mut name = program.as_os_str().to_owned();
+    name.push(".repro.tar");
+    name.into()
+}
+
+/// Links every variant of the design in `count` layouts below `folder`. `archives` are the link
+/// inputs, in the order of the variants.
+///
+/// # Errors
+/// Where an archive is not of its variant's program, or cannot be linked again.
 pub fn add(
     design: &mut Design,
     archives: &[PathBuf],
     count: u32,
-    mode: Option<LayoutMode>,
+    mode: LayoutMode,
     folder: &Path,
-    global: &Global,
-) -> anyhow::Result<()> {
+    teller: &mut dyn Teller,
+) -> Result<(), Error> {
     let unpacked = folder.join("inputs");
     let mut inputs = Vec::new();
     for (variant, archive) in design.variants.iter().zip(archives) {
         let opened = Inputs::open(archive, &unpacked)
-            .with_context(|| format!("cannot link {} in other layouts", variant.name))?;
+            .map_err(|source| Error::NoRelink { variant: variant.name.clone(), source })?;
         for remark in &opened.survey().remarks {
-            note(global, &format!("{}: {remark}", variant.name));
+            teller.note(&format!("{}: {remark}", variant.name));
         }
         if let Some(binary) = variant.binaries.first() {
             belongs(variant, binary, &opened, &folder.join("programs"))?;
         }
         inputs.push(opened);
     }
-    let mut links = Links { design, inputs: &inputs, folder, global };
+    let mut links = Links { design, inputs: &inputs, folder, teller };
     let all: Vec<usize> = (0..inputs.len()).collect();
-    let matched = match mode.unwrap_or(LayoutMode::Auto) {
+    let matched = match mode {
         LayoutMode::Independent => Vec::new(),
         LayoutMode::Matched => {
             let plan = links.plan(&all)?;
@@ -62,16 +93,16 @@ pub fn add(
 
 /// Refuses objects that another program was linked from: of a build before, or of another variant.
 fn belongs(
-    variant: &compare::Variant,
+    variant: &Variant,
     binary: &Path,
     inputs: &Inputs,
     programs: &Path,
-) -> anyhow::Result<()> {
+) -> Result<(), Error> {
     let again = relink::relink_in(inputs, &Layout::AsBuilt, programs)?;
     if relink::same_code(binary, &again.path)? {
         return Ok(());
     }
-    anyhow::bail!(
+    Err(Error::Design(format!(
         "{}: {} does not link to the code of {}: the archive is of another program or of an \
          earlier build (or another version of the linker than {} made the program); link the \
          program anew with -Wl,--reproduce={}",
@@ -80,19 +111,19 @@ fn belongs(
         binary.display(),
         inputs.linker().version(),
         inputs.archive().display()
-    );
+    )))
 }
 
 struct Links<'a> {
     design: &'a mut Design,
     inputs: &'a [Inputs],
     folder: &'a Path,
-    global: &'a Global,
+    teller: &'a mut dyn Teller,
 }
 
 impl Links<'_> {
     /// The orders that these variants share.
-    fn plan(&self, members: &[usize]) -> anyhow::Result<MatchPlan> {
+    fn plan(&self, members: &[usize]) -> Result<MatchPlan, Error> {
         let inputs: Vec<&Inputs> =
             members.iter().filter_map(|&member| self.inputs.get(member)).collect();
         Ok(MatchPlan::new(&inputs)?)
@@ -104,12 +135,13 @@ impl Links<'_> {
     /// One variant that differs much spoils the orders of all: the plan puts what differs last, and
     /// then nearly everything differs. So where not all can be matched, each is tried with the
     /// base alone.
-    fn matched_where_possible(&mut self, count: u32, all: &[usize]) -> anyhow::Result<Vec<usize>> {
+    fn matched_where_possible(&mut self, count: u32, all: &[usize]) -> Result<Vec<usize>, Error> {
         let mut members = match self.try_all(count, all)? {
             None => return Ok(all.to_vec()),
             // With one variant there is nobody to leave out.
             Some(problem) if all.len() == 2 => {
-                self.note(&format!("layouts cannot be matched ({problem}); they are independent"));
+                self.teller
+                    .note(&format!("layouts cannot be matched ({problem}); they are independent"));
                 self.clear(all);
                 return Ok(Vec::new());
             }
@@ -145,7 +177,7 @@ impl Links<'_> {
     }
 
     /// Links these variants in shared orders; why that is no match.
-    fn try_all(&mut self, count: u32, members: &[usize]) -> anyhow::Result<Option<String>> {
+    fn try_all(&mut self, count: u32, members: &[usize]) -> Result<Option<String>, Error> {
         let plan = match self.plan(members) {
             Ok(plan) => plan,
             Err(error) => return Ok(Some(error.to_string())),
@@ -153,7 +185,7 @@ impl Links<'_> {
         let share = self.matched(count, &plan, members)?;
         if share >= relink::SHARE_NEEDED {
             if plan.has_own_order() && count > 1 {
-                self.note(
+                self.teller.note(
                     "a variant's own link orders its functions; only what that leaves free is \
                      randomised",
                 );
@@ -167,10 +199,10 @@ impl Links<'_> {
         )))
     }
 
-    fn tell(&self, left_out: &[(usize, String)], what: &str) {
+    fn tell(&mut self, left_out: &[(usize, String)], what: &str) {
         for (variant, problem) in left_out {
             let name = self.design.variants.get(*variant).map_or("", |v| v.name.as_str());
-            self.note(&format!("{name}: {what} ({problem})"));
+            self.teller.note(&format!("{name}: {what} ({problem})"));
         }
     }
 
@@ -183,37 +215,35 @@ impl Links<'_> {
         }
     }
 
-    fn note(&self, text: &str) {
-        note(self.global, text);
-    }
-
     /// Links these variants in all layouts of the plan; gives the smallest share of code at equal
     /// places.
-    fn matched(&mut self, count: u32, plan: &MatchPlan, members: &[usize]) -> anyhow::Result<f64> {
+    fn matched(&mut self, count: u32, plan: &MatchPlan, members: &[usize]) -> Result<f64, Error> {
         self.clear(members);
-        let bar = bar(u64::from(count) * members.len() as u64, self.global);
+        self.teller.begin(Work::Links, 0, u64::from(count) * members.len() as u64);
+        let mut done = 0;
         let mut least = 1.0f64;
         for number in 1..=count {
             let seed = self.seed(number);
             for (variant, &member) in members.iter().enumerate() {
                 self.link(member, &Layout::Matched { seed, plan, variant })?;
-                bar.inc(1);
+                done += 1;
+                self.teller.at(done);
             }
             least = least.min(self.match_of(number as usize, members)?);
         }
-        bar.finish_and_clear();
+        self.teller.end();
         Ok(least)
     }
 
     /// Links one variant in orders of its own.
-    fn independent(&mut self, count: u32, member: usize) -> anyhow::Result<()> {
-        let bar = bar(u64::from(count), self.global);
+    fn independent(&mut self, count: u32, member: usize) -> Result<(), Error> {
+        self.teller.begin(Work::Links, 0, u64::from(count));
         for number in 1..=count {
             let seed = self.seed(number) ^ ((member as u64 + 1) << 40);
             self.link(member, &Layout::Independent { seed })?;
-            bar.inc(1);
+            self.teller.at(u64::from(number));
         }
-        bar.finish_and_clear();
+        self.teller.end();
         Ok(())
     }
 
@@ -221,7 +251,7 @@ impl Links<'_> {
         self.design.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number))
     }
 
-    fn link(&mut self, member: usize, layout: &Layout) -> anyhow::Result<()> {
+    fn link(&mut self, member: usize, layout: &Layout) -> Result<(), Error> {
         let Some(inputs) = self.inputs.get(member) else { return Ok(()) };
         let made = relink::relink_in(inputs, layout, &self.folder.join("programs"))?;
         if let Some(variant) = self.design.variants.get_mut(member) {
@@ -232,7 +262,7 @@ impl Links<'_> {
     }
 
     /// Notes the share of code at equal places for layout `number` of these variants; the smallest.
-    fn match_of(&mut self, number: usize, members: &[usize]) -> anyhow::Result<f64> {
+    fn match_of(&mut self, number: usize, members: &[usize]) -> Result<f64, Error> {
         let base = self.design.variants.first().and_then(|v| v.binaries.get(number)).cloned();
         let mut least = 1.0f64;
         let Some(base) = base else { return Ok(least) };
@@ -256,18 +286,4 @@ fn words(freedom: &relink::Freedom) -> String {
         format!("; kept: {}", freedom.kept.join(", "))
     };
     format!("{}{kept}", freedom.randomised.join(", "))
-}
-
-fn note(global: &Global, text: &str) {
-    if !global.quiet {
-        eprintln!("planish: {text}");
-    }
-}
-
-fn bar(links: u64, global: &Global) -> ProgressBar {
-    if global.quiet || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("layouts {wide_bar} {pos}/{len} links, {eta} left");
-    ProgressBar::new(links).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

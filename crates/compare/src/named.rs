@@ -1,0 +1,105 @@
+//! Which variants stand for the programs that a user names, all of them running one command?
+
+use crate::settings::Settings;
+use crate::{Benchmark, Design, Error, Variant, layouts};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The design of a comparison of programs, each a path or `NAME=PATH`, the base first.
+///
+/// # Errors
+/// Where there is no such program, or the design cannot be run.
+pub fn design(
+    binaries: &[String],
+    command: &[String],
+    settings: &Settings,
+) -> Result<Design, Error> {
+    let mut design = settings.design();
+    design.variants = variants(binaries)?;
+    let words: Vec<String> = command.iter().filter(|word| *word != "{bin}").cloned().collect();
+    let name = if words.is_empty() { "run".to_owned() } else { words.join(" ") };
+    design.benchmarks = vec![Benchmark {
+        name,
+        command: command.to_vec(),
+        metrics: settings.metrics(),
+        ..Benchmark::default()
+    }];
+    design.check()?;
+    for variant in &mut design.variants {
+        variant.sizes = variant.binaries.first().and_then(|binary| layouts::sizes(binary));
+    }
+    Ok(design)
+}
+
+/// The inputs of each variant's link: as given, in the order of the variants, or the archive beside
+/// each program.
+///
+/// # Errors
+/// Where one is missing.
+pub fn archives(design: &Design, given: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    if !given.is_empty() && given.len() != design.variants.len() {
+        return Err(Error::Design(format!(
+            "--objects: there are {} programs and {} archives; give one for each, in the same \
+             order",
+            design.variants.len(),
+            given.len()
+        )));
+    }
+    let archive = |(at, variant): (usize, &Variant)| {
+        let program = variant.binaries.first().map_or(Path::new(""), PathBuf::as_path);
+        let archive = given.get(at).cloned().unwrap_or_else(|| layouts::archive_beside(program));
+        if archive.is_file() {
+            return Ok(archive);
+        }
+        Err(Error::Design(format!(
+            "--layouts: there are no objects of {} to link again (no {1}). Compile with \
+             -ffunction-sections and link with -fuse-ld=lld -Wl,--reproduce={1}, or name the \
+             archive with --objects",
+            variant.name,
+            archive.display()
+        )))
+    };
+    design.variants.iter().enumerate().map(archive).collect()
+}
+
+/// File names where they differ, else whole paths; `NAME=BINARY` gives the name.
+fn variants(given: &[String]) -> Result<Vec<Variant>, Error> {
+    let split = |given: &String| match given.split_once('=') {
+        Some((name, path))
+            if !name.is_empty() && !name.contains('/') && !Path::new(given).exists() =>
+        {
+            (Some(name.to_owned()), PathBuf::from(path))
+        }
+        _ => (None, PathBuf::from(given)),
+    };
+    let pairs: Vec<(Option<String>, PathBuf)> = given.iter().map(split).collect();
+    let short = |path: &PathBuf| {
+        path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned())
+    };
+    let distinct: BTreeSet<String> = pairs.iter().map(|(_, path)| short(path)).collect();
+    let variant = |(name, path): &(Option<String>, PathBuf)| {
+        if !std::fs::metadata(path).map_err(Error::file(path))?.is_file() {
+            return Err(Error::problem(path, "is no file that can be run"));
+        }
+        // With a slash, so that it is not looked for in PATH.
+        let run = if path.components().count() == 1 {
+            PathBuf::from(".").join(path)
+        } else {
+            path.clone()
+        };
+        let plain =
+            if distinct.len() == pairs.len() { short(path) } else { path.display().to_string() };
+        let name = name.clone().unwrap_or(plain);
+        let description = path.display().to_string();
+        Ok(Variant { name, description, binaries: vec![run], ..Variant::default() })
+    };
+    let mut variants: Vec<Variant> = pairs.iter().map(variant).collect::<Result<_, _>>()?;
+    // The same file twice is a legitimate question (how noisy is this machine?), so tell the two
+    // apart.
+    for index in 1..variants.len() {
+        if variants[..index].iter().any(|v| v.name == variants[index].name) {
+            variants[index].name = format!("{} #{}", variants[index].name, index + 1);
+        }
+    }
+    Ok(variants)
+}

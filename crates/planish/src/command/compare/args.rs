@@ -1,0 +1,223 @@
+//! The arguments of `planish compare`, and what they mean to the library.
+
+use crate::cli::Format;
+use compare::{Correction, Keep, Metric, Options, Settings, Stopping};
+use std::path::PathBuf;
+
+/// What to compare and how.
+#[derive(Clone, Debug, clap::Args)]
+pub struct What {
+    /// Binaries, or NAME=BINARY; the first is the one the others are compared with
+    #[arg(value_name = "BINARY")]
+    pub binaries: Vec<String>,
+    /// Build and measure the variants and benchmarks of this file [default without binaries:
+    /// planish.toml]
+    #[arg(long, value_name = "planish.toml", conflicts_with = "binaries")]
+    pub config: Option<PathBuf>,
+    /// One variant for each flag of [matrix] in planish.toml, and one with all of them
+    #[arg(long, conflicts_with_all = ["binaries", "from"])]
+    pub matrix: bool,
+    /// How to measure.
+    #[command(flatten)]
+    pub how: How,
+    /// Analyse the runs of such files again, one file a machine, instead of running anything
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["binaries", "config", "raw", "resume", "command"])]
+    pub from: Vec<PathBuf>,
+    /// Link inputs of each binary, written by lld with --reproduce [default: BINARY.repro.tar]
+    #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
+    pub objects: Vec<PathBuf>,
+    /// Compare the program with itself many times over: how often is a difference claimed on this
+    /// machine?
+    #[arg(long, conflicts_with_all = ["from", "matrix", "config", "resume"])]
+    pub calibrate: bool,
+    /// What to tell, and where.
+    #[command(flatten)]
+    pub output: Output,
+    /// Program and arguments; {bin} stands for the binary
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// How to measure.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Measuring")]
+pub struct How {
+    /// Rounds: every binary runs once in each [default: 30]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rounds: Option<u32>,
+    /// Decides the order of the runs and the layouts; the same seed repeats them [default: 1]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// cpu, user, system, wall, maxrss, faults, switches, task-clock, instructions, …,
+    /// output:PATTERN (smaller is better), throughput:PATTERN; NAME[UNIT]= before the last
+    /// two. Repeatable; the first decides
+    #[arg(long)]
+    pub metric: Vec<String>,
+    /// Differences within plus or minus this many per cent count as none [default: 1]
+    #[arg(long, value_name = "PCT")]
+    pub margin: Option<f64>,
+    /// Link every variant in this many random layouts and average over them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub layouts: Option<u32>,
+    /// Random orders that all variants share, or each its own
+    #[arg(long, value_enum)]
+    pub layout_mode: Option<LayoutMode>,
+    /// Measure again with all functions aligned to these many bytes: does the difference vanish?
+    /// (with planish.toml)
+    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    pub probe_align: Vec<u32>,
+    /// End as soon as every comparison is decided; --rounds is then the most
+    #[arg(long, conflicts_with = "looks")]
+    pub until_decided: bool,
+    /// Look four times and end when all is decided, at the price of stricter p-values
+    #[arg(long)]
+    pub looks: bool,
+    /// Measure a slower variant for as many rounds again, and call it slower only if these say so
+    /// too
+    #[arg(long)]
+    pub confirm: bool,
+    /// Kill a run after this many seconds [default: 20 times the longest good run, 60 at least]
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// Compare programs although they print different things
+    #[arg(long)]
+    pub ignore_output: bool,
+    /// Address-space layout randomisation of the programs
+    #[arg(long, value_enum)]
+    pub aslr: Option<Aslr>,
+    /// Run everything on this CPU
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// Name of this machine in reports [default: the host's]
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+    /// Also count instructions, taken branches and simulated cache misses of the code under
+    /// emulation
+    #[arg(long)]
+    pub code_metrics: bool,
+    /// Keep every run as JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub raw: Option<PathBuf>,
+    /// Go on with the measurement that the file of --raw holds
+    #[arg(long)]
+    pub resume: bool,
+}
+
+/// What to tell, and where.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Telling")]
+pub struct Output {
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Write one HTML file with pictures
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write Markdown for a pull request; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Exit with 1 when one of these holds: "slower > 1%", "faster", "layout-luck", "undecided",
+    /// "text > 2%", …
+    #[arg(long, value_name = "GATE")]
+    pub fail_if: Vec<String>,
+    /// These rows are some of N whose claims are corrected together, in other measurements of the
+    /// same question
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub among: Option<u32>,
+    /// How claims on several rows are corrected: holm (no false claim at all, 95 %), bh (5 % of
+    /// the claims may be false)
+    #[arg(long, value_enum, default_value_t)]
+    pub correct: Correct,
+}
+
+/// `--layout-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LayoutMode {
+    /// Matched where that works, else independent
+    Auto,
+    /// The same random orders for all variants: what did not change lies alike in all of them
+    Matched,
+    /// Each variant has random orders of its own
+    Independent,
+}
+
+/// `--aslr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Aslr {
+    /// As the system has it
+    AsSet,
+    /// Off
+    Off,
+}
+
+/// `--correct`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Correct {
+    /// Holm's step-down correction
+    #[default]
+    Holm,
+    /// Benjamini and Hochberg's false discovery rate
+    Bh,
+}
+
+impl How {
+    /// As the library has it.
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let metrics = self.metric.iter().map(|metric| Metric::parse(metric));
+        Ok(Settings {
+            rounds: self.rounds,
+            seed: self.seed,
+            metrics: metrics.collect::<Result<_, _>>()?,
+            margin: self.margin.map(|per_cent| per_cent / 100.0),
+            layouts: self.layouts,
+            layout_mode: self.layout_mode.map(|mode| match mode {
+                LayoutMode::Auto => compare::LayoutMode::Auto,
+                LayoutMode::Matched => compare::LayoutMode::Matched,
+                LayoutMode::Independent => compare::LayoutMode::Independent,
+            }),
+            stopping: match (self.until_decided, self.looks) {
+                (true, _) => Stopping::UntilDecided,
+                (false, true) => Stopping::Looks,
+                (false, false) => Stopping::Fixed,
+            },
+            confirm: self.confirm,
+            timeout_s: self.timeout,
+            ignore_output: self.ignore_output,
+            aslr: match self.aslr {
+                Some(Aslr::Off) => compare::Aslr::Off,
+                Some(Aslr::AsSet) | None => compare::Aslr::AsSet,
+            },
+            cpu: self.cpu,
+            machine: self.machine.clone(),
+        })
+    }
+
+    /// Where the runs are kept.
+    pub fn keep(&self) -> Keep<'_> {
+        Keep { raw: self.raw.as_deref(), resume: self.resume }
+    }
+}
+
+impl Correct {
+    /// As the library has it.
+    pub fn correction(self) -> Correction {
+        match self {
+            Correct::Holm => Correction::Holm,
+            Correct::Bh => Correction::FalseDiscoveryRate,
+        }
+    }
+}
+
+impl What {
+    /// How the runs are analysed; the margin is that of the design unless one was given.
+    pub fn options(&self) -> anyhow::Result<Options> {
+        let metric = self.how.metric.first().filter(|_| !self.from.is_empty());
+        Ok(Options {
+            margin: self.how.margin.map(|per_cent| per_cent / 100.0),
+            correction: self.output.correct.correction(),
+            metric: metric.map(|metric| Metric::parse(metric)).transpose()?,
+            among: self.output.among.unwrap_or(0) as usize,
+            ..Options::default()
+        })
+    }
+}

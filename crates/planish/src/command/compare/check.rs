@@ -1,0 +1,83 @@
+//! Which arguments of `planish compare` go together, and where the files lie that they name?
+
+use super::args::{Output, What};
+use anyhow::{Context, bail};
+use compare::kept::same_file;
+use compare::settings::enough_layouts;
+use statistics::least_layouts;
+use std::path::{Path, PathBuf};
+
+impl What {
+    /// Refuses what does not go together.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if let Some(margin) = self.how.margin.filter(|m| !(*m > 0.0 && *m < 100.0)) {
+            bail!("--margin {margin}: give a percentage between 0 and 100");
+        }
+        if let Some(timeout) = self.how.timeout.filter(|t| !(*t > 0.0 && t.is_finite())) {
+            bail!("--timeout {timeout}: give seconds above 0");
+        }
+        if !self.binaries.is_empty() && self.command.is_empty() {
+            bail!(
+                "there is no command: write it behind --, with {{bin}} for the program: planish \
+                 compare A B -- {{bin}} input"
+            );
+        }
+        if self.how.resume && self.how.raw.is_none() && !self.binaries.is_empty() {
+            bail!("--resume goes on with the measurement in the file of --raw: name it");
+        }
+        if self.binaries.is_empty() && !self.command.is_empty() {
+            bail!("the command is there but no program: planish compare A B -- {{bin}} input");
+        }
+        if !self.binaries.is_empty() && !self.how.probe_align.is_empty() {
+            bail!(
+                "--probe-align builds the program anew, so it needs variants of a planish.toml \
+                 instead of binaries"
+            );
+        }
+        enough_layouts("--layouts", self.how.layouts)?;
+        if self.how.layouts == Some(1) {
+            bail!(
+                "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are \
+                 the least, 8 are usual",
+                least_layouts(true),
+                least_layouts(false)
+            );
+        }
+        let outputs = [&self.output.html, &self.output.markdown].into_iter().flatten();
+        if outputs.clone().filter(|path| path.as_os_str() == "-").count() > 1 {
+            bail!(
+                "--html - and --markdown - both want standard output; write one of them to a file"
+            );
+        }
+        let inputs = || self.from.iter().chain(&self.objects).chain(&self.how.raw);
+        for output in outputs {
+            let binaries = self.binaries.iter().map(Path::new);
+            if inputs().map(PathBuf::as_path).chain(binaries).any(|input| same_file(input, output))
+            {
+                bail!(
+                    "{}: is read or written as something else already; give the report another name",
+                    output.display()
+                );
+            }
+        }
+        if self.from.len() > 1 && self.how.layouts.is_some() {
+            bail!("--layouts is decided when measuring; the files of --from have theirs");
+        }
+        Ok(())
+    }
+
+    /// Commands of planish.toml run in its directory; files named on the command line lie where the
+    /// user is.
+    pub fn absolute(mut self) -> anyhow::Result<What> {
+        if !self.binaries.is_empty() || !self.from.is_empty() {
+            return Ok(self);
+        }
+        let Output { html, markdown, .. } = &mut self.output;
+        for path in [&mut self.how.raw, html, markdown].into_iter().flatten() {
+            if path.as_os_str() != "-" {
+                *path = std::path::absolute(&*path).with_context(|| path.display().to_string())?;
+            }
+        }
+        Ok(self)
+    }
+}
