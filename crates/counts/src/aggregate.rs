@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
 use crate::matched;
-use crate::model::{Counts, base_name};
+use crate::model::{Counts, ImageCounts, base_name};
 use crate::resolve::Rules;
 use crate::sideband::read_sideband;
 use crate::spe;
@@ -48,6 +48,31 @@ pub struct Aggregated {
     pub notes: Vec<String>,
     /// Samples in files that were not counted, most first.
     pub elsewhere: Vec<(String, u64)>,
+}
+
+impl Aggregated {
+    /// The counts of `image` among those found in `input`.
+    ///
+    /// # Errors
+    /// Where there are none, with what there is instead.
+    pub fn of(&self, image: &Image, input: &Path) -> Result<&ImageCounts, Error> {
+        let path = image.path().to_string_lossy();
+        self.counts.find(image.build_id(), &path).ok_or_else(|| {
+            let id = |id: Option<&image::BuildId>, none: &str| {
+                id.map_or_else(|| none.to_owned(), ToString::to_string)
+            };
+            let others = self.counts.images.iter().take(3);
+            let others: Vec<String> = others
+                .map(|other| format!("{} ({})", other.path, id(other.build_id.as_ref(), "-")))
+                .collect();
+            Error::OtherImage {
+                path: input.to_owned(),
+                image: path.into_owned(),
+                build_id: id(image.build_id(), "none"),
+                others: if others.is_empty() { "nothing".into() } else { others.join(", ") },
+            }
+        })
+    }
 }
 
 /// What a record's time is: a clock, or its place in the file where the recording carries no times.

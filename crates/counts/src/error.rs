@@ -90,6 +90,21 @@ pub enum Error {
         /// Why, in numbers, and what to do.
         cause: String,
     },
+    /// There are counts, of other images.
+    #[error(
+        "{path}: holds no counts of {image} (build ID {build_id}), but of {others}; give the \
+         build that was recorded"
+    )]
+    OtherImage {
+        /// The input.
+        path: PathBuf,
+        /// The image asked for.
+        image: String,
+        /// Its build ID.
+        build_id: String,
+        /// The images that there are counts of.
+        others: String,
+    },
     /// So little belongs to the images that the counts say nothing.
     #[error(
         "{path}: only {used} of {recorded} {what} could be counted, in {images}: {cause}; \

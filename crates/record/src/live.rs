@@ -106,6 +106,14 @@ pub fn has_hardware_branches() -> bool {
     events::choose(&options, Scope::Command, &Machine::here()).is_ok()
 }
 
+/// Opens an event for the calling thread and closes it again.
+///
+/// # Errors
+/// What the kernel says against it.
+pub fn try_event(attr: &perfdata::EventAttr) -> std::io::Result<()> {
+    crate::sys::perf::Event::open(attr, 0, -1, None).map(drop)
+}
+
 /// Reads a list of CPUs: `0-3,8`.
 pub fn cpu_list(text: &str) -> Result<Vec<i32>, crate::settings::Wrong> {
     open::cpu_list(text)

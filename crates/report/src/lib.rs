@@ -5,7 +5,9 @@
 //! or as Markdown. Rendering is a function of the value alone: no clock, no environment, no
 //! terminal is asked; the caller says whether colours are wanted.
 
+pub mod clones;
 pub mod compare;
+pub mod doctor;
 mod escape;
 mod evidence;
 pub mod layout;

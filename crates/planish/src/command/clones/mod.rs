@@ -1,15 +1,16 @@
 //! `planish clones`: which functions change when some functions do, and what tells us so.
 
 mod flags;
-mod tell;
 
-use crate::cli::{FINE, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output::print_json;
 use crate::progress::Bytes;
 use anyhow::{Context as _, bail};
 use clones::{
     Analysis, Closure, NodeId, Touched, Unclear, analyse, closure, diff, hunks, scan, select,
     touched,
 };
+use report::clones as tell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -77,8 +78,8 @@ enum Tool {
         #[arg(long, short = 'f', value_name = "NAME", num_args = 1..)]
         function: Vec<String>,
         /// How to print the result
-        #[arg(long, value_enum, default_value_t = crate::cli::Format::Text)]
-        format: crate::cli::Format,
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
     },
     /// Say which optimisations leave no trace, what live patching turns off, and what to measure
     Flags(flags::Args),
@@ -109,33 +110,47 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         if matches!(args.format, Shape::Flat | Shape::Dot) {
             bail!("--format flat and dot are for closures; give --function or --patch");
         }
-        return tell::summary(&analysis, args.format, global.quiet).map(|()| FINE);
+        if args.format == Shape::Json {
+            print_json(&tell::summary_json(&analysis))?;
+        } else {
+            print!("{}", tell::summary(&analysis));
+            say(tell::notes(&analysis, &touches), global);
+        }
+        return Ok(FINE);
     }
     let found = closure(&analysis.graph, &asked);
     let possible = args.possible.then(|| possible(&analysis, &found));
-    tell::closure(
-        &tell::Told {
-            analysis: &analysis,
-            closure: &found,
-            touched: &touches,
-            possible: possible.as_deref(),
-        },
-        args.format,
-    )?;
-    if !global.quiet {
-        tell::notes(&analysis, &touches);
-        tell::no_code(&analysis, &found);
+    let told = tell::Told {
+        analysis: &analysis,
+        closure: &found,
+        touched: &touches,
+        possible: possible.as_deref(),
+    };
+    match args.format {
+        Shape::Tree => print!("{}", tell::tree(&told)),
+        Shape::Flat => print!("{}", tell::flat(&told)),
+        Shape::Json => print_json(&tell::json(&told))?,
+        Shape::Dot => print!("{}", tell::dot(&told)),
     }
+    say(tell::notes(&analysis, &touches), global);
+    say(tell::no_code(&told), global);
     // The process ends; a large build need not be taken apart piece by piece.
     std::mem::forget(analysis);
     // A live patch of this closure alone might miss what the other lines change.
     Ok(if touches.elsewhere.is_empty() { FINE } else { NEGATIVE })
 }
 
+/// Notes on standard error, unless nobody wants them.
+fn say(notes: impl IntoIterator<Item = impl std::fmt::Display>, global: &Global) {
+    if !global.quiet {
+        notes.into_iter().for_each(|note| eprintln!("planish: {note}"));
+    }
+}
+
 fn compare(
     (old_path, new_path): (&Path, &Path),
     functions: &[String],
-    format: crate::cli::Format,
+    format: Format,
     global: &Global,
 ) -> anyhow::Result<u8> {
     let (old, new) = (read(old_path, global)?, read(new_path, global)?);
@@ -160,10 +175,11 @@ fn compare(
         found.functions.retain(|difference| asked.contains(&difference.function));
         found.compared = asked.len();
     }
-    tell::differences(&found, format)?;
-    if !global.quiet {
-        [&old, &new].into_iter().for_each(tell::left_out);
+    match format {
+        Format::Json => print_json(&tell::differences_json(&found))?,
+        Format::Text => print!("{}", tell::differences(&found)),
     }
+    [&old, &new].into_iter().for_each(|build| say(tell::left_out(build), global));
     Ok(if found.functions.is_empty() { FINE } else { NEGATIVE })
 }
 
@@ -179,7 +195,7 @@ fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {
     let analysis = analyse(&build, global.threads(), &|bytes| bar.add(bytes))?;
     drop(bar);
     if let Some(why) = analysis.implausible() {
-        tell::left_out(&analysis);
+        tell::left_out(&analysis).iter().for_each(|note| eprintln!("planish: {note}"));
         bail!("{}: {why}", directory.display());
     }
     Ok(analysis)

@@ -1,13 +1,8 @@
 //! `planish layout`: a recording or its counts, and the binary, to the files that lay its code out;
 //! are they applied, and what do they look like.
 
-mod files;
-mod plan;
 mod show;
 mod verify;
-
-pub use files::{Emit, FileOptions, with_suffix, written};
-pub use plan::{Plan, PlanOptions, plan};
 
 use super::aggregate;
 use super::inputs::{self, Selection};
@@ -16,11 +11,12 @@ use crate::cli::{FINE, Format, Global};
 use crate::output::{self, error_style, print_json};
 use anyhow::bail;
 use image::{Image, ImageKind};
+use layout::write::cc::CcVersion;
+use layout::write::files::{FileKind, FileOptions, with_suffix};
+use layout::{Plan, PlanOptions};
+use report::layout::LayoutSummary;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Version of the JSON forms, which stand in `docs/layout.md`.
-pub const VERSION: u32 = 1;
 
 /// What chains of blocks may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -30,6 +26,50 @@ pub enum Mode {
     PerFunction,
     /// Chains run across functions along calls
     InterFunction,
+}
+
+impl From<Mode> for layout::Mode {
+    fn from(mode: Mode) -> layout::Mode {
+        match mode {
+            Mode::PerFunction => layout::Mode::PerFunction,
+            Mode::InterFunction => layout::Mode::InterFunction,
+        }
+    }
+}
+
+/// Kinds of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Emit {
+    /// Clusters of blocks for clang and the order of their sections for lld: PREFIX_cc_profile.txt,
+    /// PREFIX_ld_profile.txt
+    Propeller,
+    /// Order of functions for lld (--symbol-ordering-file): PREFIX_symbol_order.txt
+    SymbolOrder,
+    /// Order of functions for GNU ld 2.43 and newer (--section-ordering-file):
+    /// PREFIX_section_order.txt
+    SectionOrder,
+    /// The same for any GNU ld (-T): PREFIX_order.ld
+    LinkerScript,
+    /// The same for gold (--section-ordering-file): PREFIX_gold_order.txt
+    GoldOrder,
+    /// Branch profile for llvm-bolt (-data): PREFIX.fdata
+    Fdata,
+    /// Counts for perf2bolt (-pa -p): PREFIX_preaggregated.txt
+    Preaggregated,
+}
+
+impl From<Emit> for FileKind {
+    fn from(emit: Emit) -> FileKind {
+        match emit {
+            Emit::Propeller => FileKind::Propeller,
+            Emit::SymbolOrder => FileKind::SymbolOrder,
+            Emit::SectionOrder => FileKind::SectionOrder,
+            Emit::LinkerScript => FileKind::LinkerScript,
+            Emit::GoldOrder => FileKind::GoldOrder,
+            Emit::Fdata => FileKind::Fdata,
+            Emit::Preaggregated => FileKind::Preaggregated,
+        }
+    }
 }
 
 /// Lay the code of a program out: the order of its blocks and functions, from a recording or its
@@ -142,31 +182,24 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             prefix.join("app").display()
         );
     }
-    let mut emit_once: Vec<Emit> = Vec::new();
-    for &emit in &args.emit {
-        if !emit_once.contains(&emit) {
-            emit_once.push(emit);
+    let mut kinds: Vec<FileKind> = Vec::new();
+    for kind in args.emit.iter().map(|emit| FileKind::from(*emit)) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
         }
     }
-    let outputs: Vec<PathBuf> = emit_once
-        .iter()
-        .flat_map(|emit| emit.suffixes())
-        .map(|end| with_suffix(prefix, end))
-        .collect();
+    let ends = kinds.iter().flat_map(|kind| kind.suffixes());
+    let outputs: Vec<PathBuf> = ends.map(|end| with_suffix(prefix, end)).collect();
     refuse_inputs(&args.from, &outputs)?;
-    let plan = from(&args.from, needs_blocks(&args.emit), global)?;
+    let plan = from(&args.from, kinds.contains(&FileKind::Propeller), global)?;
     let options = FileOptions {
-        cc_version: if args.cc_version == 0 {
-            layout::write::cc::CcVersion::V0
-        } else {
-            Default::default()
-        },
+        cc_version: if args.cc_version == 0 { CcVersion::V0 } else { CcVersion::V1 },
         verbose_comments: args.verbose_comments,
     };
-    let mut summary = plan.summary();
+    let mut summary = LayoutSummary::of(&plan);
     let mut files = Vec::new();
-    for &emit in &emit_once {
-        files.extend(written(&plan, emit, options)?);
+    for &kind in &kinds {
+        files.extend(layout::write::files::files(&plan, kind, options)?);
     }
     // A cc profile of one run and an ld profile of another do not fit.
     let texts: Vec<(PathBuf, &str)> =
@@ -182,7 +215,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             aggregate::print_ledger_once(&plan.found, &args.from.inputs, global);
             let screen = report::Screen::from(error_style());
             eprint!("{}", report::layout::summary(&summary, screen));
-            if args.emit.contains(&Emit::Propeller) {
+            if kinds.contains(&FileKind::Propeller) {
                 let prefix = prefix.display();
                 if plan.image.kind() == ImageKind::Kernel {
                     eprintln!(
@@ -217,11 +250,6 @@ fn refuse_inputs(from: &Source, outputs: &[PathBuf]) -> anyhow::Result<()> {
     output::refuse_inputs(outputs.iter().map(PathBuf::as_path), inputs)
 }
 
-/// Whether any of the files is about blocks.
-fn needs_blocks(emit: &[Emit]) -> bool {
-    emit.contains(&Emit::Propeller)
-}
-
 /// Reads the inputs and plans the layout.
 fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<Plan> {
     let Some(binary) = &args.binary else {
@@ -237,7 +265,8 @@ fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<P
     let clone = args.clones.then_some(params);
     // Only blocks are recognised in another build.
     let blocks_needed = blocks_needed || recorded.is_some();
-    let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed, clone };
+    let options =
+        PlanOptions { mode: args.mode.into(), upstream: args.upstream, blocks_needed, clone };
     let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
-    plan(image, recorded, found, named, options)
+    Ok(layout::plan(image, recorded, found, named, options)?)
 }

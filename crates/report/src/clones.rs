@@ -1,31 +1,35 @@
-//! What `planish clones` prints.
+//! How are closures of functions, and what a build holds of them, told: as a tree, lines, a graph
+//! for Graphviz, and JSON? The schemas stand in `docs/clones.md`.
 
-use super::Shape;
-use crate::cli::Format;
-use crate::output;
+use crate::visible;
 use clones::possible::{CLANG_REMEDY, Possible, RELIANCES, Relation};
 use clones::{
     Analysis, Closure, Difference, Differences, Edge, Member, NodeId, Reason, Source, Touched,
 };
-use report::visible;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Version of the JSON schema, which stands in `docs/clones.md`.
+/// Version of the JSON schemas.
 const VERSION: u32 = 1;
 /// Notes on left-out files and disagreements go on for so many lines.
 const NOTES: usize = 5;
 /// The summary names so many functions with large closures.
 const LARGEST: usize = 10;
+/// And so many disagreements.
+const DISAGREEMENTS: usize = 20;
 
 /// A closure with what is told beside it.
+#[derive(Clone, Copy)]
 pub struct Told<'a> {
+    /// The build.
     pub analysis: &'a Analysis,
+    /// The functions that change together.
     pub closure: &'a Closure,
+    /// What a patch touches; nothing without one.
     pub touched: &'a Touched,
-    /// `None` where nobody asked.
+    /// Callers and callees that may rely on a member; `None` where nobody asked.
     pub possible: Option<&'a [Possible]>,
 }
 
@@ -72,40 +76,31 @@ fn evidence(edge: &Edge) -> String {
     edge.evidence().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// Prints a closure.
-pub fn closure(told: &Told<'_>, shape: Shape) -> anyhow::Result<()> {
-    match shape {
-        Shape::Tree => print!("{}", tree(told)),
-        Shape::Flat => {
-            told.closure.members.iter().for_each(|member| {
-                let place = place(told.analysis, member.node).unwrap_or_default();
-                let (unit, name) = (
-                    shown_unit(told.analysis, member.node),
-                    shown_name(told.analysis, member.node),
-                );
-                println!("{unit}\t{name}\t{}", visible(&place));
-            });
-            told.possible
-                .unwrap_or_default()
-                .iter()
-                .for_each(|found| flat_possible(told.analysis, found));
-        }
-        Shape::Json => output::print_json(&to_json(told))?,
-        Shape::Dot => print!("{}", dot(told)),
+/// One function a line: object file, name, source place; of possible ones also what they are to
+/// which member.
+pub fn flat(told: &Told<'_>) -> String {
+    let columns = |node| {
+        let place = place(told.analysis, node).unwrap_or_default();
+        let (unit, name) = (shown_unit(told.analysis, node), shown_name(told.analysis, node));
+        format!("{unit}\t{name}\t{}", visible(&place))
+    };
+    let members = told.closure.members.iter().map(|member| columns(member.node) + "\n");
+    let possible = told.possible.unwrap_or_default().iter().map(|found| {
+        let (relation, member) = (relation(found), shown_name(told.analysis, found.member));
+        format!("{}\tpossible {relation} of {member}\n", columns(found.other))
+    });
+    members.chain(possible).collect()
+}
+
+fn relation(found: &Possible) -> &'static str {
+    match found.relation {
+        Relation::Caller => "caller",
+        Relation::Callee => "callee",
     }
-    Ok(())
 }
 
-/// A line with a fourth column, which says what the function is to which member.
-fn flat_possible(analysis: &Analysis, found: &Possible) {
-    let (unit, name) = (shown_unit(analysis, found.other), shown_name(analysis, found.other));
-    let place = place(analysis, found.other).unwrap_or_default();
-    let relation = if found.relation == Relation::Caller { "caller" } else { "callee" };
-    let member = shown_name(analysis, found.member);
-    println!("{unit}\t{name}\t{}\tpossible {relation} of {member}", visible(&place));
-}
-
-fn tree(told: &Told<'_>) -> String {
+/// The functions by the way each was reached, and how many there are.
+pub fn tree(told: &Told<'_>) -> String {
     let mut children: BTreeMap<NodeId, Vec<&Member>> = BTreeMap::new();
     for member in &told.closure.members {
         if let Some(step) = &member.step {
@@ -198,7 +193,8 @@ fn function_json(analysis: &Analysis, node: NodeId) -> Value {
     })
 }
 
-fn to_json(told: &Told<'_>) -> Value {
+/// The closure as JSON.
+pub fn json(told: &Told<'_>) -> Value {
     let analysis = told.analysis;
     let member = |member: &Member| {
         let mut value = function_json(analysis, member.node);
@@ -217,11 +213,10 @@ fn to_json(told: &Told<'_>) -> Value {
         let flags: Vec<Value> = reliances(found.relation)
             .map(|(what, flag)| json!({ "relies_on": what, "flag": (!clang).then_some(flag) }))
             .collect();
-        let relation = if found.relation == Relation::Caller { "caller" } else { "callee" };
         let mut value = function_json(analysis, found.other);
         if let Some(object) = value.as_object_mut() {
             object.insert("of".into(), json!(name(analysis, found.member)));
-            object.insert("relation".into(), json!(relation));
+            object.insert("relation".into(), json!(relation(found)));
             object.insert("may_rely_on".into(), json!(flags));
         }
         value
@@ -237,13 +232,9 @@ fn to_json(told: &Told<'_>) -> Value {
         "members": told.closure.members.iter().map(member).collect::<Vec<_>>(),
         "possible": told.possible.unwrap_or_default().iter().map(possible).collect::<Vec<_>>(),
         "patch_outside_functions": elsewhere,
-        "skipped": skipped_json(analysis), "may_be_stale": files_json(&analysis.doubts),
+        "skipped": files_json(&analysis.skipped), "may_be_stale": files_json(&analysis.doubts),
         "patch_files_unread": told.touched.unread,
     })
-}
-
-fn skipped_json(analysis: &Analysis) -> Vec<Value> {
-    files_json(&analysis.skipped)
 }
 
 fn files_json(files: &[clones::Skipped]) -> Vec<Value> {
@@ -253,18 +244,18 @@ fn files_json(files: &[clones::Skipped]) -> Vec<Value> {
         .collect()
 }
 
-fn dot(told: &Told<'_>) -> String {
+/// The closure as a graph for Graphviz.
+pub fn dot(told: &Told<'_>) -> String {
     let analysis = told.analysis;
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let labelled = |node| {
+        let said = format!("{}\n{}", shown_name(analysis, node), shown_unit(analysis, node));
+        quoted(&said).replace('\n', "\\n")
+    };
     let mut text = String::from("digraph closure {\n  rankdir=LR;\n  node [shape=box];\n");
     for member in &told.closure.members {
         let style = if has_code(analysis, member.node) { "solid" } else { "dashed" };
-        let label = quoted(&format!(
-            "{}\n{}",
-            shown_name(analysis, member.node),
-            shown_unit(analysis, member.node)
-        ));
-        let label = label.replace('\n', "\\n");
+        let label = labelled(member.node);
         let _ = writeln!(text, "  n{} [label={label}, style={style}];", member.node.0);
     }
     for member in &told.closure.members {
@@ -274,12 +265,8 @@ fn dot(told: &Told<'_>) -> String {
         }
     }
     for (number, found) in told.possible.unwrap_or_default().iter().enumerate() {
-        let label = quoted(&format!(
-            "{}\n{}",
-            shown_name(analysis, found.other),
-            shown_unit(analysis, found.other)
-        ));
-        let _ = writeln!(text, "  p{number} [label={}, style=dotted];", label.replace('\n', "\\n"));
+        let label = labelled(found.other);
+        let _ = writeln!(text, "  p{number} [label={label}, style=dotted];");
         let member = format!("n{}", found.member.0);
         let (from, to) = match found.relation {
             Relation::Caller => (member, format!("p{number}")),
@@ -290,161 +277,179 @@ fn dot(told: &Told<'_>) -> String {
     text + "}\n"
 }
 
-/// Prints what a build holds.
-pub fn summary(analysis: &Analysis, shape: Shape, quiet: bool) -> anyhow::Result<()> {
-    let mut reasons: BTreeMap<&Reason, usize> = BTreeMap::new();
-    for edge in analysis.graph.edges() {
-        *reasons.entry(&edge.reason).or_default() += 1;
+/// What a build holds, counted once for all forms.
+struct Held<'a> {
+    reasons: BTreeMap<&'a Reason, usize>,
+    covered: BTreeMap<&'static str, usize>,
+    sizes: clones::Sizes,
+    disagreements: Vec<clones::Disagreement>,
+}
+
+impl Held<'_> {
+    fn by(analysis: &Analysis) -> Held<'_> {
+        let mut reasons: BTreeMap<&Reason, usize> = BTreeMap::new();
+        for edge in analysis.graph.edges() {
+            *reasons.entry(&edge.reason).or_default() += 1;
+        }
+        let covered = Source::ALL.iter().zip(analysis.covered);
+        Held {
+            reasons,
+            covered: covered.map(|(source, units)| (source.word(), units)).collect(),
+            sizes: clones::sizes(&analysis.graph, LARGEST),
+            disagreements: analysis.disagreements(),
+        }
     }
-    let covered: BTreeMap<&str, usize> = Source::ALL
-        .iter()
-        .zip(analysis.covered)
-        .map(|(source, units)| (source.word(), units))
-        .collect();
-    let sizes = clones::sizes(&analysis.graph, LARGEST);
-    let disagreements = analysis.disagreements();
-    if shape == Shape::Json {
-        let largest = |&(node, size): &(NodeId, usize)| {
-            let mut value = function_json(analysis, node);
-            value.as_object_mut().map(|object| object.insert("with_code".into(), json!(size)));
-            value
-        };
-        let closures = json!({
-            "functions": sizes.functions, "mean": sizes.mean, "median": sizes.median, "p95": sizes.p95,
-            "largest": sizes.largest.iter().map(largest).collect::<Vec<_>>(),
-        });
-        let reasons: BTreeMap<&str, usize> =
-            reasons.iter().map(|(reason, count)| (reason.word(), *count)).collect();
-        let disagreement = |it: &clones::Disagreement| {
-            json!({
-                "callee": name(analysis, it.callee), "caller": name(analysis, it.caller),
-                "object": unit(analysis, it.caller), "says": it.says.word(), "silent": it.silent.word(),
-            })
-        };
-        let told = json!({
-            "schema": "planish-clones-summary", "version": VERSION, "object_files": analysis.units.len(),
-            "functions": analysis.graph.nodes().len(), "ties": reasons, "object_files_by_source": covered,
-            "closures": closures,
-            "disagreements": disagreements.iter().map(disagreement).collect::<Vec<_>>(),
-            "skipped": skipped_json(analysis), "may_be_stale": files_json(&analysis.doubts),
-        });
-        output::print_json(&told)?;
-        return Ok(());
+}
+
+/// What a build holds, as JSON.
+pub fn summary_json(analysis: &Analysis) -> Value {
+    let Held { reasons, covered, sizes, disagreements } = Held::by(analysis);
+    let largest = |&(node, size): &(NodeId, usize)| {
+        let mut value = function_json(analysis, node);
+        value.as_object_mut().map(|object| object.insert("with_code".into(), json!(size)));
+        value
+    };
+    let closures = json!({
+        "functions": sizes.functions, "mean": sizes.mean, "median": sizes.median, "p95": sizes.p95,
+        "largest": sizes.largest.iter().map(largest).collect::<Vec<_>>(),
+    });
+    let reasons: BTreeMap<&str, usize> =
+        reasons.iter().map(|(reason, count)| (reason.word(), *count)).collect();
+    let disagreement = |it: &clones::Disagreement| {
+        json!({
+            "callee": name(analysis, it.callee), "caller": name(analysis, it.caller),
+            "object": unit(analysis, it.caller), "says": it.says.word(), "silent": it.silent.word(),
+        })
+    };
+    json!({
+        "schema": "planish-clones-summary", "version": VERSION, "object_files": analysis.units.len(),
+        "functions": analysis.graph.nodes().len(), "ties": reasons, "object_files_by_source": covered,
+        "closures": closures,
+        "disagreements": disagreements.iter().map(disagreement).collect::<Vec<_>>(),
+        "skipped": files_json(&analysis.skipped), "may_be_stale": files_json(&analysis.doubts),
+    })
+}
+
+/// What a build holds, as lines.
+pub fn summary(analysis: &Analysis) -> String {
+    let Held { reasons, covered, sizes, disagreements } = Held::by(analysis);
+    let functions = analysis.graph.nodes().len();
+    let mut text = format!("{} object files, {functions} functions\n", analysis.units.len());
+    text += "object files with each source:\n";
+    for (source, units) in covered {
+        let _ = writeln!(text, "  {source:<12} {units:>8}");
     }
-    println!("{} object files, {} functions", analysis.units.len(), analysis.graph.nodes().len());
-    println!("object files with each source:");
-    covered.iter().for_each(|(source, units)| println!("  {source:<12} {units:>8}"));
-    println!("ties:");
-    reasons.iter().for_each(|(reason, count)| println!("  {:<14} {count:>8}", reason.word()));
-    println!(
+    text += "ties:\n";
+    for (reason, count) in reasons {
+        let _ = writeln!(text, "  {:<14} {count:>8}", reason.word());
+    }
+    let _ = writeln!(
+        text,
         "functions with code that change with a function: mean {:.2}, median {}, 95 % up to {}; \
          the most:",
         sizes.mean, sizes.median, sizes.p95
     );
-    sizes
-        .largest
-        .iter()
-        .for_each(|&(node, size)| println!("  {size:>6}  {}", label(analysis, node)));
-    println!("disagreements between sources: {}", disagreements.len());
-    for it in disagreements.iter().take(20) {
-        println!(
+    for (node, size) in sizes.largest {
+        let _ = writeln!(text, "  {size:>6}  {}", label(analysis, node));
+    }
+    let _ = writeln!(text, "disagreements between sources: {}", disagreements.len());
+    for it in disagreements.iter().take(DISAGREEMENTS) {
+        let _ = writeln!(
+            text,
             "  {} inlined into {}: {} says so, {} does not",
-            name(analysis, it.callee),
+            shown_name(analysis, it.callee),
             label(analysis, it.caller),
             it.says.word(),
             it.silent.word()
         );
     }
-    if disagreements.len() > 20 {
-        println!("  … all with --format json");
+    if disagreements.len() > DISAGREEMENTS {
+        text += "  … all with --format json\n";
     }
-    if !quiet {
-        notes(analysis, &Touched::default());
-    }
-    Ok(())
+    text
 }
 
 /// Says when nothing of a closure has code: stale dumps, or names that were never emitted.
-pub fn no_code(analysis: &Analysis, closure: &Closure) {
-    let empty = closure.members.iter().all(|member| !has_code(analysis, member.node));
-    if empty && !closure.members.is_empty() {
-        eprintln!(
-            "planish: nothing of this closure has code in the objects; are the dumps of this \
-             build?"
-        );
-    }
+pub fn no_code(told: &Told<'_>) -> Option<&'static str> {
+    let members = &told.closure.members;
+    let empty = members.iter().all(|member| !has_code(told.analysis, member.node));
+    (empty && !members.is_empty())
+        .then_some("nothing of this closure has code in the objects; are the dumps of this build?")
 }
 
-/// Says on standard error what was left out.
-pub fn notes(analysis: &Analysis, touched: &Touched) {
-    for (file, line) in &touched.elsewhere {
-        eprintln!(
-            "planish: {file}:{line} lies in no function of this build: what changes with it is \
-             not known"
-        );
-    }
-    for file in &touched.unread {
-        eprintln!(
-            "planish: {file} cannot be read here: each line of the patch counts for the function \
-             that begins last before it; types, macros and data between functions are not told \
-             apart"
-        );
-    }
-    left_out(analysis);
+/// Says, one thing a line, what was left out and what it means.
+pub fn notes(analysis: &Analysis, touched: &Touched) -> Vec<String> {
+    let elsewhere = touched.elsewhere.iter().map(|(file, line)| {
+        format!(
+            "{file}:{line} lies in no function of this build: what changes with it is not known"
+        )
+    });
+    let unread = touched.unread.iter().map(|file| {
+        format!(
+            "{file} cannot be read here: each line of the patch counts for the function that \
+             begins last before it; types, macros and data between functions are not told apart"
+        )
+    });
+    let mut notes: Vec<String> = elsewhere.chain(unread).chain(left_out(analysis)).collect();
     if analysis.graph.nodes().all(|(_, node)| !node.has_code) {
-        eprintln!("planish: no object here has symbols of functions; is this build stripped?");
+        notes.push("no object here has symbols of functions; is this build stripped?".into());
     }
-    let dumps = Source::ALL.iter().zip(analysis.covered);
-    let has = |wanted: &[Source]| {
-        dumps.clone().any(|(source, units)| wanted.contains(source) && units > 0)
-    };
-    if !has(&[Source::IpaClones, Source::Remarks]) {
-        eprintln!(
-            "planish: no dumps of the compiler: build with gcc -fdump-ipa-clones \
-             -fdump-ipa-icf-details or clang -fsave-optimization-record to see what debug \
-             information does not show"
+    let has = |(source, units)| matches!(source, Source::IpaClones | Source::Remarks) && units > 0;
+    if !Source::ALL.into_iter().zip(analysis.covered).any(has) {
+        notes.push(
+            "no dumps of the compiler: build with gcc -fdump-ipa-clones -fdump-ipa-icf-details or \
+             clang -fsave-optimization-record to see what debug information does not show"
+                .into(),
         );
     }
+    notes
 }
 
-/// Says on standard error which files were not used, and which may be of another build.
-pub fn left_out(analysis: &Analysis) {
+/// Says which files were not used, and which may be of another build.
+pub fn left_out(analysis: &Analysis) -> Vec<String> {
+    let mut notes = Vec::new();
     for (files, what) in [(&analysis.doubts, "may be stale"), (&analysis.skipped, "left out")] {
-        for file in files.iter().take(NOTES) {
-            eprintln!("planish: {} {what}: {}", file.path.display(), file.reason);
-        }
-        if let Some(more) = files.len().checked_sub(NOTES).filter(|more| *more > 0) {
-            eprintln!(
-                "planish: {more} more files {what}; planish clones BUILD_DIR --format json names \
-                 all"
-            );
+        let first = files.iter().take(NOTES);
+        notes.extend(first.map(|it| format!("{} {what}: {}", it.path.display(), it.reason)));
+        if files.len() > NOTES {
+            notes.push(format!(
+                "{} more files {what}; planish clones BUILD_DIR --format json names all",
+                files.len() - NOTES
+            ));
         }
     }
+    notes
 }
 
-/// Prints how closures differ.
-pub fn differences(found: &Differences, format: Format) -> anyhow::Result<()> {
+/// How closures differ, as JSON.
+pub fn differences_json(found: &Differences) -> Value {
     let pair = |(object, name): &(String, String)| json!({ "object": object, "name": name });
-    if format == Format::Json {
-        let row = |it: &Difference| {
-            json!({
-                "object": it.function.0, "name": it.function.1,
-                "lost": it.lost.iter().map(pair).collect::<Vec<_>>(),
-                "gained": it.gained.iter().map(pair).collect::<Vec<_>>(),
-            })
-        };
-        let rows: Vec<Value> = found.functions.iter().map(row).collect();
-        let told = json!({
-            "schema": "planish-clones-diff", "version": VERSION, "compared": found.compared, "functions": rows,
-        });
-        output::print_json(&told)?;
-        return Ok(());
-    }
+    let row = |it: &Difference| {
+        json!({
+            "object": it.function.0, "name": it.function.1,
+            "lost": it.lost.iter().map(pair).collect::<Vec<_>>(),
+            "gained": it.gained.iter().map(pair).collect::<Vec<_>>(),
+        })
+    };
+    let rows: Vec<Value> = found.functions.iter().map(row).collect();
+    json!({
+        "schema": "planish-clones-diff", "version": VERSION, "compared": found.compared,
+        "functions": rows,
+    })
+}
+
+/// How closures differ, as lines.
+pub fn differences(found: &Differences) -> String {
+    let mut text = String::new();
     for it in &found.functions {
-        println!("{} [{}]", it.function.1, it.function.0);
-        it.lost.iter().for_each(|(object, name)| println!("  - {name} [{object}]"));
-        it.gained.iter().for_each(|(object, name)| println!("  + {name} [{object}]"));
+        let _ = writeln!(text, "{} [{}]", visible(&it.function.1), visible(&it.function.0));
+        for (sign, functions) in [('-', &it.lost), ('+', &it.gained)] {
+            for (object, name) in functions {
+                let _ = writeln!(text, "  {sign} {} [{}]", visible(name), visible(object));
+            }
+        }
     }
-    println!("{} of {} functions have another closure", found.functions.len(), found.compared);
-    Ok(())
+    let (differ, all) = (found.functions.len(), found.compared);
+    let _ = writeln!(text, "{differ} of {all} functions have another closure");
+    text
 }
