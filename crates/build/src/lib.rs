@@ -9,6 +9,7 @@
 
 pub mod bounded_log;
 mod child;
+pub mod collect;
 pub mod config;
 pub mod error;
 pub mod execute;
@@ -28,8 +29,10 @@ mod sys;
 pub mod target;
 pub mod toolchain;
 pub mod training;
+pub mod used;
 pub mod variant_plan;
 pub mod variants;
+pub mod verified;
 pub mod verify;
 mod words;
 

@@ -50,7 +50,36 @@ pub struct Aggregated {
     pub elsewhere: Vec<(String, u64)>,
 }
 
+/// Counts that were made before.
+impl From<Counts> for Aggregated {
+    fn from(counts: Counts) -> Aggregated {
+        let samples = counts.ledger.samples.entered;
+        Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() }
+    }
+}
+
 impl Aggregated {
+    /// Several inputs, added up; notes of all of them, each once.
+    ///
+    /// # Errors
+    /// Where a sum leaves the range of 64 bits.
+    pub fn sum(inputs: impl IntoIterator<Item = Aggregated>) -> Result<Aggregated, Error> {
+        let mut all = Aggregated::from(Counts::default());
+        let mut parts = Vec::new();
+        for one in inputs {
+            all.samples += one.samples;
+            for note in one.notes {
+                if !all.notes.contains(&note) {
+                    all.notes.push(note);
+                }
+            }
+            all.elsewhere.extend(one.elsewhere);
+            parts.push(one.counts);
+        }
+        all.counts = crate::merge(parts)?;
+        Ok(all)
+    }
+
     /// The counts of `image` among those found in `input`.
     ///
     /// # Errors

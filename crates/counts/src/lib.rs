@@ -15,6 +15,7 @@ pub mod contexts;
 mod error;
 pub mod evidence;
 mod halves;
+pub mod input;
 pub mod kernel;
 mod kernel_map;
 mod ledger;

@@ -7,14 +7,19 @@
 
 pub mod clones;
 pub mod compare;
+pub mod counts;
 pub mod doctor;
 mod escape;
 mod evidence;
 pub mod layout;
 mod numbers;
 mod optimization;
+pub mod pages;
 mod policy;
+pub mod profile;
+pub mod stat;
 mod style;
+pub mod switches;
 
 pub use compare::Screen;
 pub use escape::{json, visible, visible_lines};
