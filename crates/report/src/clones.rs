@@ -453,3 +453,54 @@ pub fn differences(found: &Differences) -> String {
     let _ = writeln!(text, "{differ} of {all} functions have another closure");
     text
 }
+
+/// What a compiler says of its own interprocedural optimisations.
+#[derive(Clone, Copy, Debug)]
+pub struct Flags<'a> {
+    /// The compiler.
+    pub compiler: &'a str,
+    /// The level of optimisation.
+    pub level: &'a str,
+    /// What is on and leaves no trace.
+    pub silent: &'a [&'a str],
+    /// What is on and leaves one.
+    pub traced: &'a [&'a str],
+    /// Modes of live patching, with what each turns off.
+    pub modes: &'a [(&'a str, Vec<String>)],
+}
+
+impl Flags<'_> {
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let modes: BTreeMap<&str, _> = self.modes.iter().map(|(mode, off)| (*mode, off)).collect();
+        json!({
+            "schema": "planish-clones-flags", "version": 1, "compiler": self.compiler,
+            "level": self.level, "without_trace": self.silent, "with_trace": self.traced,
+            "live_patching_turns_off": modes,
+        })
+    }
+
+    /// As lines.
+    pub fn text(&self) -> String {
+        let Flags { compiler, level, silent, traced, modes } = self;
+        let mut text = format!(
+            "{} {}: on, and without a trace in dumps, symbols and debug information:\n",
+            visible(compiler),
+            visible(level)
+        );
+        for option in *silent {
+            let _ = writeln!(text, "  {option:<32} off with {}", clones::flags::negated(option));
+        }
+        text += "on, and shown by `planish clones`:\n";
+        traced.iter().for_each(|option| text += &format!("  {option}\n"));
+        for (mode, off) in *modes {
+            let _ = writeln!(text, "-flive-patching={mode} turns off:");
+            off.iter().for_each(|option| text += &format!("  {option}\n"));
+        }
+        if modes.is_empty() {
+            let _ = writeln!(text, "{} has no -flive-patching", visible(compiler));
+        }
+        text + "\nWhat each costs: planish clones flags --matrix >> planish.toml; planish compare \
+                --matrix\n"
+    }
+}

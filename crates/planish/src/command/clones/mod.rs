@@ -7,11 +7,9 @@ use crate::output::print_json;
 use crate::progress::Bytes;
 use anyhow::{Context as _, bail};
 use clones::{
-    Analysis, Closure, NodeId, Touched, Unclear, analyse, closure, diff, hunks, scan, select,
-    touched,
+    Analysis, Closure, NodeId, Touched, analyse, closure, diff, scan, select, touched_by,
 };
 use report::clones as tell;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Say which functions change when some functions do: what a live patch must cover, and what shows
@@ -100,7 +98,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let analysis = read(directory, global)?;
     let mut touches = Touched::default();
     if let Some(patch) = &args.patch {
-        touches = touched_by(patch, directory, &analysis)?;
+        touches = read_patch(patch, directory, &analysis)?;
     }
     let mut asked: Vec<NodeId> = touches.functions.clone();
     for name in &args.function {
@@ -156,24 +154,10 @@ fn compare(
     let (old, new) = (read(old_path, global)?, read(new_path, global)?);
     let mut found = diff(&old, &new);
     if !functions.is_empty() {
-        let mut asked = BTreeSet::new();
-        for name in functions {
-            let of = |analysis: &Analysis, nodes: Vec<NodeId>| -> BTreeSet<(String, String)> {
-                nodes.into_iter().filter_map(|node| analysis.full_name(node)).collect()
-            };
-            let alone = match (select(&old, name), select(&new, name)) {
-                (Ok(before), Ok(after)) => {
-                    asked.extend(of(&old, before).intersection(&of(&new, after)).cloned());
-                    continue;
-                }
-                (Ok(_), Err(Unclear::Unknown { .. })) => old_path,
-                (Err(Unclear::Unknown { .. }), Ok(_)) => new_path,
-                (Err(unclear), _) | (_, Err(unclear)) => return Err(unclear.into()),
-            };
+        for (name, is_old) in found.keep(&old, &new, functions)? {
+            let alone = if is_old { old_path } else { new_path };
             eprintln!("planish: {name} is in {} alone, with nothing to compare", alone.display());
         }
-        found.functions.retain(|difference| asked.contains(&difference.function));
-        found.compared = asked.len();
     }
     match format {
         Format::Json => print_json(&tell::differences_json(&found))?,
@@ -201,37 +185,14 @@ fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {
     Ok(analysis)
 }
 
-fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
-    let name = patch.display();
+fn read_patch(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
     // Patches of old sources may be in Latin-1.
     let text = crate::input::read(patch)?;
-    let text = String::from_utf8_lossy(&text);
-    let hunks = hunks(&text).map_err(|line| match line {
-        0 => anyhow::anyhow!(
-            "{name}: expected a unified diff with at least one hunk `@@ -1,2 +1,2 @@`, found none"
-        ),
-        line => {
-            anyhow::anyhow!(
-                "{name}, line {line}: this is no line of a unified diff, or a hunk is cut off"
-            )
-        }
-    })?;
     let source = |file: &str| {
         // The names are the patch's.
         let read = |path: &Path| beside::given::read(path, crate::input::TEXT_BYTES);
         let bytes = read(&root.join(file)).or_else(|_| read(Path::new(file))).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let found = touched(&analysis.graph, &hunks, &source);
-    if let Some(misfit) = &found.misfit {
-        bail!(
-            "{name}: does not fit {}, line {}: expected `{}`, found `{}`; give the patch before \
-             it is applied, and the sources of the build",
-            misfit.file,
-            misfit.line,
-            misfit.expected,
-            misfit.found.as_deref().unwrap_or("the end of the file")
-        );
-    }
-    Ok(found)
+    Ok(touched_by(&analysis.graph, patch, &String::from_utf8_lossy(&text), &source)?)
 }
