@@ -95,6 +95,40 @@ pub enum Error {
          (RUSTUP_TOOLCHAIN=nightly, or rust-toolchain.toml); nothing was built"
     )]
     NoRustProfiles,
+    /// A file that was named cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The profile cannot be read.
+    #[error("{path}: {source}")]
+    Profile {
+        /// The profile.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: profile::Error,
+    },
+    /// gcc reads another version of profiles.
+    #[error(
+        "{path}: a profile of version {found}, of which gcc {major} uses nothing: it reads \
+         version {wanted}; make it again with planish profile --format gcov --gcc-version {major}"
+    )]
+    OtherGcc {
+        /// The profile.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The major version of the gcc that built the program.
+        major: u32,
+        /// The version that this one reads.
+        wanted: u32,
+    },
+    /// A program cannot be read.
+    #[error(transparent)]
+    Image(#[from] image::Error),
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),

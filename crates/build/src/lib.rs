@@ -28,8 +28,10 @@ mod sys;
 pub mod target;
 pub mod toolchain;
 pub mod training;
+pub mod used;
 pub mod variant_plan;
 pub mod variants;
+pub mod verified;
 pub mod verify;
 mod words;
 

@@ -109,7 +109,7 @@ impl State {
                 hash.update(self.file_hash(input, &full)?);
             }
         }
-        Ok(hex(&hash.finalize()))
+        Ok(hex::encode(hash.finalize()))
     }
 
     /// Everything below a directory but hidden names, `target`, what is no plain file and what
@@ -177,16 +177,11 @@ impl State {
                 got => hash.update(&buffer[..got]),
             }
         }
-        let sha256 = hex(&hash.finalize());
+        let sha256 = hex::encode(hash.finalize());
         self.files.insert(
             name.to_owned(),
             Known { bytes: about.len(), changed_ns, sha256: sha256.clone() },
         );
         Ok(sha256)
     }
-}
-
-/// The bytes of a hash, two hexadecimal digits each.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

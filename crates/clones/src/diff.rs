@@ -3,6 +3,7 @@
 use crate::analysis::Analysis;
 use crate::closure::closure;
 use crate::graph::NodeId;
+use crate::select::{Unclear, select};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A function whose closure is not the same.
@@ -23,6 +24,38 @@ pub struct Differences {
     pub compared: usize,
     /// Those whose closures differ, by unit and name.
     pub functions: Vec<Difference>,
+}
+
+impl Differences {
+    /// Keeps those of the functions named; says which of the names are in one build alone, and
+    /// whether that is the old one.
+    ///
+    /// # Errors
+    /// At a name that neither build knows, or that stands for several functions.
+    pub fn keep<'n>(
+        &mut self,
+        old: &Analysis,
+        new: &Analysis,
+        names: &'n [String],
+    ) -> Result<Vec<(&'n str, bool)>, Unclear> {
+        let (mut asked, mut alone) = (BTreeSet::new(), Vec::new());
+        let of = |analysis: &Analysis, nodes: Vec<NodeId>| -> BTreeSet<(String, String)> {
+            nodes.into_iter().filter_map(|node| analysis.full_name(node)).collect()
+        };
+        for name in names {
+            match (select(old, name), select(new, name)) {
+                (Ok(before), Ok(after)) => {
+                    asked.extend(of(old, before).intersection(&of(new, after)).cloned());
+                }
+                (Ok(_), Err(Unclear::Unknown { .. })) => alone.push((name.as_str(), true)),
+                (Err(Unclear::Unknown { .. }), Ok(_)) => alone.push((name.as_str(), false)),
+                (Err(unclear), _) | (_, Err(unclear)) => return Err(unclear),
+            }
+        }
+        self.functions.retain(|difference| asked.contains(&difference.function));
+        self.compared = asked.len();
+        Ok(alone)
+    }
 }
 
 /// The functions of both builds whose closures differ.

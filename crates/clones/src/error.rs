@@ -31,6 +31,37 @@ pub enum Error {
         /// The line, shortened.
         found: String,
     },
+    /// A patch has no hunk.
+    #[error("{path}: expected a unified diff with at least one hunk `@@ -1,2 +1,2 @@`, found none")]
+    NoHunk {
+        /// The patch.
+        path: PathBuf,
+    },
+    /// A patch is damaged.
+    #[error("{path}, line {line}: this is no line of a unified diff, or a hunk is cut off")]
+    Patch {
+        /// The patch.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// A patch is of other sources.
+    #[error(
+        "{path}: does not fit {file}, line {line}: expected `{expected}`, found `{found}`; give \
+         the patch before it is applied, and the sources of the build"
+    )]
+    Misfit {
+        /// The patch.
+        path: PathBuf,
+        /// The source file.
+        file: String,
+        /// Counted from 1.
+        line: u32,
+        /// What the patch quotes.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
     /// There is nothing to learn from.
     #[error(
         "{path}: neither object files with symbols nor dumps of the compiler (archives are not \

@@ -46,7 +46,7 @@ pub use diff::{Difference, Differences, diff};
 pub use disagreements::Disagreement;
 pub use error::Error;
 pub use graph::{Edge, Graph, Node, NodeId, Place, Reason, Source, UnitId};
-pub use patch::{Hunk, Misfit, Touched, hunks, touched};
+pub use patch::{Hunk, Misfit, Touched, hunks, touched, touched_by};
 pub use plausible::Implausible;
 pub use read::analyse;
 pub use scan::{Build, Dump, DumpKind, Unit, scan};

@@ -1,9 +1,11 @@
 //! Which functions a patch touches: the old lines of its hunks, held against where functions begin
 //! and end.
 
+use crate::Error;
 use crate::extent;
 use crate::graph::{Graph, NodeId};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What a patch does to an old file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -233,6 +235,32 @@ pub(crate) fn same_file(a: &str, b: &str) -> bool {
     let (a, b) = (parts(a), parts(b));
     let shared = a.len().min(b.len());
     shared > 0 && a.get(..shared) == b.get(..shared)
+}
+
+/// The same of a unified diff, the text of the file `patch`.
+///
+/// # Errors
+/// Where it is no unified diff, or does not fit the sources.
+pub fn touched_by(
+    graph: &Graph,
+    patch: &Path,
+    text: &str,
+    source: &dyn Fn(&str) -> Option<String>,
+) -> Result<Touched, Error> {
+    let path = patch.to_owned();
+    let hunks = match hunks(text) {
+        Ok(hunks) => hunks,
+        Err(0) => return Err(Error::NoHunk { path }),
+        Err(line) => return Err(Error::Patch { path, line }),
+    };
+    let found = touched(graph, &hunks, source);
+    match found.misfit {
+        None => Ok(found),
+        Some(Misfit { file, line, expected, found }) => {
+            let found = found.unwrap_or_else(|| "the end of the file".to_owned());
+            Err(Error::Misfit { path, file, line, expected, found })
+        }
+    }
 }
 
 #[cfg(test)]

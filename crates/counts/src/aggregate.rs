@@ -10,7 +10,7 @@ use crate::by_name;
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
-use crate::model::{Counts, base_name};
+use crate::model::{Counts, ImageCounts, base_name};
 use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
@@ -35,6 +35,60 @@ pub struct Aggregated {
     pub notes: Vec<String>,
     /// Samples in files that were not counted, most first.
     pub elsewhere: Vec<(String, u64)>,
+}
+
+/// Counts that were made before.
+impl From<Counts> for Aggregated {
+    fn from(counts: Counts) -> Aggregated {
+        let samples = counts.ledger.samples.entered;
+        Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() }
+    }
+}
+
+impl Aggregated {
+    /// Several inputs, added up; notes of all of them, each once.
+    ///
+    /// # Errors
+    /// Where a sum leaves the range of 64 bits.
+    pub fn sum(inputs: impl IntoIterator<Item = Aggregated>) -> Result<Aggregated, Error> {
+        let mut all = Aggregated::from(Counts::default());
+        let mut parts = Vec::new();
+        for one in inputs {
+            all.samples += one.samples;
+            for note in one.notes {
+                if !all.notes.contains(&note) {
+                    all.notes.push(note);
+                }
+            }
+            all.elsewhere.extend(one.elsewhere);
+            parts.push(one.counts);
+        }
+        all.counts = crate::merge(parts)?;
+        Ok(all)
+    }
+
+    /// The counts of `image` among those found in `input`.
+    ///
+    /// # Errors
+    /// Where there are none, with what there is instead.
+    pub fn of(&self, image: &Image, input: &Path) -> Result<&ImageCounts, Error> {
+        let path = image.path().to_string_lossy();
+        self.counts.find(image.build_id(), &path).ok_or_else(|| {
+            let id = |id: Option<&image::BuildId>, none: &str| {
+                id.map_or_else(|| none.to_owned(), ToString::to_string)
+            };
+            let others = self.counts.images.iter().take(3);
+            let others: Vec<String> = others
+                .map(|other| format!("{} ({})", other.path, id(other.build_id.as_ref(), "-")))
+                .collect();
+            Error::OtherImage {
+                path: input.to_owned(),
+                image: path.into_owned(),
+                build_id: id(image.build_id(), "none"),
+                others: if others.is_empty() { "nothing".into() } else { others.join(", ") },
+            }
+        })
+    }
 }
 
 /// Reads `input` (named `path` in messages) and counts what lies in `images`, or, where none are

@@ -280,10 +280,6 @@ fn is_file_name(path: &str) -> bool {
             && !path.contains(':'))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 fn hex_all(ids: &[&[u8]]) -> String {
-    ids.iter().map(|id| hex(id)).collect::<Vec<_>>().join(" or ")
+    ids.iter().map(hex::encode).collect::<Vec<_>>().join(" or ")
 }

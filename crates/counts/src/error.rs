@@ -15,6 +15,30 @@ pub enum Error {
         /// What the reader found.
         source: perfdata::Error,
     },
+    /// The input has no bytes.
+    #[error(
+        "{path}: empty input, expected a recording or counts; did the program that should write \
+         it fail?"
+    )]
+    EmptyInput {
+        /// The input.
+        path: PathBuf,
+    },
+    /// The input is text of no kind that counts.
+    #[error(
+        "{path}: text, but neither branch stacks nor pre-aggregated counts; print them with perf \
+         script -F pid,ip,brstack --show-mmap-events, or give the perf.data itself"
+    )]
+    NoCountsInText {
+        /// The input.
+        path: PathBuf,
+    },
+    /// Pre-aggregated text does not say which image it is of.
+    #[error("{path}: pre-aggregated addresses belong to one image; name it with --binary")]
+    NotOneImage {
+        /// The input.
+        path: PathBuf,
+    },
     /// The recording holds nothing to count.
     #[error(
         "{path}: no samples in it; record again, and check that the event fires (perf evlist -v, \
@@ -89,6 +113,21 @@ pub enum Error {
         images: String,
         /// Why, in numbers, and what to do.
         cause: String,
+    },
+    /// There are counts, of other images.
+    #[error(
+        "{path}: holds no counts of {image} (build ID {build_id}), but of {others}; give the \
+         build that was recorded"
+    )]
+    OtherImage {
+        /// The input.
+        path: PathBuf,
+        /// The image asked for.
+        image: String,
+        /// Its build ID.
+        build_id: String,
+        /// The images that there are counts of.
+        others: String,
     },
     /// So little belongs to the images that the counts say nothing.
     #[error(

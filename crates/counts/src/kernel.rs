@@ -7,7 +7,7 @@
 //! stack entry. Nothing was sampled, so there are no counts of samples.
 
 use crate::aggregate::{Aggregated, names_of};
-use crate::binding::{Bindings, hex};
+use crate::binding::Bindings;
 use crate::by_name;
 use crate::error::Error;
 use crate::resolve::{Rules, Spaces, Sums};
@@ -67,7 +67,7 @@ pub fn aggregate(
 fn cause(text: &KernelText, image: &Image) -> String {
     let ids = match (&text.build_id, image.build_id()) {
         (Some(ran), Some(own)) if !own.matches_padded(ran) => {
-            format!("the kernel that ran has build ID {}, the file {own}; ", hex(ran))
+            format!("the kernel that ran has build ID {}, the file {own}; ", hex::encode(ran))
         }
         _ => String::new(),
     };

@@ -17,6 +17,7 @@ mod enough;
 mod error;
 pub mod evidence;
 mod halves;
+pub mod input;
 pub mod kernel;
 mod kernel_map;
 mod ledger;

@@ -12,13 +12,15 @@
 //! ```
 //! An address is `[BUILDID:]HEX`; `X:0` stands for outside.
 
+use crate::aggregate::Aggregated;
 use crate::error::Error;
 use crate::merge::normalise;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
-use image::{BuildId, ImageAddr};
+use image::{BuildId, Image, ImageAddr};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The image that addresses without a build ID belong to.
 #[derive(Clone, Debug)]
@@ -63,6 +65,23 @@ pub fn read(path: &Path, text: impl BufRead, default: &DefaultImage) -> Result<C
         return Err(Error::NoSamples { path: path.to_owned() });
     }
     Ok(counts)
+}
+
+/// Reads pre-aggregated counts, whose addresses are those of the one image named.
+///
+/// # Errors
+/// Where none or several are named, and as [`read`].
+pub fn aggregate(
+    path: &Path,
+    text: impl BufRead,
+    images: &[Arc<Image>],
+) -> Result<Aggregated, Error> {
+    let [image] = images else { return Err(Error::NotOneImage { path: path.to_owned() }) };
+    let default = DefaultImage {
+        build_id: image.build_id().copied(),
+        path: image.path().display().to_string(),
+    };
+    Ok(read(path, text, &default)?.into())
 }
 
 /// Whether `line` could be of this format.

@@ -238,7 +238,8 @@ pub(crate) fn parse_mapping(text: &str) -> Option<(i32, Change, Option<Change>)>
     if !protection.contains('x') {
         return None;
     }
-    let build_id = range.split_once('<').and_then(|(_, id)| parse_hex(id.split('>').next()?));
+    let build_id =
+        range.split_once('<').and_then(|(_, id)| hex::decode(id.split('>').next()?).ok());
     let piece = (RuntimeAddr(number(start)?), number(len)?, number(pgoff)?);
     let map = |pid| Change::mapping(pid, piece, name.trim().to_owned(), build_id.clone());
     Some((pid, map(pid), (pid != KERNEL_PID).then(|| map(ANY_PID))))
@@ -249,10 +250,6 @@ fn number(text: &str) -> Option<u64> {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.trim().parse().ok(),
     }
-}
-
-fn parse_hex(text: &str) -> Option<Vec<u8>> {
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(text.get(i..i + 2)?, 16).ok()).collect()
 }
 
 /// Mappings that put each image where its headers ask for.

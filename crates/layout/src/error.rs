@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::write;
 use image::BuildId;
 
 /// An error of this crate. What merely could not be used is no error: it is in the
@@ -106,4 +107,42 @@ pub enum Error {
         /// The smallest share that is accepted, in percent.
         limit_pct: f64,
     },
+    /// Paths of an older build are no paths of this one.
+    #[error("--clone needs the recorded build; leave --recorded out")]
+    ClonesOfOtherBuild,
+    /// The image has no such function.
+    #[error("{image}: has no function `{name}`; give the name of its symbol{hint}", image = image.display())]
+    NoFunction {
+        /// The image.
+        image: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// Names like it.
+        hint: String,
+    },
+    /// A compiler would end on the layout.
+    #[error("{image}: clang would not take this layout: {finding}", image = image.display())]
+    Refused {
+        /// The image.
+        image: PathBuf,
+        /// The first thing that is wrong.
+        finding: String,
+    },
+    /// The cc profile cannot hold the layout.
+    #[error("{image}: cc profile: {source}", image = image.display())]
+    CcProfile {
+        /// The image.
+        image: PathBuf,
+        /// Why not.
+        source: write::Error,
+    },
+    /// Another file cannot hold the layout.
+    #[error(transparent)]
+    Write(#[from] write::Error),
+    /// The counts are not of the image.
+    #[error(transparent)]
+    Counts(#[from] counts::Error),
+    /// The image cannot be read.
+    #[error(transparent)]
+    Image(#[from] image::Error),
 }

@@ -26,6 +26,7 @@ mod infer;
 mod matching;
 mod order;
 mod placement;
+mod plan;
 mod report;
 mod rules;
 mod samples;
@@ -49,6 +50,7 @@ pub use order::{
     PlacedBlock, PlacedEdge, Problem, Scoring, Totals, lay_out, lay_out_with, order,
 };
 pub use placement::{ClonePath, ClusterRef, FunctionLayout, Layout, Placed, Score};
+pub use plan::{Named, Plan, PlanOptions, plan};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};
 pub use rules::{BuildOptions, Modules, Rules, Sections};
 pub use stale::{Share, StaleReport, carry_over};

@@ -84,4 +84,27 @@ pub enum Error {
         /// The reason and the next step.
         problem: String,
     },
+    /// Lines and probe numbers look alike in a profile, and mean different places.
+    #[error(
+        "{probes} counts pseudo probes and {lines} lines; they cannot be put together, give \
+         profiles of one kind"
+    )]
+    ProbesAndLines {
+        /// A profile of probes.
+        probes: String,
+        /// A profile of lines.
+        lines: String,
+    },
+    /// A context that one profile names and another has as a call inlined into its caller would
+    /// stand there twice.
+    #[error(
+        "{contexts} keeps calling contexts (--contexts full) and {functions} does not (--contexts \
+         nested or off); they cannot be put together, make all of them with the same --contexts"
+    )]
+    ContextsAndFunctions {
+        /// A profile that keeps contexts.
+        contexts: String,
+        /// A profile that does not.
+        functions: String,
+    },
 }

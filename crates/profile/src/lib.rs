@@ -14,6 +14,7 @@ pub mod matching;
 mod model;
 pub mod operations;
 mod provenance;
+pub mod recorded;
 
 pub use context::{Context, Frame};
 pub use error::Error;

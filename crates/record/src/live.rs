@@ -34,6 +34,14 @@ pub fn has_hardware_branches() -> bool {
     events::choose(&options, Scope::Command, &Machine::here()).is_ok()
 }
 
+/// Opens an event for the calling thread and closes it again.
+///
+/// # Errors
+/// What the kernel says against it.
+pub fn try_event(attr: &perfdata::EventAttr) -> std::io::Result<()> {
+    crate::sys::perf::Event::open(attr, 0, -1, None).map(drop)
+}
+
 /// Records into `output`, or standard output where that is `-`, until the command ends, the
 /// processes end, or a signal asks to stop.
 pub fn record(

@@ -129,11 +129,6 @@ impl Drop for Work {
     }
 }
 
-/// The bytes of a hash as text.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Inputs {
     /// Opens an archive that lld wrote with `--reproduce`, and unpacks it into a directory of its
     /// own below `directory`; what is unpacked already is used again. Links once, to learn
@@ -172,8 +167,9 @@ impl Inputs {
         }
         let bitcode = reach::check(&bytes, &entries).map_err(damaged)?;
         let response = if bitcode { response.without_dependent_libraries() } else { response };
-        let identity =
-            hex(&Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize());
+        let identity = hex::encode(
+            Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize(),
+        );
         let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let home = home.join(identity.get(..16).unwrap_or_default());
         unpack(&bytes, &entries, &home)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::inputs::{Inputs, Work, hex};
+use crate::inputs::{Inputs, Work};
 use crate::pad::{self, Pad};
 use crate::plan::{MatchPlan, PAD_SYMBOL};
 use crate::random::stream;
@@ -135,7 +135,7 @@ impl Job {
         ));
         // The objects with other names are made from the same inputs, but are other files.
         hash.update(if self.root == inputs.root() { "root" } else { "named" });
-        hex(&hash.finalize())
+        hex::encode(hash.finalize())
     }
 }
 

@@ -28,3 +28,21 @@ pub struct Evidence {
     /// What too few samples mean, and what to do about them.
     pub warning: Option<String>,
 }
+
+impl From<&counts::evidence::Evidence> for Evidence {
+    fn from(of: &counts::evidence::Evidence) -> Evidence {
+        Evidence {
+            samples: of.samples,
+            branch_stacks: of.branch_stacks,
+            executions: of.executions,
+            functions_90: of.functions_90,
+            functions_99: of.functions_99,
+            split_half_overlap: of.split_half_overlap,
+            expected_overlap: of.expected_overlap,
+            enough: of.enough,
+            times_more: of.times_more,
+            line: of.line(),
+            warning: of.warning(),
+        }
+    }
+}

@@ -5,15 +5,22 @@
 //! or as Markdown. Rendering is a function of the value alone: no clock, no environment, no
 //! terminal is asked; the caller says whether colours are wanted.
 
+pub mod clones;
 pub mod compare;
+pub mod counts;
+pub mod doctor;
 mod escape;
 mod evidence;
 pub mod kernel;
 pub mod layout;
 mod numbers;
 mod optimization;
+pub mod pages;
 mod policy;
+pub mod profile;
+pub mod stat;
 mod style;
+pub mod switches;
 
 pub use compare::Screen;
 pub use escape::{json, visible, visible_lines};

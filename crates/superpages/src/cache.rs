@@ -41,6 +41,22 @@ impl Warmed {
     }
 }
 
+/// Warms each file once; names that lead to one file are one file.
+///
+/// # Errors
+/// Where there is no file, or one cannot be read.
+pub fn warm_all(mut files: Vec<PathBuf>) -> Result<Vec<Warmed>, Error> {
+    for file in &mut files {
+        *file = file.canonicalize().unwrap_or_else(|_| file.clone());
+    }
+    files.sort();
+    files.dedup();
+    if files.is_empty() {
+        return Err(Error::NoFiles);
+    }
+    files.iter().map(|file| warm(file)).collect()
+}
+
 /// A run of whole superpages in a file.
 #[derive(Clone, Copy, Debug)]
 struct Span {

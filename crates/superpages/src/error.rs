@@ -48,6 +48,22 @@ pub enum Error {
         /// Why, and what to do instead.
         reason: String,
     },
+    /// A program does not take the copy of a library.
+    #[error(
+        "{}: {} takes it from its own place whatever LD_LIBRARY_PATH says (an RPATH); align it \
+         there and compare by hand with planish compare",
+        file.display(),
+        program.display()
+    )]
+    OwnPlace {
+        /// The library.
+        file: PathBuf,
+        /// The program.
+        program: PathBuf,
+    },
+    /// There is nothing to do.
+    #[error("there is no file to warm")]
+    NoFiles,
     /// The kernel refused something that is not about one file.
     #[error("{action}")]
     System {

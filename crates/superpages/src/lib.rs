@@ -15,6 +15,7 @@ mod align;
 mod cache;
 mod check;
 mod class;
+mod copies;
 mod copying;
 mod elf;
 mod error;
@@ -25,12 +26,14 @@ mod process;
 mod rewrite;
 mod sys;
 mod system;
+mod unit;
 mod verify;
 
-pub use cache::{Kept, Warmed, keep, warm};
+pub use cache::{Kept, Warmed, keep, warm, warm_all};
 pub use check::{
     Assessment, Reason, SUPERPAGE, Segment, Share, Size, SizeShare, check, percent, text_bytes,
 };
+pub use copies::Copies;
 pub use copying::{Memory, Request, copying_library, copying_works};
 pub use elf::{Arch, Kind};
 pub use error::Error;
@@ -40,4 +43,5 @@ pub use probe::{Backed, Backing, Probe, Tried, host_backing, probe};
 pub use process::{User, text_files, users};
 pub use rewrite::{Aligned, Writes, Written, align, align_or_copy, copy};
 pub use system::{Found, find};
+pub use unit::unit;
 pub use verify::{Cell, Text, Verification, own_superpage_bytes, verify};

@@ -3,7 +3,6 @@
 
 use super::command::Compile;
 use crate::Error;
-use crate::state::hex;
 use crate::toolchain::locate;
 use object::{Object, ObjectSymbol, SymbolKind};
 use serde::{Deserialize, Serialize};
@@ -75,7 +74,7 @@ impl Store {
         for name in VARIABLES {
             add(std::env::var_os(name).unwrap_or_default().as_encoded_bytes());
         }
-        Some(short(&hex(&hash.finalize())))
+        Some(short(&hex::encode(hash.finalize())))
     }
 
     /// The key of the same command with a part of a cc profile.
@@ -83,12 +82,13 @@ impl Store {
         let mut hash = Sha256::new();
         hash.update(key);
         hash.update(part);
-        short(&hex(&hash.finalize()))
+        short(&hex::encode(hash.finalize()))
     }
 
     /// A file in the directory with this part of a cc profile; its name contains its hash.
     pub(super) fn list(&self, part: &str) -> Result<PathBuf, Error> {
-        let path = self.directory.join(format!("cc-{}.txt", short(&hex(&Sha256::digest(part)))));
+        let path =
+            self.directory.join(format!("cc-{}.txt", short(&hex::encode(Sha256::digest(part)))));
         let write = || {
             std::fs::create_dir_all(&self.directory)?;
             self.write(&path, part.as_bytes())
@@ -217,7 +217,7 @@ fn hash_of(path: &Path) -> io::Result<String> {
             "more bytes than are looked at of a file that a compiler reads",
         ));
     }
-    Ok(hex(&Sha256::digest(bytes)))
+    Ok(hex::encode(Sha256::digest(bytes)))
 }
 
 /// 128 bits: no two of them meet by chance.

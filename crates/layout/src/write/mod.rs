@@ -7,11 +7,12 @@
 //! | section order | GNU ld, gold, for code of `-ffunction-sections` | [`sections`] |
 //! | fdata, pre-aggregated text | `llvm-bolt` | [`bolt`] |
 //!
-//! All of them return text; nothing here opens a file.
+//! All of them return text, [`files`] all files of a kind; nothing here opens a file.
 
 pub mod bolt;
 pub mod cc;
 pub mod check;
+pub mod files;
 pub mod order;
 pub mod read_cc;
 pub mod sections;

@@ -4,8 +4,7 @@ use super::inputs::{self, Selection};
 use crate::cli::{FINE, Global};
 use crate::output;
 use counts::aggregate::Aggregated;
-use counts::{Book, Ledger, artefact, text};
-use serde_json::json;
+use counts::{artefact, text};
 use std::path::PathBuf;
 
 /// What `aggregate` writes.
@@ -62,14 +61,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if args.format == Format::Text {
         // Lines of text name each image once.
         let images = &mut found.counts.images;
-        images.iter_mut().for_each(|image| image.path = ::report::visible(&image.path).into());
+        images.iter_mut().for_each(|image| image.path = report::visible(&image.path).into());
     }
     output::write_file(&path, |out| {
         match args.format {
             Format::Counts => artefact::write(&path, &found.counts, out)?,
             Format::Text => out.write_all(text::render(&found.counts).as_bytes())?,
             Format::Json => {
-                serde_json::to_writer_pretty(&mut *out, &to_json(&found))?;
+                serde_json::to_writer_pretty(&mut *out, &report::counts::json(&found))?;
                 out.write_all(b"\n")?;
             }
         }
@@ -97,76 +96,5 @@ pub fn print_ledger_once(found: &Aggregated, inputs: &[PathBuf], global: &Global
 
 /// Notes and ledger on standard error.
 pub fn print_ledger(found: &Aggregated, global: &Global) {
-    for note in &found.notes {
-        eprintln!("note: {note}");
-    }
-    let ledger = &found.counts.ledger;
-    print_book("samples", &ledger.samples);
-    print_book("branch entries", &ledger.branches);
-    print_book("fall-through ranges", &ledger.fall_throughs);
-    print_book("paths", &ledger.paths);
-    if ledger.lost > 0 {
-        eprintln!("{:>20}: {} that the kernel could not deliver", "lost", ledger.lost);
-    }
-    warn_of_cut(ledger.truncated_bytes);
-    if ledger.unknown_records > 0 {
-        eprintln!(
-            "{:>20}: {} records of unknown or damaged kinds",
-            "skipped", ledger.unknown_records
-        );
-    }
-    if global.verbose {
-        for (path, count) in found.elsewhere.iter().take(10) {
-            eprintln!("{:>20}: {count} samples in {path}", "elsewhere");
-        }
-    }
-}
-
-/// Says that a recording ends too early.
-pub fn warn_of_cut(truncated_bytes: u64) {
-    if truncated_bytes > 0 {
-        eprintln!(
-            "warning: the recording is truncated: {truncated_bytes} bytes of it are missing or \
-             form no whole record; what stands before them was used"
-        );
-    }
-}
-
-fn print_book(name: &str, book: &Book) {
-    if book.entered == 0 {
-        return;
-    }
-    eprint!("{name:>20}: {} in, {} used ({:.1} %)", book.entered, book.used, book.used_pct());
-    for (reason, count) in &book.unused {
-        let reason = serde_json::to_string(reason).unwrap_or_default();
-        eprint!(", {} {count}", reason.trim_matches('"'));
-    }
-    eprintln!();
-}
-
-/// Sums per image and the ledger.
-fn to_json(found: &Aggregated) -> serde_json::Value {
-    let images: Vec<_> = found
-        .counts
-        .images
-        .iter()
-        .map(|i| {
-            json!({
-                "build_id": i.build_id.as_ref().map(ToString::to_string),
-                "path": i.path,
-                "samples": i.sample_total().to_string().parse::<u64>().ok(),
-                "sampled_addresses": i.samples.len(),
-                "branches": i.branch_total().to_string().parse::<u64>().ok(),
-                "distinct_branches": i.branches.len(),
-                "fall_throughs": i.fall_through_total().to_string().parse::<u64>().ok(),
-                "distinct_fall_throughs": i.fall_throughs.len(),
-            })
-        })
-        .collect();
-    json!({ "schema": "planish-aggregate", "version": 1, "images": images, "notes": found.notes, "ledger": ledger_json(&found.counts.ledger) })
-}
-
-/// The ledger as JSON.
-pub fn ledger_json(ledger: &Ledger) -> serde_json::Value {
-    serde_json::to_value(ledger).unwrap_or_default()
+    report::counts::lines(found, global.verbose).iter().for_each(|line| eprintln!("{line}"));
 }

@@ -1,7 +1,7 @@
 //! `planish build`: builds the program of planish.toml, with or without a profile, or checks a
 //! build that used one.
 
-use super::{INTERRUPTED, used};
+use super::INTERRUPTED;
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::{Context, bail};
@@ -10,11 +10,10 @@ use build::optimization::Alternative;
 use build::plan::{self, Files};
 use build::target::{Knowledge, LayoutFiles, Target, build_step};
 use build::toolchain::Toolchain;
-use build::verify::{self, Evidence, Matched};
+use build::verified::Verified;
 use build::{Config, Plan, Rust};
 use image::Image;
 use programs::Surroundings;
-use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -272,24 +271,6 @@ fn missing_counters(probes: &Probes<'_>, cc: &str) -> Option<PathBuf> {
     libraries.filter(is_library).find(|path| !path.is_file())
 }
 
-/// What `--verify` finds.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Verified {
-    /// How much of the profile fits.
-    pub matched: Matched,
-    /// What the hot functions show.
-    #[serde(default)]
-    pub evidence: Evidence,
-    /// Build ID of the baseline.
-    pub base_build_id: Option<String>,
-    /// Build ID of the rebuild.
-    pub opt_build_id: Option<String>,
-    /// Bytes of machine code of the baseline.
-    pub base_code_bytes: u64,
-    /// Bytes of machine code of the rebuild.
-    pub opt_code_bytes: u64,
-}
-
 fn check(
     binary: &Path,
     baseline: &Path,
@@ -298,24 +279,8 @@ fn check(
     global: &Global,
 ) -> anyhow::Result<u8> {
     let (base, opt) = (Image::open(baseline)?, Image::open(binary)?);
-    let (matched, evidence) = used::examine(&base, &opt, profile, global)?;
-    let same_code = same_code(&base, &opt);
-    let id = |image: &Image| image.build_id().map(ToString::to_string);
-    let found = Verified {
-        matched,
-        evidence,
-        base_build_id: id(&base),
-        opt_build_id: id(&opt),
-        base_code_bytes: code_bytes(&base),
-        opt_code_bytes: code_bytes(&opt),
-    };
-    verify::judge(&found.matched, &found.evidence, same_code)?;
-    if found.base_build_id.is_some() && found.base_build_id == found.opt_build_id {
-        bail!(
-            "baseline and rebuild have the same build ID although their code differs; their \
-             linker options must be wrong"
-        );
-    }
+    let bytes = crate::input::read(profile)?;
+    let found = Verified::of(&base, &opt, (profile, &bytes), global.threads())?;
     let mut out = output::text();
     match format {
         Format::Json => output::print_json(&found)?,
@@ -349,22 +314,4 @@ fn check(
         );
     }
     Ok(FINE)
-}
-
-fn same_code(a: &Image, b: &Image) -> bool {
-    code_bytes(a) == code_bytes(b) && {
-        let code = |image: &Image| -> Vec<Vec<u8>> {
-            let ranges = image.code_ranges();
-            ranges.filter_map(|r| Some(image.code_at(r.start)?.to_vec())).collect()
-        };
-        code(a) == code(b)
-    }
-}
-
-/// Bytes of machine code.
-pub(super) fn code_bytes(image: &Image) -> u64 {
-    image
-        .code_ranges()
-        .map(|range| range.end.0.saturating_sub(range.start.0))
-        .fold(0, u64::saturating_add)
 }

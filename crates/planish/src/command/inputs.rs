@@ -4,14 +4,14 @@
 use crate::cli::Global;
 use crate::input::{Bounded, STREAM_BYTES};
 use crate::progress;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use counts::aggregate::{Aggregated, Options, aggregate};
-use counts::preaggregated::DefaultImage;
+use counts::input::{HEAD_BYTES, Kind};
 use counts::resolve::Rules;
-use counts::{Counts, artefact, preaggregated, script};
+use counts::{artefact, preaggregated, script};
 use image::Image;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -96,31 +96,22 @@ pub fn read(
     }
     if path.exists() && !path.is_file() {
         // A pipe, as in `planish aggregate <(perf script …)`, gives its bytes only once.
-        return read_stream(path, open(path)?, images, options, global);
+        return read_stream(path, crate::input::open(path)?, images, options, global);
     }
-    let head = first_bytes(&mut open(path)?, path)?;
-    ensure!(
-        !head.is_empty(),
-        "{}: empty input, expected a recording or counts; did the program that should write it \
-         fail?",
-        path.display()
-    );
-    if head.starts_with(artefact::MAGIC) {
+    let kind = Kind::of(path, &first_bytes(&mut crate::input::open(path)?, path)?)?;
+    if matches!(kind, Kind::Artefact | Kind::Preaggregated) {
         selection.refuse_for(path)?;
-        return Ok(counted(artefact::read(path)?));
     }
-    let text = || Ok::<_, anyhow::Error>(BufReader::with_capacity(1 << 18, open(path)?));
-    match text_kind(&head) {
-        Some(TextKind::Script) => Ok(script::aggregate(path, text()?, images, options)?),
-        Some(TextKind::Preaggregated) => {
-            selection.refuse_for(path)?;
-            from_preaggregated(path, text()?, images)
+    let text =
+        || Ok::<_, anyhow::Error>(BufReader::with_capacity(1 << 18, crate::input::open(path)?));
+    Ok(match kind {
+        Kind::Artefact => artefact::read(path)?.into(),
+        Kind::Script => script::aggregate(path, text()?, images, options)?,
+        Kind::Preaggregated => preaggregated::aggregate(path, text()?, images)?,
+        Kind::Recording => {
+            from_recording(path, &perfdata::Input::open(path)?, images, options, global)?
         }
-        None => {
-            ensure!(!is_text(&head), "{}: {NO_COUNTS_IN_TEXT}", path.display());
-            from_recording(path, &perfdata::Input::open(path)?, images, options, global)
-        }
-    }
+    })
 }
 
 /// Counts of an input that can be read only once, whatever its kind.
@@ -133,38 +124,23 @@ fn read_stream(
 ) -> anyhow::Result<Aggregated> {
     let mut stream = Bounded::new(stream, STREAM_BYTES);
     let head = first_bytes(&mut stream, path)?;
-    ensure!(
-        !head.is_empty(),
-        "{}: empty input, expected a recording or counts; did the program that should write it \
-         fail?",
-        path.display()
-    );
-    let (kind, is_text) = (text_kind(&head), is_text(&head));
-    let artefact = head.starts_with(artefact::MAGIC);
+    let kind = Kind::of(path, &head)?;
     let mut whole = BufReader::with_capacity(1 << 18, std::io::Cursor::new(head).chain(stream));
-    if artefact {
-        // Parquet is read from its end.
-        let mut spool = tempfile::NamedTempFile::new().context("temporary file")?;
-        std::io::copy(&mut whole, &mut spool).with_context(|| path.display().to_string())?;
-        return Ok(counted(
-            artefact::read(spool.path()).with_context(|| path.display().to_string())?,
-        ));
-    }
-    match kind {
-        Some(TextKind::Script) => Ok(script::aggregate(path, whole, images, options)?),
-        Some(TextKind::Preaggregated) => from_preaggregated(path, whole, images),
-        None => {
-            // Before its bytes are laid on disk.
-            ensure!(!is_text, "{}: {NO_COUNTS_IN_TEXT}", path.display());
-            from_recording(path, &perfdata::Input::from_pipe(whole)?, images, options, global)
+    Ok(match kind {
+        Kind::Artefact => {
+            let named = || path.display().to_string();
+            // Parquet is read from its end.
+            let mut spool = tempfile::NamedTempFile::new().context("temporary file")?;
+            std::io::copy(&mut whole, &mut spool).with_context(named)?;
+            artefact::read(spool.path()).with_context(named)?.into()
         }
-    }
-}
-
-/// Counts that were made before.
-fn counted(counts: Counts) -> Aggregated {
-    let samples = counts.ledger.samples.entered;
-    Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() }
+        Kind::Script => script::aggregate(path, whole, images, options)?,
+        Kind::Preaggregated => preaggregated::aggregate(path, whole, images)?,
+        Kind::Recording => {
+            let input = perfdata::Input::from_pipe(whole)?;
+            from_recording(path, &input, images, options, global)?
+        }
+    })
 }
 
 fn from_recording(
@@ -178,92 +154,11 @@ fn from_recording(
     Ok(aggregate(path, input, images, options, &|bytes| bar.add(bytes))?)
 }
 
-fn from_preaggregated(
-    path: &Path,
-    text: impl BufRead,
-    images: &[Arc<Image>],
-) -> anyhow::Result<Aggregated> {
-    let [image] = images else {
-        bail!(
-            "{}: pre-aggregated addresses belong to one image; name it with --binary",
-            path.display()
-        );
-    };
-    let default = DefaultImage {
-        build_id: image.build_id().copied(),
-        path: image.path().display().to_string(),
-    };
-    Ok(counted(preaggregated::read(path, text, &default)?))
-}
-
-fn open(path: &Path) -> anyhow::Result<File> {
-    crate::input::open(path)
-}
-
-fn first_bytes(stream: &mut impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
+/// What an input begins with, by which it is recognised.
+pub fn first_bytes(stream: &mut impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut head = Vec::new();
-    stream.take(1 << 16).read_to_end(&mut head).with_context(|| path.display().to_string())?;
+    stream.take(HEAD_BYTES).read_to_end(&mut head).with_context(|| path.display().to_string())?;
     Ok(head)
-}
-
-const NO_COUNTS_IN_TEXT: &str = "text, but neither branch stacks nor pre-aggregated counts; print \
-                                 them with perf script -F pid,ip,brstack --show-mmap-events, or \
-                                 give the perf.data itself";
-
-/// Recordings and artefacts hold control characters within their first bytes, text does not.
-fn is_text(head: &[u8]) -> bool {
-    // The first bytes of a recording's magic alone are a cut recording.
-    let cut = b"PERFILE2".starts_with(head) || b"2ELIFREP".starts_with(head);
-    !cut && !head.iter().take(1 << 10).any(|&b| b < 0x20 && !b.is_ascii_whitespace() && b != 0x1b)
-}
-
-/// What a file holds, as far as its first bytes tell.
-pub enum Kind {
-    /// perf.data.
-    Recording,
-    /// What perf script prints.
-    Script,
-    /// Counts, in an artefact or as text.
-    Counts,
-}
-
-/// What the file at `path` holds.
-pub fn kind_of(path: &Path) -> anyhow::Result<Kind> {
-    let head = first_bytes(&mut open(path)?, path)?;
-    ensure!(
-        !head.is_empty(),
-        "empty input, expected a recording; did the program that should write it fail?"
-    );
-    if head.starts_with(artefact::MAGIC) {
-        return Ok(Kind::Counts);
-    }
-    match text_kind(&head) {
-        Some(TextKind::Script) => Ok(Kind::Script),
-        Some(TextKind::Preaggregated) => Ok(Kind::Counts),
-        None => {
-            ensure!(!is_text(&head), "{NO_COUNTS_IN_TEXT}");
-            Ok(Kind::Recording)
-        }
-    }
-}
-
-enum TextKind {
-    Script,
-    Preaggregated,
-}
-
-/// Recordings hold NUL bytes from their header on; text does not.
-fn text_kind(head: &[u8]) -> Option<TextKind> {
-    if head.is_empty() || head.contains(&0) {
-        return None;
-    }
-    let text = String::from_utf8_lossy(head);
-    let mut lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#')).take(1000);
-    lines.find_map(|line| match line {
-        l if script::looks_like(l) => Some(TextKind::Script),
-        l if preaggregated::looks_like(l) => Some(TextKind::Preaggregated),
-        _ => None,
-    })
 }
 
 /// Whether all inputs are counts that an earlier command made, which told what became of the
@@ -285,23 +180,8 @@ pub fn read_all(
     selection: Selection,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
-    let mut parts: Vec<Counts> = Vec::new();
-    let mut all = Aggregated {
-        counts: Counts::default(),
-        samples: 0,
-        notes: Vec::new(),
-        elsewhere: Vec::new(),
-    };
-    for path in paths {
-        let one = read(path, images, selection, global)?;
-        all.samples += one.samples;
-        let new =
-            one.notes.into_iter().filter(|note| !all.notes.contains(note)).collect::<Vec<_>>();
-        all.notes.extend(new);
-        all.elsewhere.extend(one.elsewhere);
-        parts.push(one.counts);
-    }
-    all.counts = counts::merge(parts)?;
+    let parts = paths.iter().map(|path| read(path, images, selection, global));
+    let all = Aggregated::sum(parts.collect::<anyhow::Result<Vec<_>>>()?)?;
     if !selection.allow_few {
         counts::refuse_too_few(&all, paths)?;
     }

@@ -6,7 +6,6 @@ pub mod clones;
 pub mod compare;
 pub mod compiler;
 pub mod doctor;
-mod evidence;
 pub mod init;
 pub mod inputs;
 pub mod kernel;
@@ -15,16 +14,11 @@ pub mod optimize;
 pub mod pages;
 mod percent;
 pub mod profile;
-mod profile_contexts;
-mod profile_match;
-mod profile_probes;
-pub mod profile_tools;
 pub mod record;
 pub mod report;
 pub mod stat;
 pub mod switches;
 pub mod train;
-mod used;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,14 +1,12 @@
 //! `planish stat`: how often events happen while a program, processes or the system run.
 
-mod json;
-mod text;
-
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::{Context as _, bail};
 use record::live::{self, Target};
 use record::stat::{self, Counter, Counts, Options, Stat};
 use record::{Ending, Stdout, Workload};
+use report::stat as tell;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -102,7 +100,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
         say(out, &shape.total(&runs))?;
         if !global.quiet {
-            notes(&runs);
+            tell::notes(&runs).iter().for_each(|note| eprintln!("{note}"));
         }
         Ok(())
     });
@@ -173,16 +171,18 @@ struct Shape<'a> {
 impl Shape<'_> {
     fn interval(&self, counters: &[Counter], counts: &Counts) -> String {
         match self.args.format {
-            Format::Text => text::interval(counters, counts),
-            Format::Json => json::interval(counters, counts),
+            Format::Text => tell::interval(counters, counts),
+            Format::Json => tell::json::interval(counters, counts),
         }
     }
 
     fn total(&self, runs: &[Stat]) -> String {
         match self.args.format {
             Format::Text if self.args.interval.is_some() => String::new(),
-            Format::Text => text::total(runs, &self.args.command, self.quiet),
-            Format::Json => json::total(runs, self.args),
+            Format::Text => tell::total(runs, &self.args.command, self.quiet),
+            Format::Json => {
+                tell::json::total(runs, &self.args.command, self.args.interval.is_some())
+            }
         }
     }
 }
@@ -201,33 +201,6 @@ fn write(
         (Some(path), _) => output::write_file(path, |out| fill(out)),
         (None, Format::Json) => fill(&mut output::raw()),
         (None, Format::Text) => fill(&mut output::error_text()),
-    }
-}
-
-/// What was given up, once each.
-fn notes(runs: &[Stat]) {
-    let Some(first) = runs.first() else { return };
-    for note in &first.notes {
-        eprintln!("note: {note}");
-    }
-    for (reason, names) in text::refusals(&first.counters) {
-        eprintln!("note: {} not counted: {reason}", names.join(", "));
-    }
-    let skipped: u64 = runs.iter().map(|run| run.skipped_intervals).sum();
-    if skipped > 0 {
-        eprintln!(
-            "note: {skipped} intervals passed before the counters could be read again; the ones \
-             after them are longer"
-        );
-    }
-    for run in runs {
-        match run.ending {
-            Ending::Code(0) | Ending::Unknown => {}
-            Ending::Code(code) => eprintln!("warning: the program ended with exit code {code}"),
-            Ending::Signal(signal) => {
-                eprintln!("warning: the program was ended by signal {signal}")
-            }
-        }
     }
 }
 

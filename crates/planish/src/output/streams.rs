@@ -178,6 +178,7 @@ pub fn finish(told: &str) -> Option<u8> {
 
 /// In place of the standard library's, which panics where the stream takes no more: one line on
 /// standard output.
+#[allow(unused_macros, reason = "where it is missing, the standard library's is taken")]
 macro_rules! println {
     () => { $crate::output::say_text($crate::output::Stream::Output, format_args!("\n")) };
     ($($said:tt)*) => { $crate::output::say_line($crate::output::Stream::Output, format_args!($($said)*)) };

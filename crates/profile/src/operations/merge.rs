@@ -1,6 +1,6 @@
 //! Adding profiles up, each with a weight.
 
-use crate::{FunctionProfile, SampleProfile};
+use crate::{Error, FunctionProfile, SampleProfile};
 
 /// What a merge could not simply add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -79,5 +79,30 @@ fn add(into: &mut FunctionProfile, from: &FunctionProfile, weight: u64, report: 
     }
     for (at, callee) in from.inlined_calls() {
         add(into.inlined(at, &callee.name), callee, weight, report);
+    }
+}
+
+/// Refuses profiles, each with the name of its file, that cannot be put together.
+///
+/// # Errors
+/// Where some count probes and some lines, or some keep calling contexts and some do not.
+pub fn refuse_mixture<'p>(
+    profiles: impl IntoIterator<Item = (&'p SampleProfile, String)>,
+) -> Result<(), Error> {
+    let (mut of_probes, mut of_lines) = (None, None);
+    let (mut by_context, mut by_function) = (None, None);
+    for (profile, name) in profiles {
+        let context = if profile.context_sensitive { &mut by_context } else { &mut by_function };
+        *context = Some(name.clone());
+        *(if profile.is_probe_based() { &mut of_probes } else { &mut of_lines }) = Some(name);
+    }
+    if let (Some(probes), Some(lines)) = (of_probes, of_lines) {
+        return Err(Error::ProbesAndLines { probes, lines });
+    }
+    match (by_context, by_function) {
+        (Some(contexts), Some(functions)) => {
+            Err(Error::ContextsAndFunctions { contexts, functions })
+        }
+        _ => Ok(()),
     }
 }

@@ -4,12 +4,18 @@
 //! terminal and the page are functions of them alone.
 
 mod page;
+mod summarise;
 mod text;
+mod view;
 
 pub use page::{page, picture};
 pub use text::{function, heat, summary, verification};
+pub use view::{check_json, check_text};
 
 use serde::{Deserialize, Serialize};
+
+/// Version of the JSON forms, which stand in `docs/layout.md`.
+const VERSION: u32 = 1;
 
 /// What came in, what was used, and what was not, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -3,9 +3,9 @@
 use crate::cli::{FINE, Format};
 use crate::output;
 use anyhow::{Context as _, bail, ensure};
-use clones::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, negated, states, turned_off};
+use clones::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, states, turned_off};
 use programs::Surroundings;
-use serde_json::json;
+use report::clones::Flags;
 
 /// The modes of gcc's `-flive-patching`.
 const MODES: [&str; 2] = ["inline-clone", "inline-only-static"];
@@ -48,39 +48,17 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             modes.push((mode, off));
         }
     }
-    let names: Vec<&str> = modes.iter().map(|(mode, _)| *mode).collect();
     if args.matrix {
+        let names: Vec<&str> = modes.iter().map(|(mode, _)| *mode).collect();
         print!("{}", matrix(&silent, &names));
         return Ok(FINE);
     }
-    if args.format == Format::Json {
-        let modes: serde_json::Map<String, _> =
-            modes.iter().map(|(mode, off)| ((*mode).to_owned(), json!(off))).collect();
-        let told = json!({
-            "schema": "planish-clones-flags", "version": 1, "compiler": args.compiler, "level": args.level,
-            "without_trace": silent, "with_trace": traced, "live_patching_turns_off": modes,
-        });
-        output::print_json(&told)?;
-        return Ok(FINE);
+    let (compiler, level) = (&args.compiler, &args.level);
+    let told = Flags { compiler, level, silent: &silent, traced: &traced, modes: &modes };
+    match args.format {
+        Format::Json => output::print_json(&told.json())?,
+        Format::Text => print!("{}", told.text()),
     }
-    println!(
-        "{} {}: on, and without a trace in dumps, symbols and debug information:",
-        args.compiler, args.level
-    );
-    silent.iter().for_each(|option| println!("  {option:<32} off with {}", negated(option)));
-    println!("on, and shown by `planish clones`:");
-    traced.iter().for_each(|option| println!("  {option}"));
-    for (mode, off) in &modes {
-        println!("-flive-patching={mode} turns off:");
-        off.iter().for_each(|option| println!("  {option}"));
-    }
-    if modes.is_empty() {
-        println!("{} has no -flive-patching", args.compiler);
-    }
-    println!();
-    println!(
-        "What each costs: planish clones flags --matrix >> planish.toml; planish compare --matrix"
-    );
     Ok(FINE)
 }
 

@@ -1,16 +1,15 @@
 //! `planish clones`: which functions change when some functions do, and what tells us so.
 
 mod flags;
-mod tell;
 
-use crate::cli::{FINE, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::output::print_json;
 use crate::progress::Bytes;
 use anyhow::{Context as _, bail};
 use clones::{
-    Analysis, Closure, NodeId, Touched, Unclear, analyse, closure, diff, hunks, scan, select,
-    touched,
+    Analysis, Closure, NodeId, Touched, analyse, closure, diff, scan, select, touched_by,
 };
-use std::collections::BTreeSet;
+use report::clones as tell;
 use std::path::{Path, PathBuf};
 
 /// Say which functions change when some functions do: what a live patch must cover, and what shows
@@ -77,8 +76,8 @@ enum Tool {
         #[arg(long, short = 'f', value_name = "NAME", num_args = 1..)]
         function: Vec<String>,
         /// How to print the result
-        #[arg(long, value_enum, default_value_t = crate::cli::Format::Text)]
-        format: crate::cli::Format,
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
     },
     /// Say which optimisations leave no trace, what live patching turns off, and what to measure
     Flags(flags::Args),
@@ -99,7 +98,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let analysis = read(directory, global)?;
     let mut touches = Touched::default();
     if let Some(patch) = &args.patch {
-        touches = touched_by(patch, directory, &analysis)?;
+        touches = read_patch(patch, directory, &analysis)?;
     }
     let mut asked: Vec<NodeId> = touches.functions.clone();
     for name in &args.function {
@@ -109,61 +108,62 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         if matches!(args.format, Shape::Flat | Shape::Dot) {
             bail!("--format flat and dot are for closures; give --function or --patch");
         }
-        return tell::summary(&analysis, args.format, global.quiet).map(|()| FINE);
+        if args.format == Shape::Json {
+            print_json(&tell::summary_json(&analysis))?;
+        } else {
+            print!("{}", tell::summary(&analysis));
+            say(tell::notes(&analysis, &touches), global);
+        }
+        return Ok(FINE);
     }
     let found = closure(&analysis.graph, &asked);
     let possible = args.possible.then(|| possible(&analysis, &found));
-    tell::closure(
-        &tell::Told {
-            analysis: &analysis,
-            closure: &found,
-            touched: &touches,
-            possible: possible.as_deref(),
-        },
-        args.format,
-    )?;
-    if !global.quiet {
-        tell::notes(&analysis, &touches);
-        tell::no_code(&analysis, &found);
+    let told = tell::Told {
+        analysis: &analysis,
+        closure: &found,
+        touched: &touches,
+        possible: possible.as_deref(),
+    };
+    match args.format {
+        Shape::Tree => print!("{}", tell::tree(&told)),
+        Shape::Flat => print!("{}", tell::flat(&told)),
+        Shape::Json => print_json(&tell::json(&told))?,
+        Shape::Dot => print!("{}", tell::dot(&told)),
     }
+    say(tell::notes(&analysis, &touches), global);
+    say(tell::no_code(&told), global);
     // The process ends; a large build need not be taken apart piece by piece.
     std::mem::forget(analysis);
     // A live patch of this closure alone might miss what the other lines change.
     Ok(if touches.elsewhere.is_empty() { FINE } else { NEGATIVE })
 }
 
+/// Notes on standard error, unless nobody wants them.
+fn say(notes: impl IntoIterator<Item = impl std::fmt::Display>, global: &Global) {
+    if !global.quiet {
+        notes.into_iter().for_each(|note| eprintln!("planish: {note}"));
+    }
+}
+
 fn compare(
     (old_path, new_path): (&Path, &Path),
     functions: &[String],
-    format: crate::cli::Format,
+    format: Format,
     global: &Global,
 ) -> anyhow::Result<u8> {
     let (old, new) = (read(old_path, global)?, read(new_path, global)?);
     let mut found = diff(&old, &new);
     if !functions.is_empty() {
-        let mut asked = BTreeSet::new();
-        for name in functions {
-            let of = |analysis: &Analysis, nodes: Vec<NodeId>| -> BTreeSet<(String, String)> {
-                nodes.into_iter().filter_map(|node| analysis.full_name(node)).collect()
-            };
-            let alone = match (select(&old, name), select(&new, name)) {
-                (Ok(before), Ok(after)) => {
-                    asked.extend(of(&old, before).intersection(&of(&new, after)).cloned());
-                    continue;
-                }
-                (Ok(_), Err(Unclear::Unknown { .. })) => old_path,
-                (Err(Unclear::Unknown { .. }), Ok(_)) => new_path,
-                (Err(unclear), _) | (_, Err(unclear)) => return Err(unclear.into()),
-            };
+        for (name, is_old) in found.keep(&old, &new, functions)? {
+            let alone = if is_old { old_path } else { new_path };
             eprintln!("planish: {name} is in {} alone, with nothing to compare", alone.display());
         }
-        found.functions.retain(|difference| asked.contains(&difference.function));
-        found.compared = asked.len();
     }
-    tell::differences(&found, format)?;
-    if !global.quiet {
-        [&old, &new].into_iter().for_each(tell::left_out);
+    match format {
+        Format::Json => print_json(&tell::differences_json(&found))?,
+        Format::Text => print!("{}", tell::differences(&found)),
     }
+    [&old, &new].into_iter().for_each(|build| say(tell::left_out(build), global));
     Ok(if found.functions.is_empty() { FINE } else { NEGATIVE })
 }
 
@@ -179,43 +179,20 @@ fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {
     let analysis = analyse(&build, global.threads(), &|bytes| bar.add(bytes))?;
     drop(bar);
     if let Some(why) = analysis.implausible() {
-        tell::left_out(&analysis);
+        tell::left_out(&analysis).iter().for_each(|note| eprintln!("planish: {note}"));
         bail!("{}: {why}", directory.display());
     }
     Ok(analysis)
 }
 
-fn touched_by(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
-    let name = patch.display();
+fn read_patch(patch: &Path, root: &Path, analysis: &Analysis) -> anyhow::Result<Touched> {
     // Patches of old sources may be in Latin-1.
     let text = crate::input::read(patch)?;
-    let text = String::from_utf8_lossy(&text);
-    let hunks = hunks(&text).map_err(|line| match line {
-        0 => anyhow::anyhow!(
-            "{name}: expected a unified diff with at least one hunk `@@ -1,2 +1,2 @@`, found none"
-        ),
-        line => {
-            anyhow::anyhow!(
-                "{name}, line {line}: this is no line of a unified diff, or a hunk is cut off"
-            )
-        }
-    })?;
     let source = |file: &str| {
         // The names are the patch's.
         let read = |path: &Path| beside::given::read(path, crate::input::TEXT_BYTES);
         let bytes = read(&root.join(file)).or_else(|_| read(Path::new(file))).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let found = touched(&analysis.graph, &hunks, &source);
-    if let Some(misfit) = &found.misfit {
-        bail!(
-            "{name}: does not fit {}, line {}: expected `{}`, found `{}`; give the patch before \
-             it is applied, and the sources of the build",
-            misfit.file,
-            misfit.line,
-            misfit.expected,
-            misfit.found.as_deref().unwrap_or("the end of the file")
-        );
-    }
-    Ok(found)
+    Ok(touched_by(&analysis.graph, patch, &String::from_utf8_lossy(&text), &source)?)
 }

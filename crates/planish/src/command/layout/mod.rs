@@ -1,36 +1,23 @@
 //! `planish layout`: a recording or its counts, and the binary, to the files that lay its code out;
 //! are they applied, and what do they look like.
 
-mod files;
-mod plan;
+mod args;
 mod show;
 mod verify;
 
-pub use files::{Emit, FileOptions, with_suffix, written};
-pub use plan::{Plan, PlanOptions, plan};
-
 use super::aggregate;
 use super::inputs::{self, Selection};
-use super::percent::percent;
 use crate::cli::{FINE, Format, Global};
 use crate::output::{self, error_style, print_json};
 use anyhow::bail;
+use args::{MakeArgs, Source};
 use image::{Image, ImageKind};
+use layout::write::cc::CcVersion;
+use layout::write::files::{FileKind, FileOptions, with_suffix};
+use layout::{Plan, PlanOptions};
+use report::layout::LayoutSummary;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Version of the JSON forms, which stand in `docs/reference/layout.md`.
-pub const VERSION: u32 = 1;
-
-/// What chains of blocks may hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Mode {
-    /// Each function is laid out alone
-    #[default]
-    PerFunction,
-    /// Chains run across functions along calls
-    InterFunction,
-}
 
 /// Lay the code of a program out: the order of its blocks and functions, from a recording or its
 /// counts.
@@ -62,64 +49,6 @@ enum Tool {
     Check(verify::CheckArgs),
 }
 
-/// What a layout is computed from.
-#[derive(Debug, clap::Args)]
-pub struct Source {
-    /// perf.data, counts artefacts, perf script text or pre-aggregated text; several are added up
-    #[arg(required = true, value_name = "INPUT")]
-    pub inputs: Vec<PathBuf>,
-    /// The recorded ELF file
-    #[arg(long, required = true, value_name = "FILE")]
-    pub binary: Option<PathBuf>,
-    /// The recorded ELF file, where --binary is a newer build: its functions and blocks are
-    /// recognised in the newer one
-    #[arg(long, value_name = "OLD")]
-    pub recorded: Option<PathBuf>,
-    /// What chains of blocks may hold
-    #[arg(long, value_enum, default_value_t = Mode::PerFunction)]
-    pub mode: Mode,
-    /// Judge branches, order blocks and score as Google's Propeller tools do
-    #[arg(long)]
-    pub upstream: bool,
-    /// Clone small blocks into frequent predecessors, where paths of branches say that it saves
-    /// taken branches
-    #[arg(long = "clone")]
-    pub clones: bool,
-    /// Bytes of all clones, in percent of the bytes of executed blocks
-    #[arg(long, value_name = "PERCENT", default_value_t = layout::CloneParams::default().budget_pct, requires = "clones", value_parser = percent)]
-    pub clone_budget: f64,
-    #[command(flatten)]
-    pub selection: Selection,
-}
-
-/// Arguments of making a layout.
-#[derive(Debug, clap::Args)]
-pub struct MakeArgs {
-    #[command(flatten)]
-    pub from: Source,
-    /// What to write; several are separated by commas
-    #[arg(
-        long,
-        value_enum,
-        value_name = "KIND",
-        value_delimiter = ',',
-        default_value = "propeller"
-    )]
-    pub emit: Vec<Emit>,
-    /// Version of the cc profile: 1 for clang 16 and newer, 0 for older ones
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
-    pub cc_version: u8,
-    /// Write scores and edges as comments into the cc profile
-    #[arg(long)]
-    pub verbose_comments: bool,
-    /// How to print the summary
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-    /// Begin of the names of the files that are written
-    #[arg(short, long, required = true, value_name = "PREFIX")]
-    pub output: Option<PathBuf>,
-}
-
 /// Runs the command or the tool asked for.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.tool {
@@ -142,31 +71,24 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             prefix.join("app").display()
         );
     }
-    let mut emit_once: Vec<Emit> = Vec::new();
-    for &emit in &args.emit {
-        if !emit_once.contains(&emit) {
-            emit_once.push(emit);
+    let mut kinds: Vec<FileKind> = Vec::new();
+    for kind in args.emit.iter().map(|emit| FileKind::from(*emit)) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
         }
     }
-    let outputs: Vec<PathBuf> = emit_once
-        .iter()
-        .flat_map(|emit| emit.suffixes())
-        .map(|end| with_suffix(prefix, end))
-        .collect();
+    let ends = kinds.iter().flat_map(|kind| kind.suffixes());
+    let outputs: Vec<PathBuf> = ends.map(|end| with_suffix(prefix, end)).collect();
     refuse_inputs(&args.from, &outputs)?;
-    let plan = from(&args.from, needs_blocks(&args.emit), global)?;
+    let plan = from(&args.from, kinds.contains(&FileKind::Propeller), global)?;
     let options = FileOptions {
-        cc_version: if args.cc_version == 0 {
-            layout::write::cc::CcVersion::V0
-        } else {
-            Default::default()
-        },
+        cc_version: if args.cc_version == 0 { CcVersion::V0 } else { CcVersion::V1 },
         verbose_comments: args.verbose_comments,
     };
-    let mut summary = plan.summary();
+    let mut summary = LayoutSummary::of(&plan);
     let mut files = Vec::new();
-    for &emit in &emit_once {
-        files.extend(written(&plan, emit, options)?);
+    for &kind in &kinds {
+        files.extend(layout::write::files::files(&plan, kind, options)?);
     }
     // A cc profile of one run and an ld profile of another do not fit.
     let texts: Vec<(PathBuf, &str)> =
@@ -182,7 +104,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             aggregate::print_ledger_once(&plan.found, &args.from.inputs, global);
             let screen = report::Screen::from(error_style());
             eprint!("{}", report::layout::summary(&summary, screen));
-            if args.emit.contains(&Emit::Propeller) {
+            if kinds.contains(&FileKind::Propeller) {
                 let prefix = prefix.display();
                 if plan.image.kind() == ImageKind::Kernel {
                     eprintln!(
@@ -217,11 +139,6 @@ fn refuse_inputs(from: &Source, outputs: &[PathBuf]) -> anyhow::Result<()> {
     output::refuse_inputs(outputs.iter().map(PathBuf::as_path), inputs)
 }
 
-/// Whether any of the files is about blocks.
-fn needs_blocks(emit: &[Emit]) -> bool {
-    emit.contains(&Emit::Propeller)
-}
-
 /// Reads the inputs and plans the layout.
 fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<Plan> {
     let Some(binary) = &args.binary else {
@@ -237,7 +154,8 @@ fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<P
     let clone = args.clones.then_some(params);
     // Only blocks are recognised in another build.
     let blocks_needed = blocks_needed || recorded.is_some();
-    let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed, clone };
+    let options =
+        PlanOptions { mode: args.mode.into(), upstream: args.upstream, blocks_needed, clone };
     let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
-    plan(image, recorded, found, named, options)
+    Ok(layout::plan(image, recorded, found, named, options)?)
 }

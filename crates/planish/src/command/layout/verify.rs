@@ -1,17 +1,16 @@
 //! `planish layout verify` and `check`: does a program have the layout, would a compiler take the
 //! file.
 
-use super::{Source, VERSION, from};
+use super::{Source, from};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::compare::tell::screen;
 use crate::output::{print, print_json};
 use anyhow::{Context, bail};
 use image::Image;
-use layout::verify::{Applied, Verification, verify};
+use layout::verify::{Applied, verify};
 use layout::write::check;
 use report::layout::VerifyResult;
-use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `planish layout verify`.
 #[derive(Debug, clap::Args)]
@@ -53,34 +52,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let map = image::blocks::read(&image)?;
     let applied = if args.functions { Applied::Functions } else { Applied::Sections };
     let found = verify(&plan.cfg, &plan.layout, &image, &map, applied, args.top)?;
-    let result = result(&found, new);
+    let result = VerifyResult::of(&found, new);
     match args.format {
         Format::Json => print_json(&result)?,
         Format::Text => print(&report::layout::verification(&result, screen()))?,
     }
     Ok(if found.is_applied() { FINE } else { NEGATIVE })
-}
-
-/// The result as a plain value.
-pub fn result(found: &Verification, binary: &Path) -> VerifyResult {
-    VerifyResult {
-        schema: "planish-layout-verify".to_owned(),
-        version: VERSION,
-        binary: binary.display().to_string(),
-        applied: found.is_applied(),
-        asked: found.asked,
-        found: found.found,
-        in_order: found.in_order,
-        blocks: (found.compared, found.same_blocks),
-        not_checked: (found.not_checked, found.not_checked_executions, found.executions),
-        hot_bytes: (found.hot_bytes, found.hot_span),
-        deviations: found.deviation_count,
-        first: found
-            .deviations
-            .iter()
-            .map(|(symbol, what)| (symbol.clone(), what.to_string()))
-            .collect(),
-    }
 }
 
 /// Prints what is wrong with a cc profile; nothing where nothing is.
@@ -91,32 +68,11 @@ pub fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
         .with_context(|| format!("{path}: expected the text of a cc profile"))?;
     let findings = check::text(&text);
     match args.format {
-        Format::Json => {
-            let list: Vec<_> = findings
-                .iter()
-                .map(|f| {
-                    let fatal = f.severity == check::Severity::Fatal;
-                    let newer = f.severity == check::Severity::Newer;
-                    json!({ "fatal": fatal, "newer": newer, "line": f.line, "function": f.function, "what": f.what })
-                })
-                .collect();
-            let value =
-                json!({ "schema": "planish-layout-check", "version": VERSION, "findings": list });
-            print_json(&value)?;
+        Format::Json => print_json(&report::layout::check_json(&findings))?,
+        Format::Text if findings.is_empty() && !global.quiet => {
+            print(&format!("{}: fine\n", report::visible(&path.to_string())))?;
         }
-        Format::Text => {
-            for finding in &findings {
-                let how = match finding.severity {
-                    check::Severity::Fatal => "clang ends or stops reading here",
-                    check::Severity::Ignored => "without effect",
-                    check::Severity::Newer => "needs a clang newer than 22",
-                };
-                print(&format!("{}: {finding} ({how})\n", report::visible(&path.to_string())))?;
-            }
-            if findings.is_empty() && !global.quiet {
-                print(&format!("{}: fine\n", report::visible(&path.to_string())))?;
-            }
-        }
+        Format::Text => print(&report::layout::check_text(&args.input, &findings))?,
     }
     let heeded = findings.iter().all(|finding| finding.severity == check::Severity::Newer);
     Ok(if heeded { FINE } else { NEGATIVE })

@@ -1,8 +1,9 @@
 //! `planish pages align`: rewrites the offsets of a program or library.
 
-use super::{and_more, print_json, size};
+use super::print_json;
 use crate::cli::{FINE, Format, Global};
 use crate::output::print;
+use report::pages::{aligned, in_use};
 use std::path::PathBuf;
 use superpages::Writes;
 
@@ -32,27 +33,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Format::Json => print_json("planish-pages-align", &done)?,
         Format::Text if global.quiet => {}
         Format::Text => {
-            let before = superpages::percent(done.eligible_before, done.text_bytes);
-            let filled = match done.filled_bytes {
-                0 => String::new(),
-                bytes => format!(", {} of filler taken in", size(bytes)),
-            };
-            print(&format!(
-                "{}: {:.1} % of {} text can lie on superpages (before: {before:.1} %), file {:+} \
-                 bytes{filled}\n",
-                super::shown(&done.path),
-                done.eligible_pct,
-                size(done.text_bytes),
-                done.growth_bytes
-            ))?;
-            let users = superpages::users(&args.output);
-            if let Some(first) = users.first() {
-                let more = and_more(users.len() - 1);
-                eprintln!(
-                    "planish: in use by {} ({}){more}, which keep the old file until they start \
-                     again",
-                    first.name, first.pid
-                );
+            print(&aligned(&done))?;
+            if let Some(users) = in_use(&superpages::users(&args.output)) {
+                eprintln!("planish: {users}");
             }
         }
     }

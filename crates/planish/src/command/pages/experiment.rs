@@ -11,8 +11,9 @@ use crate::command::{INTERRUPTED, compare as measuring};
 use anyhow::{Context as _, bail};
 use compare::{Benchmark, Design, Metric, Options, Recorded, Variant, analyse};
 use measuring::{Output, Told};
+use report::pages::warmed;
 use std::path::{Path, PathBuf};
-use superpages::{Loading, Writes};
+use superpages::{Copies, Loading};
 
 /// Measure a command three times over: as built, aligned, aligned and warm.
 ///
@@ -69,7 +70,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
         return Ok(NEGATIVE);
     }
-    let files = large(&superpages::files_of(&program, None, Loading::Runs)?);
+    let files = Copies::worth_it(&superpages::files_of(&program, None, Loading::Runs)?);
     if files.is_empty() {
         eprintln!("planish: neither {name} nor its libraries have text for a superpage (2 MiB)");
         return Ok(NEGATIVE);
@@ -79,14 +80,28 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         .tempdir_in(&folder)
         .with_context(|| folder.display().to_string())?;
     let copies = Copies { root: beside.path(), files: &files };
-    let variants = copies.make(global)?;
-    for kind in KINDS {
-        copies.check_used(&program, kind)?;
+    copies.make()?;
+    if !global.quiet {
+        let names: Vec<String> = files.iter().map(|file| file_name(file)).collect();
+        eprintln!("planish: copied three times: {}", names.join(", "));
     }
-    if let Some(cold) = copies.warm(global)? {
-        eprint!("planish: the copies cannot be warmed: {cold}");
-        return Ok(NEGATIVE);
+    copies.check_used(&program)?;
+    for file in copies.warm()? {
+        if !file.is_whole() {
+            eprint!("planish: the copies cannot be warmed: {}", warmed(&file));
+            return Ok(NEGATIVE);
+        }
+        if global.verbose {
+            eprint!("planish: {}", warmed(&file));
+        }
     }
+    let variants = Copies::KINDS.map(|kind| Variant {
+        name: kind.into(),
+        description: kind.replace('-', " "),
+        binaries: vec![copies.folder(kind)],
+        ..Variant::default()
+    });
+    let variants = variants.to_vec();
     let own = files.contains(&program).then(|| format!("{{bin}}/{}", file_name(&program)));
     let inherited =
         std::env::var("LD_LIBRARY_PATH").map_or_else(|_| String::new(), |had| format!(":{had}"));
@@ -102,15 +117,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return Ok(INTERRUPTED);
     }
     // What was warm at the beginning must have been so to the end.
-    let cold = copies.warm_bytes()?;
+    let at_end = copies.warm()?;
+    let warm: u64 = at_end.iter().map(|file| file.before_bytes).sum();
+    let eligible: u64 = at_end.iter().map(|file| file.eligible_bytes).sum();
     let mut analysis = analyse(&[recorded], &Options::default())?;
     analysis.measurement.interrupted = interrupted;
-    if cold.0 < cold.1 {
+    if warm < eligible {
         let warning = format!(
             "{} of {} superpages' text had been split by the end; memory is short, so the gain is \
              understated",
-            size(cold.1 - cold.0),
-            size(cold.1)
+            size(eligible - warm),
+            size(eligible)
         );
         analysis.measurement.warnings.push(warning);
     }
@@ -159,95 +176,6 @@ fn measure(
     }
 }
 
-/// The files with text for a superpage that can be aligned.
-fn large(files: &[PathBuf]) -> Vec<PathBuf> {
-    let eligible = |path: &&PathBuf| {
-        superpages::check(path).is_ok_and(|found| found.aligned_pct.is_some_and(|pct| pct > 0.0))
-    };
-    files.iter().filter(eligible).cloned().collect()
-}
-
 fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
-/// Folders of the three variants; the first is the base.
-const KINDS: [&str; 3] = ["as-built", "aligned", "aligned-and-warm"];
-
-struct Copies<'a> {
-    root: &'a Path,
-    files: &'a [PathBuf],
-}
-
-impl Copies<'_> {
-    fn place(&self, kind: &str, file: &Path) -> PathBuf {
-        self.root.join(kind).join(file_name(file))
-    }
-
-    fn make(&self, global: &Global) -> anyhow::Result<Vec<Variant>> {
-        let mut variants = Vec::new();
-        for kind in KINDS {
-            let folder = self.root.join(kind);
-            std::fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
-            for file in self.files {
-                let place = self.place(kind, file);
-                match kind {
-                    "as-built" => superpages::copy(file, &place, Writes::Small)?,
-                    "aligned" => drop(superpages::align(file, &place, false, Writes::Small)?),
-                    _ => drop(superpages::align(file, &place, false, Writes::Large)?),
-                }
-            }
-            variants.push(Variant {
-                name: kind.into(),
-                description: kind.replace('-', " "),
-                binaries: vec![folder],
-                ..Variant::default()
-            });
-        }
-        if !global.quiet {
-            let names: Vec<String> = self.files.iter().map(|file| file_name(file)).collect();
-            eprintln!("planish: copied three times: {}", names.join(", "));
-        }
-        Ok(variants)
-    }
-
-    /// Whether the dynamic linker takes the copies: a program with an old-style RPATH does not.
-    fn check_used(&self, program: &Path, kind: &str) -> anyhow::Result<()> {
-        let used = superpages::files_of(program, Some(&self.root.join(kind)), Loading::Runs)?;
-        for file in self.files.iter().filter(|file| *file != program) {
-            if !used.contains(&self.place(kind, file)) {
-                bail!(
-                    "{}: {} takes it from its own place whatever LD_LIBRARY_PATH says (an RPATH); \
-                     align it there and compare by hand with planish compare",
-                    file.display(),
-                    program.display()
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Warms the third folder; what cannot be warmed, in words.
-    fn warm(&self, global: &Global) -> anyhow::Result<Option<String>> {
-        for file in self.files {
-            let warmed = superpages::warm(&self.place("aligned-and-warm", file))?;
-            if !warmed.is_whole() {
-                return Ok(Some(super::warm::line(&warmed)));
-            }
-            if global.verbose {
-                eprint!("planish: {}", super::warm::line(&warmed));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Bytes of the third folder that lie on superpages, and that should.
-    fn warm_bytes(&self) -> anyhow::Result<(u64, u64)> {
-        let mut sum = (0, 0);
-        for file in self.files {
-            let warmed = superpages::warm(&self.place("aligned-and-warm", file))?;
-            sum = (sum.0 + warmed.before_bytes, sum.1 + warmed.eligible_bytes);
-        }
-        Ok(sum)
-    }
 }

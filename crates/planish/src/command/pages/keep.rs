@@ -36,11 +36,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         files.extend(warm::files_of(what, args.alone)?);
     }
     let stop = super::super::compare::stop_flag()?;
-    let warmed = warm::warm_all(files)?;
+    let warmed = superpages::warm_all(files)?;
     let mut kept = Vec::new();
     for file in warmed.iter().filter(|file| file.eligible_bytes > 0) {
         if !file.is_whole() {
-            eprint!("planish: {}", warm::line(file));
+            eprint!("planish: {}", report::pages::warmed(file));
         }
         kept.push(superpages::keep(&file.path).with_context(|| file.path.display().to_string())?);
     }
@@ -85,44 +85,6 @@ fn unit(args: &Args) -> anyhow::Result<u8> {
         superpages::text_bytes(&path)?;
         words.push(path.display().to_string());
     }
-    let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    print(&format!(
-        "[Unit]\nDescription=Program text held on \
-         superpages\n\n[Service]\nExecStart={command}\nRestart=always\nRestartSec=5\n\
-         LimitMEMLOCK=infinity\nNice=10\n\n[Install]\nWantedBy=multi-user.target\n"
-    ))?;
+    print(&superpages::unit(&words))?;
     Ok(FINE)
-}
-
-/// A word as systemd takes it literally: it expands % and $, and splits at blanks outside of quotes
-/// (systemd.service(5), "Command lines"; systemd.syntax(7), "Quoting").
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,=:@".contains(c);
-    if word.chars().all(plain) {
-        return word.to_owned();
-    }
-    let mut text = String::from('"');
-    for c in word.chars() {
-        match c {
-            '%' | '$' => text.extend([c, c]),
-            // systemd knows the same escapes of these as Rust.
-            '"' | '\\' | '\n' | '\t' | '\r' => text.extend(c.escape_default()),
-            _ => text.push(c),
-        }
-    }
-    text.push('"');
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_with_signs_that_mean_something_to_systemd_are_quoted() {
-        assert_eq!(quoted("/usr/lib/a-1.so"), "/usr/lib/a-1.so");
-        assert_eq!(quoted("/a b/it's"), "\"/a b/it's\"");
-        assert_eq!(quoted("/100%/$HOME"), "\"/100%%/$$HOME\"");
-        assert_eq!(quoted("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
-    }
 }

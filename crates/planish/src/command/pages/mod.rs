@@ -71,24 +71,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Prints a JSON object with its kind and version in front.
 fn print_json(kind: &'static str, content: &impl serde::Serialize) -> anyhow::Result<()> {
-    #[derive(serde::Serialize)]
-    struct Object<'a, T> {
-        schema: &'static str,
-        version: u32,
-        #[serde(flatten)]
-        content: &'a T,
-    }
-    crate::output::print_json(&Object { schema: kind, version: 1, content })
-}
-
-/// A path as text shows it, on one line whatever it holds.
-fn shown(path: &std::path::Path) -> String {
-    report::visible(&path.display().to_string()).into_owned()
-}
-
-/// How the others of a list are told, where there are any.
-fn and_more(others: usize) -> String {
-    if others == 0 { String::new() } else { format!(" and {others} more") }
+    crate::output::print_json(&report::pages::object(kind, content))
 }
 
 /// Bytes as people read them.

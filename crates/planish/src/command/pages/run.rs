@@ -1,6 +1,5 @@
 //! `planish pages run`: warms a program and its libraries, or has its text copied, and becomes it.
 
-use super::warm;
 use crate::cli::{BAD_INPUT, Global, NEGATIVE};
 use anyhow::bail;
 use std::ffi::OsString;
@@ -62,13 +61,13 @@ fn warmed(
     files: Vec<PathBuf>,
     global: &Global,
 ) -> anyhow::Result<bool> {
-    let warmed = warm::warm_all(files)?;
+    let warmed = superpages::warm_all(files)?;
     if !global.quiet {
         for file in warmed
             .iter()
             .filter(|file| !file.is_whole() || global.verbose && file.eligible_bytes > 0)
         {
-            eprint!("planish: {}", warm::line(file));
+            eprint!("planish: {}", report::pages::warmed(file));
         }
         if warmed.iter().all(|file| file.eligible_bytes == 0) {
             eprintln!(

@@ -5,9 +5,9 @@
 //! that moves code shows no change. Flags come from the debug information, where the compiler
 //! recorded them.
 
-use crate::cli::Global;
-use anyhow::{Context, bail};
-use build::verify::{self, Evidence, Matched, NameRule, Remarks};
+use crate::verify::{self, Evidence, Matched, NameRule, Remarks};
+use crate::{Error, flags};
+use beside::given;
 use image::code::{Fingerprint, fingerprints};
 use image::debug::{CompiledUnit, DebugInfo, Language};
 use image::{DebugSearch, Image, ImageAddr};
@@ -33,40 +33,42 @@ const PROFILE_FLAGS: [(&str, &str); 3] = [
     ("-fprofile-use", "-fno-profile-use"),
 ];
 
-/// Compares the profile in `path` with the program that was rebuilt with it, and that with the one
+/// Compares a profile, by its path and what it holds, with the program that was rebuilt with it, and that with the one
 /// before.
+///
+/// # Errors
+/// Where the profile cannot be read, or the compiler of the program reads another version of it.
 pub fn examine(
     base: &Image,
     rebuilt: &Image,
-    path: &Path,
-    global: &Global,
-) -> anyhow::Result<(Matched, Evidence)> {
-    let shown = || path.display().to_string();
-    let bytes = crate::input::read(path)?;
-    let rule = match profile::format::detect(&bytes) {
+    (path, bytes): (&Path, &[u8]),
+    threads: usize,
+) -> Result<(Matched, Evidence), Error> {
+    let rule = match profile::format::detect(bytes) {
         Some(ProfileFormat::Gcov) => NameRule::Gcc,
         _ => NameRule::Clang,
     };
-    let profile = profile::format::read(&bytes).with_context(shown)?;
+    let profile = profile::format::read(bytes)
+        .map_err(|source| Error::Profile { path: path.to_owned(), source })?;
     let debug = DebugInfo::load(rebuilt, &DebugSearch::default())?;
-    let main = debug.main_unit(global.threads()).unwrap_or_default();
+    let main = debug.main_unit(threads).unwrap_or_default();
     if rule == NameRule::Gcc {
-        refuse_other_version(&bytes, &main, path)?;
+        refuse_other_version(bytes, &main, path)?;
     }
-    let matched = names(rebuilt, &debug, &profile, rule, main.language, global);
+    let matched = names(rebuilt, &debug, &profile, rule, main.language, threads);
     let hot = hot_functions(&profile);
-    let mut evidence = evidence(base, rebuilt, &debug, (&hot, path), rule, global);
+    let mut evidence = evidence(base, rebuilt, &debug, (&hot, path), rule, threads);
     if main.language == Language::Rust {
         evidence.rustc = Some(remarks(path));
     }
-    evidence.lines_with_code_pct = lines_with_code(base, &profile, global);
+    evidence.lines_with_code_pct = lines_with_code(base, &profile, threads);
     Ok((matched, evidence))
 }
 
 /// How much of a profile is on lines that the program has code for, in percent.
-fn lines_with_code(program: &Image, profile: &SampleProfile, global: &Global) -> Option<f64> {
+fn lines_with_code(program: &Image, profile: &SampleProfile, threads: usize) -> Option<f64> {
     let debug = DebugInfo::load(program, &DebugSearch::default()).ok()?;
-    let shape = ProgramShape::read(program, &debug, global.threads()).ok()?;
+    let shape = ProgramShape::read(program, &debug, threads).ok()?;
     let (_, report) = match_profile(profile, &shape).ok()?;
     (report.samples.carried() > 0).then(|| report.with_code_pct().0)
 }
@@ -75,7 +77,7 @@ fn lines_with_code(program: &Image, profile: &SampleProfile, global: &Global) ->
 /// function.
 fn remarks(profile: &Path) -> Remarks {
     let made = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
-    let folder = build::flags::remarks_of(&profile.to_string_lossy());
+    let folder = flags::remarks_of(&profile.to_string_lossy());
     let files: Vec<_> = std::fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -89,7 +91,7 @@ fn remarks(profile: &Path) -> Remarks {
     }
     let mut functions = BTreeSet::new();
     for file in files {
-        let Ok(file) = beside::given::open(&file) else { continue };
+        let Ok(file) = given::open(&file) else { continue };
         for line in BufReader::new(file).lines().map_while(Result::ok) {
             functions.extend(line.strip_prefix("Function:").map(|name| name.trim().to_owned()));
         }
@@ -98,36 +100,25 @@ fn remarks(profile: &Path) -> Remarks {
     found
 }
 
-/// Says where the compiler that made a program could not find the functions of its profile by their
-/// names.
-pub fn warn_of_plain_names(
+/// How many functions of a profile rustc could find by their names in the program that it made, and
+/// why not more.
+pub fn rust_names(
     image: &Image,
     debug: &DebugInfo,
     profile: &SampleProfile,
-    global: &Global,
-) {
-    let matched = names(image, debug, profile, NameRule::Clang, Language::Rust, global);
-    if let Some(cause) = &matched.cause {
-        let missing = report::pct(1.0 - matched.share());
-        eprintln!(
-            "warning: {missing} of the samples belong to names that rustc does not know: {cause}"
-        );
-    }
+    threads: usize,
+) -> Matched {
+    names(image, debug, profile, NameRule::Clang, Language::Rust, threads)
 }
 
 /// gcc reads one version of its profiles; for another it may only warn, or its build was told to go
 /// on.
-fn refuse_other_version(bytes: &[u8], main: &CompiledUnit, path: &Path) -> anyhow::Result<()> {
+fn refuse_other_version(bytes: &[u8], main: &CompiledUnit, path: &Path) -> Result<(), Error> {
     let version = bytes.get(4..8).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
     let Some((found, major)) = version.zip(main.gcc_major()) else { return Ok(()) };
     let wanted = GcovVersion::for_gcc(major).number();
     if found != wanted {
-        bail!(
-            "{}: a profile of version {found}, of which gcc {major} uses nothing: it reads \
-             version {wanted}; make it again with planish profile --format gcov --gcc-version \
-             {major}",
-            path.display()
-        );
+        return Err(Error::OtherGcc { path: path.to_owned(), found, major, wanted });
     }
     Ok(())
 }
@@ -138,9 +129,9 @@ fn names(
     profile: &SampleProfile,
     rule: NameRule,
     language: Language,
-    global: &Global,
+    threads: usize,
 ) -> Matched {
-    let named = debug.compiler_names(global.threads());
+    let named = debug.compiler_names(threads);
     // A function that was optimised away may have left its linkage name and nothing else.
     let strings = debug_strings(debug);
     let absent = strings.split(|&b| b == 0).filter_map(|s| std::str::from_utf8(s).ok());
@@ -278,7 +269,7 @@ fn is_same_file(named: &Path, profile: &Path) -> bool {
     if full.ends_with(plain) || full.as_os_str().to_string_lossy().contains(' ') {
         return true;
     }
-    match (crate::input::read(named), crate::input::read(profile)) {
+    match (given::read(named, given::DATA), given::read(profile, given::DATA)) {
         (Ok(one), Ok(other)) => one == other,
         // What the compiler read is gone, or lies where we do not look.
         _ => named.file_name() == profile.file_name(),
@@ -291,7 +282,7 @@ fn evidence(
     debug: &DebugInfo,
     (hot, profile): (&[(String, u64)], &Path),
     rule: NameRule,
-    global: &Global,
+    threads: usize,
 ) -> Evidence {
     let (before, after) = (Code::of(base, rule), Code::of(rebuilt, rule));
     let mut found = Evidence::default();
@@ -313,7 +304,7 @@ fn evidence(
         }
     }
     let addresses: Vec<ImageAddr> = places.keys().copied().collect();
-    let units = debug.units_at(&addresses, global.threads());
+    let units = debug.units_at(&addresses, threads);
     let mut without: BTreeMap<Arc<CompiledUnit>, u64> = BTreeMap::new();
     for (unit, samples) in units.into_iter().zip(places.values()) {
         let Some(unit) = unit else { continue };

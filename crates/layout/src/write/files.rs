@@ -1,46 +1,44 @@
 //! Which files a layout becomes, by who reads them.
 
-use super::Plan;
-use anyhow::{Context, bail};
-use layout::write::cc::{CcVersion, Comments, cc_profile};
-use layout::write::check::{self, Severity};
-use layout::write::order::Order;
-use layout::write::sections::{SectionOrder, section_order};
-use layout::write::{bolt, order};
+use super::cc::{CcVersion, Comments, cc_profile};
+use super::check::{self, Severity};
+use super::order::Order;
+use super::sections::{SectionOrder, section_order};
+use super::{bolt, order};
+use crate::{Error, Plan};
 use std::path::{Path, PathBuf};
 
 /// Kinds of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Emit {
-    /// Clusters of blocks for clang and the order of their sections for lld: PREFIX_cc_profile.txt,
-    /// PREFIX_ld_profile.txt
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Clusters of blocks for clang and the order of their sections for lld: `_cc_profile.txt`,
+    /// `_ld_profile.txt`.
     Propeller,
-    /// Order of functions for lld (--symbol-ordering-file): PREFIX_symbol_order.txt
+    /// Order of functions for lld (`--symbol-ordering-file`).
     SymbolOrder,
-    /// Order of functions for GNU ld 2.43 and newer (--section-ordering-file):
-    /// PREFIX_section_order.txt
+    /// Order of functions for GNU ld 2.43 and newer (`--section-ordering-file`).
     SectionOrder,
-    /// The same for any GNU ld (-T): PREFIX_order.ld
+    /// The same for any GNU ld (`-T`).
     LinkerScript,
-    /// The same for gold (--section-ordering-file): PREFIX_gold_order.txt
+    /// The same for gold (`--section-ordering-file`).
     GoldOrder,
-    /// Branch profile for llvm-bolt (-data): PREFIX.fdata
+    /// Branch profile for llvm-bolt (`-data`).
     Fdata,
-    /// Counts for perf2bolt (-pa -p): PREFIX_preaggregated.txt
+    /// Counts for perf2bolt (`-pa -p`).
     Preaggregated,
 }
 
-impl Emit {
+impl FileKind {
     /// What the names of the files of this kind have after the prefix.
     pub fn suffixes(self) -> &'static [&'static str] {
         match self {
-            Emit::Propeller => &["_cc_profile.txt", "_ld_profile.txt"],
-            Emit::SymbolOrder => &["_symbol_order.txt"],
-            Emit::SectionOrder => &["_section_order.txt"],
-            Emit::LinkerScript => &["_order.ld"],
-            Emit::GoldOrder => &["_gold_order.txt"],
-            Emit::Fdata => &[".fdata"],
-            Emit::Preaggregated => &["_preaggregated.txt"],
+            FileKind::Propeller => &["_cc_profile.txt", "_ld_profile.txt"],
+            FileKind::SymbolOrder => &["_symbol_order.txt"],
+            FileKind::SectionOrder => &["_section_order.txt"],
+            FileKind::LinkerScript => &["_order.ld"],
+            FileKind::GoldOrder => &["_gold_order.txt"],
+            FileKind::Fdata => &[".fdata"],
+            FileKind::Preaggregated => &["_preaggregated.txt"],
         }
     }
 }
@@ -85,7 +83,7 @@ pub fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
 ///
 /// # Errors
 /// Where the format cannot hold the layout, or a compiler would not take it.
-pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<Vec<LayoutFile>> {
+pub fn files(plan: &Plan, kind: FileKind, options: FileOptions) -> Result<Vec<LayoutFile>, Error> {
     let (cfg, layout) = (&plan.cfg, &plan.layout);
     let file = |what, suffix, text| LayoutFile { what, suffix, text, warnings: Vec::new() };
     let ordered = |what, suffix, order: Order| LayoutFile {
@@ -93,25 +91,25 @@ pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<
         ..file(what, suffix, order.text)
     };
     let sections = |form| section_order(cfg, layout, form);
-    Ok(match emit {
-        Emit::Propeller => propeller(plan, options)?,
-        Emit::SymbolOrder => {
+    Ok(match kind {
+        FileKind::Propeller => propeller(plan, options)?,
+        FileKind::SymbolOrder => {
             vec![ordered("symbol order", "_symbol_order.txt", order::symbol_order(cfg, layout)?)]
         }
-        Emit::SectionOrder => {
+        FileKind::SectionOrder => {
             vec![ordered(
                 "section order",
                 "_section_order.txt",
                 sections(SectionOrder::GnuOrdering)?,
             )]
         }
-        Emit::LinkerScript => {
+        FileKind::LinkerScript => {
             vec![ordered("linker script", "_order.ld", sections(SectionOrder::GnuScript)?)]
         }
-        Emit::GoldOrder => {
+        FileKind::GoldOrder => {
             vec![ordered("section order of gold", "_gold_order.txt", sections(SectionOrder::Gold)?)]
         }
-        Emit::Fdata => {
+        FileKind::Fdata => {
             let (text, report) = bolt::fdata(&plan.image, plan.counts()?)?;
             let mut fdata = file("branch profile of BOLT", ".fdata", text);
             if report.ranges_unused > 0 {
@@ -123,7 +121,7 @@ pub fn written(plan: &Plan, emit: Emit, options: FileOptions) -> anyhow::Result<
             }
             vec![fdata]
         }
-        Emit::Preaggregated => {
+        FileKind::Preaggregated => {
             let text = bolt::preaggregated(&plan.image, plan.counts()?);
             vec![file("pre-aggregated counts", "_preaggregated.txt", text)]
         }
@@ -140,19 +138,23 @@ fn left_out(what: &str, names: &[String]) -> Vec<String> {
     vec![format!("{what}: the name {first:?}{more} cannot stand in it and is left out")]
 }
 
-fn propeller(plan: &Plan, options: FileOptions) -> anyhow::Result<Vec<LayoutFile>> {
+fn propeller(plan: &Plan, options: FileOptions) -> Result<Vec<LayoutFile>, Error> {
     let (cfg, layout) = (&plan.cfg, &plan.layout);
     let findings = check::layout(cfg, layout);
     if let Some(fatal) = findings.iter().find(|finding| finding.severity == Severity::Fatal) {
-        bail!("{}: clang would not take this layout: {fatal}", plan.image.path().display());
+        let (image, finding) = (plan.image.path().to_owned(), fatal.to_string());
+        return Err(Error::Refused { image, finding });
     }
     let comments = match (options.verbose_comments, options.cc_version) {
         (false, _) => Comments::None,
         (true, CcVersion::V0) => Comments::PerBlock,
         (true, CcVersion::V1) => Comments::OneLine,
     };
-    let named = || format!("{}: cc profile", plan.image.path().display());
-    let cc = cc_profile(cfg, layout, options.cc_version, comments)?.render().with_context(named)?;
+    let cc = cc_profile(cfg, layout, options.cc_version, comments)?;
+    let cc = cc.render().map_err(|source| {
+        let image = plan.image.path().to_owned();
+        Error::CcProfile { image, source }
+    })?;
     let ld = order::ld_profile(cfg, layout)?;
     let cc = LayoutFile {
         what: "cc profile",

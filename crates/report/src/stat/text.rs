@@ -1,12 +1,13 @@
 //! Counts as lines for people, in the columns that perf stat has.
 
-use ::report::visible;
+use crate::visible;
+use record::Ending;
 use record::stat::{Counter, Counts, Derived, Stat, derived, spread};
 use std::ffi::OsString;
 use std::fmt::Write;
 
 /// Why events are not counted, with the names of each reason's events.
-pub fn refusals(counters: &[Counter]) -> Vec<(&str, Vec<&str>)> {
+fn refusals(counters: &[Counter]) -> Vec<(&str, Vec<&str>)> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for counter in counters {
         let Some(reason) = counter.refused.as_deref() else { continue };
@@ -19,7 +20,7 @@ pub fn refusals(counters: &[Counter]) -> Vec<(&str, Vec<&str>)> {
 }
 
 /// The scaled values, in the counters' own units.
-pub fn values(counts: &[Option<record::stat::Count>]) -> Vec<Option<f64>> {
+pub(super) fn values(counts: &[Option<record::stat::Count>]) -> Vec<Option<f64>> {
     counts
         .iter()
         .map(|count| count.and_then(|count| count.scaled()).map(|value| value as f64))
@@ -84,8 +85,32 @@ pub fn total(runs: &[Stat], command: &[OsString], quiet: bool) -> String {
     text
 }
 
+/// What was given up, once each, and how the programs ended where not well.
+pub fn notes(runs: &[Stat]) -> Vec<String> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut notes: Vec<String> = first.notes.iter().map(|note| format!("note: {note}")).collect();
+    for (reason, names) in refusals(&first.counters) {
+        notes.push(format!("note: {} not counted: {reason}", names.join(", ")));
+    }
+    let skipped: u64 = runs.iter().map(|run| run.skipped_intervals).sum();
+    if skipped > 0 {
+        notes.push(format!(
+            "note: {skipped} intervals passed before the counters could be read again; the ones \
+             after them are longer"
+        ));
+    }
+    notes.extend(runs.iter().filter_map(|run| match run.ending {
+        Ending::Code(0) | Ending::Unknown => None,
+        Ending::Code(code) => Some(format!("warning: the program ended with exit code {code}")),
+        Ending::Signal(signal) => {
+            Some(format!("warning: the program was ended by signal {signal}"))
+        }
+    }));
+    notes
+}
+
 /// Mean, standard error in percent, and share of the time that it ran, of each counter.
-pub fn over_runs(runs: &[Stat]) -> Vec<(Option<f64>, f64, Option<f64>)> {
+pub(super) fn over_runs(runs: &[Stat]) -> Vec<(Option<f64>, f64, Option<f64>)> {
     let counters = runs.first().map_or(0, |run| run.counters.len());
     let row = |index: usize| {
         let counts =

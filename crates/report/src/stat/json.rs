@@ -1,10 +1,10 @@
 //! Counts as JSON: one object, or with intervals one a line. The schema stands in `docs/reference/stat.md`.
 
-use super::Args;
 use super::text;
 use record::Ending;
 use record::stat::{Count, Counter, Counts, Derived, Stat, derived, spread};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 
 /// Version of the schema.
 const VERSION: u32 = 1;
@@ -23,8 +23,8 @@ pub fn interval(counters: &[Counter], counts: &Counts) -> String {
     format!("{object}\n")
 }
 
-/// The last line, or the only object.
-pub fn total(runs: &[Stat], args: &Args) -> String {
+/// The last line, or, without intervals before it, the only object.
+pub fn total(runs: &[Stat], command: &[OsString], as_line: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let numbers = |of: fn(&Stat) -> Option<std::time::Duration>| {
         let all: Vec<f64> = runs.iter().filter_map(of).map(|time| time.as_secs_f64()).collect();
@@ -42,7 +42,7 @@ pub fn total(runs: &[Stat], args: &Args) -> String {
         Ending::Signal(signal) => (None, Some(signal)),
         Ending::Unknown => (None, None),
     };
-    let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let object = json!({
         "version": VERSION,
         "kind": "total",
@@ -60,9 +60,8 @@ pub fn total(runs: &[Stat], args: &Args) -> String {
         "events": events,
         "threads": threads(&first.counters, &first.total),
     });
-    let text =
-        if args.interval.is_some() { format!("{object}\n") } else { format!("{object:#}\n") };
-    ::report::json(&text).into_owned()
+    let text = if as_line { format!("{object}\n") } else { format!("{object:#}\n") };
+    crate::json(&text).into_owned()
 }
 
 fn events(counters: &[Counter], counts: &[Option<Count>], seconds: f64) -> Vec<Value> {

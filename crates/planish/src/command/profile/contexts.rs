@@ -1,43 +1,34 @@
 //! `planish profile --contexts`: recordings with call chains to a profile that tells calling
 //! contexts apart.
 
-use super::inputs;
-use super::profile::{MakeArgs, ProfileFormat, Summary, counts_of, print_summary, write};
-use super::profile_probes::{Binary, ProbeUse};
+use super::args::{ContextUse, MakeArgs, ProbeUse, Summary};
+use super::{print_evidence, print_made, write};
 use crate::cli::{FINE, Global};
-use anyhow::{Context, bail, ensure};
+use crate::command::inputs;
+use crate::output::print_json;
+use anyhow::{bail, ensure};
 use counts::aggregate::Options;
 use counts::contexts::{self, ContextCounts};
 use counts::evidence::Evidence;
+use counts::input::Kind;
 use image::Image;
 use image::debug::Language;
 use profile::attribute::{AttributeOptions, attribute_contexts};
-use profile::operations::{ColdContexts, merge_cold_contexts, nest_contexts};
-use std::path::{Path, PathBuf};
+use profile::operations::{merge_cold_contexts, nest_contexts};
+use profile::recorded::Recorded;
+use report::profile as tell;
+use std::path::Path;
 use std::sync::Arc;
-
-/// What becomes of the calling contexts of a recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum ContextUse {
-    /// Nothing: each function has one count at a place, whoever called it
-    #[default]
-    Off,
-    /// Each becomes a call inlined into its caller, as llvm-profgen writes them
-    Nested,
-    /// They are kept as they are: `[main:3 @ foo]`
-    Full,
-}
 
 /// Makes and writes the profile.
 pub fn make(
     args: &MakeArgs,
-    recorded: &Binary,
+    recorded: &Recorded,
     output: &Path,
     global: &Global,
 ) -> anyhow::Result<u8> {
-    let has_place = matches!(args.format, ProfileFormat::Text | ProfileFormat::Extbinary);
     ensure!(
-        has_place && args.probes != ProbeUse::Ignore,
+        args.format.has_probes() && args.probes != ProbeUse::Ignore,
         "--contexts is for pseudo probes, and these for --format extbinary and text"
     );
     let image = &recorded.image;
@@ -74,20 +65,20 @@ pub fn make(
     let evidence = if told { Some(evidence(args, image, global)?) } else { None };
     write(args, &profile, output)?;
     if let (Summary::Json, Some(evidence)) = (args.summary, &evidence) {
-        print_summary(&profile, evidence, output)?;
+        print_json(&tell::made_json(&profile, evidence, output))?;
     }
-    warn_without_chains(&counts, &args.inputs);
+    let named: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
+    if let Some(note) = tell::few_chains(&counts, &named.join(", ")) {
+        eprintln!("note: {note}");
+    }
     if !global.quiet {
-        let mut heading = "samples:";
-        for line in counts.ledger.lines() {
-            eprintln!("{heading:>21} {line}");
-            heading = "";
+        tell::contexts(&counts, &cold).iter().for_each(|line| eprintln!("{line}"));
+        if let Some(warning) = report::counts::cut(counts.ledger.truncated_bytes) {
+            eprintln!("{warning}");
         }
-        eprintln!("{:>20}: {}", "contexts", in_words(&cold));
-        super::aggregate::warn_of_cut(counts.ledger.truncated_bytes);
-        evidence.iter().for_each(super::evidence::print);
-        let next = super::profile::next_step(args.format, &report, image, Language::Other, output);
-        super::profile::print_report(&report, profile.functions.len(), output, &next, global);
+        evidence.iter().for_each(print_evidence);
+        let program = (image.as_ref(), Language::Other);
+        print_made(args, program, &report, profile.functions.len(), global);
     }
     Ok(FINE)
 }
@@ -103,32 +94,7 @@ fn evidence(
     let mut silent = global.clone();
     silent.quiet = true;
     let found = inputs::read_all(&args.inputs, &[Arc::clone(image)], args.selection, &silent)?;
-    Ok(super::evidence::told(&Evidence::of(counts_of(&found, image, &args.inputs)?, image)))
-}
-
-/// Says that the recordings hold too few call chains to make contexts of.
-fn warn_without_chains(counts: &ContextCounts, inputs: &[PathBuf]) {
-    let ledger = &counts.ledger;
-    let without = ledger.without_chain.saturating_add(ledger.leaf_only);
-    let looked_at =
-        ledger.without_chain.saturating_add(ledger.unwound).saturating_add(ledger.incomplete_frame);
-    if without > 0 && without.saturating_mul(2) > looked_at {
-        let named: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
-        eprintln!(
-            "note: {}: {without} of {} samples have no callers in their call chains, so most \
-             contexts are functions alone; record with -g (--call-graph fp) beside the branch \
-             stacks",
-            named.join(", "),
-            ledger.samples
-        );
-    }
-}
-
-fn in_words(cold: &ColdContexts) -> String {
-    format!(
-        "{} kept; {} with a total below {} merged into their functions ({} counts)",
-        cold.kept, cold.merged, cold.threshold, cold.merged_total
-    )
+    Ok((&Evidence::of(found.of(image, args.first_input())?, image)).into())
 }
 
 /// Counts of one recording by context.
@@ -145,7 +111,7 @@ fn read(
     let rules = counts::resolve::Rules::Profgen;
     let options = Options { rules, threads: global.threads(), pid: selection.pid, paths: false };
     let kind = if path.is_dir() {
-        inputs::Kind::Recording
+        Kind::Recording
     } else {
         ensure!(
             path.is_file(),
@@ -153,14 +119,20 @@ fn read(
              that perf script prints of it",
             path.display()
         );
-        inputs::kind_of(path).with_context(|| path.display().to_string())?
+        let head = inputs::first_bytes(&mut crate::input::open(path)?, path)?;
+        ensure!(
+            !head.is_empty(),
+            "{}: empty input, expected a recording; did the program that should write it fail?",
+            path.display()
+        );
+        Kind::of(path, &head)?
     };
     match kind {
-        inputs::Kind::Recording => {
+        Kind::Recording => {
             Ok(contexts::of_recording(path, &perfdata::Input::open(path)?, image, options)?)
         }
-        inputs::Kind::Script => Ok(contexts::of_text(path, image, options)?),
-        inputs::Kind::Counts => {
+        Kind::Script => Ok(contexts::of_text(path, image, options)?),
+        Kind::Preaggregated | Kind::Artefact => {
             bail!(
                 "{}: counts hold no calling contexts; give --contexts the recording itself",
                 path.display()

@@ -1,8 +1,9 @@
 //! `planish profile match`: the profile of an older source, carried over to a newer program, with a
 //! measure of the fit.
 
-use super::profile::{ProfileFormat, Storage};
-use super::profile_tools::{WriteArgs, print, read, write};
+use super::args::{ProfileFormat, Storage};
+use super::tool_args::WriteArgs;
+use super::tools::{print, read, write};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::{Context, bail};
@@ -10,7 +11,6 @@ use image::Image;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
 use profile::matching::{MatchReport, ProgramShape, match_profile};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Under this share the rebuild of `planish build` refuses a profile, too.
@@ -33,7 +33,7 @@ pub struct MatchArgs {
     pub dwp: Option<PathBuf>,
     /// Exit with 1 when less than this many percent of the samples can be carried over, or of
     /// these have code where they are
-    #[arg(long, value_name = "PERCENT", default_value_t = LEAST_PCT, value_parser = super::percent::percent_of_all)]
+    #[arg(long, value_name = "PERCENT", default_value_t = LEAST_PCT, value_parser = crate::command::percent::percent_of_all)]
     pub min_match: f64,
     /// How to print the measure, to standard output (standard error where the profile goes there)
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -91,48 +91,17 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
     Ok(if enough { FINE } else { NEGATIVE })
 }
 
-/// Below this share of samples on lines with code a match is called doubtful. Two versions of
-/// SQLite reach 95 %.
-const DOUBTFUL_PCT: f64 = 90.0;
-
 /// Prints the measure.
 fn tell(args: &MatchArgs, report: &MatchReport) -> anyhow::Result<()> {
+    let (profile, binary) = (&args.input, &args.binary);
+    let told = report::profile::Match { profile, binary, min_match: args.min_match, report };
     let text = match args.format {
-        Format::Json => json(args, report),
-        _ => words(args, report),
+        Format::Json => told.json(),
+        Format::Text => told.text(),
     };
     if args.output.as_deref() == Some(Path::new("-")) {
         eprint!("{text}");
         return Ok(());
     }
     print(Path::new("-"), &text)
-}
-
-fn json(args: &MatchArgs, report: &MatchReport) -> String {
-    let (before, after) = report.with_code_pct();
-    let value = json!({
-        "profile": args.input, "binary": args.binary, "carried_pct": report.carried_pct(),
-        "calls_matched_pct": report.calls_pct(), "with_code_before_pct": before, "with_code_after_pct": after,
-        "min_match_pct": args.min_match, "report": report,
-    });
-    ::report::json(&format!("{value:#}\n")).into_owned()
-}
-
-fn words(args: &MatchArgs, report: &MatchReport) -> String {
-    let mut lines = report.lines();
-    if report.unchanged {
-        lines.push("the profile fits already: nothing was changed".to_owned());
-    }
-    if report.carried_pct() < args.min_match {
-        lines
-            .push(format!("less than {} % carried over: record the newer program", args.min_match));
-    }
-    let with_code = report.with_code_pct().1;
-    if report.samples.carried() > 0 && with_code < DOUBTFUL_PCT {
-        lines.push(format!(
-            "only {with_code:.1} % of what was carried over is on lines with code: counts may be \
-             at the wrong place; record the newer program"
-        ));
-    }
-    lines.join("\n") + "\n"
 }

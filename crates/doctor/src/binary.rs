@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use image::debug::DebugInfo;
 use image::{Arch, DebugSearch, Endian, Image, ImageKind};
 
-use super::Finding;
+use crate::Finding;
 
 /// Section types of the block address map: LLVM before 16, and since (llvm/BinaryFormat/ELF.h).
 const BB_ADDR_MAP_TYPES: [u32; 2] = [0x6fff_4c08, 0x6fff_4c0a];
@@ -333,8 +333,8 @@ fn links(image: &Image) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
     use super::*;
+    use crate::State;
 
     fn fixture(name: &str) -> PathBuf {
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo")).join(name)

@@ -4,9 +4,51 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::Finding;
-use super::sys::{self, Probe};
+use crate::Finding;
+use crate::sys;
+use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
 use record::arm_spe::EVENT_SOURCES;
+
+/// What is tried with `perf_event_open`, for this thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    /// Hardware cycles, counted.
+    Cycles,
+    /// The software clock, sampled in the kernel too.
+    KernelClock,
+    /// The software clock, sampled.
+    CpuClock,
+    /// Hardware cycles, sampled with a branch stack.
+    BranchStack,
+}
+
+impl Probe {
+    /// The event, in user mode only unless it is about the kernel
+    /// (`include/uapi/linux/perf_event.h`).
+    fn attr(self) -> EventAttr {
+        const TYPE_HARDWARE: u32 = 0;
+        const TYPE_SOFTWARE: u32 = 1;
+        let user_only = flag::DISABLED | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
+        let hardware = EventAttr { kind: TYPE_HARDWARE, flags: user_only, ..EventAttr::default() };
+        let clock = EventAttr {
+            kind: TYPE_SOFTWARE,
+            period_or_freq: 1_000_000,
+            sample_type: sample_type::IP,
+            ..hardware.clone()
+        };
+        match self {
+            Probe::Cycles => hardware,
+            Probe::CpuClock => clock,
+            Probe::KernelClock => EventAttr { flags: flag::DISABLED | flag::EXCLUDE_HV, ..clock },
+            Probe::BranchStack => EventAttr {
+                period_or_freq: 100_003,
+                sample_type: sample_type::IP | sample_type::BRANCH_STACK,
+                branch_sample_type: branch_sample::USER | branch_sample::ANY,
+                ..hardware
+            },
+        }
+    }
+}
 
 /// Whether the CPU has branch stacks, and whether the kernel hands them to us.
 pub struct HardwareBranches {
@@ -92,7 +134,7 @@ fn kernel() -> Finding {
 
 /// One event, opened for real.
 fn event(subject: &'static str, probe: Probe) -> Finding {
-    match sys::open_event(probe) {
+    match record::live::try_event(&probe.attr()) {
         Ok(()) => Finding::good(subject, "perf_event_open works"),
         Err(error) => {
             let (found, next) = explain(&error, probe);
@@ -152,7 +194,7 @@ fn explain(error: &io::Error, probe: Probe) -> (String, &'static str) {
 pub fn branch_stacks() -> HardwareBranches {
     let subject = "hardware branch stacks";
     let has = cpu_branch_stacks();
-    let opened = sys::open_event(Probe::BranchStack);
+    let opened = record::live::try_event(&Probe::BranchStack.attr());
     let usable = opened.is_ok();
     let mut finding = match opened {
         Ok(()) => Finding::good(subject, "perf_event_open works"),

@@ -13,7 +13,7 @@ use std::thread;
 
 use programs::{Surroundings, is_program};
 
-use super::Finding;
+use crate::Finding;
 
 /// What was found, and whether `--branches=emulated` works.
 pub struct Tools {
@@ -48,7 +48,7 @@ const LINKER_FEATURES: &[(&str, &str)] = &[
 /// Looks at everything, side by side: most of the time is spent starting programs.
 pub fn examine() -> Tools {
     let jobs: [fn(&Surroundings) -> Finding; 6] = [clang, gcc, rust, linkers, profile_tools, perf];
-    let plugin = emulation_plugin();
+    let plugin = record::plugin(None).ok();
     let around = &Surroundings::here();
     let (mut findings, emulator) = thread::scope(|scope| {
         let running = jobs.map(|job| scope.spawn(move || job(around)));
@@ -311,20 +311,6 @@ fn perf(around: &Surroundings) -> Finding {
 fn emulator(around: &Surroundings) -> Option<PathBuf> {
     let qemu = around.find(&format!("qemu-{}", env::consts::ARCH))?;
     output_of(around, &qemu, &["--help"])?.contains("-plugin").then_some(qemu)
-}
-
-/// Our plugin, in the places where `planish record` looks for it.
-fn emulation_plugin() -> Option<PathBuf> {
-    const NAME: &str = "libplanish_qemu_branches.so";
-    if let Some(named) = env::var_os("PLANISH_QEMU_PLUGIN") {
-        return Some(PathBuf::from(named)).filter(|path| path.is_file());
-    }
-    let program = env::current_exe().ok()?;
-    let folder = program.parent()?;
-    ["", "../lib/planish", "deps"]
-        .iter()
-        .map(|place| folder.join(place).join(NAME))
-        .find(|place| place.is_file())
 }
 
 fn emulation(around: &Surroundings, emulator: Option<PathBuf>, plugin: Option<PathBuf>) -> Finding {

@@ -1,0 +1,76 @@
+//! What does a rebuilt program say of the profile it was built with?
+
+use crate::verify::{self, Evidence, Matched};
+use crate::{Error, used};
+use image::Image;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What `planish build --verify` finds.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Verified {
+    /// How much of the profile fits.
+    pub matched: Matched,
+    /// What the hot functions show.
+    #[serde(default)]
+    pub evidence: Evidence,
+    /// Build ID of the baseline.
+    pub base_build_id: Option<String>,
+    /// Build ID of the rebuild.
+    pub opt_build_id: Option<String>,
+    /// Bytes of machine code of the baseline.
+    pub base_code_bytes: u64,
+    /// Bytes of machine code of the rebuild.
+    pub opt_code_bytes: u64,
+}
+
+impl Verified {
+    /// Looks at the profile, the program it was recorded on, and the one that was built with it.
+    ///
+    /// # Errors
+    /// Where the profile cannot be read, or was not used.
+    pub fn of(
+        base: &Image,
+        rebuilt: &Image,
+        profile: (&Path, &[u8]),
+        threads: usize,
+    ) -> Result<Verified, Error> {
+        let (matched, evidence) = used::examine(base, rebuilt, profile, threads)?;
+        verify::judge(&matched, &evidence, same_code(base, rebuilt))?;
+        let id = |image: &Image| image.build_id().map(ToString::to_string);
+        let (base_build_id, opt_build_id) = (id(base), id(rebuilt));
+        if base_build_id.is_some() && base_build_id == opt_build_id {
+            return Err(Error::Unused(
+                "baseline and rebuild have the same build ID although their code differs; their \
+                 linker options must be wrong"
+                    .into(),
+            ));
+        }
+        Ok(Verified {
+            matched,
+            evidence,
+            base_build_id,
+            opt_build_id,
+            base_code_bytes: code_bytes(base),
+            opt_code_bytes: code_bytes(rebuilt),
+        })
+    }
+}
+
+fn same_code(a: &Image, b: &Image) -> bool {
+    code_bytes(a) == code_bytes(b) && {
+        let code = |image: &Image| -> Vec<Vec<u8>> {
+            let ranges = image.code_ranges();
+            ranges.filter_map(|r| Some(image.code_at(r.start)?.to_vec())).collect()
+        };
+        code(a) == code(b)
+    }
+}
+
+/// Bytes of machine code.
+pub fn code_bytes(image: &Image) -> u64 {
+    image
+        .code_ranges()
+        .map(|range| range.end.0.saturating_sub(range.start.0))
+        .fold(0, u64::saturating_add)
+}

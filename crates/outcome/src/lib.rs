@@ -1,0 +1,294 @@
+//! What did a run of `planish optimize` leave behind? All of it as the value that its report is.
+
+mod error;
+
+pub use error::Error;
+
+use beside::given;
+use build::config::Command;
+use build::plan::{self, Files, Measured, STATE_DIRECTORY};
+use build::reuse::Reused;
+use build::state::State;
+use build::verified::{Verified, code_bytes};
+use build::{Config, Rust, Step, Toolchain, verify};
+use compare::result::{Compared, Measurement};
+use image::Image;
+use report::{
+    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording,
+    Stage, Variant,
+};
+use serde::de::DeserializeOwned;
+use std::io::BufReader;
+use std::path::Path;
+
+/// A run that ended well, with what it was made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished<'p> {
+    /// What planish.toml says.
+    pub config: &'p Config,
+    /// The compilers it asks for.
+    pub tools: &'p Toolchain,
+    /// Its absolute directory.
+    pub directory: &'p Path,
+    /// Its name there.
+    pub file: &'p str,
+    /// What its build command says of rustc.
+    pub rust: &'p Rust,
+}
+
+impl Finished<'_> {
+    /// Reads what the steps left behind; `planish` is the version that says so.
+    ///
+    /// # Errors
+    /// Where a file of a step that must be there is missing or damaged.
+    pub fn collect(&self, planish: &str) -> Result<Optimization, Error> {
+        let files = Files::of(self.config);
+        let at = |path: &Path| self.directory.join(path);
+        let verified: Verified = read_json(&at(&files.verify))?;
+        // With two rounds the profile that counts is the second one.
+        let last: Verified = read_json(&at(&plan::last_verify(self.config)))?;
+        let profile = plan::last_profile(self.config);
+        let summary: serde_json::Value = read_json(&at(&plan::last_summary(self.config)))?;
+        let evidence: report::Evidence =
+            serde_json::from_value(summary.get("evidence").cloned().unwrap_or_default())
+                .map_err(|e| json_error(&at(&plan::last_summary(self.config)), e))?;
+        let (measured, _) = plan::programs(self.config, self.tools);
+        let notes = plan::notes(self.config, self.tools, self.rust.used);
+        // Baseline and rebuild are told apart; a program of an optional step may not be there.
+        let others: Vec<&Measured> = measured
+            .iter()
+            .filter(|p| !["base", "opt"].contains(&p.ending) && at(&p.path).is_file())
+            .collect();
+        let mut measurements = Vec::new();
+        let mut branches = Vec::new();
+        let mut last_step = Vec::new();
+        for (n, command) in self.config.evaluate.command.all().iter().enumerate() {
+            let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
+            // While it was written the file had another name.
+            measurement.raw = vec![files.runs(n).display().to_string()];
+            last_step.extend(self.added_by_layout(&files, n)?);
+            measurements.push(measurement);
+            if self.config.record.count_branches {
+                // The steps are optional: without an emulator there are no counts.
+                let count = |which: &str| {
+                    let value: serde_json::Value =
+                        read_json(&at(&files.branches(which, n))).ok()?;
+                    value.get("taken_branches")?.as_u64()
+                };
+                if let (Some(base), Some(opt)) = (count("base"), count("opt")) {
+                    let others =
+                        others.iter().filter_map(|p| Some((p.ending.to_owned(), count(p.ending)?)));
+                    branches.push(Branches {
+                        command: command.to_string(),
+                        base,
+                        opt,
+                        others: others.collect(),
+                    });
+                }
+            }
+        }
+        let size = |path: &Path| std::fs::metadata(at(path)).map_or(0, |m| m.len());
+        let recording = |(n, command): (usize, &&str)| Recording {
+            command: command.to_string(),
+            file_bytes: size(&files.recording(n)),
+        };
+        let training = self.config.workload.train.all();
+        Ok(Optimization {
+            schema: "planish-optimize".into(),
+            version: 1,
+            planish: planish.to_owned(),
+            machine: machine(),
+            build: self.builds(&files, &verified)?,
+            recordings: training.iter().enumerate().map(recording).collect(),
+            profile: Profile {
+                path: profile.display().to_string(),
+                file_bytes: size(&profile),
+                evidence: Some(evidence.clone()),
+            },
+            warnings: evidence
+                .warning
+                .into_iter()
+                .chain(self.warnings(&verified))
+                .chain(notes)
+                .collect(),
+            variants: others.iter().map(|other| self.variant(other)).collect::<Result<_, _>>()?,
+            layout: self.config.optimize.lays_out().then(|| self.laid_out(&files)).transpose()?,
+            matched: matched(last.matched, &last.evidence),
+            measurements,
+            last_step,
+            branches,
+            stages: self.stages()?,
+        })
+    }
+
+    /// The program with the layout beside the one with the profile alone, from the runs of evaluation
+    /// command `n`.
+    fn added_by_layout(&self, files: &Files, n: usize) -> Result<Option<Compared>, Error> {
+        if !self.config.optimize.lays_out() {
+            return Ok(None);
+        }
+        let path = self.directory.join(files.runs(n));
+        let runs =
+            compare::runs::read(&path, BufReader::new(given::open(&path).map_err(unread(&path))?))?;
+        let name = |ending| {
+            files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let profiled = if self.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
+        let Some(pair) = runs.pair(&name(profiled), &name("layout")) else { return Ok(None) };
+        // Corrected as the other claims of the run are: every program beside the baseline, and this
+        // pair, on every command.
+        let programs = runs.design.variants.len();
+        let options =
+            compare::Options { among: programs * files.evaluations, ..compare::Options::default() };
+        let told = compare::analyse(&[pair], &options)?;
+        Ok(told.measurement.comparisons.into_iter().next())
+    }
+
+    /// A program beside baseline and rebuild.
+    fn variant(&self, measured: &Measured) -> Result<Variant, Error> {
+        let image = Image::open(&self.directory.join(&measured.path))?;
+        let plan = plan::optimize(self.config, self.tools, self.directory, self.file)?;
+        let step = plan.steps.iter().find(|step| step.name == measured.step);
+        let variable = if self.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
+        let flags = step.map(|step| match step.environment.get(variable) {
+            Some(flags) => flags.clone(),
+            None => step.arguments.join(" "),
+        });
+        Ok(Variant {
+            name: measured.ending.to_owned(),
+            program: Program {
+                path: measured.path.display().to_string(),
+                build_id: image.build_id().map(ToString::to_string),
+                code_bytes: code_bytes(&image),
+            },
+            flags: flags.unwrap_or_default(),
+        })
+    }
+
+    fn laid_out(&self, files: &Files) -> Result<LaidOut, Error> {
+        let at = |path: &Path| self.directory.join(path);
+        let objects = Reused::read(&at(&files.objects)).map(|found| Objects {
+            reused: found.reused,
+            laid_out: found.laid_out,
+            compiled: found.compiled,
+        });
+        Ok(LaidOut {
+            summary: read_json(&at(&files.layout))?,
+            verified: read_json(&at(&files.layout_verify))?,
+            objects,
+        })
+    }
+
+    fn builds(&self, files: &Files, verified: &Verified) -> Result<Build, Error> {
+        let plan = plan::optimize(self.config, self.tools, self.directory, self.file)?;
+        // A build of cargo's may get the flags of C as well, for the C that it compiles.
+        let variable = if self.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
+        let flags = |name: &str| {
+            let step = plan.steps.iter().find(|s| s.name == name);
+            step.and_then(|s| s.environment.get(variable)).cloned().unwrap_or_default()
+        };
+        let version = std::process::Command::new(&self.tools.cc).arg("--version").output();
+        let version =
+            version.map(|v| String::from_utf8_lossy(&v.stdout).into_owned()).unwrap_or_default();
+        // rustc's release as it wrote it into the program: the one that answers here may be another.
+        let base = Image::open(&self.directory.join(&files.base))?;
+        let rustc =
+            base.compilers().into_iter().find(|line| self.rust.used && line.starts_with("rustc "));
+        let program = |path: &Path, build_id: &Option<String>, code_bytes| Program {
+            path: path.display().to_string(),
+            build_id: build_id.clone(),
+            code_bytes,
+        };
+        Ok(Build {
+            command: match &self.config.build.command {
+                Command::Line(line) => line.clone(),
+                Command::Words(words) => words.join(" "),
+            },
+            compiler: rustc
+                .unwrap_or_else(|| version.lines().next().unwrap_or(&self.tools.cc).to_owned()),
+            base_flags: flags("build"),
+            opt_flags: flags("rebuild"),
+            base: program(&files.base, &verified.base_build_id, verified.base_code_bytes),
+            opt: program(&files.opt, &verified.opt_build_id, verified.opt_code_bytes),
+        })
+    }
+
+    fn warnings(&self, verified: &Verified) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let config = self.config;
+        let evaluation = config.evaluate.command.all();
+        if config.workload.train.all().iter().any(|line| evaluation.contains(line)) {
+            warnings.push(
+                "a command is used for training and for measuring: the gain on other input may be \
+             smaller"
+                    .into(),
+            );
+        }
+        if verified.base_build_id.is_none() || verified.opt_build_id.is_none() {
+            warnings
+                .push("the programs have no build ID; pass PLANISH_LDFLAGS on to the link".into());
+        }
+        warnings.push(
+        "two binaries were compared: where the linker happened to put code may explain part of \
+         the difference"
+            .into(),
+    );
+        warnings
+    }
+
+    /// The steps as they ran last, with what planish's own stages wrote to standard error.
+    fn stages(&self) -> Result<Vec<Stage>, Error> {
+        let plan = plan::optimize(self.config, self.tools, self.directory, self.file)?;
+        let state = State::read(self.directory);
+        let stage = |step: &Step| {
+            let seconds = state.steps.get(&step.name)?.seconds;
+            let log =
+                self.directory.join(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name));
+            let text = std::fs::read(log).unwrap_or_default();
+            let own = step.program == build::Program::Planish;
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines = text.lines().skip(1).filter(|line| own && !line.trim().is_empty());
+            let said = lines.take(60).map(str::to_owned).collect();
+            Some(Stage { name: step.name.clone(), command: step.command_line(), seconds, said })
+        };
+        Ok(plan.steps.iter().filter_map(stage).collect())
+    }
+}
+
+fn unread(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Read { path: path.clone(), source }
+}
+
+fn json_error(path: &Path, error: serde_json::Error) -> Error {
+    Error::Read { path: path.to_owned(), source: error.into() }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let text = given::read(path, given::TEXT).map_err(unread(path))?;
+    serde_json::from_slice(&text).map_err(|error| json_error(path, error))
+}
+
+fn matched(m: verify::Matched, evidence: &verify::Evidence) -> Matched {
+    Matched {
+        functions: m.functions,
+        functions_matched: m.functions_matched,
+        samples: m.samples,
+        samples_matched: m.samples_matched,
+        largest_unmatched: m.largest_unmatched,
+        cause: m.cause,
+        evidence: evidence.words(),
+    }
+}
+
+fn machine() -> Machine {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let model = read("/proc/cpuinfo");
+    let model = model.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(':'));
+    Machine {
+        cpu: model
+            .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
+        cpus: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+    }
+}
