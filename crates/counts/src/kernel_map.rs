@@ -4,7 +4,8 @@
 //! offset. Newer recordings begin the map there too; older ones begin it at 0 and let it reach over
 //! everything, and those of machines that hide the kernel's addresses (`kernel.kptr_restrict`) have
 //! 0 for both. Source: `perf_event__synthesize_kernel_mmap` and
-//! `machine__process_kernel_mmap_event` (tools/perf/util).
+//! `machine__process_kernel_mmap_event`
+//! (<https://github.com/torvalds/linux/blob/master/tools/perf/util/machine.c>).
 
 use crate::model::base_name;
 

@@ -1,7 +1,7 @@
 //! Reads BOLT's pre-aggregated text: one count a line, addresses of an image.
 //!
-//! Grammar (LLVM, bolt/docs/profiles.md and `--pa` of perf2bolt), fields separated by blanks, `#`
-//! begins a comment:
+//! Grammar (<https://github.com/llvm/llvm-project/blob/main/bolt/docs/profiles.md> and `--pa` of
+//! perf2bolt), fields separated by blanks, `#` begins a comment:
 //!
 //! ```text
 //! E event                      name of the event, no effect

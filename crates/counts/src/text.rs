@@ -1,4 +1,6 @@
 //! Counts as text, in the three blocks that autofdo's sample_merger prints, one set per image.
+//!
+//! Source of the format: <https://github.com/google/autofdo>.
 
 use crate::model::{Counts, ImageCounts};
 use image::ImageAddr;

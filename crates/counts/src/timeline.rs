@@ -7,6 +7,9 @@
 //!
 //! A mapping replaces what it overlaps (the kernel reports no unmapping). The kernel's own mappings
 //! (pid −1) form one more address space, valid in every process.
+//!
+//! Source of the map: Okasaki, "Red-black trees in a functional setting" (Journal of Functional
+//! Programming 9, 1999, doi:10.1017/S0956796899003494), in the crate `rpds`.
 
 use crate::kernel_map::{self, Extent};
 use perfdata::{Input, RuntimeAddr};

@@ -6,8 +6,9 @@
 //! (`transfers`), the third expands ranges into edges between neighbours. What is left is the
 //! frequency of each block. Cost: linear in counts and blocks, with a binary search per address.
 //!
-//! Sources for the rules: google/llvm-propeller, as [`crate::Rules::Upstream`]; [`crate::Rules::Decoded`]
-//! replaces its guesses by a look at the instruction, and says where in [`crate::Rules`].
+//! Sources for the rules: <https://github.com/google/llvm-propeller>, as
+//! [`crate::Rules::Upstream`]; [`crate::Rules::Decoded`] replaces its guesses by a look at the
+//! instruction, and says where in [`crate::Rules`].
 
 use image::blocks::FunctionBlocks;
 use image::{Image, ImageAddr};

@@ -13,8 +13,9 @@
 //! In the end the paths of all functions compete for the bytes of the budget. Cost: an ordering of
 //! a function per round, a number of rounds that is bounded.
 //!
-//! Idea: "[RFC] Path cloning" of LLVM's Propeller (`llvm/lib/CodeGen/BasicBlockPathCloning.cpp`),
-//! which applies the paths; what it accepts is told in `docs/explanation/path-cloning.md`.
+//! Idea: "[RFC] Path cloning" of LLVM's Propeller, which applies the paths
+//! (<https://github.com/llvm/llvm-project/blob/main/llvm/lib/CodeGen/BasicBlockPathCloning.cpp>);
+//! what it accepts is told in `docs/explanation/path-cloning.md`.
 
 mod choose;
 mod flow;

@@ -11,8 +11,8 @@
 //!
 //! Papers: Newell and Pupyrev, "Improved Basic Block Reordering" (arXiv 1809.04676), for the
 //! Ext-TSP score; Ottoni and Maher, "Optimizing Function Placement for Large-Scale Data-Center
-//! Applications" (CGO 2017), for call-chain clustering; Shen et al., "Propeller" (ASPLOS 2023), for
-//! layouts applied by a relink.
+//! Applications" (CGO 2017), for call-chain clustering; Shen et al., "Propeller" (ASPLOS 2023,
+//! doi:10.1145/3575693.3575727), for layouts applied by a relink.
 
 mod build;
 mod cfg;

@@ -1,5 +1,5 @@
-//! Moves, arithmetic, logic, shifts and multiplications on general registers and memory (Intel SDM
-//! volume 2).
+//! Moves, arithmetic, logic, shifts and multiplications on general registers and memory (Intel
+//! SDM volume 2, <https://www.intel.com/sdm>).
 
 use crate::Stop;
 use crate::cpu::Cpu;

@@ -1,4 +1,4 @@
-//! Bit tests: `bt`, `bts`, `btr` and `btc` (Intel SDM volume 2A, section 3.1.1.9 for bit strings in
+//! Bit tests: `bt`, `bts`, `btr` and `btc` (Intel SDM volume 2A, §3.1.1.9 for bit strings in
 //! memory).
 //!
 //! Where the operand is memory and the bit's number stands in a register, the number is signed and

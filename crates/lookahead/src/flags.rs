@@ -1,5 +1,7 @@
 //! The status flags, kept as the values they come from: writing them costs a few stores, reading
 //! one a comparison.
+//!
+//! Source: Intel SDM volume 1, §3.4.3.
 
 /// Bits of RFLAGS.
 pub(crate) mod bit {

@@ -1,4 +1,7 @@
 //! An instruction made ready to run: a function, and the operands it was made for.
+//!
+//! Source of the idea: Bell, "Threaded code" (CACM 16, 1973, doi:10.1145/362248.362270), by
+//! calls at the end of each function in place of jumps.
 
 use crate::Mnemonic;
 use crate::cpu::Cpu;

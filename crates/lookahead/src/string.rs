@@ -1,4 +1,6 @@
 //! String instructions, one or repeated.
+//!
+//! Source: Intel SDM volume 1, §7.3.9, and volume 2 on each of them.
 
 use crate::Stop;
 use crate::arithmetic::{Binary, Cmp};

@@ -49,8 +49,8 @@ impl Widest {
     }
 }
 
-/// Where the parts of the kernel's XSAVE area lie (Intel SDM volume 1, chapter 13; offsets from
-/// `cpuid` leaf 13).
+/// Where the parts of the kernel's XSAVE area lie (Intel SDM volume 1, §13.4; offsets from `cpuid`
+/// leaf 13).
 const MXCSR_AT: usize = 24;
 const XMM_AT: usize = 160;
 const PRESENT_AT: usize = 512;

@@ -1,7 +1,8 @@
 //! How counts per address become counts per source line: attribution.
 //!
-//! With branch stacks the rules are those of llvm-profgen, so that the same recording gives the
-//! same profile:
+//! With branch stacks the rules are those of llvm-profgen
+//! (<https://github.com/llvm/llvm-project/blob/main/llvm/tools/llvm-profgen/ProfileGenerator.cpp>),
+//! so that the same recording gives the same profile:
 //! 1. Each fall-through range adds its count to every instruction in it. All other instructions of
 //!    a function that a range begins in count as seen 0 times, so that the compiler learns which
 //!    lines are cold.

@@ -1,4 +1,7 @@
 //! Which random numbers are drawn? Splitmix64: one seed repeats a whole schedule on every machine.
+//!
+//! Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014,
+//! doi:10.1145/2660193.2660195).
 
 /// A small deterministic generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014).

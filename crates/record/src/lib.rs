@@ -5,6 +5,13 @@
 //! keeps a branch stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware
 //! branch stacks or clock samples. [`kernel`] records the kernel of a whole emulated machine, which
 //! [`machine`] runs. All write the same file: beside its final name, renamed when it is complete.
+//!
+//! The modules of a live recording, from below: what is asked for (`options`, `settings`,
+//! `streaming`, `target`); events (`event`, `planned`, `plan`) and which of them the kernel gives
+//! (`events`, `refusal`, `open`); files (`place`, `file`) and what is seen of the records on their
+//! way there (`watch`, `seen`, `stream`); the readers and the thread that leads them (`readers`,
+//! `rotate`, `follow`, `session`); and the states that a recording goes through ([`live`],
+//! [`software`]).
 
 pub mod arm_spe;
 mod attr;

@@ -1,5 +1,5 @@
 //! Where do the mean or the spread of a series change for good? PELT (Killick, Fearnhead and Eckley
-//! 2012).
+//! 2012, arXiv 1101.1438).
 
 /// Shortest segment.
 const LEAST: usize = 3;

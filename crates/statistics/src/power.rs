@@ -2,8 +2,8 @@
 //! a given size?
 //!
 //! Detectable difference: (t(1−α/2) + t(power)) · SE, the usual approximation (Kalibera and Jones
-//! 2013 use the same for benchmarks). Needed replicates solve it for n, with the degrees of freedom
-//! that n gives.
+//! 2013, doi:10.1145/2464157.2464160, use the same for benchmarks). Needed replicates solve it for
+//! n, with the degrees of freedom that n gives.
 
 use crate::distribution::{normal_quantile, t_quantile};
 use crate::layouts::{ALPHA, least_layouts};

@@ -4,11 +4,11 @@
 //! Looking after every round and stopping at the first p < 5 % is wrong in about a fifth of all A/A
 //! comparisons. Two rules that hold:
 //!
-//! * **Looks** (Lan and DeMets 1983, O'Brien–Fleming type): by information t the error α(t) = 2 −
-//!   2Φ(z/√t) may be spent; the nominal levels of the looks follow by integrating the law of the
-//!   path that has not stopped (Armitage, McPherson and Rowe 1969). Four looks: .00009, .0055,
-//!   .0215, .0411. With layouts a new round moves the effect less than these levels assume (layouts
-//!   stay), so they hold there too.
+//! * **Looks** (Lan and DeMets 1983, doi:10.1093/biomet/70.3.659, O'Brien–Fleming type): by
+//!   information t the error α(t) = 2 − 2Φ(z/√t) may be spent; the nominal levels of the looks
+//!   follow by integrating the law of the path that has not stopped (Armitage, McPherson and Rowe
+//!   1969). Four looks: .00009, .0055, .0215, .0411. With layouts a new round moves the effect less
+//!   than these levels assume (layouts stay), so they hold there too.
 //! * **Until decided**: an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and
 //!   Ramdas, arXiv 2103.06476) on the rounds' differences, clipped at ±4 × the typical size of the
 //!   first ten: it may be looked at after every round. It speaks about one pair of binaries only;

@@ -4,7 +4,8 @@
 //! Input: a call chain, taken when the newest branch had just been taken, and the branches, newest
 //! first. Going back in time, a call takes the frame of its caller off the chain, a return puts the
 //! frame of the function that it left on it, and any other branch moves within the innermost frame.
-//! What ran between two branches belongs to the chain at that time. The rules are llvm-profgen's:
+//! What ran between two branches belongs to the chain at that time. The rules are llvm-profgen's
+//! (<https://github.com/llvm/llvm-project/blob/main/llvm/tools/llvm-profgen/PerfReader.cpp>):
 //! 1. The innermost frame is the one that the newest branch went to; the sampled address itself may
 //!    be far behind it.
 //! 2. Frames are known by the address of their call. A chain ends at a frame that no call returns

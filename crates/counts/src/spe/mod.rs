@@ -7,6 +7,9 @@
 //! control, and only that far; see [`crate::resolve::Sums::add_targets`].
 //!
 //! Buffers are read in blocks, and each is decoded for itself, so worker threads share them out.
+//!
+//! Source: Arm Architecture Reference Manual, "The Statistical Profiling Extension"
+//! (<https://developer.arm.com/documentation/ddi0487>).
 
 mod notes;
 mod owners;

@@ -5,6 +5,9 @@
 //! short one, and of the fall-throughs into each block still to come the best one, or out of each,
 //! whichever sum is smaller. The number of steps is bounded; what was found until then is never
 //! worse than the order given.
+//!
+//! Source of the method: Land and Doig, "An Automatic Method of Solving Discrete Programming
+//! Problems" (Econometrica 28, 1960, doi:10.2307/1910129).
 
 use super::JumpKind;
 use super::graph::Graph;

@@ -3,8 +3,8 @@
 //! Call-chain clustering puts a function behind the one that calls it most, so that a call and its
 //! return stay on a page; then the clusters with the most executions per byte come first, so that
 //! the hot text is on as few pages as can be. Source: Ottoni and Maher, "Optimizing Function
-//! Placement for Large-Scale Data-Center Applications" (CGO 2017), section 4; the limits below are
-//! those of Google's Propeller tools.
+//! Placement for Large-Scale Data-Center Applications" (CGO 2017, doi:10.1109/CGO.2017.7863743),
+//! section 4; the limits below are those of Google's Propeller tools.
 
 /// A run of blocks to place.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,7 @@
 //! LLVM's plain binary sample profile: summary, name table, function records.
+//!
+//! Source:
+//! <https://github.com/llvm/llvm-project/blob/main/llvm/lib/ProfileData/SampleProfReader.cpp>.
 
 use super::bytes::{Reader, put_uleb};
 use super::record::{self, NameIndex, Tables};

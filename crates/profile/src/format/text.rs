@@ -1,4 +1,6 @@
 //! LLVM's text sample profile: one line per function, location and inlined call.
+//!
+//! Source: <https://clang.llvm.org/docs/UsersManual.html#sample-profile-text-format>.
 
 use std::io::Write;
 

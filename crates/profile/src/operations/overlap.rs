@@ -6,6 +6,9 @@
 //! length can be alike: for each function, 1 minus half the summed differences of the unit shares,
 //! reduced by how far the function's weights in the two programs differ; and over the program, the
 //! mean of that, weighted by function weight.
+//!
+//! Source:
+//! <https://github.com/llvm/llvm-project/blob/main/llvm/tools/llvm-profdata/llvm-profdata.cpp>.
 
 use std::collections::BTreeMap;
 

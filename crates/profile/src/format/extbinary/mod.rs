@@ -1,4 +1,7 @@
 //! LLVM's extensible binary sample profile: a table of sections, then the sections.
+//!
+//! Source:
+//! <https://github.com/llvm/llvm-project/blob/main/llvm/include/llvm/ProfileData/SampleProf.h>.
 
 mod write;
 

@@ -6,6 +6,8 @@
 //! inlined call with a discriminator it never finds. So these two versions are written with the
 //! discriminators folded: the largest count of a line, the sum of its call targets, the merged
 //! inlined calls.
+//!
+//! Source: <https://github.com/gcc-mirror/gcc/blob/master/gcc/auto-profile.cc>.
 
 mod write;
 

@@ -5,6 +5,8 @@
 //! line. A profile knows no file names and lines only relative to their function, so every function
 //! starts at line 1: the offsets stay right, which is what Go's compiler compares too. pprof has no
 //! discriminators; the column of a line carries them.
+//!
+//! Source: <https://github.com/google/pprof/blob/main/proto/profile.proto>.
 
 mod read;
 
