@@ -95,6 +95,12 @@ pub enum Error {
          (RUSTUP_TOOLCHAIN=nightly, or rust-toolchain.toml); nothing was built"
     )]
     NoRustProfiles,
+    /// A comparison cannot be read or judged.
+    #[error(transparent)]
+    Compare(#[from] compare::Error),
+    /// A linker is missing.
+    #[error(transparent)]
+    Relink(#[from] relink::Error),
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),

@@ -102,8 +102,10 @@ pub fn build_step_of(
         Knowledge::Instrumented(_) => Phase::Instrumented(&profile),
         Knowledge::Counters(_) => Phase::Counted(&profile),
     };
-    let layout =
-        target.layout.map(|l| Ok((word(&l.cc_profile)?, word(&l.ld_profile)?))).transpose()?;
+    let layout = target
+        .layout
+        .map(|l| Ok::<_, Error>((word(&l.cc_profile)?, word(&l.ld_profile)?)))
+        .transpose()?;
     let extras = Extras {
         address_map: target.reuses,
         relocations: target.relocations,
