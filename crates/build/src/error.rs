@@ -129,6 +129,12 @@ pub enum Error {
     /// A program cannot be read.
     #[error(transparent)]
     Image(#[from] image::Error),
+    /// A comparison cannot be read or judged.
+    #[error(transparent)]
+    Compare(#[from] compare::Error),
+    /// A linker is missing.
+    #[error(transparent)]
+    Relink(#[from] relink::Error),
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),

@@ -9,10 +9,12 @@
 
 pub mod bounded_log;
 mod child;
+pub mod comparison;
 pub mod config;
 pub mod error;
 pub mod execute;
 pub mod flags;
+pub mod linux;
 pub mod lock;
 pub mod optimization;
 pub mod pages;

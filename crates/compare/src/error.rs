@@ -129,9 +129,6 @@ pub enum Error {
     /// A link in another layout failed.
     #[error("{0}")]
     Relink(#[from] relink::Error),
-    /// planish.toml or a build in it is not as it should be.
-    #[error("{0}")]
-    Build(#[from] build::Error),
     /// There is too little to compare.
     #[error("{0}")]
     TooFew(String),
@@ -149,12 +146,12 @@ pub enum Error {
 
 impl Error {
     /// What is wrong with a file as a whole.
-    pub(crate) fn problem(path: &Path, problem: impl ToString) -> Error {
+    pub fn problem(path: &Path, problem: impl ToString) -> Error {
         Error::File { path: path.to_owned(), line: None, problem: problem.to_string() }
     }
 
     /// An error of the system about a file.
-    pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    pub fn file(path: &Path) -> impl Fn(std::io::Error) -> Error {
         let path = path.to_owned();
         move |error| Error::problem(&path, error)
     }

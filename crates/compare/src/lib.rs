@@ -6,9 +6,9 @@
 //! [`result::Measurement`]: effects with intervals and verdicts. The runs are plain values that are
 //! written as JSON lines and can be analysed again later ([`runs`]).
 //!
-//! Around that: a design is made of programs that were named ([`named`]) or of a planish.toml
-//! ([`project`]), with random layouts of its variants ([`layouts`]); [`judge`] measures it with its
-//! runs kept on disk. What runs in a round is a [`Runner`]'s: programs here, kernels elsewhere. A
+//! Around that: a design is made of programs that were named ([`named`]), or by whoever builds them,
+//! with random layouts of its variants ([`layouts`]); [`judge`] measures it with its runs kept on
+//! disk. What runs in a round is a [`Runner`]'s: programs here, kernels elsewhere. A
 //! program compared with itself calibrates a machine ([`calibrate`]), and many comparisons find a
 //! commit ([`bisect`]).
 //!
@@ -35,7 +35,6 @@ pub mod named;
 mod pair;
 pub mod probe;
 mod process;
-pub mod project;
 pub mod result;
 mod rounds;
 pub mod runs;

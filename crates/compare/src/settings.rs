@@ -2,10 +2,7 @@
 //! what is usual.
 
 use crate::layouts::LayoutMode;
-use crate::{
-    Aslr, Design, Error, MOST_LAYOUTS, MOST_ROUNDS, Metric, Stopping, calibrate, this_machine,
-};
-use build::variants::CompareConfig;
+use crate::{Aslr, Design, Error, MOST_LAYOUTS, Metric, Stopping, calibrate, this_machine};
 
 /// Rounds where none are asked for.
 const ROUNDS: u32 = 30;
@@ -76,38 +73,6 @@ impl Settings {
     /// How many layouts are wanted, where any are.
     pub fn layouts(&self) -> Option<u32> {
         self.layouts.filter(|&count| count > 0)
-    }
-
-    /// These settings, with what `[compare]` and `[evaluate]` say where they say nothing.
-    ///
-    /// # Errors
-    /// Where the file asks for what cannot be done.
-    pub fn or_of(mut self, config: &CompareConfig) -> Result<Settings, Error> {
-        let file = &config.compare;
-        let evaluate = config.evaluate.as_ref().filter(|_| config.benchmarks.is_empty());
-        self.rounds = self.rounds.or(file.rounds).or(evaluate.map(|e| e.rounds));
-        self.seed = self.seed.or(file.seed).or(evaluate.map(|e| e.seed));
-        self.layouts = self.layouts.or(file.layouts);
-        // Before anything is built for them.
-        enough_layouts("[compare] layouts =", self.layouts)?;
-        if let Some(rounds) = self.rounds.filter(|&rounds| rounds > MOST_ROUNDS) {
-            return Err(Error::Design(format!(
-                "rounds = {rounds}: they would not end; {MOST_ROUNDS} are the most, 30 are usual"
-            )));
-        }
-        self.margin = self.margin.or(file.margin.map(|per_cent| per_cent / 100.0));
-        self.timeout_s = self.timeout_s.or(file.timeout);
-        self.ignore_output |=
-            file.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
-        if let (None, Some(word)) = (self.layout_mode, file.layout_mode.as_deref()) {
-            let mode = LayoutMode::parse(word).ok_or_else(|| {
-                Error::Design(format!(
-                    "[compare] layout_mode = {word:?}: known are auto, matched and independent"
-                ))
-            })?;
-            self.layout_mode = Some(mode);
-        }
-        Ok(self)
     }
 }
 

@@ -33,9 +33,7 @@ pub struct Wanted {
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The words behind `make`.
-    words: Vec<String>,
-    /// The whole command, as a shell takes it.
-    pub command: String,
+    pub words: Vec<String>,
     /// The objects that are built with a profile or a layout.
     pub variables: Variables,
     /// The compilers of profile and build.
@@ -92,10 +90,8 @@ impl Wanted {
         } else {
             words.extend(self.targets.iter().cloned());
         }
-        let command = std::iter::once("make").chain(words.iter().map(String::as_str));
-        let command = command.map(::build::step::quoted).collect::<Vec<_>>().join(" ");
         let log = build.join(DIRECTORY).join("make.log");
-        Ok(Planned { words, command, variables, compared, warnings, log })
+        Ok(Planned { words, variables, compared, warnings, log })
     }
 
     /// The configuration of the build, which must be one that profiles work with.
@@ -171,17 +167,17 @@ impl Wanted {
 }
 
 impl Planned {
-    /// Runs make; `said` gets what it prints, line by line.
+    /// Runs make; `command` is the same for people, and `said` gets what make prints, line by line.
     ///
     /// # Errors
     /// Where it cannot be run, or fails.
-    pub fn run(self, said: &mut dyn FnMut(&str)) -> Result<Built, Error> {
+    pub fn run(self, command: String, said: &mut dyn FnMut(&str)) -> Result<Built, Error> {
         if let Some(folder) = self.log.parent() {
             std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
         }
-        let made = make::run(&self.words, &self.command, &self.log, said)?;
+        let made = make::run(&self.words, &command, &self.log, said)?;
         let Variables { profiled, laid_out, .. } = self.variables;
-        let (command, compiler, log) = (self.command, self.compared, self.log);
+        let (compiler, log) = (self.compared, self.log);
         Ok(Built { command, profiled, laid_out, compiler, made, log })
     }
 }

@@ -67,7 +67,7 @@ pub struct Sizes {
 pub type Figure = (&'static str, fn(&SectionMetrics) -> u64);
 
 /// The kernel with every function aligned, which is there for comparison alone.
-pub(crate) const ALIGNED: &str = "aligned";
+pub const ALIGNED: &str = "aligned";
 
 /// The columns. Lines and pages are sums over sections, since each section is a workload of its
 /// own.

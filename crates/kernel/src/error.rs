@@ -293,13 +293,14 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    /// An error of the system about a file.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { path, source }
     }
 
     /// An error with what was being done.
-    pub(crate) fn doing<E>(doing: impl Into<String>) -> impl FnOnce(E) -> Error
+    pub fn doing<E>(doing: impl Into<String>) -> impl FnOnce(E) -> Error
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -308,7 +309,7 @@ impl Error {
     }
 
     /// What is wrong with a file.
-    pub(crate) fn of_file(path: &Path, problem: &str) -> Error {
+    pub fn of_file(path: &Path, problem: &str) -> Error {
         Error::Wanted(format!("{}: {problem}", path.display()))
     }
 }

@@ -9,8 +9,7 @@
 //! which objects it is for, and [`compiler`] whether the profile is one of the build's compiler.
 //! [`build`] puts them together to a call of make. [`workload::build`] compiles the programs that a
 //! kernel is trained and judged with, and makes an initramfs of them; what they say is read by
-//! `record::machine`. [`recording`], [`cost`] and [`time`] boot kernels with it, and [`plan`] names
-//! all the steps from a tree to a measured kernel.
+//! `record::machine`. [`recording`], [`cost`] and [`time`] boot kernels with it.
 
 pub mod anchor;
 pub mod build;
@@ -26,9 +25,7 @@ pub mod initrd;
 pub mod machine;
 pub mod make;
 pub mod objects;
-pub mod optimize;
 pub mod patch;
-pub mod plan;
 pub mod prepare;
 pub mod recording;
 pub mod requirements;

@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::initrd::Archive;
+use crate::requirements::{Purpose, fragment};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,11 @@ use tempfile::TempDir;
 /// Options of a small kernel that boots and runs the workload, for `make KCONFIG_ALLCONFIG=…
 /// allnoconfig` on x86-64.
 pub const SMALL_CONFIG: &str = include_str!("../../../kernel/small.config");
+
+/// A whole small configuration, which profiles work with.
+pub fn small_config(purpose: Purpose) -> String {
+    SMALL_CONFIG.to_owned() + "\n" + &fragment(purpose)
+}
 
 /// Name of the archive that [`build`] writes.
 pub const INITRD: &str = "initrd.cpio";

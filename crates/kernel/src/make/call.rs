@@ -2,6 +2,7 @@
 
 use super::word;
 use crate::Error;
+use programs::Surroundings;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -27,8 +28,8 @@ impl Make {
     /// # Errors
     /// Where the compiler or its tools are not installed.
     pub fn release(&self) -> Result<String, Error> {
-        let path = std::env::var("PATH").unwrap_or_default();
-        let there = |name: &str| build::toolchain::locate(name, &path).is_some();
+        let around = Surroundings::running();
+        let there = |name: &str| around.named(name).is_some();
         if let Some(cc) = &self.cc {
             let last = cc.split_whitespace().last().unwrap_or_default();
             if !last.contains("clang") || !cc.split_whitespace().all(there) {

@@ -5,9 +5,9 @@ use super::project::Prepared;
 use super::{Judge, tell};
 use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
+use build::comparison::Comparison;
 use build::variants::VariantConfig;
 use compare::bisect::{Commits, short, walk};
-use compare::project::Project;
 use compare::result::Measurement;
 use compare::{Keep, Options};
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
-    let project = Project::open(&args.config)?;
+    let project = Comparison::open(&args.config)?;
     let prepared = Prepared::of(&project, &args.how, global)?;
     let (good, commits) = project.range(&args.good, &args.bad)?;
     let margin = args.how.margin.map(|per_cent| per_cent / 100.0);
@@ -57,7 +57,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Commits of the project's repository, each built in a work tree of its own.
 struct Built<'a> {
-    project: &'a Project,
+    project: &'a Comparison,
     prepared: &'a Prepared<'a>,
     judge: &'a Judge<'a>,
 }

@@ -5,15 +5,15 @@ use super::{Bar, Judge, Told, code_metrics};
 use crate::cli::Global;
 use crate::command::optimize;
 use anyhow::Context;
+use build::comparison::Comparison;
 use build::variants::VariantConfig;
-use compare::project::Project;
 use compare::result::{Alignment, Measurement, Sizes};
 use compare::{Design, Keep, Settings, layouts, probe};
 
 /// Builds and measures what the file says; `None` when the user interrupted a build.
 pub fn measure(what: &What, judge: &Judge<'_>) -> anyhow::Result<Option<Told>> {
     let path = what.config.clone().unwrap_or_else(|| "planish.toml".into());
-    let project = Project::open(&path)?;
+    let project = Comparison::open(&path)?;
     let variants = project.variants(what.matrix)?;
     let made = Prepared::of(&project, &what.how, judge.global)?;
     let raw = what.how.raw.clone().unwrap_or_else(|| project.runs("runs.jsonl"));
@@ -44,7 +44,7 @@ pub fn measure(what: &What, judge: &Judge<'_>) -> anyhow::Result<Option<Told>> {
 
 /// A project whose variants are made ready.
 pub struct Prepared<'a> {
-    project: &'a Project,
+    project: &'a Comparison,
     /// How they are measured.
     pub settings: Settings,
     code_metrics: bool,
@@ -54,10 +54,14 @@ pub struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Goes to the project's directory for good: commands name files from there, and nobody changes
     /// the directory for a run.
-    pub fn of(project: &'a Project, how: &How, global: &'a Global) -> anyhow::Result<Prepared<'a>> {
+    pub fn of(
+        project: &'a Comparison,
+        how: &How,
+        global: &'a Global,
+    ) -> anyhow::Result<Prepared<'a>> {
         let directory = &project.directory;
         std::env::set_current_dir(directory).with_context(|| directory.display().to_string())?;
-        let settings = how.settings()?.or_of(&project.config)?;
+        let settings = project.settings(how.settings()?)?;
         let runs = project.runs("");
         std::fs::create_dir_all(&runs).with_context(|| runs.display().to_string())?;
         Ok(Prepared { project, settings, code_metrics: how.code_metrics, global })

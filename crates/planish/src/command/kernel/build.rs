@@ -113,8 +113,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if !global.quiet {
         planned.warnings.iter().for_each(|warning| eprintln!("planish: {warning}"));
     }
+    let words = std::iter::once("make").chain(planned.words.iter().map(String::as_str));
+    let command = words.map(build::quoted).collect::<Vec<_>>().join(" ");
     if args.dry_run {
-        let command = planned.command;
         match args.format {
             Format::Json => {
                 let command = BTreeMap::from([("command", command)]);
@@ -125,7 +126,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return Ok(FINE);
     }
     let ticker = Ticker::new("make", global.quiet);
-    let built = planned.run(&mut |line| ticker.tell(line))?;
+    let built = planned.run(command, &mut |line| ticker.tell(line))?;
     drop(ticker);
     match args.format {
         Format::Json => output::print_json(&Form::first(SCHEMA, built))?,

@@ -86,7 +86,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return check(&file.clone().unwrap_or_else(usual), purpose, args, global);
     }
     match args.format {
-        _ if args.small => output::print(&kernel::optimize::small(purpose))?,
+        _ if args.small => output::print(&kernel::workload::small_config(purpose))?,
         Format::Text => output::print(&fragment(purpose))?,
         Format::Json => {
             let settings: Vec<Listed> = settings(purpose).map(Requirement::listed).collect();

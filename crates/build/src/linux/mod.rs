@@ -1,26 +1,26 @@
-//! What does a kernel's optimisation begin with, and what became of it? The directory that its steps
-//! run in.
+//! How is a kernel made faster? What its steps begin with, in which directory, and what became of
+//! them.
 
-use crate::cost::{Counts, Outcome, sizes};
-use crate::plan::{CONFIG, TREE_STATE, counts, vmlinux};
-use crate::requirements::{Purpose, fragment};
-use crate::{Error, Form, workload};
-use build::state::State;
+mod plan;
+
+pub use plan::{Wanted, image};
+
+use crate::state::State;
+use kernel::cost::{Counts, Outcome, sizes};
+use kernel::requirements::{Purpose, fragment};
+use kernel::workload::small_config;
+use kernel::{Error, Form};
+use plan::{CONFIG, TREE_STATE, counts, vmlinux};
 use sha2::{Digest, Sha256};
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// A whole small configuration, for allnoconfig, that boots planish's workload under emulation.
-pub fn small(purpose: Purpose) -> String {
-    workload::SMALL_CONFIG.to_owned() + "\n" + &fragment(purpose)
-}
-
 /// The configuration to begin with: the user's own text or a small one, with what profiles need.
 pub fn configuration(own: Option<String>) -> String {
     match own {
         Some(text) => text + "\n" + &fragment(Purpose::Both),
-        None => small(Purpose::Both),
+        None => small_config(Purpose::Both),
     }
 }
 
@@ -31,7 +31,7 @@ pub fn configuration(own: Option<String>) -> String {
 pub fn directory(given: &Path, tree: &Path) -> Result<PathBuf, Error> {
     let output = std::path::absolute(given).map_err(Error::io(given))?;
     let output = output.canonicalize().unwrap_or(output);
-    crate::make::word(&output)?;
+    kernel::make::word(&output)?;
     let wrong = if output.starts_with(tree) {
         "-o must be another directory than the tree, and outside of it"
     } else if output.exists() && !output.is_dir() {

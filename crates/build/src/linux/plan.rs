@@ -1,11 +1,11 @@
 //! Which steps lead from a kernel's tree to a measured, faster kernel? Each is a command that can be
 //! typed by hand.
 
-use crate::Error;
-use crate::cost::ALIGNED;
-use crate::make::Make;
-use build::plan::STATE_DIRECTORY;
-use build::{Plan, Program, Step};
+use crate::plan::{STATE_DIRECTORY, text};
+use crate::{Plan, Program, Step, quoted};
+use kernel::Error;
+use kernel::cost::ALIGNED;
+use kernel::make::Make;
 use std::path::{Path, PathBuf};
 
 /// What is optimised, and how.
@@ -45,10 +45,6 @@ pub fn counts() -> PathBuf {
 
 fn in_state(name: &str) -> PathBuf {
     Path::new(STATE_DIRECTORY).join(name)
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 impl Wanted<'_> {
@@ -122,9 +118,8 @@ impl Wanted<'_> {
         let mut make = vec!["make".to_owned()];
         make.extend(self.make.words(self.tree, Path::new("/"))?);
         make.retain(|word| !word.starts_with("O=") && !word.starts_with("-j"));
-        let make: Vec<String> = make.iter().map(|word| build::step::quoted(word)).collect();
-        let line =
-            |line: &&str| format!("echo {} >> {directory}/all.config; ", build::step::quoted(line));
+        let make: Vec<String> = make.iter().map(|word| quoted(word)).collect();
+        let line = |line: &&str| format!("echo {} >> {directory}/all.config; ", quoted(line));
         let lines: String = more.iter().map(line).collect();
         let goal = if self.small { "allnoconfig" } else { "alldefconfig" };
         // kbuild takes the fragment by an absolute name.
@@ -255,7 +250,6 @@ fn from_recording(name: &str, command: &str, recorded: &str, output: &Path) -> S
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
 

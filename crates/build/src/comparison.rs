@@ -1,18 +1,20 @@
 //! What does a planish.toml compare? Its variants, how they are built, and its benchmarks.
 
-use crate::settings::{Settings, metrics};
-use crate::{Benchmark, Design, Error, Metric, Source, Variant, layouts};
-use build::config::Compiler;
-use build::plan::STATE_DIRECTORY;
-use build::toolchain::Toolchain;
-use build::variant_plan::{LINKER_DIRECTORY, variant_step};
-use build::variants::{Cell, CompareConfig, VariantConfig};
-use build::{Plan, Step};
+use crate::config::Compiler;
+use crate::plan::STATE_DIRECTORY;
+use crate::toolchain::Toolchain;
+use crate::variant_plan::{LINKER_DIRECTORY, variant_step};
+use crate::variants::{Cell, CompareConfig, VariantConfig};
+use crate::{Error, Plan, Step};
+use compare::settings::{enough_layouts, metrics};
+use compare::{
+    Benchmark, Design, LayoutMode, MOST_ROUNDS, Metric, Settings, Source, Variant, layouts,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A planish.toml and where it lies.
-pub struct Project {
+/// A planish.toml with variants to compare, and where it lies.
+pub struct Comparison {
     /// What it says.
     pub config: CompareConfig,
     /// Its absolute directory, in which its commands run.
@@ -34,19 +36,19 @@ pub struct Builds {
     pub archives: Vec<PathBuf>,
 }
 
-impl Project {
+impl Comparison {
     /// Opens a file; a directory stands for the planish.toml in it.
     ///
     /// # Errors
     /// Where it cannot be read, or a compiler it asks for is missing.
-    pub fn open(path: &Path) -> Result<Project, Error> {
+    pub fn open(path: &Path) -> Result<Comparison, Error> {
         let file = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
         let config = CompareConfig::read(&file)?;
-        let full = file.canonicalize().map_err(Error::file(&file))?;
+        let full = file.canonicalize().map_err(unread(&file))?;
         let directory = full.parent().unwrap_or(Path::new("/")).to_owned();
         let path = std::env::var("PATH").unwrap_or_default();
         let tools = config.build.as_ref().map(|build| Toolchain::find(build, &path)).transpose()?;
-        Ok(Project { config, directory, file, tools })
+        Ok(Comparison { config, directory, file, tools })
     }
 
     /// Where a file of runs lies that the user gave no place.
@@ -65,20 +67,50 @@ impl Project {
     /// Where there are fewer than two.
     pub fn variants(&self, matrix: bool) -> Result<Vec<VariantConfig>, Error> {
         let variants = match matrix {
-            true => self
-                .config
-                .matrix_variants()
-                .map_err(|problem| Error::problem(&self.file, problem))?,
+            true => self.config.matrix_variants().map_err(|found| problem(&self.file, found))?,
             false => self.config.variants.clone(),
         };
         if variants.len() < 2 {
-            return Err(Error::problem(
+            return Err(problem(
                 &self.file,
                 "a comparison needs at least two tables [[variant]] with name = …, or binaries on \
                  the command line: planish compare A B -- {bin} input",
             ));
         }
         Ok(variants)
+    }
+
+    /// The settings asked for, with what `[compare]` and `[evaluate]` say where they say nothing.
+    ///
+    /// # Errors
+    /// Where the file asks for what cannot be done.
+    pub fn settings(&self, asked: Settings) -> Result<Settings, Error> {
+        let (config, mut all) = (&self.config, asked);
+        let file = &config.compare;
+        let evaluate = config.evaluate.as_ref().filter(|_| config.benchmarks.is_empty());
+        all.rounds = all.rounds.or(file.rounds).or(evaluate.map(|e| e.rounds));
+        all.seed = all.seed.or(file.seed).or(evaluate.map(|e| e.seed));
+        all.layouts = all.layouts.or(file.layouts);
+        // Before anything is built for them.
+        enough_layouts("[compare] layouts =", all.layouts)?;
+        if let Some(rounds) = all.rounds.filter(|&rounds| rounds > MOST_ROUNDS) {
+            return Err(wrong(format!(
+                "rounds = {rounds}: they would not end; {MOST_ROUNDS} are the most, 30 are usual"
+            )));
+        }
+        all.margin = all.margin.or(file.margin.map(|per_cent| per_cent / 100.0));
+        all.timeout_s = all.timeout_s.or(file.timeout);
+        all.ignore_output |=
+            file.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
+        if let (None, Some(word)) = (all.layout_mode, file.layout_mode.as_deref()) {
+            let mode = LayoutMode::parse(word).ok_or_else(|| {
+                wrong(format!(
+                    "[compare] layout_mode = {word:?}: known are auto, matched and independent"
+                ))
+            })?;
+            all.layout_mode = Some(mode);
+        }
+        Ok(all)
     }
 
     /// How the variants are built, each commit in a work tree of its own; with `relinkable` so that
@@ -119,13 +151,13 @@ impl Project {
     ) -> Result<(PathBuf, Option<PathBuf>), Error> {
         let binary = self.directory.join(binary);
         if !binary.is_file() {
-            return Err(Error::Design(format!(
+            return Err(wrong(format!(
                 "[[variant]] {name:?}: there is no file {}",
                 binary.display()
             )));
         }
         if align.is_some() {
-            return Err(Error::Design(format!(
+            return Err(wrong(format!(
                 "--probe-align builds the program anew, but [[variant]] {name:?} is a ready binary"
             )));
         }
@@ -141,10 +173,7 @@ impl Project {
         align: Option<u32>,
     ) -> Result<(PathBuf, Step, PathBuf, Option<PathBuf>), Error> {
         let (Some(build), Some(tools)) = (&self.config.build, &self.tools) else {
-            return Err(Error::Design(format!(
-                "[[variant]] {:?}: there is no [build]",
-                variant.name
-            )));
+            return Err(wrong(format!("[[variant]] {:?}: there is no [build]", variant.name)));
         };
         let directory = match &variant.commit {
             Some(commit) => checkout(&self.directory, commit)?,
@@ -153,7 +182,7 @@ impl Project {
         let (mut step, files) = variant_step(build, tools, &directory, variant, relinkable, align)?;
         step.not_inputs.push("planish.toml".into());
         let folder = directory.join(STATE_DIRECTORY).join("variants");
-        std::fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+        std::fs::create_dir_all(&folder).map_err(unread(&folder))?;
         if relinkable && build.compiler == Compiler::Gcc {
             name_linker(&directory.join(LINKER_DIRECTORY))?;
         }
@@ -193,7 +222,7 @@ impl Project {
     /// Every benchmark with every combination of its parameters; `wanted` are metrics in place of
     /// the file's.
     fn benchmarks(&self, wanted: &[Metric]) -> Result<Vec<Benchmark>, Error> {
-        let wrong = |problem: &str| Error::Design(format!("planish.toml: {problem}"));
+        let wrong = |problem: &str| wrong(format!("planish.toml: {problem}"));
         let cells = self.config.cells().map_err(|problem| wrong(&problem))?;
         if cells.is_empty() {
             return Err(wrong(
@@ -214,8 +243,8 @@ impl Project {
     fn metrics(&self, wanted: &[Metric], given: &[String]) -> Result<Vec<Metric>, Error> {
         if wanted.is_empty() {
             return match (given.is_empty(), &self.config.compare.metrics) {
-                (true, Some(common)) => metrics(common),
-                _ => metrics(given),
+                (true, Some(common)) => Ok(metrics(common)?),
+                _ => Ok(metrics(given)?),
             };
         }
         // The file's patterns go on to say which numbers of the output may differ from run to run.
@@ -239,7 +268,7 @@ impl Project {
         let range = format!("{good}..{bad}");
         let list = git(&self.directory, &["rev-list", "--first-parent", "--reverse", &range])?;
         if list.is_empty() {
-            return Err(Error::Design(format!(
+            return Err(wrong(format!(
                 "{range}: there is no commit between them; GOOD must be an ancestor of BAD"
             )));
         }
@@ -270,11 +299,11 @@ fn describe(variant: &VariantConfig, align: Option<u32>) -> String {
 /// A link by the name under which gcc looks for lld.
 fn name_linker(folder: &Path) -> Result<(), Error> {
     let linker = relink::Linker::find()?;
-    std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    std::fs::create_dir_all(folder).map_err(unread(folder))?;
     let link = folder.join("ld.lld");
     if std::fs::read_link(&link).ok().as_deref() != Some(linker.path()) {
         let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(linker.path(), &link).map_err(Error::file(&link))?;
+        std::os::unix::fs::symlink(linker.path(), &link).map_err(unread(&link))?;
     }
     Ok(())
 }
@@ -286,10 +315,7 @@ fn checkout(directory: &Path, commit: &str) -> Result<PathBuf, Error> {
     let found =
         git(directory, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]);
     let hash = found.map_err(|_| {
-        Error::Design(format!(
-            "commit {commit:?}: the repository of {} has none",
-            directory.display()
-        ))
+        wrong(format!("commit {commit:?}: the repository of {} has none", directory.display()))
     })?;
     let root =
         directory.join(STATE_DIRECTORY).join("commits").join(hash.get(..16).unwrap_or(&hash));
@@ -311,6 +337,19 @@ fn checkout(directory: &Path, commit: &str) -> Result<PathBuf, Error> {
     Ok(root.join(prefix))
 }
 
+fn wrong(problem: String) -> Error {
+    compare::Error::Design(problem).into()
+}
+
+fn problem(path: &Path, problem: impl ToString) -> Error {
+    compare::Error::problem(path, problem).into()
+}
+
+fn unread(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let error = compare::Error::file(path);
+    move |source| error(source).into()
+}
+
 /// What git prints; it runs no hook or program that the repository names. Only a work tree may
 /// fetch what it lacks.
 fn git(directory: &Path, arguments: &[&str]) -> Result<String, Error> {
@@ -318,10 +357,10 @@ fn git(directory: &Path, arguments: &[&str]) -> Result<String, Error> {
     let ran = programs::git(directory, fetches)
         .args(arguments)
         .output()
-        .map_err(|source| Error::System { action: "cannot start git", source })?;
+        .map_err(|source| compare::Error::System { action: "cannot start git", source })?;
     if !ran.status.success() {
         let said = String::from_utf8_lossy(&ran.stderr);
-        return Err(Error::Design(format!(
+        return Err(wrong(format!(
             "git {} in {}: {}",
             arguments.join(" "),
             directory.display(),
