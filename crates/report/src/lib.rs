@@ -1,9 +1,11 @@
 //! Plain result values to terminal, Markdown and JSON.
 //!
-//! The values ([`Measurement`](::compare::result::Measurement), [`Optimization`]) are what
-//! `--format json` prints and what the report files hold; the same value is rendered for a terminal
-//! or as Markdown. Rendering is a function of the value alone: no clock, no environment, no
-//! terminal is asked; the caller says whether colours are wanted.
+//! The values are those of the crates that make them, such as
+//! [`Measurement`](::compare::result::Measurement), or of this one, such as [`Optimization`] and
+//! [`layout::LayoutSummary`]: what `--format json` prints and what the report files hold. The same
+//! value is rendered for a terminal or as Markdown, in a module of the name of its command or
+//! crate. Rendering is a function of the value alone: no clock, no environment, no terminal is
+//! asked; the caller says whether colours are wanted.
 
 pub mod clones;
 pub mod compare;
