@@ -114,7 +114,7 @@ pub enum Error {
     /// gcc reads another version of profiles.
     #[error(
         "{path}: a profile of version {found}, of which gcc {major} uses nothing: it reads \
-         version {wanted}; make it again with planish profile --format gcov --gcc-version {major}"
+         version {wanted}; make it again with planish profile --emit gcov --gcc-version {major}"
     )]
     OtherGcc {
         /// The profile.

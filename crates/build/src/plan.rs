@@ -441,8 +441,8 @@ mod tests {
         );
         assert_eq!(
             line(4),
-            "planish profile .planish/run.counts --binary .planish/app.base --format extbinary -o \
-             .planish/app.afdo --summary json > .planish/profile.json"
+            "planish profile .planish/run.counts --binary .planish/app.base --emit extbinary -o \
+             .planish/app.afdo --format json > .planish/profile.json"
         );
         let printed = plan.describe(|_| String::new());
         assert!(

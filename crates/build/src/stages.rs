@@ -123,12 +123,12 @@ impl Stages<'_> {
         let format = if self.config.build.compiler == Compiler::Gcc { "gcov" } else { "extbinary" };
         let mut profile = Step::planish(format!("{ordinal}profile"), &["profile"]);
         profile.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
-        profile.arguments.extend(["--format", format, "-o"].map(str::to_owned));
+        profile.arguments.extend(["--emit", format, "-o"].map(str::to_owned));
         profile.arguments.push(text(&made));
         if self.config.record.symbol_list {
             profile.arguments.push("--symbol-list".into());
         }
-        profile.arguments.extend(["--summary", "json"].map(str::to_owned));
+        profile.arguments.extend(["--format", "json"].map(str::to_owned));
         let summary = round.named(&files.profile_summary);
         profile.inputs = vec![round.counts(), recorded];
         profile.outputs = vec![made.clone(), summary.clone()];
@@ -192,7 +192,7 @@ impl Stages<'_> {
         let prefix = folder.join(&self.files.name);
         let mut step = Step::planish(name, &["layout"]);
         step.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
-        step.arguments.extend(["-o".into(), text(&prefix)]);
+        step.arguments.extend(["--prefix".into(), text(&prefix)]);
         step.inputs = vec![round.counts(), recorded];
         step.fresh_directories.push(folder);
         for (suffix, kept) in files {

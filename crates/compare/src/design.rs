@@ -159,7 +159,7 @@ impl Design {
         if self.variants.len() < 2 {
             return wrong(
                 "a comparison needs at least two programs; to see how noisy this machine is, give \
-                 the same one twice or use --calibrate"
+                 the same one twice or use `planish compare calibrate`"
                     .into(),
             );
         }

@@ -110,7 +110,7 @@ pub fn resumed(path: &Path, design: &Design) -> Result<Recorded, Error> {
             path,
             format!(
                 "was measured on {:?}, this is {:?}; measure into another file and merge with \
-                 --from",
+                 planish compare show",
                 before.design.machine.name, design.machine.name
             ),
         ));

@@ -42,7 +42,7 @@ Find out why:
 
 Kernels and live patches:
   kernel       Build, record and lay out Linux; give an older tree the options for it
-  clones       Say which functions change when some functions do, for live patches
+  livepatch    Say which functions change when some functions do, for live patches
 
 The steps by hand:
   record       Record where a program spends its time, with branch stacks, into perf.data
@@ -269,7 +269,7 @@ enum Verb {
     /// Build, record, rebuild, measure and report, all from planish.toml
     Optimize(command::optimize::Args),
     /// Say which functions change when some functions do, for live patches
-    Clones(command::clones::Args),
+    Clones(command::livepatch::Args),
     /// Build, record and lay out Linux; give an older tree the options for it
     Kernel(command::kernel::Args),
     /// Print the result of a finished run again
@@ -306,7 +306,7 @@ impl Cli {
             Verb::Train(args) => command::train::run(args, global),
             Verb::Pages(args) => command::pages::run(args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
-            Verb::Clones(args) => command::clones::run(&args, global),
+            Verb::Clones(args) => command::livepatch::run(&args, global),
             Verb::Kernel(args) => command::kernel::run(&args, global),
             Verb::Report(args) => command::report::run(args, global),
             Verb::Completions { shell } => {

@@ -107,7 +107,7 @@ fn devices_are_refused_at_once() {
             "build DEVICE",
             "report DEVICE",
             "pages check DEVICE",
-            "clones DEVICE",
+            "livepatch closure DEVICE",
         ] {
             let line = line.replace("DEVICE", device);
             // Two gigabytes, and a time that a read without end would not keep.

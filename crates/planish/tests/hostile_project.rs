@@ -421,7 +421,7 @@ fn planted_names_given_as_files_run_and_write_nothing() {
         &["profile", "show"],
         &["layout", "check"],
         &["switches"],
-        &["clones", "--function=main"],
+        &["livepatch", "closure", "--function=main"],
         &["build", "--dry-run"],
         &["report"],
         &["kernel", "check"],

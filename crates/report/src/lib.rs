@@ -7,7 +7,6 @@
 //! crate. Rendering is a function of the value alone: no clock, no environment, no terminal is
 //! asked; the caller says whether colours are wanted.
 
-pub mod clones;
 pub mod compare;
 pub mod counts;
 pub mod doctor;
@@ -15,6 +14,7 @@ mod escape;
 mod evidence;
 pub mod kernel;
 pub mod layout;
+pub mod livepatch;
 mod numbers;
 mod optimization;
 pub mod pages;

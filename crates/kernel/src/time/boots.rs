@@ -290,7 +290,7 @@ fn hinted(error: record::Error, execution: &Execution) -> Error {
     match execution {
         Execution::Kvm { cpu } if of_qemu => Error::doing(format!(
             "by KVM as CPU `{cpu}`; if KVM does not work here, try another --cpu-model, or \
-             --emulated-time"
+             --emulated"
         ))(error),
         _ => error.into(),
     }

@@ -24,7 +24,7 @@ use sums::{HELD, KIND};
 /// The kernel's door to the CPU's means for machines.
 pub const KVM: &str = "/dev/kvm";
 
-/// What `planish kernel measure --time --format json` prints.
+/// What `planish kernel time --format json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timed {
     schema: &'static str,
@@ -117,7 +117,7 @@ pub fn on_the_cpu(kvm: &Path, cpu: &str) -> Result<Execution, Error> {
     opened.map_err(Error::doing(format!(
         "{}: kernels are timed on the CPU by KVM, which is not to be had here, and an emulator's \
          time says nothing about a CPU's. Measure on a machine with KVM, as a user who may open \
-         that file; or leave out --time for counts, which need no CPU; or give --emulated-time to \
+         that file; or count with `planish kernel measure`, which needs no CPU; or give --emulated to \
          compare an emulator's times all the same",
         kvm.display()
     )))?;
@@ -179,7 +179,7 @@ mod tests {
         let door = dir.path().join("kvm");
         let error = on_the_cpu(&door, "host").unwrap_err();
         let error = format!("{error}: {}", std::error::Error::source(&error).unwrap());
-        for part in ["/kvm: ", "--emulated-time", "says nothing about", "No such file"] {
+        for part in ["/kvm: ", "--emulated", "says nothing about", "No such file"] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }
         std::fs::write(&door, "").unwrap();

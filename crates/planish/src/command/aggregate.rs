@@ -1,29 +1,28 @@
 //! `planish aggregate`: recordings to counts per image address.
 
 use super::inputs::{self, Selection};
-use crate::cli::{FINE, Global};
+use crate::cli::{FINE, Format, Global};
 use crate::output;
+use anyhow::bail;
 use counts::aggregate::Aggregated;
 use counts::{artefact, text};
 use std::path::PathBuf;
 
 /// What `aggregate` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum Emit {
     /// The counts artefact (Parquet), for profile and layout
     Counts,
     /// Ranges, samples and branches as lines
     Text,
-    /// Sums per image and the ledger
-    Json,
 }
 
 /// Count branches, fall-through ranges and samples of recordings, per image.
 ///
 /// Reads perf.data (file, pipe or directory form, compressed or not), the output of `perf script -F
 /// ip,brstack`, BOLT's pre-aggregated text, and counts, which are added up: images are told apart by
-/// build ID, and the order of the inputs makes no difference to a byte of the result. Without --binary every file that the recordings
-/// name and that is still the recorded build is counted.
+/// build ID, and the order of the inputs makes no difference to a byte of the result. Without
+/// --binary every file that the recordings name and that is still the recorded build is counted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Recordings, and counts of other runs or machines; `-` is standard input
@@ -32,12 +31,14 @@ pub struct Args {
     /// Count only in this ELF file; may be given several times
     #[arg(long, value_name = "FILE")]
     pub binary: Vec<PathBuf>,
-    /// Where to write; `-` is standard output [default: run.counts, or standard output for text
-    /// and json]
+    /// Where to write; `-` is standard output [default: run.counts, or standard output for text]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What to write
-    #[arg(long, value_enum, default_value_t = Format::Counts)]
+    /// What kind of counts to write
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Emit::Counts)]
+    pub emit: Emit,
+    /// How to print sums and ledger; text goes to standard error
+    #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Count paths too: pairs of branches taken one after the other, for a layout with cloned
     /// blocks
@@ -49,8 +50,11 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let default = if args.format == Format::Counts { "run.counts" } else { "-" };
+    let default = if args.emit == Emit::Counts { "run.counts" } else { "-" };
     let path = args.output.clone().unwrap_or_else(|| default.into());
+    if args.format == Format::Json && path.as_os_str() == "-" {
+        bail!("-o - and --format json both want standard output; write the counts to a file");
+    }
     output::refuse_inputs(
         [path.as_path()],
         args.inputs.iter().chain(&args.binary).map(PathBuf::as_path),
@@ -58,25 +62,24 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let images = inputs::open_images(&args.binary)?;
     let selection = Selection { paths: args.paths, ..args.selection };
     let mut found = inputs::read_all(&args.inputs, &images, selection, global)?;
-    if args.format == Format::Text {
+    if args.emit == Emit::Text {
         // Lines of text name each image once.
         let images = &mut found.counts.images;
         images.iter_mut().for_each(|image| image.path = report::visible(&image.path).into());
     }
     output::write_file(&path, |out| {
-        match args.format {
-            Format::Counts => artefact::write(&path, &found.counts, out)?,
-            Format::Text => out.write_all(text::render(&found.counts).as_bytes())?,
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut *out, &report::counts::json(&found))?;
-                out.write_all(b"\n")?;
-            }
+        match args.emit {
+            Emit::Counts => artefact::write(&path, &found.counts, out)?,
+            Emit::Text => out.write_all(text::render(&found.counts).as_bytes())?,
         }
         Ok(())
     })?;
+    if args.format == Format::Json {
+        output::print_json(&report::counts::json(&found))?;
+    }
     if !global.quiet {
         print_ledger(&found, global);
-        if args.format == Format::Counts && path.as_os_str() != "-" {
+        if args.emit == Emit::Counts && path.as_os_str() != "-" {
             eprintln!(
                 "wrote {}; next: planish profile {0} --binary FILE -o FILE.afdo",
                 path.display()

@@ -29,7 +29,7 @@ pub struct Args {
     /// Use this profile
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Relink in the layout that `planish layout -o PREFIX` wrote; objects of the last rebuild
+    /// Relink in the layout that `planish layout --prefix PREFIX` wrote; objects of the last rebuild
     /// that it says nothing about are reused [profile by default: that of the last rebuild]
     #[arg(long, value_name = "PREFIX", conflicts_with = "verify")]
     pub layout: Option<PathBuf>,

@@ -2,7 +2,6 @@
 
 pub mod aggregate;
 pub mod build;
-pub mod clones;
 pub mod compare;
 pub mod compiler;
 pub mod doctor;
@@ -10,6 +9,7 @@ pub mod init;
 pub mod inputs;
 pub mod kernel;
 pub mod layout;
+pub mod livepatch;
 pub mod optimize;
 pub mod pages;
 mod percent;

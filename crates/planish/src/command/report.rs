@@ -45,7 +45,7 @@ pub enum Form {
     /// One JSON object
     Json,
     /// One page with tables and pictures (of a comparison; the pictures of runs need planish
-    /// compare --from --html)
+    /// compare show --html)
     Html,
 }
 
@@ -86,7 +86,7 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
         (Form::Html, Told::Measurement(m)) => report::compare::html(m, &[]),
         (Form::Html, Told::Optimization(_)) => bail!(
             "--format html: a whole run is told as text, Markdown or JSON; for a page with \
-             pictures of its measurement: planish compare --from .planish/runs-1.jsonl --html \
+             pictures of its measurement: planish compare show .planish/runs-1.jsonl --html \
              report.html"
         ),
         (Form::Json, Told::Measurement(m)) => {
@@ -135,7 +135,7 @@ fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
         _ => bail!(
             "{shown}: is no report of planish (expected a report.json, what planish compare \
              --format json printed, a planish.toml or its directory; kept runs are read by \
-             planish compare --from)"
+             planish compare show)"
         ),
     }
 }

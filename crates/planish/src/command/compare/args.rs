@@ -5,7 +5,7 @@ use compare::{Correction, Keep, Metric, Options, Settings, Stopping};
 use std::path::PathBuf;
 
 /// What to compare and how.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct What {
     /// Binaries, or NAME=BINARY; the first is the one the others are compared with
     #[arg(value_name = "BINARY")]
@@ -15,26 +15,68 @@ pub struct What {
     #[arg(long, value_name = "planish.toml", conflicts_with = "binaries")]
     pub config: Option<PathBuf>,
     /// One variant for each flag of [matrix] in planish.toml, and one with all of them
-    #[arg(long, conflicts_with_all = ["binaries", "from"])]
+    #[arg(long, conflicts_with = "binaries")]
     pub matrix: bool,
     /// How to measure.
     #[command(flatten)]
     pub how: How,
-    /// Analyse the runs of such files again, one file a machine, instead of running anything
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["binaries", "config", "raw", "resume", "command"])]
+    /// Kept runs to analyse again instead of running anything (`compare show`).
+    #[arg(skip)]
     pub from: Vec<PathBuf>,
     /// Link inputs of each binary, written by lld with --reproduce [default: BINARY.repro.tar]
     #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
     pub objects: Vec<PathBuf>,
-    /// Compare the program with itself many times over: how often is a difference claimed on this
-    /// machine?
-    #[arg(long, conflicts_with_all = ["from", "matrix", "config", "resume"])]
-    pub calibrate: bool,
     /// What to tell, and where.
     #[command(flatten)]
     pub output: Output,
     /// Program and arguments; {bin} stands for the binary
     #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// Arguments of `planish compare show`.
+#[derive(Debug, clap::Args)]
+pub struct ShowArgs {
+    /// Kept runs (--raw), one file a machine
+    #[arg(required = true, value_name = "RUNS")]
+    files: Vec<PathBuf>,
+    /// Judge by this metric, as `planish compare` names it
+    #[arg(long)]
+    metric: Option<String>,
+    /// Differences within plus or minus this many per cent count as none [default: what the runs
+    /// were measured for]
+    #[arg(long, value_name = "PCT")]
+    margin: Option<f64>,
+    /// What to tell, and where.
+    #[command(flatten)]
+    output: Output,
+}
+
+impl From<ShowArgs> for What {
+    fn from(args: ShowArgs) -> What {
+        let ShowArgs { files, metric, margin, output } = args;
+        let how = How { metric: metric.into_iter().collect(), margin, ..How::default() };
+        What { how, from: files, output, ..What::default() }
+    }
+}
+
+/// Arguments of `planish compare calibrate`.
+#[derive(Debug, clap::Args)]
+pub struct CalibrateArgs {
+    /// The program
+    #[arg(value_name = "PROGRAM")]
+    pub program: String,
+    /// How to measure.
+    #[command(flatten)]
+    pub how: How,
+    /// Link inputs of the program, written by lld with --reproduce [default: PROGRAM.repro.tar]
+    #[arg(long, value_name = "TAR")]
+    pub objects: Option<PathBuf>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Program and arguments; {bin} stands for the program
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 

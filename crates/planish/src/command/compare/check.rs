@@ -1,21 +1,38 @@
 //! Which arguments of `planish compare` go together, and where the files lie that they name?
 
-use super::args::{Output, What};
+use super::args::{How, Output, What};
 use anyhow::{Context, bail};
 use compare::kept::same_file;
 use compare::settings::enough_layouts;
 use statistics::least_layouts;
 use std::path::{Path, PathBuf};
 
+impl How {
+    /// Refuses numbers that mean nothing.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if let Some(margin) = self.margin.filter(|m| !(*m > 0.0 && *m < 100.0)) {
+            bail!("--margin {margin}: give a percentage between 0 and 100");
+        }
+        if let Some(timeout) = self.timeout.filter(|t| !(*t > 0.0 && t.is_finite())) {
+            bail!("--timeout {timeout}: give seconds above 0");
+        }
+        enough_layouts("--layouts", self.layouts)?;
+        if self.layouts == Some(1) {
+            bail!(
+                "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are \
+                 the least, 8 are usual",
+                least_layouts(true),
+                least_layouts(false)
+            );
+        }
+        Ok(())
+    }
+}
+
 impl What {
     /// Refuses what does not go together.
     pub fn check(&self) -> anyhow::Result<()> {
-        if let Some(margin) = self.how.margin.filter(|m| !(*m > 0.0 && *m < 100.0)) {
-            bail!("--margin {margin}: give a percentage between 0 and 100");
-        }
-        if let Some(timeout) = self.how.timeout.filter(|t| !(*t > 0.0 && t.is_finite())) {
-            bail!("--timeout {timeout}: give seconds above 0");
-        }
+        self.how.check()?;
         if !self.binaries.is_empty() && self.command.is_empty() {
             bail!(
                 "there is no command: write it behind --, with {{bin}} for the program: planish \
@@ -34,15 +51,6 @@ impl What {
                  instead of binaries"
             );
         }
-        enough_layouts("--layouts", self.how.layouts)?;
-        if self.how.layouts == Some(1) {
-            bail!(
-                "--layouts 1: one layout cannot be averaged; {} matched or {} independent ones are \
-                 the least, 8 are usual",
-                least_layouts(true),
-                least_layouts(false)
-            );
-        }
         let outputs = [&self.output.html, &self.output.markdown].into_iter().flatten();
         if outputs.clone().filter(|path| path.as_os_str() == "-").count() > 1 {
             bail!(
@@ -59,9 +67,6 @@ impl What {
                     output.display()
                 );
             }
-        }
-        if self.from.len() > 1 && self.how.layouts.is_some() {
-            bail!("--layouts is decided when measuring; the files of --from have theirs");
         }
         Ok(())
     }

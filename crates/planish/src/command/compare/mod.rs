@@ -16,7 +16,7 @@ pub use watch::{Bar, stop_flag};
 use super::INTERRUPTED;
 use crate::cli::{BAD_INPUT, FINE, Global, NEGATIVE, UNDECIDED};
 use anyhow::bail;
-use args::What;
+use args::{CalibrateArgs, ShowArgs, What};
 use build::plan::STATE_DIRECTORY;
 use compare::calibrate::{self, Relinks};
 use compare::gate::{self, Gate};
@@ -54,35 +54,39 @@ Examples:
   planish compare ./old ./new --metric wall --metric 'rate[MB/s]=throughput:([0-9.]+) MB/s' -- \
                         {bin}
   planish compare --config planish.toml --html report.html
-  planish compare --from laptop.jsonl server.jsonl --markdown -
-  planish compare ./app --calibrate -- {bin} input.txt
+  planish compare show laptop.jsonl server.jsonl --markdown -
+  planish compare calibrate ./app -- {bin} input.txt
   planish compare bisect v1.0 HEAD --config planish.toml";
 
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
+    /// Analyse kept runs again, instead of running anything
+    Show(ShowArgs),
+    /// Compare a program with itself many times: how often is a difference claimed by mistake here?
+    Calibrate(Box<CalibrateArgs>),
     /// Find the commit that made the program slower; layout luck names no culprit
     Bisect(bisect::Args),
 }
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
-    match args.tool {
-        Some(Tool::Bisect(args)) => bisect::run(args, global),
-        None => match compare(args.what, global) {
-            Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted(_))) => {
-                eprintln!("planish: {error}");
-                Ok(INTERRUPTED)
-            }
-            other => other,
-        },
+    let done = match args.tool {
+        Some(Tool::Bisect(args)) => return bisect::run(args, global),
+        Some(Tool::Show(args)) => compare(args.into(), global),
+        Some(Tool::Calibrate(args)) => calibrate(&args, global),
+        None => compare(args.what, global),
+    };
+    match done {
+        Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted(_))) => {
+            eprintln!("planish: {error}");
+            Ok(INTERRUPTED)
+        }
+        other => other,
     }
 }
 
 fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
     what.check()?;
-    if what.calibrate {
-        return calibrate(&what, global);
-    }
     let gates = gate::parse(&what.output.fail_if)?;
     let what = what.absolute()?;
     let judge = Judge { options: what.options()?, gates, global };
@@ -127,17 +131,13 @@ pub struct Told {
 }
 
 /// The program against itself, for what this machine claims where there is no difference.
-fn calibrate(what: &What, global: &Global) -> anyhow::Result<u8> {
-    let [program] = what.binaries.as_slice() else {
-        bail!(
-            "--calibrate takes one program, which is compared with itself: planish compare APP \
-             --calibrate -- {{bin}} input"
-        );
-    };
-    let settings = what.how.settings()?;
-    let same = named::design(&[program.clone(), program.clone()], &what.command, &settings)?;
+fn calibrate(args: &CalibrateArgs, global: &Global) -> anyhow::Result<u8> {
+    args.how.check()?;
+    let settings = args.how.settings()?;
+    let same = [args.program.clone(), args.program.clone()];
+    let same = named::design(&same, &args.command, &settings)?;
     let archives = match settings.layouts() {
-        Some(_) => named::archives(&same, &twice(&what.objects))?,
+        Some(_) => named::archives(&same, &twice(args.objects.as_ref()))?,
         None => Vec::new(),
     };
     let folder = Path::new(STATE_DIRECTORY).join("layouts");
@@ -146,16 +146,16 @@ fn calibrate(what: &What, global: &Global) -> anyhow::Result<u8> {
     let fingerprint = same.machine.fingerprint.clone();
     let stop = stop_flag()?;
     let mut bar = Bar::new(global);
-    let found = calibrate::calibrate(same, relinks, what.how.keep(), &stop, &mut bar)?;
+    let found = calibrate::calibrate(same, relinks, args.how.keep(), &stop, &mut bar)?;
     let Some(found) = found else { return Ok(INTERRUPTED) };
     let path = calibrate::store(&fingerprint, &found)?;
-    tell::calibration(&found, &path, what.output.format)?;
+    tell::calibration(&found, &path, args.format)?;
     Ok(FINE)
 }
 
 /// One archive stands for both names of the one program.
-fn twice(objects: &[PathBuf]) -> Vec<PathBuf> {
-    objects.iter().take(1).flat_map(|archive| [archive.clone(), archive.clone()]).collect()
+fn twice(objects: Option<&PathBuf>) -> Vec<PathBuf> {
+    objects.into_iter().flat_map(|archive| [archive.clone(), archive.clone()]).collect()
 }
 
 /// Kept runs, analysed again.

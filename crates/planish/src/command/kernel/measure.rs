@@ -1,8 +1,6 @@
-//! `planish kernel measure`: what kernels cost in counts, section by section of the workload; or,
-//! with --time, in time.
+//! `planish kernel measure`: what kernels cost in counts, section by section of the workload.
 
 use super::machine::{MachineArgs, watcher};
-use super::time::{self, TimeArgs};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
 use crate::command::compare::terminal_style;
@@ -13,25 +11,19 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// Boot kernels under emulation and count what their code costs: instructions, taken branches,
-/// misses of caches; or with --time compare how long they take on this machine's CPU.
+/// misses of caches.
 ///
-/// For counts the machine is deterministic, time being counted in instructions, so the numbers are
-/// exact: measuring again gives the same. They are no times. With --time every kernel boots once a
-/// round, in random order, and the workload tells how long each section took by the guest's clock;
-/// verdicts are those of `planish compare`. The workload's training and held-out sections are told
-/// apart; all ratios are to the first kernel.
+/// The machine is deterministic, time being counted in instructions, so the numbers are exact:
+/// measuring again gives the same. They are no times; `planish kernel time` measures these. The
+/// workload's training and held-out sections are told apart; all ratios are to the first kernel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   planish kernel measure base=out.base autofdo=out.autofdo
   planish kernel measure base.bzImage new.bzImage --initrd my.cpio --format json
-  planish kernel measure --time base=out.base new=out.new --raw runs.jsonl
 
-Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the \
-                        first (--time: a kernel is slower
-than the first over the training or the held-out sections), 2 wrong usage or input, or a machine \
-                        failed (the end of its console
-is shown), 130 interrupted.")]
+Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first,
+2 wrong usage or input, or a machine failed (the end of its console is shown), 130 interrupted.")]
 pub struct Args {
     /// Directories of builds or bzImages, the base first; NAME= before one names it
     #[arg(required = true, value_name = "[NAME=]KERNEL")]
@@ -44,17 +36,11 @@ pub struct Args {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    #[command(flatten)]
-    time: TimeArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let (kernels, machine) = (named(&args.kernels)?, args.machine.machine());
-    if args.time.time {
-        let initrd = args.initrd.as_deref();
-        return time::run(&kernels, initrd, &machine, &args.time, args.format, global);
-    }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     crate::command::handle_interrupts();
     let mut found = Counts::default();

@@ -29,7 +29,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 All of it, with a small configuration and planish's workload, for x86-64, with clang and lld 19 or \
                         newer:
-  planish kernel optimize linux-6.12 -o out
+  planish kernel optimize linux-6.12 --output-dir out
 
 With your own configuration, machines and load:
   planish kernel prepare linux-6.12                   # once; a second run does nothing
@@ -58,8 +58,10 @@ enum Tool {
     Workload(workload::Args),
     /// Record a kernel, under emulation where there is no branch hardware
     Record(record::Args),
-    /// Count what kernels cost, section by section of a workload, or compare their times
+    /// Count what kernels cost, section by section of a workload
     Measure(measure::Args),
+    /// Compare how long kernels take with a workload
+    Time(time::Args),
     /// All of it: prepare, build, record, rebuild, lay out, measure
     Optimize(optimize::Args),
 }
@@ -74,6 +76,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Workload(args) => workload::run(args, global),
         Tool::Record(args) => record::run(args, global),
         Tool::Measure(args) => measure::run(args, global),
+        Tool::Time(args) => time::run(args, global),
         Tool::Optimize(args) => optimize::run(args, global),
     }
 }

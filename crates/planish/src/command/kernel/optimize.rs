@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// Make a kernel faster: prepare the tree, build, boot and record, rebuild, lay out, measure.
 ///
-/// Everything made lies in the directory -o; the tree gets the edits of `planish kernel prepare`
+/// Everything made lies in --output-dir; the tree gets the edits of `planish kernel prepare`
 /// and nothing else. The kernel is booted under qemu-system with a workload of planish, whose
 /// training sections are recorded and whose held-out sections are only measured. A finished step is
 /// not repeated unless what it was made from changed; after Ctrl-C the same command goes
@@ -26,21 +26,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  planish kernel optimize linux-6.12 -o out
-  planish kernel optimize linux-6.12 -o out --dry-run
-  planish kernel optimize linux-6.12 -o out --config my.config --align 64
-  planish kernel optimize linux-6.1 -o out --rounds 1 --no-layout --cc 'ccache clang-22'
+  planish kernel optimize linux-6.12 --output-dir out
+  planish kernel optimize linux-6.12 --output-dir out --dry-run
+  planish kernel optimize linux-6.12 --output-dir out --config my.config --align 64
+  planish kernel optimize linux-6.1 --output-dir out --rounds 1 --no-layout --cc 'ccache clang-22'
 
-Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the \
-                        first, 2 a step failed,
-130 interrupted.")]
+Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first,
+2 a step failed, 3 a compiler or an emulator is missing, 130 interrupted.")]
 pub struct Args {
     /// The top directory of the Linux sources: 6.1, 6.6, 6.12, or newer
     #[arg(value_name = "TREE")]
     tree: PathBuf,
     /// Where everything goes that is made; three builds of a small configuration take 2 GB
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    output_dir: PathBuf,
     /// The configuration to begin with; what profiles need is added. It must boot with a serial
     /// console and an initrd
     #[arg(long, value_name = "FILE")]
@@ -93,7 +92,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     standing(&tree)?;
     let initrd = args.initrd.as_ref().map(std::path::absolute).transpose()?;
     let plan = plan(args, &root, initrd.as_deref())?;
-    let output = directory(&args.output, &root)?;
+    let output = directory(&args.output_dir, &root)?;
     let own = args.config.as_ref().map(|path| crate::input::read_to_string(path)).transpose()?;
     let start = configuration(own);
     if let Some(path) = &initrd {
@@ -114,9 +113,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             );
         }
     }
-    std::fs::create_dir_all(&output).with_context(|| args.output.display().to_string())?;
+    std::fs::create_dir_all(&output).with_context(|| args.output_dir.display().to_string())?;
     let directory =
-        args.output.canonicalize().with_context(|| args.output.display().to_string())?;
+        args.output_dir.canonicalize().with_context(|| args.output_dir.display().to_string())?;
     begin(&directory, &start, &root)?;
     if !optimize::execute_in(&plan, &directory, args.again, global)? {
         return Ok(INTERRUPTED);

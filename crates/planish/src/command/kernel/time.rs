@@ -1,6 +1,6 @@
-//! `planish kernel measure --time`: how long kernels take with the workload.
+//! `planish kernel time`: how long kernels take with the workload.
 
-use super::machine::cpus;
+use super::machine::{MachineArgs, cpus};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
 use crate::command::compare::{Bar, Correct, stop_flag, terminal_style};
@@ -8,68 +8,80 @@ use crate::output;
 use anyhow::bail;
 use compare::{Keep, Options, Settings, kept};
 use kernel::Error;
-use kernel::machine::{Initrd, Machine};
+use kernel::machine::{Initrd, named};
 use kernel::time::{Boots, KVM, design, measure, on_the_cpu};
 use record::machine::{Execution, Guest};
 use std::path::{Path, PathBuf};
 
-/// Options of `--time`.
+/// Compare how long kernels take with a workload, on this machine's CPU by KVM.
+///
+/// Every kernel boots once a round, in random order, and the workload tells how long each section
+/// took by the guest's clock; verdicts are those of `planish compare`. The workload's training and
+/// held-out sections are told apart; all ratios are to the first kernel.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Time")]
-pub struct TimeArgs {
-    /// Compare times in place of counts: boot the kernels again and again in random order, on the
-    /// CPU by KVM
-    #[arg(long)]
-    pub time: bool,
+#[command(after_help = "\
+Examples:
+  planish kernel time base=out.base new=out.new --raw runs.jsonl
+
+Exit codes: 0 fine, 1 a kernel is slower than the first over the training or the held-out sections,
+2 wrong usage or input, or a machine failed (the end of its console is shown), 3 there is no KVM,
+130 interrupted.")]
+pub struct Args {
+    /// Directories of builds or bzImages, the base first; NAME= before one names it
+    #[arg(required = true, value_name = "[NAME=]KERNEL")]
+    kernels: Vec<String>,
+    /// The initrd with the workload [default: planish's own]
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
     /// Compare the times of an emulator, without KVM; they say nothing about times on a CPU
-    #[arg(long, requires = "time")]
-    emulated_time: bool,
+    #[arg(long)]
+    emulated: bool,
     /// Rounds: every kernel boots once in each [default: 30]
-    #[arg(long, requires = "time", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: Option<u32>,
     /// Decides the order of the boots; the same seed repeats it [default: 1]
-    #[arg(long, requires = "time")]
+    #[arg(long)]
     seed: Option<u64>,
     /// Differences within plus or minus this many per cent count as none [default: 1]
-    #[arg(long, requires = "time", value_name = "PCT")]
+    #[arg(long, value_name = "PCT")]
     margin: Option<f64>,
     /// How claims on several rows are corrected, as `planish compare` does [default: holm]
-    #[arg(long, requires = "time", value_enum)]
+    #[arg(long, value_enum)]
     correct: Option<Correct>,
     /// CPUs of the machine, 1 to 8 [default: 1]
-    #[arg(long, requires = "time", value_name = "N", value_parser = cpus())]
+    #[arg(long, value_name = "N", value_parser = cpus())]
     cpus: Option<u8>,
     /// The CPU that the kernels see, as qemu's -cpu names them [default: host, all that this one
     /// has]
-    #[arg(long, requires = "time", value_name = "MODEL", conflicts_with = "emulated_time")]
+    #[arg(long, value_name = "MODEL", conflicts_with = "emulated")]
     cpu_model: Option<String>,
-    /// Keep every boot's times as JSON lines, which `planish compare --from` reads too
-    #[arg(long, requires = "time", value_name = "FILE")]
+    /// Keep every boot's times as JSON lines, which `planish compare show` reads too
+    #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
     /// Go on with the measurement that the file of --raw holds
     #[arg(long, requires = "raw")]
     resume: bool,
 }
 
-/// Measures the kernels' times, each with its name and boot image, the base first.
-pub fn run(
-    kernels: &[(String, PathBuf)],
-    initrd: Option<&Path>,
-    machine: &Machine,
-    args: &TimeArgs,
-    format: Format,
-    global: &Global,
-) -> anyhow::Result<u8> {
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let (kernels, machine) = (&named(&args.kernels)?, args.machine.machine());
+    let initrd = args.initrd.as_deref();
     if kernels.len() < 2 {
         bail!(
-            "--time compares kernels: name at least two, the base first. The same kernel under \
+            "times are compared: name at least two, the base first. The same kernel under \
              two names tells how noisy this machine is"
         );
     }
     if let Some(margin) = args.margin.filter(|margin| !(*margin > 0.0 && *margin < 100.0)) {
         bail!("--margin {margin}: give a percentage between 0 and 100");
     }
-    let execution = match args.emulated_time {
+    let execution = match args.emulated {
         true => Execution::Emulated,
         false => on_the_cpu(Path::new(KVM), args.cpu_model.as_deref().unwrap_or("host"))?,
     };
@@ -85,7 +97,7 @@ pub fn run(
     let boots = Boots {
         guests: kernels.iter().map(guest).collect(),
         initrd: kept::digest(&initrd.path)?,
-        emulated: args.emulated_time,
+        emulated: args.emulated,
         timeout: machine.timeout(),
         keep: Keep { raw: args.raw.as_deref(), resume: args.resume },
     };
@@ -101,7 +113,7 @@ pub fn run(
         }
         other => other?,
     };
-    match format {
+    match args.format {
         Format::Json => output::print_json(&timed)?,
         Format::Text => output::print(&report::kernel::time::text(&timed, terminal_style()))?,
     }

@@ -114,6 +114,6 @@ pub struct MakeArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// Begin of the names of the files that are written
-    #[arg(short, long, required = true, value_name = "PREFIX")]
-    pub output: Option<PathBuf>,
+    #[arg(long, required = true, value_name = "PREFIX")]
+    pub prefix: Option<PathBuf>,
 }

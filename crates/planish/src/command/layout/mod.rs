@@ -60,12 +60,12 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
-    let Some(prefix) = &args.output else {
-        bail!("-o PREFIX is needed: the begin of the names of the files to write")
+    let Some(prefix) = &args.prefix else {
+        bail!("--prefix PREFIX is needed: the begin of the names of the files to write")
     };
     if names_directory(prefix) {
         bail!(
-            "-o {}: a prefix is needed, the begin of the names of the files to write; for files \
+            "--prefix {}: a prefix is needed, the begin of the names of the files to write; for files \
              in this directory, {}",
             prefix.display(),
             prefix.join("app").display()

@@ -1,5 +1,6 @@
 //! What can be said of how a profile is made and written?
 
+use crate::cli::Format;
 use crate::command::inputs::Selection;
 use profile::format::gcov::GcovVersion;
 use profile::format::{self, NameStorage, WriteOptions};
@@ -63,16 +64,6 @@ impl From<ProbeUse> for recorded::ProbeUse {
     }
 }
 
-/// How what a profile rests on is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Summary {
-    /// A line on standard error
-    #[default]
-    Text,
-    /// One JSON object on standard output beside it
-    Json,
-}
-
 /// What becomes of the calling contexts of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ContextUse {
@@ -129,9 +120,9 @@ pub struct MakeArgs {
     /// The DWARF package of a build with split debug information
     #[arg(long, value_name = "FILE.dwp")]
     pub dwp: Option<PathBuf>,
-    /// Format of the profile
-    #[arg(long, value_enum, default_value_t = ProfileFormat::Extbinary)]
-    pub format: ProfileFormat,
+    /// What kind of profile to write
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = ProfileFormat::Extbinary)]
+    pub emit: ProfileFormat,
     /// Whether to count pseudo probes (clang -fpseudo-probe-for-profiling) in place of lines
     #[arg(long, value_enum, default_value_t = ProbeUse::Auto)]
     pub probes: ProbeUse,
@@ -151,9 +142,9 @@ pub struct MakeArgs {
     pub storage: Storage,
     #[command(flatten)]
     pub selection: Selection,
-    /// How to print whether the samples are enough; json goes to standard output
+    /// How to print what the profile rests on; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
-    pub summary: Summary,
+    pub format: Format,
     /// Where to write; `-` is standard output
     #[arg(short, long, alias = "out", required = true, value_name = "OUT")]
     pub output: Option<PathBuf>,

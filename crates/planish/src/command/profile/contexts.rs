@@ -1,7 +1,7 @@
 //! `planish profile --contexts`: recordings with call chains to a profile that tells calling
 //! contexts apart.
 
-use super::args::{ContextUse, MakeArgs, ProbeUse, Summary};
+use super::args::{ContextUse, Format, MakeArgs, ProbeUse};
 use super::{print_evidence, print_made, write};
 use crate::cli::{FINE, Global};
 use crate::command::inputs;
@@ -28,8 +28,8 @@ pub fn make(
     global: &Global,
 ) -> anyhow::Result<u8> {
     ensure!(
-        args.format.has_probes() && args.probes != ProbeUse::Ignore,
-        "--contexts is for pseudo probes, and these for --format extbinary and text"
+        args.emit.has_probes() && args.probes != ProbeUse::Ignore,
+        "--contexts is for pseudo probes, and these for --emit extbinary and text"
     );
     let image = &recorded.image;
     let mut counts = ContextCounts::default();
@@ -61,10 +61,10 @@ pub fn make(
         profile = nest_contexts(&profile);
     }
     profile.provenance = recorded.provenance.clone();
-    let told = !global.quiet || args.summary == Summary::Json;
+    let told = !global.quiet || args.format == Format::Json;
     let evidence = if told { Some(evidence(args, image, global)?) } else { None };
     write(args, &profile, output)?;
-    if let (Summary::Json, Some(evidence)) = (args.summary, &evidence) {
+    if let (Format::Json, Some(evidence)) = (args.summary, &evidence) {
         print_json(&tell::made_json(&profile, evidence, output))?;
     }
     let named: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();

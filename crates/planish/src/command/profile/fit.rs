@@ -38,9 +38,9 @@ pub struct MatchArgs {
     /// How to print the measure, to standard output (standard error where the profile goes there)
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Format of the profile that is written [default: that of OLD]
-    #[arg(long, value_enum)]
-    pub profile_format: Option<ProfileFormat>,
+    /// What kind of profile to write [default: that of OLD]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub emit: Option<ProfileFormat>,
     #[command(flatten)]
     pub storage: Storage,
     /// Where to write the profile that fits NEW; without it, only the measure is printed
@@ -73,16 +73,12 @@ pub fn run(args: &MatchArgs, global: &Global) -> anyhow::Result<u8> {
                 output.display()
             );
         }
-        let as_it_is = args.profile_format.is_none() && !args.storage.md5 && !args.storage.compress;
+        let as_it_is = args.emit.is_none() && !args.storage.md5 && !args.storage.compress;
         if report.unchanged && as_it_is && args.input != Path::new("-") {
             let bytes = crate::input::read(&args.input)?;
             output::write_file(output, |out| Ok(out.write_all(&bytes)?))?;
         } else {
-            let how = WriteArgs {
-                format: args.profile_format,
-                storage: args.storage,
-                output: output.clone(),
-            };
+            let how = WriteArgs { emit: args.emit, storage: args.storage, output: output.clone() };
             write(&matched, &how, format)?;
         }
     }

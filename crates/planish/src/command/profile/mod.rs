@@ -8,10 +8,10 @@ mod tool_args;
 mod tools;
 
 use super::{aggregate, inputs};
-use crate::cli::{FINE, Global};
+use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::{Context, bail};
-use args::{ContextUse, MakeArgs, ProbeUse, ProfileFormat, Storage, Summary};
+use args::{ContextUse, MakeArgs, ProbeUse, ProfileFormat, Storage};
 use counts::evidence::Evidence;
 use image::Image;
 use image::debug::{DebugInfo, Language};
@@ -59,24 +59,23 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     };
     let read = args.inputs.iter().chain([binary]).chain(&args.debug_file).chain(&args.dwp);
     output::refuse_inputs([output.as_path()], read.map(PathBuf::as_path))?;
-    if (args.storage.md5 || args.storage.compress) && args.format != ProfileFormat::Extbinary {
-        bail!("--md5 and --compress are for --format extbinary; the other formats have neither");
+    if (args.storage.md5 || args.storage.compress) && args.emit != ProfileFormat::Extbinary {
+        bail!("--md5 and --compress are for --emit extbinary; the other formats have neither");
     }
     if args.symbol_list
-        && (args.format != ProfileFormat::Extbinary || args.contexts != ContextUse::Off)
+        && (args.emit != ProfileFormat::Extbinary || args.contexts != ContextUse::Off)
     {
         bail!(
-            "--symbol-list is for --format extbinary without --contexts; nothing else has a place \
+            "--symbol-list is for --emit extbinary without --contexts; nothing else has a place \
              for it"
         );
     }
-    if args.summary == Summary::Json && output == Path::new("-") {
-        bail!("-o - and --summary json both want standard output; write the profile to a file");
+    if args.format == Format::Json && output == Path::new("-") {
+        bail!("-o - and --format json both want standard output; write the profile to a file");
     }
-    if args.probes == ProbeUse::Use && !args.format.has_probes() && args.contexts == ContextUse::Off
-    {
+    if args.probes == ProbeUse::Use && !args.emit.has_probes() && args.contexts == ContextUse::Off {
         bail!(
-            "--probes use is for --format extbinary and text; the other formats have no place for \
+            "--probes use is for --emit extbinary and text; the other formats have no place for \
              probes"
         );
     }
@@ -106,7 +105,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         ..AttributeOptions::default()
     };
     let debug = DebugInfo::load(&image, &search)?;
-    let counting = recorded.counting(args.probes.into(), args.format.has_probes(), counts)?;
+    let counting = recorded.counting(args.probes.into(), args.emit.has_probes(), counts)?;
     if let Counting::LinesSince(why) = counting
         && !global.quiet
     {
@@ -122,7 +121,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let args = &MakeArgs { storage: Storage { gcc_version, ..args.storage }, ..args.clone() };
     write(args, &profile, output)?;
     let evidence = report::Evidence::from(&Evidence::of(counts, &image));
-    if args.summary == Summary::Json {
+    if args.format == Format::Json {
         output::print_json(&tell::made_json(&profile, &evidence, output))?;
     }
     if !global.quiet {
@@ -161,7 +160,7 @@ pub fn print_evidence(of: &report::Evidence) {
 
 /// Writes the profile in the format asked for.
 pub fn write(args: &MakeArgs, profile: &SampleProfile, output: &Path) -> anyhow::Result<()> {
-    let bytes = format::write(profile, args.format.into(), &args.storage.options())?;
+    let bytes = format::write(profile, args.emit.into(), &args.storage.options())?;
     output::write_file(output, |out| out.write_all(&bytes).context("profile"))
 }
 
@@ -178,7 +177,7 @@ pub fn print_made(
         eprintln!("{line}");
     }
     if let Some(output) = args.output.as_deref().filter(|path| *path != Path::new("-")) {
-        let format = args.format.into();
+        let format = args.emit.into();
         let next = tell::next_step(format, report.from_probes, image, language, output);
         eprintln!("wrote {}; next: {next}", output.display());
     }

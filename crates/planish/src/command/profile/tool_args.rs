@@ -28,9 +28,9 @@ pub struct ShowArgs {
 /// How a profile is written.
 #[derive(Debug, clap::Args)]
 pub struct WriteArgs {
-    /// Format of the result [default: that of the first input]
-    #[arg(long, value_enum)]
-    pub format: Option<ProfileFormat>,
+    /// What kind of profile to write [default: that of the first input]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub emit: Option<ProfileFormat>,
     #[command(flatten)]
     pub storage: Storage,
     /// Where to write; `-` is standard output

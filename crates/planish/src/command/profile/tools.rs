@@ -84,7 +84,7 @@ pub(super) fn write(
             args.output.display()
         );
     }
-    let format = args.format.map_or(input_format, Into::into);
+    let format = args.emit.map_or(input_format, Into::into);
     let bytes = format::write(profile, format, &args.storage.options())?;
     output::write_file(&args.output, |out| Ok(out.write_all(&bytes)?))
 }

@@ -1,7 +1,7 @@
 //! What the linked program adds to what its objects say, and what it must not add.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use clones::{Analysis, analyse, closure, scan, select};
+use livepatch::{Analysis, analyse, closure, scan, select};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

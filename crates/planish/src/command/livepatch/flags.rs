@@ -1,11 +1,11 @@
-//! `planish clones flags`: the compiler asked for its own interprocedural optimisations.
+//! `planish livepatch flags`: the compiler asked for its own interprocedural optimisations.
 
 use crate::cli::{FINE, Format};
 use crate::output;
 use anyhow::{Context as _, bail, ensure};
-use clones::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, states, turned_off};
+use livepatch::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, states, turned_off};
 use programs::Surroundings;
-use report::clones::Flags;
+use report::livepatch::Flags;
 
 /// The modes of gcc's `-flive-patching`.
 const MODES: [&str; 2] = ["inline-clone", "inline-only-static"];

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What it costs to turn off the optimisations that leave no trace, and live patching's modes: SQLite by gcc.
-#   scripts/bench-clones.sh [NAME]       writes measurements/DATE-NAME.md (NAME defaults to clones)
+#   scripts/bench-livepatch.sh [NAME]       writes measurements/DATE-NAME.md (NAME defaults to livepatch)
 #
-# The variants are those that `planish clones flags --matrix` prints. BENCH_ROUNDS (default 20) runs of each, in turns.
+# The variants are those that `planish livepatch flags --matrix` prints. BENCH_ROUNDS (default 20) runs of each, in turns.
 # BENCH_KERNEL names a kernel tree built by gcc with KCFLAGS="-fdump-ipa-clones -fdump-ipa-icf-details", to time
 # the reading of a large build. BENCH_DRIFT=1 also builds SQLite with the profiles of its two workloads and compares closures.
 set -euo pipefail
@@ -16,7 +16,7 @@ scripts/build.sh
 need_rust
 target=${CARGO_TARGET_DIR:-$PWD/target}
 planish=$target/release/planish
-work=$target/bench-clones
+work=$target/bench-livepatch
 mkdir -p "$work" measurements
 command -v gcc >/dev/null || { echo "bench: no gcc; run: make setup" >&2; exit 1; }
 
@@ -56,7 +56,7 @@ out=measurements/$(date +%F)-$name.md
 {
   echo "# What live patching costs SQLite, $(date +%F)"
   echo
-  echo "\`scripts/bench-clones.sh\` on $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, Linux $(uname -r), $(gcc --version | head -n 1)."
+  echo "\`scripts/bench-livepatch.sh\` on $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, Linux $(uname -r), $(gcc --version | head -n 1)."
   echo
   echo "Text is that of sqlite3.o. Closure: functions with code that change with a function, itself included, over all"
   echo "functions of the source. CPU: \`shop eval 60\`, ratio to gcc -O2 with its 95 % interval, $rounds rounds in turns, one link each."
@@ -65,7 +65,7 @@ out=measurements/$(date +%F)-$name.md
   echo "|---|---|---|---|---|---|---|"
   for at in "${!flags[@]}"; do
     text=$(size -A "$work/$at/sqlite3.o" | awk '$1 ~ /^\.text/ { sum += $2 } END { print sum }')
-    "$planish" clones "$work/$at" --format json 2>/dev/null >"$work/$at/clones.json"
+    "$planish" livepatch closure "$work/$at" --format json 2>/dev/null >"$work/$at/clones.json"
     python3 - "$work/$at/clones.json" "$work/compare.json" "v$at" "${flags[$at]:-none}" "$text" <<'P'
 import json, sys
 clones, compare, variant, flags, text = sys.argv[1:]
@@ -81,7 +81,7 @@ P
     echo
     echo "## Two profiles"
     echo
-    echo "\`planish clones diff\` of SQLite by gcc -O2 -fprofile-use, with the profile of \`shop train\` and of \`shop eval\`:"
+    echo "\`planish livepatch diff\` of SQLite by gcc -O2 -fprofile-use, with the profile of \`shop train\` and of \`shop eval\`:"
     echo
     "$planish" clones diff "$work/drift-train" "$work/drift-eval" | tail -n 1 || [ $? = 1 ]
   fi
@@ -92,10 +92,10 @@ P
     echo "$(find "$BENCH_KERNEL" -name '*.ipa-clones' | wc -l) dumps of clones. Seconds of five runs each: the summary, and the closure of one function."
     echo
     for words in "" "--function copy_process"; do
-      printf '`planish clones TREE %s`:' "$words"
+      printf '`planish livepatch TREE %s`:' "$words"
       for _ in 1 2 3 4 5; do
         # shellcheck disable=SC2086  # words
-        { time -p "$planish" clones "$BENCH_KERNEL" $words >/dev/null 2>&1; } 2>&1 | awk '/^real/ { printf " %s", $2 }'
+        { time -p "$planish" livepatch closure "$BENCH_KERNEL" $words >/dev/null 2>&1; } 2>&1 | awk '/^real/ { printf " %s", $2 }'
       done
       echo
     done

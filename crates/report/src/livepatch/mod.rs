@@ -1,13 +1,13 @@
 //! How are closures of functions, and what a build holds of them, told: as a tree, lines, a graph
-//! for Graphviz, and JSON? The schemas stand in `docs/clones.md`.
+//! for Graphviz, and JSON? The schemas stand in `docs/reference/livepatch.md`.
 
 mod build;
 
 pub use build::{Flags, differences, differences_json, left_out, notes, summary, summary_json};
 
 use crate::visible;
-use clones::possible::{CLANG_REMEDY, Possible, RELIANCES, Relation};
-use clones::{Analysis, Closure, Edge, Member, NodeId, Source, Touched};
+use livepatch::possible::{CLANG_REMEDY, Possible, RELIANCES, Relation};
+use livepatch::{Analysis, Closure, Edge, Member, NodeId, Source, Touched};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,7 +224,7 @@ pub fn json(told: &Told<'_>) -> Value {
         .map(|(file, line)| json!({ "file": file, "line": line }))
         .collect();
     json!({
-        "schema": "planish-clones", "version": VERSION,
+        "schema": "planish-livepatch", "version": VERSION,
         "members": told.closure.members.iter().map(member).collect::<Vec<_>>(),
         "possible": told.possible.unwrap_or_default().iter().map(possible).collect::<Vec<_>>(),
         "patch_outside_functions": elsewhere,
@@ -233,7 +233,7 @@ pub fn json(told: &Told<'_>) -> Value {
     })
 }
 
-fn files_json(files: &[clones::Skipped]) -> Vec<Value> {
+fn files_json(files: &[livepatch::Skipped]) -> Vec<Value> {
     files
         .iter()
         .map(|it| json!({ "path": it.path.display().to_string(), "reason": it.reason }))

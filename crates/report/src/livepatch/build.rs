@@ -3,7 +3,7 @@
 
 use super::{VERSION, files_json, function_json, label, name, shown_name, unit};
 use crate::visible;
-use clones::{Analysis, Difference, Differences, NodeId, Reason, Source, Touched};
+use livepatch::{Analysis, Difference, Differences, NodeId, Reason, Source, Touched};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,8 +19,8 @@ const DISAGREEMENTS: usize = 20;
 struct Held<'a> {
     reasons: BTreeMap<&'a Reason, usize>,
     covered: BTreeMap<&'static str, usize>,
-    sizes: clones::Sizes,
-    disagreements: Vec<clones::Disagreement>,
+    sizes: livepatch::Sizes,
+    disagreements: Vec<livepatch::Disagreement>,
 }
 
 impl Held<'_> {
@@ -33,7 +33,7 @@ impl Held<'_> {
         Held {
             reasons,
             covered: covered.map(|(source, units)| (source.word(), units)).collect(),
-            sizes: clones::sizes(&analysis.graph, LARGEST),
+            sizes: livepatch::sizes(&analysis.graph, LARGEST),
             disagreements: analysis.disagreements(),
         }
     }
@@ -53,14 +53,14 @@ pub fn summary_json(analysis: &Analysis) -> Value {
     });
     let reasons: BTreeMap<&str, usize> =
         reasons.iter().map(|(reason, count)| (reason.word(), *count)).collect();
-    let disagreement = |it: &clones::Disagreement| {
+    let disagreement = |it: &livepatch::Disagreement| {
         json!({
             "callee": name(analysis, it.callee), "caller": name(analysis, it.caller),
             "object": unit(analysis, it.caller), "says": it.says.word(), "silent": it.silent.word(),
         })
     };
     json!({
-        "schema": "planish-clones-summary", "version": VERSION, "object_files": analysis.units.len(),
+        "schema": "planish-livepatch-summary", "version": VERSION, "object_files": analysis.units.len(),
         "functions": analysis.graph.nodes().len(), "ties": reasons, "object_files_by_source": covered,
         "closures": closures,
         "disagreements": disagreements.iter().map(disagreement).collect::<Vec<_>>(),
@@ -143,7 +143,7 @@ pub fn left_out(analysis: &Analysis) -> Vec<String> {
         notes.extend(first.map(|it| format!("{} {what}: {}", it.path.display(), it.reason)));
         if files.len() > NOTES {
             notes.push(format!(
-                "{} more files {what}; planish clones BUILD_DIR --format json names all",
+                "{} more files {what}; planish livepatch closure BUILD_DIR --format json names all",
                 files.len() - NOTES
             ));
         }
@@ -163,7 +163,7 @@ pub fn differences_json(found: &Differences) -> Value {
     };
     let rows: Vec<Value> = found.functions.iter().map(row).collect();
     json!({
-        "schema": "planish-clones-diff", "version": VERSION, "compared": found.compared,
+        "schema": "planish-livepatch-diff", "version": VERSION, "compared": found.compared,
         "functions": rows,
     })
 }
@@ -204,7 +204,7 @@ impl Flags<'_> {
     pub fn json(&self) -> Value {
         let modes: BTreeMap<&str, _> = self.modes.iter().map(|(mode, off)| (*mode, off)).collect();
         json!({
-            "schema": "planish-clones-flags", "version": 1, "compiler": self.compiler,
+            "schema": "planish-livepatch-flags", "version": 1, "compiler": self.compiler,
             "level": self.level, "without_trace": self.silent, "with_trace": self.traced,
             "live_patching_turns_off": modes,
         })
@@ -219,9 +219,9 @@ impl Flags<'_> {
             visible(level)
         );
         for option in *silent {
-            let _ = writeln!(text, "  {option:<32} off with {}", clones::flags::negated(option));
+            let _ = writeln!(text, "  {option:<32} off with {}", livepatch::flags::negated(option));
         }
-        text += "on, and shown by `planish clones`:\n";
+        text += "on, and shown by `planish livepatch`:\n";
         traced.iter().for_each(|option| text += &format!("  {option}\n"));
         for (mode, off) in *modes {
             let _ = writeln!(text, "-flive-patching={mode} turns off:");
@@ -230,7 +230,7 @@ impl Flags<'_> {
         if modes.is_empty() {
             let _ = writeln!(text, "{} has no -flive-patching", visible(compiler));
         }
-        text + "\nWhat each costs: planish clones flags --matrix >> planish.toml; planish compare \
+        text + "\nWhat each costs: planish livepatch flags --matrix >> planish.toml; planish compare \
                 --matrix\n"
     }
 }

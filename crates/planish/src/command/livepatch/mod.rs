@@ -1,4 +1,4 @@
-//! `planish clones`: which functions change when some functions do, and what tells us so.
+//! `planish livepatch`: which functions change when some functions do, and what tells us so.
 
 mod flags;
 
@@ -6,10 +6,10 @@ use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::print_json;
 use crate::progress::Bytes;
 use anyhow::{Context as _, bail};
-use clones::{
+use livepatch::{
     Analysis, Closure, NodeId, Touched, analyse, closure, diff, scan, select, touched_by,
 };
-use report::clones as tell;
+use report::livepatch as tell;
 use std::path::{Path, PathBuf};
 
 /// Say which functions change when some functions do: what a live patch must cover, and what shows
@@ -17,15 +17,20 @@ use std::path::{Path, PathBuf};
 ///
 /// Reads a build directory: object files or programs with debug information, and what the compiler
 /// wrote beside them: gcc with `-fdump-ipa-clones -fdump-ipa-icf-details -g`, clang with
-/// `-fsave-optimization-record -g`. Without a function it sums up the build.
+/// `-fsave-optimization-record -g`.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    tool: Option<Tool>,
+    tool: Tool,
+}
+
+/// Arguments of `planish livepatch closure`.
+#[derive(Debug, clap::Args)]
+struct ClosureArgs {
     /// The directory of a build
-    #[arg(value_name = "BUILD_DIR", required = true)]
-    directory: Option<PathBuf>,
+    #[arg(value_name = "BUILD_DIR")]
+    directory: PathBuf,
     /// The functions that are changed: NAME or FILE:NAME, with the name the assembler sees
     #[arg(long, short = 'f', value_name = "NAME", num_args = 1..)]
     function: Vec<String>,
@@ -36,36 +41,38 @@ pub struct Args {
     /// code
     #[arg(long)]
     possible: bool,
+    /// In which shape a closure is printed
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Shape::Tree)]
+    emit: Shape,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Shape::Tree)]
-    format: Shape,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  planish clones build --function do_sys_open
-  planish clones build --function fs/open.c:build_open_flags --format json
-  planish clones build --patch fix.diff --possible
-  planish clones build --function parse --format dot | dot -Tsvg > parse.svg
-  planish clones diff build-old build-new
-  planish clones flags --compiler gcc --matrix >> planish.toml";
+  planish livepatch closure build --function do_sys_open
+  planish livepatch closure build --function fs/open.c:build_open_flags --format json
+  planish livepatch closure build --patch fix.diff --possible
+  planish livepatch closure build --function parse --emit dot | dot -Tsvg > parse.svg
+  planish livepatch diff build-old build-new
+  planish livepatch flags --compiler gcc --matrix >> planish.toml";
 
 /// How a closure is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Shape {
     /// By the way each function was reached
-    #[value(alias = "text")]
     Tree,
     /// One function a line: object file, name, source place
     Flat,
-    /// One JSON object
-    Json,
     /// A graph for Graphviz
     Dot,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
+    /// Print what changes with some functions; without any, a summary of the build
+    Closure(ClosureArgs),
     /// Show how closures differ between two builds; exit code 1 when any does
     Diff {
         /// The old build
@@ -86,15 +93,14 @@ enum Tool {
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     match &args.tool {
-        Some(Tool::Flags(args)) => return flags::run(args),
-        Some(Tool::Diff { old, new, function, format }) => {
-            return compare((old, new), function, *format, global);
-        }
-        None => {}
+        Tool::Closure(args) => print_closure(args, global),
+        Tool::Flags(args) => flags::run(args),
+        Tool::Diff { old, new, function, format } => compare((old, new), function, *format, global),
     }
-    let Some(directory) = &args.directory else {
-        bail!("a build directory is missing; see planish clones --help")
-    };
+}
+
+fn print_closure(args: &ClosureArgs, global: &Global) -> anyhow::Result<u8> {
+    let directory = &args.directory;
     let analysis = read(directory, global)?;
     let mut touches = Touched::default();
     if let Some(patch) = &args.patch {
@@ -105,10 +111,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         asked.extend(select(&analysis, name).with_context(|| directory.display().to_string())?);
     }
     if asked.is_empty() && args.patch.is_none() {
-        if matches!(args.format, Shape::Flat | Shape::Dot) {
-            bail!("--format flat and dot are for closures; give --function or --patch");
+        if args.emit != Shape::Tree {
+            bail!("--emit flat and dot are for closures; give --function or --patch");
         }
-        if args.format == Shape::Json {
+        if args.format == Format::Json {
             print_json(&tell::summary_json(&analysis))?;
         } else {
             print!("{}", tell::summary(&analysis));
@@ -124,11 +130,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         touched: &touches,
         possible: possible.as_deref(),
     };
-    match args.format {
-        Shape::Tree => print!("{}", tell::tree(&told)),
-        Shape::Flat => print!("{}", tell::flat(&told)),
-        Shape::Json => print_json(&tell::json(&told))?,
-        Shape::Dot => print!("{}", tell::dot(&told)),
+    match (args.format, args.emit) {
+        (Format::Json, _) => print_json(&tell::json(&told))?,
+        (Format::Text, Shape::Tree) => print!("{}", tell::tree(&told)),
+        (Format::Text, Shape::Flat) => print!("{}", tell::flat(&told)),
+        (Format::Text, Shape::Dot) => print!("{}", tell::dot(&told)),
     }
     say(tell::notes(&analysis, &touches), global);
     say(tell::no_code(&told), global);
@@ -167,9 +173,9 @@ fn compare(
     Ok(if found.functions.is_empty() { FINE } else { NEGATIVE })
 }
 
-fn possible(analysis: &Analysis, found: &Closure) -> Vec<clones::possible::Possible> {
+fn possible(analysis: &Analysis, found: &Closure) -> Vec<livepatch::possible::Possible> {
     let members: Vec<NodeId> = found.members.iter().map(|member| member.node).collect();
-    clones::possible::possible(analysis, &members)
+    livepatch::possible::possible(analysis, &members)
 }
 
 fn read(directory: &Path, global: &Global) -> anyhow::Result<Analysis> {

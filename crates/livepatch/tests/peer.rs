@@ -3,7 +3,7 @@
 //! file is needed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use clones::{Analysis, Build, Dump, DumpKind, Unit, analyse, closure};
+use livepatch::{Analysis, Build, Dump, DumpKind, Unit, analyse, closure};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `planish clones` on builds that are damaged: one error that names the file, or a sentence on
+//! `planish livepatch` on builds that are damaged: one error that names the file, or a sentence on
 //! what was left out.
 
 #![cfg(target_os = "linux")]
@@ -11,7 +11,7 @@ const DUMP: &str = "Callgraph clone;tiny;1;a.c;1;2;big;2;a.c;3;4;inlining to\n";
 
 fn planish(dir: &Path, words: &[&str]) -> Output {
     let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(dir).arg("clones").args(words).stdin(Stdio::null()).output().unwrap()
+    planish.current_dir(dir).arg("livepatch").args(words).stdin(Stdio::null()).output().unwrap()
 }
 
 fn refused(dir: &Path, words: &[&str]) -> String {
@@ -78,7 +78,7 @@ fn a_file_of_holes_fills_no_memory() {
         let mut limited = Command::new("sh");
         // 512 MiB of address space, half of the file.
         let line = format!(
-            "ulimit -v 524288; exec {} clones . -f big --threads 1",
+            "ulimit -v 524288; exec {} livepatch closure . -f big --threads 1",
             env!("CARGO_BIN_EXE_planish")
         );
         let done = limited.current_dir(dir).args(["-c", &line]).output().unwrap();

@@ -3,7 +3,7 @@
 //! that was edited.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use clones::{Analysis, NodeId, analyse, closure, scan};
+use livepatch::{Analysis, NodeId, analyse, closure, scan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -152,12 +152,12 @@ fn check(compiler: &Compiler, files: &[&str], more: &[&str], link: bool) {
             let line = text.lines().position(|line| line.contains(&format!("@{mark}*"))).unwrap()
                 as u32
                 + 1;
-            let hunk = clones::Hunk {
+            let hunk = livepatch::Hunk {
                 file: (*file).to_owned(),
                 removed: vec![line],
-                ..clones::Hunk::default()
+                ..livepatch::Hunk::default()
             };
-            let touched = clones::touched(&analysis.graph, &[hunk], &|_| Some(text.clone()));
+            let touched = livepatch::touched(&analysis.graph, &[hunk], &|_| Some(text.clone()));
             assert!(!touched.functions.is_empty(), "{mark} of {file} was not found");
             let closure = closure(&analysis.graph, &touched.functions);
             let members: Vec<NodeId> = closure.members.iter().map(|member| member.node).collect();
@@ -251,8 +251,8 @@ fn a_function_inside_another_belongs_to_both() {
     let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
     let of = |line: u32| {
         let hunk =
-            clones::Hunk { file: "nested.c".into(), removed: vec![line], ..Default::default() };
-        let touched = clones::touched(&analysis.graph, &[hunk], &|_| Some(text.to_owned()));
+            livepatch::Hunk { file: "nested.c".into(), removed: vec![line], ..Default::default() };
+        let touched = livepatch::touched(&analysis.graph, &[hunk], &|_| Some(text.to_owned()));
         (names_of(&analysis, &touched.functions), touched.elsewhere.len())
     };
     let (inner, _) = of(5);
@@ -283,15 +283,15 @@ fn files_of_one_name_in_two_directories_are_two() {
         run(&inside, "gcc", GCC.flags, &[], &["-c", "a.c", "-o", "a.o"]);
     }
     let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
-    let several = clones::select(&analysis, "h").unwrap_err().to_string();
+    let several = livepatch::select(&analysis, "h").unwrap_err().to_string();
     assert!(several.contains("x/a.c:h, y/a.c:h"), "{several}");
-    let one = clones::select(&analysis, "x/a.c:h").unwrap();
+    let one = livepatch::select(&analysis, "x/a.c:h").unwrap();
     assert_eq!(one.len(), 1);
     let source = |file: &str| std::fs::read_to_string(directory.path().join(file)).ok();
     for (file, expected) in [("x/a.c", 1), ("z/a.c", 0)] {
-        let hunk = clones::Hunk { file: file.into(), removed: vec![1], ..Default::default() };
+        let hunk = livepatch::Hunk { file: file.into(), removed: vec![1], ..Default::default() };
         assert_eq!(
-            clones::touched(&analysis.graph, &[hunk], &source).functions.len(),
+            livepatch::touched(&analysis.graph, &[hunk], &source).functions.len(),
             expected,
             "{file}"
         );
@@ -306,7 +306,7 @@ fn names_of_cxx_are_understood_as_people_write_them() {
     let directory = build(&GCC, &[("classes.cc", corpus("classes.cc"))], &[], false);
     let analysis = analyse(&scan(directory.path(), 2).unwrap(), 1, &|_| ()).unwrap();
     for name in ["Base::Base(int)", "Base::Base", "Base::get() const"] {
-        assert!(!clones::select(&analysis, name).unwrap_or_default().is_empty(), "{name}");
+        assert!(!livepatch::select(&analysis, name).unwrap_or_default().is_empty(), "{name}");
     }
 }
 

@@ -16,7 +16,7 @@ fn run(dir: &Path, words: &[&str]) {
 /// Builds the program with the profile of one workload; what was used to record the profile is
 /// removed.
 fn build(dir: &Path, workload: &str) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clones/tests/corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../livepatch/tests/corpus");
     std::fs::create_dir(dir).unwrap();
     std::fs::copy(corpus.join("drift.c"), dir.join("drift.c")).unwrap();
     run(dir, &["gcc", "-O2", "-fprofile-generate", "-c", "drift.c", "-o", "drift.o"]);
@@ -39,7 +39,7 @@ fn profiles_of_two_workloads_need_two_patches() {
     }
     let planish = |words: &[&str]| {
         let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-        planish.current_dir(dir).arg("clones").args(words).stdin(Stdio::null()).output().unwrap()
+        planish.current_dir(dir).arg("livepatch").args(words).stdin(Stdio::null()).output().unwrap()
     };
     let done = planish(&["diff", "first", "second", "--function", "blend", "--format", "json"]);
     assert_eq!(done.status.code(), Some(1), "{}", String::from_utf8_lossy(&done.stderr));

@@ -1,4 +1,4 @@
-//! `planish clones` on programs that gcc and clang compile here.
+//! `planish livepatch` on programs that gcc and clang compile here.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -13,7 +13,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn planish(dir: &Path, words: &[&str]) -> Output {
     let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(dir).arg("clones").args(words).stdin(Stdio::null()).output().unwrap()
+    planish.current_dir(dir).arg("livepatch").args(words).stdin(Stdio::null()).output().unwrap()
 }
 
 fn json(dir: &Path, words: &[&str]) -> Value {
@@ -26,7 +26,7 @@ const GCC: [&str; 4] = ["-O2", "-g", "-fdump-ipa-clones", "-fdump-ipa-icf-detail
 
 /// Compiles files of the corpus into `build`; false, with a sentence, where there is no gcc.
 fn compile(dir: &Path, files: &[&str], flags: &[&str]) -> bool {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clones/tests/corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../livepatch/tests/corpus");
     std::fs::create_dir_all(dir.join("build")).unwrap();
     for file in files {
         std::fs::copy(corpus.join(file), dir.join(file)).unwrap();
