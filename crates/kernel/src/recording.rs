@@ -9,6 +9,7 @@ use image::Image;
 use record::kernel::{Counted, MAP_NAME, Options};
 use record::machine::{Guest, Transcript, Watcher};
 use serde::Serialize;
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +19,31 @@ use std::sync::Arc;
 pub const PERIOD: u64 = 250;
 /// Taken branches between two samples of hardware: what the kernel's document on AutoFDO
 /// recommends, a prime.
-pub const HARDWARE_PERIOD: u64 = 500_009;
+const HARDWARE_PERIOD: u64 = 500_009;
+
+/// The words of `planish record` that record the running kernel on all CPUs, but for the output and
+/// the command; `cpuinfo` is the text of /proc/cpuinfo.
+///
+/// # Errors
+/// Where no event is known for the CPU.
+pub fn by_hardware(cpuinfo: &str, period: Option<NonZeroU64>) -> Result<Vec<String>, Error> {
+    let event = event(cpuinfo).ok_or_else(|| {
+        Error::Wanted(
+            "no event for this CPU is known; Intel's and AMD's are. Try: planish record -a -b -e \
+             cycles:k"
+                .to_owned(),
+        )
+    })?;
+    let period = period.map_or(HARDWARE_PERIOD, NonZeroU64::get).to_string();
+    Ok(["record", "-a", "--branches=hardware", "-e", event, "-c", &period]
+        .map(str::to_owned)
+        .into())
+}
 
 /// The event that counts taken branches in the kernel, by the CPU's vendor: Intel's
 /// BR_INST_RETIRED.NEAR_TAKEN (event 0xc4, umask 0x20), AMD's RETIRED_TAKEN_BRANCH_INSTRUCTIONS
 /// (event 0xc4), which BRS and LBRv2 both sample with.
-pub fn event(cpuinfo: &str) -> Option<&'static str> {
+fn event(cpuinfo: &str) -> Option<&'static str> {
     let vendor = cpuinfo.lines().find_map(|line| line.strip_prefix("vendor_id")?.split(':').nth(1));
     match vendor?.trim() {
         "GenuineIntel" => Some("r20c4:k"),
@@ -102,7 +122,7 @@ pub struct Traces {
 
 impl Recording {
     /// A recording of samples.
-    pub fn of_samples(output: &Path, recorded: &record::kernel::Recorded) -> Recording {
+    fn of_samples(output: &Path, recorded: &record::kernel::Recorded) -> Recording {
         let summary = &recorded.summary;
         Recording {
             output: output.display().to_string(),
@@ -151,6 +171,23 @@ pub fn vmlinux(kernel: &Path, named: Option<&Path>) -> Result<PathBuf, Error> {
              {}; name it with --binary",
             kernel.display()
         ))),
+    }
+}
+
+/// Boots a kernel and records branch stacks to `output`; `None` where the user ended it.
+///
+/// # Errors
+/// Where the machine fails, or the recording cannot be written.
+pub fn sample(
+    guest: &Guest,
+    options: &Options,
+    output: &Path,
+    watch: &mut Watcher<'_>,
+) -> Result<Option<Recording>, Error> {
+    match record::kernel::record(&guest.argv(), output, options, watch) {
+        Err(error) if crate::machine::is_interrupted(&error) => Ok(None),
+        Err(error) => Err(Error::doing(format!("recording {}", guest.kernel.display()))(error)),
+        Ok(recorded) => Ok(Some(Recording::of_samples(output, &recorded))),
     }
 }
 

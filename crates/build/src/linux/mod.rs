@@ -5,7 +5,9 @@ mod plan;
 
 pub use plan::{Wanted, image};
 
+use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
+use crate::{Plan, Step, quoted};
 use kernel::cost::{Counts, Outcome, sizes};
 use kernel::requirements::{Purpose, fragment};
 use kernel::workload::small_config;
@@ -40,6 +42,22 @@ pub fn directory(given: &Path, tree: &Path) -> Result<PathBuf, Error> {
         return Ok(output);
     };
     Err(Error::of_file(given, wrong))
+}
+
+/// The commands that a plan would run in `output`, for a tree and, where there is one, a
+/// configuration of the user's.
+pub fn described(plan: &Plan, tree: &Path, config: Option<&Path>, output: &Path) -> String {
+    let quoted = |path: &Path| quoted(&path.to_string_lossy());
+    let (tree, output) = (quoted(tree), quoted(output));
+    let start = match config {
+        Some(path) => format!("{{ cat {}; planish kernel config {tree}; }}", quoted(path)),
+        None => format!("planish kernel config {tree} --small"),
+    };
+    format!(
+        "planish kernel prepare {tree}\nmkdir -p {output}/{STATE_DIRECTORY}; cd {output}\n{start} > \
+         {CONFIG}; touch {TREE_STATE}\n\n{}",
+        plan.describe(|_: &Step| String::new())
+    )
 }
 
 /// Writes what the steps begin with into their directory: the configuration, and which state the

@@ -5,7 +5,9 @@ use crate::plan::{STATE_DIRECTORY, text};
 use crate::{Plan, Program, Step, quoted};
 use kernel::Error;
 use kernel::cost::ALIGNED;
+use kernel::machine::Machine;
 use kernel::make::Make;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 /// What is optimised, and how.
@@ -23,11 +25,12 @@ pub struct Wanted<'a> {
     pub lays_out: bool,
     /// Bytes to align functions to in a further kernel, for comparison.
     pub align: Option<u32>,
-    /// Words for `planish kernel record` and `planish kernel measure`: memory, time, what the
-    /// kernel is told.
-    pub machine: &'a [String],
-    /// Words for `planish kernel record` alone: its period, CPUs.
-    pub recorder: &'a [String],
+    /// The machine that kernels boot on.
+    pub machine: &'a Machine,
+    /// Taken branches between two samples, where that is not the recorder's to say.
+    pub period: Option<NonZeroU64>,
+    /// CPUs of the machine that is recorded.
+    pub cpus: u8,
     /// The initrd with the workload; absent for planish's own.
     pub initrd: Option<&'a Path>,
 }
@@ -175,7 +178,15 @@ impl Wanted<'_> {
         let mut step =
             Step::planish(name, &["kernel", "record", &image_of, "--initrd", &initrd_of]);
         step.arguments.extend(["--sections", "train", "-o", &to].map(str::to_owned));
-        step.arguments.extend(self.machine.iter().chain(self.recorder).cloned());
+        step.arguments.extend(self.machine.words());
+        step.arguments.extend(self.period.map(|period| format!("--period={period}")));
+        // A guest whose clock follows an emulating host sees time pass ten times too fast for its
+        // work: the scheduler then takes other branches than on a CPU. Time counted in instructions
+        // is right, and is what is measured with.
+        step.arguments.push(match self.cpus {
+            0 | 1 => "--deterministic".to_owned(),
+            cpus => format!("--cpus={cpus}"),
+        });
         step.inputs = vec![image(kernel), initrd.to_owned()];
         step.outputs = vec![output];
         step
@@ -210,7 +221,7 @@ impl Wanted<'_> {
         step.inputs.push(initrd.to_owned());
         let more = ["--initrd", &text(initrd), "--format", "json"];
         step.arguments.extend(more.map(str::to_owned));
-        step.arguments.extend_from_slice(self.machine);
+        step.arguments.extend(self.machine.words());
         step.outputs = vec![counts()];
         step.stdout = Some(counts());
         // A negative finding is told at the end.
@@ -262,8 +273,9 @@ mod tests {
             rounds,
             lays_out,
             align,
-            machine: &["--memory=512".to_owned()],
-            recorder: &[],
+            machine: &Machine { memory_mib: 700, append: None, timeout_s: 600 },
+            period: None,
+            cpus: 1,
             initrd: None,
         };
         wanted.plan().unwrap()

@@ -6,9 +6,9 @@ use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::{INTERRUPTED, compare, optimize};
 use crate::output;
 use anyhow::Context;
-use build::linux::{Wanted, begin, configuration, directory, image, outcome, replace};
+use build::Plan;
+use build::linux::{Wanted, begin, configuration, described, directory, image, outcome, replace};
 use build::plan::STATE_DIRECTORY;
-use build::{Plan, Step};
 use kernel::prepare::{changes, standing};
 use kernel::tree::Tree;
 use kernel::write;
@@ -99,7 +99,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         crate::input::regular(path)?;
     }
     if args.dry_run {
-        output::print(&described(&plan, args, &root, &output)?)?;
+        let config = args.config.as_ref().map(std::path::absolute).transpose()?;
+        output::print(&described(&plan, &root, config.as_deref(), &output))?;
         return Ok(FINE);
     }
     let (edits, _) = changes(&tree, false)?;
@@ -124,16 +125,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 fn plan(args: &Args, root: &Path, initrd: Option<&Path>) -> anyhow::Result<Plan> {
-    let mut recorder: Vec<String> =
-        args.period.map(|n| format!("--period={n}")).into_iter().collect();
-    // A guest whose clock follows an emulating host sees time pass ten times too fast for its work:
-    // the scheduler then takes other branches than on a CPU. Time counted in instructions is
-    // right, and is what is measured with.
-    recorder.push(if args.cpus > 1 {
-        format!("--cpus={}", args.cpus)
-    } else {
-        "--deterministic".to_owned()
-    });
     let wanted = Wanted {
         tree: root,
         small: args.config.is_none(),
@@ -141,31 +132,12 @@ fn plan(args: &Args, root: &Path, initrd: Option<&Path>) -> anyhow::Result<Plan>
         rounds: args.rounds,
         lays_out: !args.no_layout,
         align: args.align,
-        machine: &args.machine.machine().words(),
-        recorder: &recorder,
+        machine: &args.machine.machine(),
+        period: args.period,
+        cpus: args.cpus,
         initrd,
     };
     Ok(wanted.plan()?)
-}
-
-/// The commands that would run.
-fn described(plan: &Plan, args: &Args, root: &Path, output: &Path) -> anyhow::Result<String> {
-    let quoted = |path: &Path| build::step::quoted(&path.to_string_lossy());
-    let (root, output) = (quoted(root), quoted(output));
-    let start = match &args.config {
-        Some(path) => {
-            format!(
-                "{{ cat {}; planish kernel config {root}; }}",
-                quoted(&std::path::absolute(path)?)
-            )
-        }
-        None => format!("planish kernel config {root} --small"),
-    };
-    Ok(format!(
-        "planish kernel prepare {root}\nmkdir -p {output}/.planish; cd {output}\n{start} > \
-         kernel.config; touch tree.state\n\n{}",
-        plan.describe(|_: &Step| String::new())
-    ))
 }
 
 /// Prints the result, and keeps it as a report.

@@ -10,7 +10,7 @@ use ::counts::artefact;
 use anyhow::{Context, bail};
 use image::Image;
 use kernel::Form;
-use kernel::machine::{Initrd, boot_image, is_interrupted};
+use kernel::machine::{Initrd, boot_image};
 use kernel::recording::{self, Recording};
 use record::kernel::Options;
 use record::machine::{Execution, Guest};
@@ -154,7 +154,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     crate::command::handle_interrupts();
     let done = match &vmlinux {
         Some(vmlinux) => counts(&args.output, &guest, &options, vmlinux, global)?,
-        None => samples(&args.output, &guest, &options, global)?.map(|done| (done, None)),
+        None => {
+            let mut watch = watcher("record", global.quiet);
+            let done = recording::sample(&guest, &options, &args.output, &mut watch);
+            drop(watch);
+            done?.map(|done| (done, None))
+        }
     };
     let Some((done, counted)) = done else {
         eprintln!("planish: interrupted; the machine was ended and nothing is written");
@@ -169,23 +174,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Format::Text => {}
     }
     Ok(FINE)
-}
-
-/// Boots the kernel and records branch stacks; `None` where the user ended it.
-fn samples(
-    output: &Path,
-    guest: &Guest,
-    options: &Options,
-    global: &Global,
-) -> anyhow::Result<Option<Recording>> {
-    let mut watch = watcher("record", global.quiet);
-    let recorded = record::kernel::record(&guest.argv(), output, options, &mut watch);
-    drop(watch);
-    match recorded {
-        Err(error) if is_interrupted(&error) => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("recording {}", guest.kernel.display())),
-        Ok(recorded) => Ok(Some(Recording::of_samples(output, &recorded))),
-    }
 }
 
 /// Boots the kernel and writes counts of every branch; `None` where the user ended it.
@@ -211,26 +199,10 @@ fn counts(
 /// Records the running kernel, by `planish record` with the right options.
 fn hardware(args: &Args) -> anyhow::Result<u8> {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").context("/proc/cpuinfo")?;
-    let Some(event) = recording::event(&cpuinfo) else {
-        bail!(
-            "no event for this CPU is known; Intel's and AMD's are. Try: planish record -a -b -e \
-             cycles:k"
-        );
-    };
+    let words = recording::by_hardware(&cpuinfo, args.period)?;
     let planish = std::env::current_exe().context("cannot find this executable")?;
-    let period = args.period.map_or(recording::HARDWARE_PERIOD, std::num::NonZeroU64::get);
     let mut command = Command::new(planish);
-    command.args([
-        "record",
-        "-a",
-        "--branches=hardware",
-        "-e",
-        event,
-        "-c",
-        &period.to_string(),
-        "-o",
-    ]);
-    command.arg(&args.output).arg("--").args(&args.command);
+    command.args(words).arg("-o").arg(&args.output).arg("--").args(&args.command);
     crate::command::handle_interrupts();
     let status = command.status().context("cannot run planish record")?;
     // What it says stands on standard error already.
