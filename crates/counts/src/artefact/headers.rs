@@ -288,10 +288,13 @@ impl<R: Read> Walk<'_, R> {
 mod tests {
     use super::*;
 
+    /// What was found, with its numbers, and the bytes taken.
+    type Walked = (Vec<(Vec<u8>, i64)>, u64);
+
     fn walked(
         bytes: &[u8],
         walk: fn(&mut &[u8], See<'_>) -> io::Result<u64>,
-    ) -> Result<(Vec<(Vec<u8>, i64)>, u64), String> {
+    ) -> Result<Walked, String> {
         let mut found = Vec::new();
         let taken = walk(&mut &*bytes, &mut |at, number| {
             found.push((at.to_vec(), number));
@@ -300,11 +303,11 @@ mod tests {
         taken.map(|taken| (found, taken)).map_err(|error| error.to_string())
     }
 
-    fn page_of(bytes: &[u8]) -> Result<(Vec<(Vec<u8>, i64)>, u64), String> {
+    fn page_of(bytes: &[u8]) -> Result<Walked, String> {
         walked(bytes, |bytes, see| page(bytes, see))
     }
 
-    fn file_of(bytes: &[u8]) -> Result<(Vec<(Vec<u8>, i64)>, u64), String> {
+    fn file_of(bytes: &[u8]) -> Result<Walked, String> {
         walked(bytes, |bytes, see| file(bytes, see))
     }
 
