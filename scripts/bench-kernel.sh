@@ -101,7 +101,7 @@ run_tool() { # TOOL RECORDING
   local data=$work/$2.data out=$work/$1.$2.prof
   rm -f "$out"
   case $1 in
-    planish-profile) measure "$1" "$2" "$planish" profile "$data" --binary "$vmlinux" --format text -o "$out" ;;
+    planish-profile) measure "$1" "$2" "$planish" profile "$data" --binary "$vmlinux" --emit text -o "$out" ;;
     llvm-profgen) measure "$1" "$2" llvm-profgen-22 --kernel --binary="$vmlinux" --perfdata="$data" --format=text --output="$out" ;;
   esac
   [ -s "$out" ] || { echo "bench-kernel: $1 wrote no profile; its time means nothing" >&2; exit 1; }
@@ -124,7 +124,7 @@ functions=$(overlap "$work/llvm-profgen.linked.prof" "$work/planish-profile.link
 kaslr_profgen=$(overlap "$work/llvm-profgen.kaslr.prof" "$work/planish-profile.kaslr.prof" 'Whole program sample overlap')
 kaslr_linked=$(overlap "$work/planish-profile.linked.prof" "$work/planish-profile.kaslr.prof" 'Whole program sample overlap')
 kaslr_linked_profgen=$(overlap "$work/llvm-profgen.linked.prof" "$work/llvm-profgen.kaslr.prof" 'Whole program sample overlap')
-for threads in 1 2; do "$planish" profile "$work/linked.data" --binary "$vmlinux" --format text -q --threads $threads -o "$work/same.$threads.prof"; done
+for threads in 1 2; do "$planish" profile "$work/linked.data" --binary "$vmlinux" --emit text -q --threads $threads -o "$work/same.$threads.prof"; done
 cmp -s "$work/same.1.prof" "$work/same.2.prof" && equal=yes || equal=NO
 
 # --- the report

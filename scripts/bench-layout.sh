@@ -59,7 +59,7 @@ for at in $(seq 0 $((orders - 1))); do
   made=$(sha256sum <"$planish")
   [ "$(cat "$work/lay-$at.done" 2>/dev/null)" = "$made" ] || {
     rm -rf "$work"/bolt-*-"$at"
-    "$planish" -q layout "$data" --binary "$shop" -o "$work/layout-$at"
+    "$planish" -q layout "$data" --binary "$shop" --prefix "$work/layout-$at"
     "$planish" -q layout "$data" --binary "$shop" -o "$work/clones-$at" --clone
     "$planish" -q layout "$data" --binary "$shop" -o "$work/pa-$at" --emit preaggregated
     perf2bolt-22 "$shop" -strict=0 -pa -p "$work/pa-${at}_preaggregated.txt" -o "$work/$at.fdata" >"$work/perf2bolt-$at.log" 2>&1

@@ -109,7 +109,7 @@ if has llvm-profdata-22; then
   "$planish" record -q --branches=emulated -c 1000 -o exact.data -- ./shop train "$short" >/dev/null
   # At native speed the same work is done in a moment, so it is done many times.
   record --depth 1024 -- sh -c "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do ./shop train $short; done"
-  for kind in exact soft; do "$planish" profile -q "$kind.data" --binary ./shop --format text -o "$kind.prof"; done
+  for kind in exact soft; do "$planish" profile -q "$kind.data" --binary ./shop --emit text -o "$kind.prof"; done
   overlap=$(llvm-profdata-22 overlap --sample exact.prof soft.prof | sed -n 's/.*Whole program profile similarity: *//p' | head -n 1)
   overlap="$overlap, from $(field 'l["full"]') full stacks"
 else

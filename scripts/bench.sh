@@ -70,7 +70,7 @@ measure() { # TOOL SCALE COMMAND…
 run_tool() { # TOOL SCALE
   local data=$work/perf.$2.data
   case $1 in
-    planish-profile) measure "$1" "$2" "$planish" profile "$data" --binary "$binary" --format text -o "$work/planish.$2.prof"; produced "$1" "$work/planish.$2.prof" ;;
+    planish-profile) measure "$1" "$2" "$planish" profile "$data" --binary "$binary" --emit text -o "$work/planish.$2.prof"; produced "$1" "$work/planish.$2.prof" ;;
     planish-aggregate) measure "$1" "$2" "$planish" aggregate "$data" --binary "$binary" -o "$work/planish.$2.counts"; produced "$1" "$work/planish.$2.counts" ;;
     llvm-profgen) measure "$1" "$2" llvm-profgen-22 --binary="$binary" --perfdata="$data" --format=text --output="$work/profgen.$2.prof"; produced "$1" "$work/profgen.$2.prof" ;;
     perf2bolt) measure "$1" "$2" perf2bolt-22 -p "$data" -o "$work/bolt.$2.fdata" "$binary"; produced "$1" "$work/bolt.$2.fdata" ;;
@@ -102,9 +102,9 @@ done
 same() { cmp -s "$1" "$2" && echo yes || echo "NO"; }
 first=${peer_scales%% *}
 data=$work/perf.$first.data
-for run in 1 2; do "$planish" profile "$data" --binary "$binary" --format text -q -o "$work/same.$run.prof"; done
-"$planish" profile "$data" --binary "$binary" --format text -q --threads 1 -o "$work/same.t1.prof"
-"$planish" profile "$data" --binary "$binary" --format text -q --threads 2 -o "$work/same.t2.prof"
+for run in 1 2; do "$planish" profile "$data" --binary "$binary" --emit text -q -o "$work/same.$run.prof"; done
+"$planish" profile "$data" --binary "$binary" --emit text -q --threads 1 -o "$work/same.t1.prof"
+"$planish" profile "$data" --binary "$binary" --emit text -q --threads 2 -o "$work/same.t2.prof"
 "$planish" aggregate "$data" --binary "$binary" -q --threads 1 -o "$work/same.t1.counts"
 "$planish" aggregate "$data" --binary "$binary" -q --threads 2 -o "$work/same.t2.counts"
 equal_runs=$(same "$work/same.1.prof" "$work/same.2.prof")

@@ -20,7 +20,7 @@ pub struct LayoutFiles {
 }
 
 impl LayoutFiles {
-    /// The files that `planish layout -o PREFIX` writes.
+    /// The files that `planish layout --prefix PREFIX` writes.
     pub fn of(prefix: &Path) -> LayoutFiles {
         let with = |ending: &str| {
             let mut name = prefix.as_os_str().to_owned();

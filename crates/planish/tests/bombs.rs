@@ -99,9 +99,9 @@ fn devices_are_refused_at_once() {
             "aggregate DEVICE -o out",
             "aggregate DEVICE DEVICE -o out",
             "switches DEVICE",
-            "layout DEVICE --binary @autofdo/test.binary -o out",
+            "layout DEVICE --binary @autofdo/test.binary --prefix out",
             "layout check DEVICE",
-            "compare --from DEVICE",
+            "compare show DEVICE",
             "compare --config DEVICE",
             "optimize DEVICE",
             "build DEVICE",
@@ -332,7 +332,7 @@ fn counts_artefacts_cannot_fill_the_memory() {
         std::fs::write(here.join(name), lies).expect("written");
         for line in [
             format!("aggregate {name} -o out"),
-            format!("aggregate {name} --format text"),
+            format!("aggregate {name} --emit text"),
             format!("profile {name} --binary @autofdo/test.binary -o out"),
         ] {
             let found = run(here, 1 << 20, &line);
@@ -376,11 +376,11 @@ fn numbers_in_files_ask_for_no_endless_work() {
         write("changed.jsonl", &runs.replacen(from, to, 1));
     };
     changed("\"rounds\":6", "\"rounds\":4294967295");
-    refused("compare --from changed.jsonl", "changed.jsonl, line 1");
+    refused("compare show changed.jsonl", "changed.jsonl, line 1");
     changed("\"rounds\":6", "\"rounds\":6,\"looked\":[3,2,3,2]");
-    refused("compare --from changed.jsonl", "`looked`");
+    refused("compare show changed.jsonl", "`looked`");
     changed("\"round\":6", "\"round\":4294967295");
-    let found = ended(here, "compare --from changed.jsonl");
+    let found = ended(here, "compare show changed.jsonl");
     assert!(matches!(found.status.code(), Some(0..=2)), "{:?}: {}", found.status, said(&found));
 }
 

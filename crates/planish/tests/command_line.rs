@@ -61,7 +61,7 @@ fn a_recording_becomes_the_profile_that_llvm_profgen_makes_of_it() {
             "--binary",
             "@autofdo/test.binary",
             "--dedup=profgen",
-            "--format=text",
+            "--emit=text",
             "-o",
             "-",
         ],
@@ -102,14 +102,14 @@ fn counts_and_recording_give_the_same_profile_whatever_the_threads() {
 #[test]
 fn a_pipe_on_standard_input_is_read_like_a_file() {
     let dir = directory();
-    let words = ["--binary", "@autofdo/test.binary", "--format=text", "-q"];
+    let words = ["--binary", "@autofdo/test.binary", "--emit=text", "-q"];
     let mut from_file = vec!["aggregate", "@autofdo/test.lbr"];
     from_file.extend(words);
     let expected = run(dir.path(), &from_file);
     succeeds(&expected);
     let mut command = planish();
     command
-        .args(["aggregate", "-", "--format=text", "-q", "--binary"])
+        .args(["aggregate", "-", "--emit=text", "-q", "--binary"])
         .arg(fixture("autofdo/test.binary"));
     let mut child = command
         .stdin(Stdio::piped())
@@ -131,7 +131,7 @@ fn text_of_aggregate_has_three_blocks_an_image() {
     let dir = directory();
     let made = run(
         dir.path(),
-        &["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--format=text"],
+        &["aggregate", "@autofdo/test.lbr", "--binary", "@autofdo/test.binary", "--emit=text"],
     );
     succeeds(&made);
     let listing = text(&made.stdout);

@@ -131,7 +131,7 @@ fn variants_are_built_and_averaged_over_matched_layouts() {
     assert!(std::fs::read_to_string(project.at("r.md")).unwrap().contains("more"));
     // One data file gives one report, in every byte.
     let again = |name: &str| {
-        project.planish(&["compare", "--from", ".planish/compare/runs.jsonl", "--html", name]);
+        project.planish(&["compare", "show", ".planish/compare/runs.jsonl", "--html", name]);
         std::fs::read(project.at(name)).unwrap()
     };
     assert_eq!(again("1.html"), again("2.html"));
@@ -233,7 +233,7 @@ fn files_of_two_machines_make_one_report_and_a_measurement_goes_on_where_it_ende
             project.json(&["compare", "--rounds", "7", "--machine", machine, "--raw", &raw]);
         assert_eq!(told["machines"][0]["name"], machine);
     }
-    let (code, both) = project.json(&["compare", "--from", "one.jsonl", "two.jsonl"]);
+    let (code, both) = project.json(&["compare", "show", "one.jsonl", "two.jsonl"]);
     assert_eq!((code, both["comparisons"].as_array().unwrap().len()), (1, 2));
     assert_eq!(both["indices"].as_array().unwrap().len(), 1, "{}", both["indices"]);
     let more = ["compare", "--rounds", "9", "--machine", "one", "--raw", "one.jsonl", "--resume"];
@@ -251,9 +251,7 @@ fn files_of_two_machines_make_one_report_and_a_measurement_goes_on_where_it_ende
         "9",
     ];
     assert!(project.refused(&other).contains("holds another measurement"));
-    assert!(
-        project.refused(&["compare", "--from", "one.jsonl", "one.jsonl"]).contains("--machine")
-    );
+    assert!(project.refused(&["compare", "show", "one.jsonl", "one.jsonl"]).contains("--machine"));
 }
 
 #[test]
@@ -353,7 +351,7 @@ fn a_calibration_is_stored_and_quoted_by_later_reports() {
     assert_eq!(project.planish(&["compare", "--rounds", "8"]).status.code(), Some(1));
     let program = ".planish/variants/base";
     let (code, told) =
-        project.json(&["compare", program, "--calibrate", "--rounds", "6", "--", "{bin}", "100"]);
+        project.json(&["compare", "calibrate", program, "--rounds", "6", "--", "{bin}", "100"]);
     let rate = told["false_positive_rate"].as_f64().unwrap();
     assert!(code == 0 && rate < 0.3, "{told}");
     let (_, later) =
@@ -401,7 +399,7 @@ fn objects_of_another_build_are_refused() {
     assert!(project.refused(&on).contains("holds another measurement"));
     let over = ["compare", "a", "b", "--rounds", "6", "--raw", "a", "--", "{bin}", "10"];
     assert!(project.refused(&over).contains("--raw would destroy it"));
-    let same = ["compare", "--from", "r.jsonl", "--html", "r.jsonl"];
+    let same = ["compare", "show", "r.jsonl", "--html", "r.jsonl"];
     assert!(project.refused(&same).contains("another name"));
     project.json(&[&raw[..], &run].concat());
     assert!(project.at("r.jsonl.old").exists());
@@ -410,7 +408,7 @@ fn objects_of_another_build_are_refused() {
     let text = std::fs::read_to_string(project.at("r.jsonl")).unwrap();
     let last = text.lines().last().unwrap();
     std::fs::write(project.at("twice.jsonl"), format!("{text}{last}\n")).unwrap();
-    assert!(project.refused(&["compare", "--from", "twice.jsonl"]).contains("a second run"));
+    assert!(project.refused(&["compare", "show", "twice.jsonl"]).contains("a second run"));
 }
 
 #[test]

@@ -91,12 +91,12 @@ fn a_quarter_slower_fails_over_eight_layouts_and_eight_rows() {
     let folder = Folder::new();
     folder.kept("runs.jsonl", 8, 8, 10, 1.254);
     for gate in [&["--fail-if", "slower > 5%"][..], &[]] {
-        let (code, told, said) = folder.ran(&[&["compare", "--from", "runs.jsonl"], gate].concat());
+        let (code, told, said) = folder.ran(&[&["compare", "show", "runs.jsonl"], gate].concat());
         assert_eq!(code, 1, "{told}{said}");
         assert!(told.contains("new: 1 of 8 slower"), "{told}");
     }
     let (code, _, said) =
-        folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "slower > 30%"]);
+        folder.ran(&["compare", "show", "runs.jsonl", "--fail-if", "slower > 30%"]);
     assert_eq!((code, said.as_str()), (0, ""));
 }
 
@@ -106,7 +106,7 @@ fn what_a_gate_cannot_judge_is_said_and_what_lies_beyond_the_margin_is_named() {
     // Without layouts eight rounds are too few for any claim among eight rows, however large.
     folder.kept("runs.jsonl", 8, 0, 8, 1.254);
     let (code, told, said) =
-        folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "slower > 5%"]);
+        folder.ran(&["compare", "show", "runs.jsonl", "--fail-if", "slower > 5%"]);
     assert_eq!(code, 4, "{told}");
     assert!(
         said.contains("not ruled out either: 1 row is undecided, the first new on row7 (1.25"),
@@ -117,11 +117,10 @@ fn what_a_gate_cannot_judge_is_said_and_what_lies_beyond_the_margin_is_named() {
         "{said}"
     );
     assert!(told.contains("beyond ±1.0 % (new on row7 1.25"), "{told}");
-    let strict = ["compare", "--from", "runs.jsonl", "--fail-if", "slower > 5%, undecided > 5%"];
+    let strict = ["compare", "show", "runs.jsonl", "--fail-if", "slower > 5%, undecided > 5%"];
     let (code, _, said) = folder.ran(&strict);
     assert!(code == 1 && said.contains("row7"), "{said}");
-    let (code, ..) =
-        folder.ran(&["compare", "--from", "runs.jsonl", "--fail-if", "undecided > 40%"]);
+    let (code, ..) = folder.ran(&["compare", "show", "runs.jsonl", "--fail-if", "undecided > 40%"]);
     assert_eq!(code, 0);
 }
 
@@ -129,7 +128,7 @@ fn what_a_gate_cannot_judge_is_said_and_what_lies_beyond_the_margin_is_named() {
 fn an_undecided_row_says_so_once_and_names_the_variant() {
     let folder = Folder::new();
     folder.kept("runs.jsonl", 1, 0, 8, 1.0);
-    let (code, told, _) = folder.ran(&["compare", "--from", "runs.jsonl", "--margin", "0.02"]);
+    let (code, told, _) = folder.ran(&["compare", "show", "runs.jsonl", "--margin", "0.02"]);
     assert_eq!((code, told.matches("ndecided").count()), (0, 1), "{told}");
     assert!(told.contains("new: the runs show no difference and none is ruled out"), "{told}");
 }
@@ -167,7 +166,7 @@ fn slower_counts_only_when_a_second_block_of_rounds_says_so_too() {
         "{once}"
     );
     assert!(said.contains("6 rounds more shall confirm it"), "{said}");
-    let (_, again, _) = folder.ran(&["compare", "--from", "r.jsonl", "--format", "json"]);
+    let (_, again, _) = folder.ran(&["compare", "show", "r.jsonl", "--format", "json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["comparisons"][0], once, "kept runs give the same verdict");
     let (code, twice, _) = of(["a", "c"], &["--confirm"]);
@@ -245,8 +244,8 @@ fn a_calibration_beside_other_work_is_marked() {
         }
         let ran = folder.ran(&[
             "compare",
+            "calibrate",
             "a",
-            "--calibrate",
             "--rounds",
             "6",
             "--metric",

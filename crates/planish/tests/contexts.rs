@@ -116,7 +116,7 @@ fn read(directory: &Path, name: &str) -> String {
 }
 
 fn make(directory: &Path, input: &str, output: &str, more: &[&str]) -> String {
-    let words = ["profile", input, "--binary", "app", "-o", output, "--format", "text"];
+    let words = ["profile", input, "--binary", "app", "-o", output, "--emit", "text"];
     says(directory, &[&words[..], more].concat(), 0)
 }
 
@@ -229,7 +229,7 @@ fn an_emulated_recording_keeps_its_samples_at_the_begin_and_end_of_functions() {
         said.contains("evidence: ") && said.contains("the halves of the samples overlap by"),
         "{said}"
     );
-    let more = ["--contexts", "full", "--cold-context", "0", "--summary", "json", "-q"];
+    let more = ["--contexts", "full", "--cold-context", "0", "--format", "json", "-q"];
     let summary: serde_json::Value =
         serde_json::from_str(&make(here, "perf.data", "exact.text", &more)).unwrap();
     assert_eq!(summary["schema"], "planish-profile");
@@ -296,7 +296,7 @@ fn clang_uses_contexts_in_every_form_and_llvm_profdata_reads_them() {
         assert!(said.contains("(0/"), "{contexts} {form}: nothing may be stale: {said}");
 
         // What is written is read back the same, by us and by llvm-profdata.
-        says(here, &["profile", "merge", "p.afdo", "-o", "ours.text", "--format", "text"], 0);
+        says(here, &["profile", "merge", "p.afdo", "-o", "ours.text", "--emit", "text"], 0);
         if tool(
             here,
             &["llvm-profdata-22", "merge", "--sample", "--text", "p.afdo", "-o", "theirs.text"],
@@ -365,7 +365,7 @@ fn what_has_no_contexts_is_an_error_with_the_next_step() {
     says(here, &["aggregate", "perf.data", "--binary", "app", "-o", "run.counts"], 0);
     let said = says(here, &words("run.counts"), 2);
     assert!(said.contains("give --contexts the recording itself"), "{said}");
-    let said = says(here, &[&words("perf.data")[..], &["--format", "gcov"]].concat(), 2);
+    let said = says(here, &[&words("perf.data")[..], &["--emit", "gcov"]].concat(), 2);
     assert!(said.contains("extbinary and text"), "{said}");
     let said = says(
         here,

@@ -108,18 +108,19 @@ fn counts_and_layouts_do_not_replace_inputs_and_come_whole_or_not_at_all() {
     fine(&["aggregate", "perf.data", "--binary", "app", "-o", "x_ld_profile.txt"]);
     refused(here, &["aggregate", "x_ld_profile.txt", "-o", "x_ld_profile.txt"]);
     refused(here, &["aggregate", "x_ld_profile.txt", "--binary", "app", "-o", "x_ld_profile.txt"]);
-    refused(here, &["layout", "x_ld_profile.txt", "--binary", "app", "-o", "x"]);
+    refused(here, &["layout", "x_ld_profile.txt", "--binary", "app", "--prefix", "x"]);
     refused(
         here,
         &["layout", "show", "x_ld_profile.txt", "--binary", "app", "--svg", "x_ld_profile.txt"],
     );
 
     // The second file cannot get its name: the first one is what it was.
-    fine(&["layout", "perf.data", "--binary", "app", "-o", "out"]);
+    fine(&["layout", "perf.data", "--binary", "app", "--prefix", "out"]);
     let cc = std::fs::read(here.join("out_cc_profile.txt")).unwrap();
     std::fs::remove_file(here.join("out_ld_profile.txt")).unwrap();
     std::fs::create_dir_all(here.join("out_ld_profile.txt/full")).unwrap();
-    let layout = ["layout", "perf.data", "--binary", "app", "-o", "out", "--verbose-comments"];
+    let layout =
+        ["layout", "perf.data", "--binary", "app", "--prefix", "out", "--verbose-comments"];
     for before in [Some(&cc), None] {
         let done = planish(here, &layout);
         let said = String::from_utf8_lossy(&done.stderr);
@@ -150,7 +151,7 @@ fn what_the_shell_joined_is_written_to_and_never_replaced() {
         "a.text",
         "-o",
         "/dev/stdout",
-        "--format",
+        "--emit",
         "text",
     ]);
     let done = merge.stdin(Stdio::null()).stdout(out).output().unwrap();

@@ -307,7 +307,7 @@ fn optimize_prints_its_steps_and_touches_nothing() {
         &[
             "optimize",
             "linux",
-            "-o",
+            "--output-dir",
             "out",
             "--llvm=-22",
             "--dry-run",
@@ -342,11 +342,11 @@ fn optimize_prints_its_steps_and_touches_nothing() {
         trees::contents(&dir.path().join("linux")) == before && !dir.path().join("out").exists()
     );
     refuses(
-        &planish(dir.path(), &["optimize", "linux", "-o", "linux", "--llvm=-22"]),
+        &planish(dir.path(), &["optimize", "linux", "--output-dir", "linux", "--llvm=-22"]),
         &["another directory"],
     );
     assert!(trees::contents(&dir.path().join("linux")) == before);
-    refuses(&planish(dir.path(), &["optimize", "nowhere", "-o", "out"]), &["nowhere"]);
+    refuses(&planish(dir.path(), &["optimize", "nowhere", "--output-dir", "out"]), &["nowhere"]);
     for dry in [&[][..], &["--dry-run"]] {
         let refused = |words: &[&str], parts: &[&str]| {
             refuses(&planish(dir.path(), &[&["optimize", "linux"], words, dry].concat()), parts);

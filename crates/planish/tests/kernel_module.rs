@@ -258,7 +258,7 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
         let used = format!("{0} in, {0} used (100.0 %)", walk.taken.len());
         assert!(said.contains(&used), "{name}: every branch lies in the module: {said}");
 
-        planish(&["layout", "perf.data", "--binary", "x-mod.ko", "-o", "out"]);
+        planish(&["layout", "perf.data", "--binary", "x-mod.ko", "--prefix", "out"]);
         let cc = std::fs::read_to_string(here.join("out_cc_profile.txt")).unwrap();
         assert_eq!(clusters(&cc), ran, "{name}: {cc}");
         let ld = std::fs::read_to_string(here.join("out_ld_profile.txt")).unwrap();
@@ -269,7 +269,7 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
             "perf.data",
             "--binary",
             "x-mod.ko",
-            "--format",
+            "--emit",
             "text",
             "-o",
             "p.text",

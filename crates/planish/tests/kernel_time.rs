@@ -1,4 +1,4 @@
-//! `planish kernel measure --time` on kernels of a few instructions, which state made-up times: in
+//! `planish kernel time` on kernels of a few instructions, which state made-up times: in
 //! what order they boot, what is compared, kept and refused. qemu is the real one; with
 //! `PLANISH_KERNEL_IMAGE` a real kernel runs the workload too.
 
@@ -73,9 +73,7 @@ impl Desk {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-        planish
-            .current_dir(self.0.path())
-            .args(["kernel", "measure", "--time", "--initrd", "initrd"]);
+        planish.current_dir(self.0.path()).args(["kernel", "time", "--initrd", "initrd"]);
         // Far longer than it takes, lest a machine that hangs keeps the tests waiting for ever.
         if !words.iter().any(|word| word.starts_with("--timeout")) {
             planish.arg("--timeout=300");
@@ -86,7 +84,7 @@ impl Desk {
 
     /// Compares by the emulator's time.
     fn measure(&self, words: &[&str]) -> Output {
-        self.command(&[&["--emulated-time"], words].concat()).output().unwrap()
+        self.command(&[&["--emulated"], words].concat()).output().unwrap()
     }
 
     /// Round and kernel of each boot that a file of runs holds, in the order of time.
@@ -178,7 +176,7 @@ fn sections_and_sums_get_verdicts_and_a_slower_kernel_is_told_by_the_exit_code()
     assert!(!found.to_string().contains("--layouts"), "advice for programs only: {found}");
     // What was kept is read by compare, which also knows whose time it is.
     let mut again = Command::new(env!("CARGO_BIN_EXE_planish"));
-    again.current_dir(desk.0.path()).args(["compare", "--from", "runs.jsonl", "--format", "json"]);
+    again.current_dir(desk.0.path()).args(["compare", "show", "runs.jsonl", "--format", "json"]);
     let again: Value = serde_json::from_str(&ends(&again.output().unwrap(), 1)).unwrap();
     let rows = again["comparisons"].as_array().unwrap();
     let names: Vec<_> = rows.iter().map(|row| row["benchmark"].as_str().unwrap()).collect();
@@ -286,14 +284,8 @@ fn a_measurement_goes_on_where_it_ended() {
 #[test]
 fn a_signal_ends_the_machine_and_what_was_measured_is_told() {
     let Some(desk) = Desk::new() else { return };
-    let words = [
-        "a=base",
-        "b=base",
-        "--rounds=100000",
-        "--raw=runs.jsonl",
-        "--format=json",
-        "--emulated-time",
-    ];
+    let words =
+        ["a=base", "b=base", "--rounds=100000", "--raw=runs.jsonl", "--format=json", "--emulated"];
     let mut planish = desk.command(&words);
     let child = planish.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Until the first rounds are there.
@@ -327,18 +319,18 @@ fn what_time_needs_is_said_before_anything_boots() {
     refuses(&desk.measure(&["a=image", "b=image", "--raw=image"]), &["image", "is the input"]);
     assert_eq!(std::fs::read(desk.path("image")).unwrap(), image);
     refuses(&desk.measure(&["a=image", "b=image", "--resume"]), &["--raw"]);
-    refuses(&desk.measure(&["a=image", "b=image", "--cpu-model=host"]), &["--emulated-time"]);
+    refuses(&desk.measure(&["a=image", "b=image", "--cpu-model=host"]), &["--emulated"]);
     refuses(&desk.measure(&["a=image", "b=image", "--cpus=9"]), &["1..=8"]);
     let mut counts = Command::new(env!("CARGO_BIN_EXE_planish"));
     counts
         .current_dir(desk.0.path())
         .args(["kernel", "measure", "a=image", "b=image", "--rounds", "3"]);
-    refuses(&counts.output().unwrap(), &["--time"]);
+    refuses(&counts.output().unwrap(), &["--rounds"]);
     if std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok() {
         return eprintln!("skipped: time without KVM is refused, as KVM is here");
     }
     let refused = desk.command(&["a=image", "b=image"]).output().unwrap();
-    refuses(&refused, &["/dev/kvm", "says nothing about a CPU's", "--emulated-time"]);
+    refuses(&refused, &["/dev/kvm", "says nothing about a CPU's", "--emulated"]);
 }
 
 /// A kernel of the developer's own with planish's workload, or one that is fit for it.
@@ -352,7 +344,7 @@ fn a_real_kernel_states_the_time_of_every_section() {
     }
     let kernel = kernel.to_string_lossy();
     let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.args(["kernel", "measure", "--time", "--emulated-time", "--rounds=1", "--format=json"]);
+    planish.args(["kernel", "time", "--emulated", "--rounds=1", "--format=json"]);
     planish.args([format!("a={kernel}"), format!("b={kernel}")]).arg("--append=PLANISH_ROUNDS=5");
     let said = planish.output().unwrap();
     let found: Value = serde_json::from_str(&ends(&said, 0)).unwrap();

@@ -131,7 +131,7 @@ fn a_program_is_laid_out_rebuilt_and_found_to_be_so() {
             "perf.data",
             "--binary",
             "app",
-            "-o",
+            "--prefix",
             "out",
             "--mode",
             mode,
@@ -200,7 +200,8 @@ fn a_recording_of_an_older_build_lays_a_newer_one_out() {
         .replace("if (s == 123456789)", "if (s == 987654321) sink += 7;\n    if (s == 123456789)");
     std::fs::write(recorded.path("app.c"), newer).unwrap();
     recorded.compile("newer", FLAGS);
-    let refused = recorded.planish(&["layout", "perf.data", "--binary", "newer", "-o", "new"]);
+    let refused =
+        recorded.planish(&["layout", "perf.data", "--binary", "newer", "--prefix", "new"]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stdout));
     let words = [
         "layout",
@@ -209,7 +210,7 @@ fn a_recording_of_an_older_build_lays_a_newer_one_out() {
         "app",
         "--binary",
         "newer",
-        "-o",
+        "--prefix",
         "new",
         "--format",
         "json",
@@ -244,10 +245,19 @@ fn a_recording_of_an_older_build_lays_a_newer_one_out() {
 fn the_same_recording_gives_the_same_files_through_counts_and_script_text() {
     let Some(app) = Recorded::new(FLAGS) else { return };
     app.fine(&["aggregate", "perf.data", "--binary", "app", "-o", "run.counts"]);
-    app.fine(&["layout", "perf.data", "--binary", "app", "-o", "a"]);
-    app.fine(&["layout", "run.counts", "--binary", "app", "-o", "b", "--threads", "3"]);
-    app.fine(&["layout", "perf.data", "--binary", "app", "-o", "c", "--emit", "preaggregated"]);
-    app.fine(&["layout", "c_preaggregated.txt", "--binary", "app", "-o", "d"]);
+    app.fine(&["layout", "perf.data", "--binary", "app", "--prefix", "a"]);
+    app.fine(&["layout", "run.counts", "--binary", "app", "--prefix", "b", "--threads", "3"]);
+    app.fine(&[
+        "layout",
+        "perf.data",
+        "--binary",
+        "app",
+        "--prefix",
+        "c",
+        "--emit",
+        "preaggregated",
+    ]);
+    app.fine(&["layout", "c_preaggregated.txt", "--binary", "app", "--prefix", "d"]);
     for file in ["_cc_profile.txt", "_ld_profile.txt"] {
         let first = app.read(&format!("a{file}"));
         assert!(first.lines().count() > 3, "{first}");
@@ -285,7 +295,7 @@ fn bolt_gets_the_same_counts_from_our_files_as_from_the_recording() {
         "perf.data",
         "--binary",
         "app",
-        "-o",
+        "--prefix",
         "ours",
         "--emit",
         "fdata,preaggregated",
@@ -341,12 +351,12 @@ fn bolt_gets_the_same_counts_from_our_files_as_from_the_recording() {
 #[test]
 fn a_program_without_block_maps_gets_an_order_of_functions_and_its_own_error_for_blocks() {
     let Some(app) = Recorded::new(&["-O2", "-fuse-ld=lld", "-ffunction-sections"]) else { return };
-    let done = app.planish(&["layout", "perf.data", "--binary", "app", "-o", "out"]);
+    let done = app.planish(&["layout", "perf.data", "--binary", "app", "--prefix", "out"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(text(&done.stderr).contains("-fbasic-block-address-map"), "{}", text(&done.stderr));
 
     let kinds = "symbol-order,section-order,linker-script,gold-order";
-    app.fine(&["layout", "perf.data", "--binary", "app", "-o", "out", "--emit", kinds]);
+    app.fine(&["layout", "perf.data", "--binary", "app", "--prefix", "out", "--emit", kinds]);
     let order = app.read("out_symbol_order.txt");
     assert!(order.lines().any(|line| line == "work") && !order.contains("never"), "{order}");
     assert!(app.read("out_order.ld").contains("*(.text.hot.work .text.work .text.startup.work)"));
@@ -390,8 +400,16 @@ fn the_text_is_shown_page_by_page_and_a_function_block_by_block() {
     let Some(app) = Recorded::new(FLAGS) else { return };
     let show = ["layout", "show", "perf.data", "--binary", "app"];
     let view = app.json(&[&show[..], &["--format", "json"]].concat());
-    let summary =
-        app.json(&["layout", "perf.data", "--binary", "app", "-o", "out", "--format", "json"]);
+    let summary = app.json(&[
+        "layout",
+        "perf.data",
+        "--binary",
+        "app",
+        "--prefix",
+        "out",
+        "--format",
+        "json",
+    ]);
     for (map, which) in view["heat"].as_array().unwrap().iter().zip(["before", "after"]) {
         let pages = map["pages"].as_array().unwrap();
         let of = |heat: &str| pages.iter().filter(|page| page["heat"] == heat).count() as u64;

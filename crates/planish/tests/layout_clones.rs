@@ -122,7 +122,7 @@ impl Program {
     /// Lays the program out, and compiles it with the layout. Gives what planish said and what
     /// clang said.
     fn laid_out(&self, name: &str, more: &[&str]) -> (String, String) {
-        let words = [&["layout", "--binary", "app", "-o", name], more].concat();
+        let words = [&["layout", "--binary", "app", "--prefix", name], more].concat();
         let said = self.planish(&words);
         let list = format!("-fbasic-block-sections=list={name}_cc_profile.txt");
         let order =

@@ -56,7 +56,7 @@ fn compile(dir: &Path, words: &[&str]) -> bool {
 /// The summary of a layout of `app`, as JSON.
 #[track_caller]
 fn layout(dir: &Path, app: &str, prefix: &str) -> Value {
-    let words = ["layout", "perf.data", "--binary", app, "-o", prefix, "--format", "json"];
+    let words = ["layout", "perf.data", "--binary", app, "--prefix", prefix, "--format", "json"];
     let done = planish(dir, &words);
     assert!(done.status.success(), "{}", text(&done.stderr));
     serde_json::from_slice(&done.stdout).unwrap()
@@ -76,8 +76,10 @@ fn record(dir: &Path, app: &str) -> bool {
 fn a_prefix_that_is_a_directory_is_refused_before_anything_is_read() {
     let scratch = tempfile::tempdir().unwrap();
     for prefix in ["files/", "files/.", ".", ".."] {
-        let done =
-            planish(scratch.path(), &["layout", "perf.data", "--binary", "app", "-o", prefix]);
+        let done = planish(
+            scratch.path(),
+            &["layout", "perf.data", "--binary", "app", "--prefix", prefix],
+        );
         assert_eq!(done.status.code(), Some(2));
         assert!(text(&done.stderr).contains("a prefix is needed"), "{}", text(&done.stderr));
     }
@@ -179,7 +181,7 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
         "perf.data",
         "--binary",
         "bare",
-        "-o",
+        "--prefix",
         "twice",
         "--emit",
         "fdata,fdata",
@@ -203,7 +205,7 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
         "bare",
         "--binary",
         "app",
-        "-o",
+        "--prefix",
         "other",
         "--format",
         "json",

@@ -13,7 +13,9 @@ fn text(bytes: &[u8]) -> String {
 
 fn planish(dir: &Path, words: &[&str]) -> Output {
     let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(dir).arg("livepatch").args(words).stdin(Stdio::null()).output().unwrap()
+    let verb = words.first().filter(|first| ["diff", "flags"].contains(*first));
+    planish.current_dir(dir).arg("livepatch").args(verb.is_none().then_some("closure"));
+    planish.args(words).stdin(Stdio::null()).output().unwrap()
 }
 
 fn json(dir: &Path, words: &[&str]) -> Value {
@@ -72,9 +74,9 @@ fn a_closure_names_reasons_and_evidence_in_every_format() {
         "{}",
         text(&done.stdout)
     );
-    let flat = text(&planish(dir, &["build", "--function", "tiny", "--format", "flat"]).stdout);
+    let flat = text(&planish(dir, &["build", "--function", "tiny", "--emit", "flat"]).stdout);
     assert!(flat.lines().any(|line| line.starts_with("inline.o\tleft\tinline.c:")), "{flat}");
-    let dot = text(&planish(dir, &["build", "--function", "tiny", "--format", "dot"]).stdout);
+    let dot = text(&planish(dir, &["build", "--function", "tiny", "--emit", "dot"]).stdout);
     assert!(dot.starts_with("digraph") && dot.contains("label=\"inlined into\""), "{dot}");
     let possible = json(dir, &["build", "--function", "apart", "--possible"]);
     let caller = &possible["possible"][0];
@@ -297,7 +299,7 @@ fn flat_and_dot_list_the_possible_ones_too() {
     if !compile(dir.path(), &["inline.c"], &["-fno-inline"]) {
         return;
     }
-    let asked = ["build", "--function", "tiny", "--possible", "--format"];
+    let asked = ["build", "--function", "tiny", "--possible", "--emit"];
     let told = json(dir.path(), &asked[..4]);
     let possible = told["possible"].as_array().unwrap().len();
     assert!(possible > 0, "{told:#}");

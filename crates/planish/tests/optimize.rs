@@ -238,16 +238,16 @@ fn compare_gives_json_raw_runs_and_the_same_verdict_from_them() {
     let json: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
     assert_eq!(json["comparisons"][0]["verdict"], "slower");
     assert_eq!(json["comparisons"][0]["n"], 8);
-    let again = project.planish(&["compare", "--from", "r.jsonl", "--format", "json"]);
+    let again = project.planish(&["compare", "show", "r.jsonl", "--format", "json"]);
     let from: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(from["comparisons"], json["comparisons"]);
 
     assert_eq!(json["benchmarks"], from["benchmarks"]);
-    let other = project
-        .planish(&["compare", "--from", "r.jsonl", "--format", "json", "--metric", "maxrss"]);
+    let other =
+        project.planish(&["compare", "show", "r.jsonl", "--format", "json", "--metric", "maxrss"]);
     let from: serde_json::Value = serde_json::from_slice(&other.stdout).unwrap();
     assert_eq!(from["benchmarks"][0]["metrics"][0]["unit"], "bytes", "{}", text(&other.stderr));
-    let unknown = project.planish(&["compare", "--from", "r.jsonl", "--metric", "output:t=(.*)"]);
+    let unknown = project.planish(&["compare", "show", "r.jsonl", "--metric", "output:t=(.*)"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("measure again"), "{}", text(&unknown.stderr));
     let no_report = project.planish(&["report", "r.jsonl"]);
@@ -286,8 +286,8 @@ fn functions_inlined_everywhere_count_as_present_without_linkage_names() {
             "gcc-12" => ("app.gcov", "-fauto-profile=app.gcov"),
             _ => ("app.prof", "-DGIVEN"),
         };
-        let converted = project
-            .planish(&["profile", "merge", "app.prof", "--format", "gcov", "-o", "app.gcov"]);
+        let converted =
+            project.planish(&["profile", "merge", "app.prof", "--emit", "gcov", "-o", "app.gcov"]);
         assert!(converted.status.success(), "{}", text(&converted.stderr));
         for (name, more) in [("base", ["-DSHIFT=13", "-DGIVEN"]), ("opt", ["-DSHIFT=11", given])] {
             let mut build = Command::new(compiler);

@@ -256,7 +256,7 @@ fn a_layout_needs_its_files_and_clang() {
         let missing = project.planish(&["build", "--layout", "none"]);
         assert_eq!(missing.status.code(), Some(2));
         assert!(
-            text(&missing.stderr).contains("`planish layout -o none` writes it"),
+            text(&missing.stderr).contains("`planish layout --prefix none` writes it"),
             "{}",
             text(&missing.stderr)
         );

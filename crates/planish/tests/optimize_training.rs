@@ -226,7 +226,7 @@ fn few_stacks_are_called_too_few_and_many_are_not() {
                 "r.data",
                 "--binary",
                 program,
-                "-o",
+                "--prefix",
                 "x",
                 "--emit",
                 "symbol-order",
@@ -234,7 +234,7 @@ fn few_stacks_are_called_too_few_and_many_are_not() {
                 "json",
             ]
         } else {
-            &["profile", "r.data", "--binary", program, "-o", "x.afdo", "--summary", "json"]
+            &["profile", "r.data", "--binary", program, "-o", "x.afdo", "--format", "json"]
         };
         let done = project.planish(make);
         assert!(done.status.success(), "{}", text(&done.stderr));

@@ -76,36 +76,31 @@ fn probes_are_chosen_where_the_binary_has_them_and_the_format_a_place() {
     let make = |more: &[&'static str]| [&MAKE[..], more].concat();
     says(
         here,
-        &make(&["-o", "p.text", "--format", "text"]),
+        &make(&["-o", "p.text", "--emit", "text"]),
         0,
         &["by pseudo probes", "-fpseudo-probe-for-profiling"],
     );
     let text = std::fs::read_to_string(here.join("p.text")).unwrap();
     assert!(text.contains("!CFGChecksum: ") && text.contains(" 1: 5\n"), "{text}");
     says(here, &make(&["-o", "p.afdo"]), 0, &["by pseudo probes"]);
-    says(here, &["profile", "merge", "p.afdo", "-o", "again.text", "--format", "text"], 0, &[]);
+    says(here, &["profile", "merge", "p.afdo", "-o", "again.text", "--emit", "text"], 0, &[]);
     assert_eq!(std::fs::read_to_string(here.join("again.text")).unwrap(), text);
     says(here, &["profile", "show", "p.afdo"], 0, &["counted by           pseudo probes"]);
     says(here, &["profile", "show", "p.afdo", "--format", "json"], 0, &["\"pseudo_probes\": true"]);
 
-    says(
-        here,
-        &make(&["-o", "l.text", "--format", "text", "--probes", "ignore"]),
-        0,
-        &["by lines"],
-    );
+    says(here, &make(&["-o", "l.text", "--emit", "text", "--probes", "ignore"]), 0, &["by lines"]);
     assert!(!std::fs::read_to_string(here.join("l.text")).unwrap().contains("!CFGChecksum"));
     says(
         here,
-        &make(&["-o", "l.gcov", "--format", "gcov"]),
+        &make(&["-o", "l.gcov", "--emit", "gcov"]),
         0,
         &["by lines", "the format has no place for them"],
     );
-    let refused = make(&["-o", "x", "--format", "gcov", "--probes", "use"]);
+    let refused = make(&["-o", "x", "--emit", "gcov", "--probes", "use"]);
     says(here, &refused, 2, &["extbinary and text"]);
     says(
         here,
-        &["profile", "merge", "p.afdo", "-o", "x", "--format", "binary"],
+        &["profile", "merge", "p.afdo", "-o", "x", "--emit", "binary"],
         2,
         &["taken for lines"],
     );
@@ -123,7 +118,7 @@ fn a_stripped_binary_takes_symbols_and_probes_from_its_debug_file() {
     if !prepare(here) {
         return;
     }
-    says(here, &[&MAKE[..], &["-o", "whole.text", "--format", "text"]].concat(), 0, &[]);
+    says(here, &[&MAKE[..], &["-o", "whole.text", "--emit", "text"]].concat(), 0, &[]);
     let objcopy = |words: &[&str]| {
         let status = Command::new("llvm-objcopy-22").args(words).current_dir(here).status();
         status.is_ok_and(|status| status.success())
@@ -135,7 +130,7 @@ fn a_stripped_binary_takes_symbols_and_probes_from_its_debug_file() {
     let kept = ["--keep-section=.pseudo_probe", "--keep-section=.pseudo_probe_desc"];
     for (keep, name) in [(&kept[..], "bare.so"), (&["-R", ".pseudo_probe"], "less.so")] {
         assert!(objcopy(&[&["--strip-all"], keep, &["other.so", name]].concat()));
-        let words = ["profile", "run.txt", "--binary", name, "-o", "p.text", "--format", "text"];
+        let words = ["profile", "run.txt", "--binary", name, "-o", "p.text", "--emit", "text"];
         let with_file = [&words[..], &["--debug-file", "other.debug"]].concat();
         says(here, &with_file, 0, &["by pseudo probes"]);
         let read = |name: &str| std::fs::read_to_string(here.join(name)).unwrap();

@@ -191,7 +191,7 @@ fn a_profile_of_the_same_program_stays_byte_for_byte() {
         std::fs::read(shop.path("out.afdo")).unwrap()
     );
     // Other formats, also to standard output, where the measure makes room.
-    shop.ends(&["profile", "merge", "old.afdo", "-o", "old.text", "--format", "text"], 0);
+    shop.ends(&["profile", "merge", "old.afdo", "-o", "old.text", "--emit", "text"], 0);
     let said = shop.ends(&["profile", "match", "old.text", "--binary", "old/app", "-o", "-"], 0);
     assert_eq!(said, std::fs::read_to_string(shop.path("old.text")).unwrap());
 }

@@ -96,10 +96,10 @@ fn a_profile_names_the_compiler_and_the_build_of_its_program_in_every_form_that_
         }
         let id = Image::open(&dir.join(compiler)).unwrap().build_id().unwrap().to_string();
         for options in [
-            &["--format", "extbinary"][..],
-            &["--format", "extbinary", "--compress"],
-            &["--format", "extbinary", "--md5"],
-            &["--format", "text"],
+            &["--emit", "extbinary"][..],
+            &["--emit", "extbinary", "--compress"],
+            &["--emit", "extbinary", "--md5"],
+            &["--emit", "text"],
         ] {
             profile(dir, compiler, "p", options);
             let (compilers, ids) = shown(dir, "p");
@@ -130,7 +130,7 @@ fn a_profile_names_the_compiler_and_the_build_of_its_program_in_every_form_that_
     }
     all.0.sort_unstable();
     all.1.sort_unstable();
-    for more in [&[][..], &["--format", "text"]] {
+    for more in [&[][..], &["--emit", "text"]] {
         planish(
             dir,
             &[&["profile", "merge", "gcc.afdo", "clang-22.afdo", "-o", "both"][..], more].concat(),
@@ -189,8 +189,9 @@ fn after_the_profile_and_the_layout_of_a_kernel_comes_the_build_of_a_kernel() {
         ),
     ] {
         let counts = format!("{name}.txt");
-        for (command, output, next) in [("profile", "p", profiled), ("layout", "l", laid_out)] {
-            let words = [command, &counts, "--binary", name, "-o", output];
+        let ways = [("profile", "-o", "p", profiled), ("layout", "--prefix", "l", laid_out)];
+        for (command, option, output, next) in ways {
+            let words = [command, &counts, "--binary", name, option, output];
             let said = run(dir, env!("CARGO_BIN_EXE_planish"), &words).unwrap();
             let text = String::from_utf8_lossy(&said.stderr).into_owned();
             assert!(said.status.success() && text.contains(next), "{words:?}: {text}");

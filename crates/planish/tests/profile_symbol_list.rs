@@ -50,12 +50,11 @@ fn functions_that_were_never_sampled_are_cold_to_the_compiler() {
     let [with_list, unseen] = counts("listed.afdo", &["--symbol-list"]);
     assert_eq!((with_list, unseen), (seen, Some(0)));
 
-    let refused = [&make[..], &["x.prof", "--symbol-list", "--format", "text"]].concat();
+    let refused = [&make[..], &["x.prof", "--symbol-list", "--emit", "text"]].concat();
     let refused = run(directory, planish, &refused).unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(
-        String::from_utf8_lossy(&refused.stderr)
-            .contains("--symbol-list is for --format extbinary")
+        String::from_utf8_lossy(&refused.stderr).contains("--symbol-list is for --emit extbinary")
     );
 }
 

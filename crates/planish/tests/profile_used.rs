@@ -396,7 +396,7 @@ fn gcc_builds_that_lose_the_profile_are_found_out() {
         "p.data",
         "--binary",
         "base",
-        "--format",
+        "--emit",
         "gcov",
         "--gcc-version",
         "5",

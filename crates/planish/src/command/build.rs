@@ -104,7 +104,7 @@ fn layout_files(prefix: &Path) -> anyhow::Result<LayoutFiles> {
     for file in [&files.cc_profile, &files.ld_profile] {
         if !file.is_file() {
             bail!(
-                "{}: there is no such file; `planish layout -o {}` writes it",
+                "{}: there is no such file; `planish layout --prefix {}` writes it",
                 file.display(),
                 prefix.display()
             );

@@ -138,7 +138,7 @@ fn gcc_build(bench: &Bench, driver: &str, major: &str, source: &str, argument: &
         "perf.data",
         "--binary",
         "app",
-        "--format",
+        "--emit",
         "gcov",
         "--gcc-version",
         major,

@@ -371,7 +371,7 @@ fn the_command_needs_little_memory_whatever_its_input_says() {
     };
     damaged("events.data", &events, 10, 60, &|bytes| {
         bench.write("damaged", bytes);
-        run("aggregate damaged --format text -o out.txt");
+        run("aggregate damaged --emit text -o out.txt");
     });
     // The reader of Parquet panics over some damage; that is an error like any other and no message
     // of a panic.

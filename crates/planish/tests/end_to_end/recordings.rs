@@ -30,7 +30,7 @@ fn record(bench: &Bench, output: &str, more: &[&str]) {
 /// The counts of `input` as text.
 #[track_caller]
 fn counts(bench: &Bench, input: &str) -> String {
-    let made = bench.planish(&["aggregate", "-q", input, "--binary", "spin", "--format", "text"]);
+    let made = bench.planish(&["aggregate", "-q", input, "--binary", "spin", "--emit", "text"]);
     succeeds(&made);
     text(&made.stdout)
 }
@@ -88,7 +88,7 @@ fn every_form_of_a_clock_recording_is_read() {
     ]));
     assert!(said.contains("samples of 2 events are added up: cpu-clock, task-clock"), "{said}");
     let profiles = shapes.iter().map(|(name, _)| {
-        let words = ["profile", "-q", name, "--binary", "spin", "--format", "text", "-o", "-"];
+        let words = ["profile", "-q", name, "--binary", "spin", "--emit", "text", "-o", "-"];
         let made = bench.planish(&words);
         succeeds(&made);
         text(&made.stdout)
@@ -129,7 +129,7 @@ fn a_pipe_is_read_from_a_file_and_from_standard_input_alike() {
         bench.command("perf").args(words).stdout(piped).stderr(Stdio::null()).status().unwrap();
     assert!(ended.success());
     ledger(&bench, "piped", 0.5);
-    let words = ["aggregate", "-q", "-", "--binary", "spin", "--format", "text"];
+    let words = ["aggregate", "-q", "-", "--binary", "spin", "--emit", "text"];
     let read = bench.planish_reading(&words, &bench.at("piped"));
     succeeds(&read);
     assert_eq!(text(&read.stdout), counts(&bench, "piped"));
@@ -265,7 +265,7 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
         "run.counts",
     ]));
     for input in ["listing", "run.counts"] {
-        let words = ["aggregate", "-q", "-", "--binary", "spin", "--format", "text"];
+        let words = ["aggregate", "-q", "-", "--binary", "spin", "--emit", "text"];
         let read = bench.planish_reading(&words, &bench.at(input));
         succeeds(&read);
         assert_eq!(text(&read.stdout), expected, "{input}");
@@ -278,7 +278,7 @@ fn perf_script_and_perf_inject_give_the_counts_of_the_recording() {
     refuses(&made, &["--show-mmap-events"]);
 }
 
-/// `aggregate --format text` in BOLT's words.
+/// `aggregate --emit text` in BOLT's words.
 fn preaggregated(listing: &str) -> String {
     let mut out = String::new();
     let outside =
@@ -307,7 +307,7 @@ fn preaggregated_text_gives_the_same_counts_and_bolt_reads_it_too() {
     let body = |listing: &str| listing.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(body(&counts(&bench, "pre.txt")), body(&expected));
     let bytes = |input: &str| {
-        let words = ["profile", "-q", input, "--binary", "spin", "--format", "text", "-o", "-"];
+        let words = ["profile", "-q", input, "--binary", "spin", "--emit", "text", "-o", "-"];
         let made = bench.planish(&words);
         succeeds(&made);
         text(&made.stdout)

@@ -62,7 +62,7 @@ fn tool(dir: &Path, words: &[&str]) -> String {
 fn profile(dir: &Path, recording: &str, output: &str) {
     let done = planish(
         dir,
-        &["profile", recording, "--binary", "./kinds", "--format", "text", "-o", output],
+        &["profile", recording, "--binary", "./kinds", "--emit", "text", "-o", output],
     );
     let done = { done }.output().unwrap();
     assert!(done.status.success(), "{}", said(&done));

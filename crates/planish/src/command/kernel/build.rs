@@ -49,7 +49,7 @@ pub struct Args {
     /// for the block map)
     #[arg(long, requires = "profile")]
     split: bool,
-    /// The layout: what `planish layout -o PREFIX` wrote
+    /// The layout: what `planish layout --prefix PREFIX` wrote
     #[arg(long, value_name = "PREFIX")]
     layout: Option<PathBuf>,
     /// Build every object with the profile and the layout, not only those that they speak of

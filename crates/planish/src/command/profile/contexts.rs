@@ -1,7 +1,7 @@
 //! `planish profile --contexts`: recordings with call chains to a profile that tells calling
 //! contexts apart.
 
-use super::args::{ContextUse, Format, MakeArgs, ProbeUse};
+use super::args::{ContextUse, MakeArgs, ProbeUse};
 use super::{print_evidence, print_made, write};
 use crate::cli::{FINE, Global};
 use crate::command::inputs;
@@ -64,7 +64,7 @@ pub fn make(
     let told = !global.quiet || args.format == Format::Json;
     let evidence = if told { Some(evidence(args, image, global)?) } else { None };
     write(args, &profile, output)?;
-    if let (Format::Json, Some(evidence)) = (args.summary, &evidence) {
+    if let (Format::Json, Some(evidence)) = (args.format, &evidence) {
         print_json(&tell::made_json(&profile, evidence, output))?;
     }
     let named: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
