@@ -3,7 +3,7 @@
 
 use super::args::{ContextUse, MakeArgs, ProbeUse};
 use super::{print_evidence, print_made, write};
-use crate::cli::{FINE, Global};
+use crate::cli::{FINE, Format, Global};
 use crate::command::inputs;
 use crate::output::print_json;
 use anyhow::{bail, ensure};
