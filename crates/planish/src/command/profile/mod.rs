@@ -73,13 +73,6 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if args.summary == Summary::Json && output == Path::new("-") {
         bail!("-o - and --summary json both want standard output; write the profile to a file");
     }
-    if args.probes == ProbeUse::Use && !args.format.has_probes() && args.contexts == ContextUse::Off
-    {
-        bail!(
-            "--probes use is for --format extbinary and text; the other formats have no place for \
-             probes"
-        );
-    }
     let search = DebugSearch {
         debug_file: args.debug_file.clone(),
         dwp: args.dwp.clone(),
@@ -106,6 +99,12 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         ..AttributeOptions::default()
     };
     let debug = DebugInfo::load(&image, &search)?;
+    if args.probes == ProbeUse::Use && !args.format.has_probes() {
+        bail!(
+            "--probes use is for --format extbinary and text; the other formats have no place for \
+             probes"
+        );
+    }
     let counting = recorded.counting(args.probes.into(), args.format.has_probes(), counts)?;
     if let Counting::LinesSince(why) = counting
         && !global.quiet
