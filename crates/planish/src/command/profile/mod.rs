@@ -73,12 +73,6 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if args.format == Format::Json && output == Path::new("-") {
         bail!("-o - and --format json both want standard output; write the profile to a file");
     }
-    if args.probes == ProbeUse::Use && !args.emit.has_probes() && args.contexts == ContextUse::Off {
-        bail!(
-            "--probes use is for --emit extbinary and text; the other formats have no place for \
-             probes"
-        );
-    }
     let search = DebugSearch {
         debug_file: args.debug_file.clone(),
         dwp: args.dwp.clone(),
@@ -105,7 +99,17 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         ..AttributeOptions::default()
     };
     let debug = DebugInfo::load(&image, &search)?;
+<<<<<<< HEAD
     let counting = recorded.counting(args.probes.into(), args.emit.has_probes(), counts)?;
+=======
+    if args.probes == ProbeUse::Use && !args.emit.has_probes() {
+        bail!(
+            "--probes use is for --emit extbinary and text; the other formats have no place for \
+             probes"
+        );
+    }
+    let counting = recorded.counting(args.probes.into(), args.format.has_probes(), counts)?;
+>>>>>>> h-rooms
     if let Counting::LinesSince(why) = counting
         && !global.quiet
     {
