@@ -99,17 +99,13 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         ..AttributeOptions::default()
     };
     let debug = DebugInfo::load(&image, &search)?;
-<<<<<<< HEAD
-    let counting = recorded.counting(args.probes.into(), args.emit.has_probes(), counts)?;
-=======
     if args.probes == ProbeUse::Use && !args.emit.has_probes() {
         bail!(
             "--probes use is for --emit extbinary and text; the other formats have no place for \
              probes"
         );
     }
-    let counting = recorded.counting(args.probes.into(), args.format.has_probes(), counts)?;
->>>>>>> h-rooms
+    let counting = recorded.counting(args.probes.into(), args.emit.has_probes(), counts)?;
     if let Counting::LinesSince(why) = counting
         && !global.quiet
     {
