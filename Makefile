@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz build fmt clippy msrv licences clean
+.PHONY: help setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -71,6 +71,9 @@ arm64: ## does planish build, run and record on AArch64? cross-built and emulate
 
 fuzz: setup ## a longer fuzz run: make fuzz SECONDS_EACH=600 TARGET=perfdata
 	@scripts/fuzz.sh --seconds $(or $(SECONDS_EACH),60) $(TARGET)
+
+options: setup ## write docs/reference/options.md anew, after options have changed
+	@. scripts/toolchain.sh && need_rust && PLANISH_WRITE_OPTIONS=1 $$CARGO test -q --workspace --bins page_of_options
 
 fmt: ## check the formatting
 	@. scripts/toolchain.sh && need_rust && $$CARGO fmt --all --check

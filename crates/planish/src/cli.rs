@@ -1,12 +1,14 @@
 //! The command line: one verb a step, flags that hold for all of them, and the exit codes.
 
+mod words;
+
+pub use words::parse;
+
 use crate::command;
-use crate::output::{self, Stream};
+use crate::output;
 use anyhow::Context;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use record::streaming::Spread;
-use std::ffi::OsString;
 use std::io::Write as _;
 
 /// Exit code of a run that did what it was asked and found nothing bad.
@@ -71,112 +73,6 @@ pub struct Cli {
     verb: Verb,
 }
 
-/// Reads the command line. `-z5` is perf's spelling of `-z=5`, which clap has no word for.
-///
-/// # Errors
-/// The exit code, after what there is to say was said: what is wrong, or the help that was asked
-/// for.
-pub fn parse() -> Result<Cli, u8> {
-    let words: Vec<OsString> = std::env::args_os().collect();
-    let first = Cli::try_parse_from(&words);
-    let own = match &first {
-        Ok(Cli { verb: Verb::Record(args), .. }) => words.len() - args.command.len(),
-        Ok(_) => 0,
-        Err(_) => words.iter().take_while(|word| *word != "--").count(),
-    };
-    let read = match registers_apart(&words, own) {
-        Some(words) => Cli::try_parse_from(&words).or_else(|error| respelled(words, error)),
-        None => first.or_else(|error| respelled(words.clone(), error)),
-    };
-    read.map_err(|error| told(error, &words))
-}
-
-fn told(error: clap::Error, words: &[OsString]) -> u8 {
-    // The message repeats words, of which clap itself drops parts: it is made once more of words
-    // that can be shown.
-    let shown: Vec<OsString> = words
-        .iter()
-        .map(|word| report::visible(&word.to_string_lossy()).into_owned().into())
-        .collect();
-    let error =
-        if shown == words { error } else { Cli::try_parse_from(&shown).err().unwrap_or(error) };
-    let stream = if error.use_stderr() { Stream::Error } else { Stream::Output };
-    let rendered = error.render();
-    let text =
-        if stream.style().colour { rendered.ansi().to_string() } else { rendered.to_string() };
-    // A stream that takes no more is told of when the program ends.
-    let _ = stream.text(&text);
-    u8::try_from(error.exit_code()).unwrap_or(BAD_INPUT)
-}
-
-/// Tries again with `=` in the `-zN` of `record`, where its first digit is what was not understood.
-fn respelled(words: Vec<OsString>, error: clap::Error) -> Result<Cli, clap::Error> {
-    let unknown = |error: &clap::Error| match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => {
-            Some(word.clone())
-        }
-        _ => None,
-    };
-    let digit = unknown(&error).filter(|word| word.starts_with('-') && word.len() == 2);
-    let digit = digit.and_then(|word| word.chars().nth(1)).filter(char::is_ascii_digit);
-    let Some((at, level)) = digit.and_then(|digit| level_at_once(&words, digit)) else {
-        return Err(error);
-    };
-    let with =
-        |spelling: String| {
-            let spelled = words.iter().enumerate();
-            Cli::try_parse_from(spelled.map(|(index, word)| {
-                if index == at { spelling.clone().into() } else { word.clone() }
-            }))
-        };
-    // Another word may have the same digit and be what is wrong.
-    if with("-z".to_owned()).is_err_and(|other| unknown(&other) == unknown(&error)) {
-        return Err(error);
-    }
-    if level.bytes().all(|byte| byte.is_ascii_digit()) {
-        return with(format!("-z={level}"));
-    }
-    let said =
-        format!("-z{level}: expected -z, or -z=LEVEL or -zLEVEL with a level from 1 to 22\n");
-    Err(clap::Error::raw(ErrorKind::InvalidValue, said))
-}
-
-/// The words with `=` in the `-IREGISTERS` of `record`, where there is one among the first `own`.
-/// Without it clap takes the registers for short options, of which it may know all.
-fn registers_apart(words: &[OsString], own: usize) -> Option<Vec<OsString>> {
-    let apart = |word: &OsString| {
-        let registers = word.to_str()?.strip_prefix("-I").filter(|rest| !rest.is_empty())?;
-        let known = registers.parse::<command::record::Asked>().is_ok();
-        known.then(|| OsString::from(format!("-I={registers}")))
-    };
-    let changed: Vec<Option<OsString>> = words.iter().take(own).map(apart).collect();
-    if changed.iter().all(Option::is_none) {
-        return None;
-    }
-    let changed = changed.into_iter().chain(std::iter::repeat(None));
-    Some(
-        words
-            .iter()
-            .zip(changed)
-            .map(|(word, apart)| apart.unwrap_or_else(|| word.clone()))
-            .collect(),
-    )
-}
-
-/// The first word of `record`, before a `--`, that is `-z` and something that begins with this
-/// digit: where it stands, and what follows the `-z`.
-fn level_at_once(words: &[OsString], digit: char) -> Option<(usize, String)> {
-    let verbs = Cli::command();
-    let mut after = words.iter().enumerate().skip(1).take_while(|(_, word)| *word != "--");
-    after
-        .find(|(_, word)| verbs.find_subcommand(word).is_some())
-        .filter(|(_, word)| *word == "record")?;
-    after.find_map(|(index, word)| {
-        let level = word.to_str()?.strip_prefix("-z")?;
-        level.starts_with(digit).then(|| (index, level.to_owned()))
-    })
-}
-
 /// Flags that every command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Global {
@@ -235,28 +131,19 @@ pub enum Format {
     Json,
 }
 
+/// The commands; what each says of itself stands at its arguments.
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one of it")]
 enum Verb {
-    /// Say what this machine and a binary can do, and how to fix what is missing
     Doctor(command::doctor::Args),
-    /// Record where a program spends its time, with branch stacks, into perf.data
     Record(command::record::Args),
-    /// Count events of a program, of processes or of the system
     Stat(command::stat::Args),
-    /// Show where threads wait and for how long, from recorded context switches
     Switches(command::switches::Args),
-    /// Count branches, ranges and samples per image; add up counts of many runs
     Aggregate(command::aggregate::Args),
-    /// Make a sample profile for clang, gcc or rustc; show, merge, diff, trim, match
     Profile(command::profile::Args),
-    /// Make a layout for clang, linkers and BOLT; verify, show and check it
     Layout(command::layout::Args),
-    /// Write a planish.toml to fill in
     Init(command::init::Args),
-    /// Build a program as planish.toml says, with or without a profile
     Build(command::build::Args),
-    /// Measure variants in turns: faster, slower, layout luck, nothing, or undecided
     Compare(Box<command::compare::Args>),
     /// Run a compiler, keep its objects, take kept ones
     #[command(hide = true)]
@@ -264,15 +151,10 @@ enum Verb {
     /// Time training, and record it as suits the time it takes
     #[command(hide = true)]
     Train(command::train::Args),
-    /// Put program text on superpages, and check what that does
     Pages(command::pages::Args),
-    /// Build, record, rebuild, measure and report, all from planish.toml
     Optimize(command::optimize::Args),
-    /// Say which functions change when some functions do, for live patches
     Clones(command::livepatch::Args),
-    /// Build, record and lay out Linux; give an older tree the options for it
     Kernel(command::kernel::Args),
-    /// Print the result of a finished run again
     Report(command::report::Args),
     /// Print a completion script for a shell
     Completions {
@@ -327,102 +209,4 @@ impl Cli {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    /// All commands that do something by themselves, by their words.
-    fn commands(command: &clap::Command, words: &str, found: &mut BTreeSet<String>) {
-        let mut below = command.get_subcommands().filter(|sub| sub.get_name() != "help").peekable();
-        if below.peek().is_none() || !command.is_subcommand_required_set() && !words.is_empty() {
-            found.insert(words.to_owned());
-        }
-        for sub in below {
-            commands(sub, format!("{words} {}", sub.get_name()).trim(), found);
-        }
-    }
-
-    #[test]
-    fn the_help_lists_every_command_once_and_fits_a_screen() {
-        let help = Cli::command().render_help().to_string();
-        assert!(help.lines().count() <= 40, "{help}");
-        for sub in Cli::command().get_subcommands().filter(|sub| !sub.is_hide_set()) {
-            let line = match sub.get_name() {
-                "completions" | "man" => continue,
-                name => format!("  {name:<12} {}\n", sub.get_about().unwrap()),
-            };
-            assert_eq!(help.matches(&line).count(), 1, "{line}{help}");
-        }
-    }
-
-    #[test]
-    fn the_list_of_what_only_reads_names_every_command() {
-        let list = include_str!("../tests/hostile/commands.txt");
-        let lines = list.lines().filter(|line| !line.starts_with('#'));
-        let named: BTreeSet<String> =
-            lines.filter_map(|line| Some(line.split('|').nth(1)?.trim().to_owned())).collect();
-        let mut there = BTreeSet::new();
-        commands(&Cli::command(), "", &mut there);
-        assert_eq!(
-            named, there,
-            "tests/hostile/commands.txt must say of each whether it reads, runs or writes"
-        );
-        let mut dry = BTreeSet::new();
-        with_option(&Cli::command(), "", "dry_run", &mut dry);
-        let tried = |command: &String| {
-            let of = |line: &str| line.split('|').nth(1).map(str::trim) == Some(command.as_str());
-            list.lines().any(|line| of(line) && line.contains("--dry-run"))
-        };
-        assert!(
-            dry.len() >= 5 && dry.iter().all(tried),
-            "{dry:?}: each --dry-run is tried in the hostile directory"
-        );
-    }
-
-    /// The commands that have an option.
-    fn with_option(
-        command: &clap::Command,
-        words: &str,
-        option: &str,
-        found: &mut BTreeSet<String>,
-    ) {
-        if command.get_arguments().any(|argument| argument.get_id() == option) {
-            found.insert(words.to_owned());
-        }
-        for sub in command.get_subcommands() {
-            with_option(sub, format!("{words} {}", sub.get_name()).trim(), option, found);
-        }
-    }
-
-    /// The arguments that name a file, as far as their type says so: command and argument.
-    fn named_files(command: &clap::Command, words: &str, found: &mut BTreeSet<(String, String)>) {
-        let path = clap::value_parser!(std::path::PathBuf).type_id();
-        let paths = command
-            .get_arguments()
-            .filter(|argument| argument.get_value_parser().type_id() == path);
-        found.extend(paths.map(|argument| (words.to_owned(), argument.get_id().to_string())));
-        for sub in command.get_subcommands() {
-            named_files(sub, format!("{words} {}", sub.get_name()).trim(), found);
-        }
-    }
-
-    #[test]
-    fn the_list_of_what_bombs_are_given_to_names_every_argument_that_is_a_file() {
-        let list = include_str!("../tests/bombs/arguments.txt");
-        let lines = list.lines().filter(|line| !line.starts_with('#'));
-        let listed: BTreeSet<(String, String)> = lines
-            .filter_map(|line| {
-                let mut cells = line.split('|').skip(1).map(|cell| cell.trim().to_owned());
-                Some((cells.next()?, cells.next()?))
-            })
-            .collect();
-        let mut there = BTreeSet::new();
-        named_files(&Cli::command(), "", &mut there);
-        assert!(there.len() > 50, "{there:?}");
-        let missing: Vec<_> = there.difference(&listed).collect();
-        assert!(
-            missing.is_empty(),
-            "tests/bombs/arguments.txt must say what becomes of {missing:?}"
-        );
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use crate::output::{self, Stream};
 use doctor::State;
 use std::path::PathBuf;
 
-/// Arguments of `planish doctor`.
+/// Say what this machine and a binary can do, and how to fix what is missing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Binaries to look at: what is missing in them for a profile
