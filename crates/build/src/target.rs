@@ -5,6 +5,7 @@ use crate::config::{Build, Command, Config};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
+use crate::project::absolute;
 use crate::step::Wrapper;
 use crate::toolchain::Toolchain;
 use crate::{Error, Program, Rust, Step};
@@ -28,6 +29,19 @@ impl LayoutFiles {
             PathBuf::from(name)
         };
         LayoutFiles { cc_profile: with("_cc_profile.txt"), ld_profile: with("_ld_profile.txt") }
+    }
+
+    /// The same, which must be there, by absolute names.
+    ///
+    /// # Errors
+    /// Where one is not there.
+    pub fn open(prefix: &Path) -> Result<LayoutFiles, Error> {
+        let files = LayoutFiles::of(&absolute(prefix)?);
+        let missing = [&files.cc_profile, &files.ld_profile].into_iter().find(|f| !f.is_file());
+        match missing.cloned() {
+            Some(file) => Err(Error::NoLayout { file, prefix: prefix.to_owned() }),
+            None => Ok(files),
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Silence before a bar appears.
@@ -94,6 +96,44 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
+        }
+    }
+}
+
+/// A spinner that turns by itself once the work has taken two seconds; gone when dropped.
+pub struct Spinner {
+    // Dropping the sender wakes the thread.
+    _end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Spinner {
+    /// Never drawn where `quiet` or where standard error is no terminal.
+    pub fn start(label: &'static str, quiet: bool) -> Spinner {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Spinner { _end: None, thread: None };
+        }
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            if ended.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let bar = ProgressBar::new_spinner().with_message(label);
+            while ended.recv_timeout(Duration::from_millis(200)) == Err(RecvTimeoutError::Timeout) {
+                bar.tick();
+            }
+            bar.finish_and_clear();
+        });
+        Spinner { _end: Some(end), thread: Some(thread) }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self._end = None;
+        if let Some(thread) = self.thread.take() {
+            // A spinner that failed is no reason to fail.
+            let _ = thread.join();
         }
     }
 }

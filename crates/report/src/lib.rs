@@ -20,6 +20,7 @@ mod optimization;
 pub mod pages;
 mod policy;
 pub mod profile;
+pub mod record;
 pub mod stat;
 mod style;
 pub mod switches;

@@ -1,11 +1,11 @@
 //! `planish report`: the result of a finished run, told again.
 
-use super::build::{Asking, Project};
 use super::compare::terminal_style;
 use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{Context, bail};
 use build::plan::STATE_DIRECTORY;
+use build::project::{Asking, Project};
 use compare::result::Measurement;
 use outcome::Finished;
 use report::Optimization;
@@ -59,14 +59,7 @@ enum Told {
 pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     if let (Some(config), Some(markdown), Some(json)) = (&args.collect, &args.output, &args.json) {
         let project = Project::open(config, Asking::Running)?;
-        let finished = Finished {
-            config: &project.config,
-            tools: &project.tools,
-            directory: &project.directory,
-            file: &project.file,
-            rust: &project.rust,
-        };
-        let report = finished.collect(env!("CARGO_PKG_VERSION"))?;
+        let report = Finished { project: &project }.collect(env!("CARGO_PKG_VERSION"))?;
         output::write_file(markdown, |out| Ok(out.write_all(report.markdown().as_bytes())?))?;
         output::write_file(json, |out| {
             serde_json::to_writer_pretty(&mut *out, &report)?;

@@ -1,11 +1,11 @@
 //! `planish stat`: how often events happen while a program, processes or the system run.
 
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::{Context as _, bail};
 use record::live::{self, Target};
 use record::stat::{self, Counter, Counts, Options, Stat};
-use record::{Ending, Stdout, Workload};
+use record::{Stdout, Workload};
 use report::stat as tell;
 use std::ffi::OsString;
 use std::io::Write;
@@ -96,7 +96,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             say(out, &shape.interval(counters, counts))
         })?;
         for run in &runs {
-            code = code.max(exit_code(run.ending));
+            code = code.max(super::record::code_of(run.ending));
         }
         say(out, &shape.total(&runs))?;
         if !global.quiet {
@@ -201,13 +201,5 @@ fn write(
         (Some(path), _) => output::write_file(path, |out| fill(out)),
         (None, Format::Json) => fill(&mut output::raw()),
         (None, Format::Text) => fill(&mut output::error_text()),
-    }
-}
-
-fn exit_code(ending: Ending) -> u8 {
-    match ending {
-        // A program that was asked to stop did what it was asked.
-        Ending::Code(0) | Ending::Unknown | Ending::Signal(libc::SIGINT | libc::SIGTERM) => FINE,
-        Ending::Code(_) | Ending::Signal(_) => NEGATIVE,
     }
 }

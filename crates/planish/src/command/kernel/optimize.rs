@@ -3,12 +3,12 @@
 
 use super::build::MakeArgs;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::command::{INTERRUPTED, compare, optimize};
+use crate::command::{INTERRUPTED, compare, steps};
 use crate::output;
 use anyhow::Context;
+use build::Plan;
 use build::linux::{Wanted, begin, configuration, directory, image, outcome, replace};
 use build::plan::STATE_DIRECTORY;
-use build::{Plan, Step};
 use kernel::prepare::{changes, standing};
 use kernel::tree::Tree;
 use kernel::write;
@@ -118,7 +118,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let directory =
         args.output.canonicalize().with_context(|| args.output.display().to_string())?;
     begin(&directory, &start, &root)?;
-    if !optimize::execute_in(&plan, &directory, args.again, global)? {
+    if !steps::run(&plan, &directory, args.again, global)? {
         return Ok(INTERRUPTED);
     }
     tell(&directory, &tree, args)
@@ -165,7 +165,7 @@ fn described(plan: &Plan, args: &Args, root: &Path, output: &Path) -> anyhow::Re
     Ok(format!(
         "planish kernel prepare {root}\nmkdir -p {output}/.planish; cd {output}\n{start} > \
          kernel.config; touch tree.state\n\n{}",
-        plan.describe(|_: &Step| String::new())
+        plan.describe(&[])
     ))
 }
 
