@@ -39,7 +39,7 @@ pub fn has_hardware_branches() -> bool {
 /// # Errors
 /// What the kernel says against it.
 pub fn try_event(attr: &perfdata::EventAttr) -> std::io::Result<()> {
-    crate::sys::perf::Event::open(attr, 0, -1, None).map(drop)
+    perf_events::Event::open(attr, 0, -1, None).map(drop)
 }
 
 /// Records into `output`, or standard output where that is `-`, until the command ends, the
