@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
-use crate::target::{Knowledge, LayoutFiles, Target, build_step};
+use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
 use crate::{Error, Plan, Rust, Toolchain};
 use programs::Surroundings;
 use record::Branches;
@@ -115,16 +115,6 @@ impl Project {
         step.not_inputs.push(self.file.clone().into());
         Ok((Plan { steps: vec![step] }, kept))
     }
-}
-
-/// The path without `..` and links in its directories, so that it is the same from wherever it is
-/// named.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    let failed = |path: &Path, source| Error::Read { path: path.to_owned(), source };
-    let full = std::path::absolute(path).map_err(|error| failed(path, error))?;
-    let (Some(directory), Some(name)) = (full.parent(), full.file_name()) else { return Ok(full) };
-    let directory = directory.canonicalize().map_err(|error| failed(directory, error))?;
-    Ok(directory.join(name))
 }
 
 /// Asks the compilers of a project.

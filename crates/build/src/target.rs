@@ -5,7 +5,6 @@ use crate::config::{Build, Command, Config};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
-use crate::project::absolute;
 use crate::step::Wrapper;
 use crate::toolchain::Toolchain;
 use crate::{Error, Program, Rust, Step};
@@ -43,6 +42,16 @@ impl LayoutFiles {
             None => Ok(files),
         }
     }
+}
+
+/// The path without `..` and links in its directories, so that it is the same from wherever it is
+/// named.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    let failed = |path: &Path, source| Error::Read { path: path.to_owned(), source };
+    let full = std::path::absolute(path).map_err(|error| failed(path, error))?;
+    let (Some(directory), Some(name)) = (full.parent(), full.file_name()) else { return Ok(full) };
+    let directory = directory.canonicalize().map_err(|error| failed(directory, error))?;
+    Ok(directory.join(name))
 }
 
 /// Which knowledge of its runs a build uses; paths relative to the directory of planish.toml, or

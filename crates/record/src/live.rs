@@ -26,7 +26,7 @@ use std::time::Instant;
 
 pub use crate::cpus::cpu_list;
 pub use crate::options::{Branches, Mode, Options, Rate, Sampling, Scope};
-pub use crate::target::Target;
+pub use crate::target::{Target, user};
 
 /// Whether the kernel gives this user branch stacks of the CPU for own programs.
 pub fn has_hardware_branches() -> bool {

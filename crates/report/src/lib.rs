@@ -24,6 +24,7 @@ pub mod record;
 pub mod stat;
 mod style;
 pub mod switches;
+mod told;
 
 pub use compare::Screen;
 pub use escape::{json, visible, visible_lines};
@@ -34,3 +35,4 @@ pub use optimization::{
     Stage, Variant,
 };
 pub use style::{Colour, Style};
+pub use told::Told;

@@ -120,15 +120,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Who is to be counted.
 fn target(args: &Args) -> anyhow::Result<Target> {
-    let target = if args.all_cpus || args.cpus.is_some() {
-        Target::System
-    } else if !args.tid.is_empty() {
-        Target::Threads(args.tid.clone())
-    } else if !args.pid.is_empty() {
-        Target::Processes(args.pid.clone())
-    } else {
-        Target::Command
-    };
+    let system = args.all_cpus || args.cpus.is_some();
+    let target = Target::of(system, None, &args.tid, &args.pid);
     if !args.cgroups.is_empty() && !matches!(target, Target::System) {
         bail!("-G counts what runs in a control group on CPUs: give -a or -C with it");
     }

@@ -2,8 +2,8 @@
 
 use crate::cli::{FINE, Global, NEGATIVE};
 use crate::output;
-use ::record::Branches;
 use ::record::branches::Offered;
+use ::record::{Branches, Ending};
 use anyhow::Context;
 use build::config::Record;
 use build::split_words;
@@ -11,8 +11,8 @@ use build::training::{self, Take, Training, Wish};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
-use std::sync::atomic::AtomicBool;
+use std::process::Command;
+use std::sync::atomic::Ordering;
 
 /// Time training, and record it as suits the time it takes.
 ///
@@ -84,14 +84,8 @@ struct RecordArgs {
     /// Put what the command prints into this file
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
-    /// The command
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
-    command: Vec<String>,
+    #[command(flatten)]
+    what: CommandArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -99,6 +93,12 @@ struct RepeatArgs {
     /// How often
     #[arg(long, value_name = "N")]
     runs: u64,
+    #[command(flatten)]
+    what: CommandArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct CommandArgs {
     /// The command
     #[arg(
         required = true,
@@ -149,7 +149,7 @@ fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         period: args.period,
         budget: args.budget,
         stop_by: args.stop_by.as_deref(),
-        command: &args.command,
+        command: &args.what.command,
     };
     let words = Training::read(&args.by)?.arguments(&planish, &take);
     let failed = Command::new(&planish).args(words).exec();
@@ -159,24 +159,18 @@ fn record(args: &RecordArgs) -> anyhow::Result<u8> {
 /// Runs a command so often. What ends it between two runs is a signal, which the program gets too.
 fn repeat(args: &RepeatArgs) -> anyhow::Result<u8> {
     let stop = super::compare::stop_flag()?;
-    let ended = |stop: &AtomicBool| stop.load(std::sync::atomic::Ordering::Relaxed);
     for _ in 0..args.runs {
-        if ended(&stop) {
+        if stop.load(Ordering::Relaxed) {
             return Ok(super::INTERRUPTED);
         }
-        let mut child =
-            training::command_of(&args.command)?.spawn().context("cannot start the program")?;
+        let mut child = training::command_of(&args.what.command)?
+            .spawn()
+            .context("cannot start the program")?;
         let status = build::wait(&mut child, &stop)?;
         if !status.success() {
-            return Ok(code_of(status));
+            // A program's exit code as this process's own; of a signal as shells tell it.
+            return Ok(u8::try_from(Ending::from(status).code()).unwrap_or(NEGATIVE));
         }
     }
     Ok(FINE)
-}
-
-/// A program's exit code as this process's own; of a signal as shells tell it.
-fn code_of(status: ExitStatus) -> u8 {
-    use std::os::unix::process::ExitStatusExt as _;
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(NEGATIVE)
 }

@@ -1,6 +1,6 @@
 //! The options of `planish record` that say who is recorded.
 
-use record::live::{Target, cpu_list};
+use record::live::{self, Target};
 use record::settings::Wrong;
 
 /// Who is recorded.
@@ -44,37 +44,20 @@ fn thread(text: &str) -> Result<i32, String> {
     number_of(text, "thread")
 }
 
-/// A user by number or by the name in /etc/passwd.
+/// A user by number or name.
 fn user(text: &str) -> Result<u32, String> {
-    if let Ok(number) = text.parse() {
-        return Ok(number);
-    }
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let number = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(text)).then(|| fields.nth(1)?.parse().ok()).flatten()
-    });
-    number.ok_or_else(|| "it is no number, and /etc/passwd has no user of that name".to_owned())
+    let unknown = || "it is no number, and /etc/passwd has no user of that name".to_owned();
+    live::user(text).ok_or_else(unknown)
 }
 
 impl TargetArgs {
     /// The same as a value.
     pub fn target(&self) -> Target {
-        if self.all_cpus || self.cpus.is_some() {
-            Target::System
-        } else if let Some(user) = self.uid {
-            Target::User(user)
-        } else if !self.tid.is_empty() {
-            Target::Threads(self.tid.clone())
-        } else if self.pid.is_empty() {
-            Target::Command
-        } else {
-            Target::Processes(self.pid.clone())
-        }
+        Target::of(self.all_cpus || self.cpus.is_some(), self.uid, &self.tid, &self.pid)
     }
 
     /// The CPUs named; none where all are meant.
     pub fn cpus(&self) -> Result<Vec<i32>, Wrong> {
-        Ok(self.cpus.as_deref().map(cpu_list).transpose()?.unwrap_or_default())
+        Ok(self.cpus.as_deref().map(live::cpu_list).transpose()?.unwrap_or_default())
     }
 }
