@@ -8,6 +8,7 @@
 //! `O_NOFOLLOW`, and looked at once more when they are open.
 
 pub mod given;
+pub mod named;
 
 use rustix::fs::OFlags;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use crate::optimization::Optimize;
 use crate::pages::Pages;
-pub use crate::recording::{Branches, Record, StopBy};
+pub use crate::recording::{Record, StopBy};
 use crate::{Error, split_words};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -70,6 +70,19 @@ pub enum Error {
         /// The step that was under way.
         step: String,
     },
+    /// A training command cannot be run, or ends badly.
+    #[error("{0}")]
+    Training(String),
+    /// A layout that was named is not there.
+    #[error(
+        "{file}: there is no such file; `planish layout --prefix {}` writes it", prefix.display()
+    )]
+    NoLayout {
+        /// The missing file.
+        file: PathBuf,
+        /// The prefix that was given.
+        prefix: PathBuf,
+    },
     /// Compiler flags cannot name the profile.
     #[error(
         "{0}: the path has a blank or a sign that shells take for themselves, and compiler flags \
@@ -95,7 +108,7 @@ pub enum Error {
          (RUSTUP_TOOLCHAIN=nightly, or rust-toolchain.toml); nothing was built"
     )]
     NoRustProfiles,
-    /// A file that was named cannot be read.
+    /// A file that was named cannot be read or written.
     #[error("{path}: {source}")]
     Read {
         /// The file.

@@ -444,7 +444,7 @@ mod tests {
             "planish profile .planish/run.counts --binary .planish/app.base --emit extbinary -o \
              .planish/app.afdo --format json > .planish/profile.json"
         );
-        let printed = plan.describe(|_| String::new());
+        let printed = plan.describe(&[]);
         assert!(
             printed.contains("# step 1 of 11: build")
                 && printed.contains("export PLANISH_OUT=/src/app/.planish/build")

@@ -2,6 +2,7 @@
 //! they are apart, how long.
 
 use crate::config::Compiler;
+use record::Branches;
 use serde::{Deserialize, Serialize};
 
 /// `[record]`.
@@ -128,36 +129,6 @@ impl StopBy {
         match self {
             StopBy::Clock => "clock",
             StopBy::Branches => "branches",
-        }
-    }
-}
-
-/// Where branch stacks come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Branches {
-    /// The CPU where it can, else emulation of short programs and looking ahead in long ones.
-    #[default]
-    Auto,
-    /// The CPU (LBR, BRBE).
-    Hardware,
-    /// qemu-user with planish's plugin.
-    Emulated,
-    /// Looking ahead from stops of the native program.
-    Software,
-    /// Plain samples.
-    None,
-}
-
-impl Branches {
-    /// The word for `planish record --branches=`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Branches::Auto => "auto",
-            Branches::Hardware => "hardware",
-            Branches::Emulated => "emulated",
-            Branches::Software => "software",
-            Branches::None => "none",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::plan::STATE_DIRECTORY;
 use crate::sources::is_made_by_planish;
-use crate::{Error, Step};
+use crate::{Error, Outlook, Plan, Step};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -184,4 +184,15 @@ impl State {
         );
         Ok(sha256)
     }
+}
+
+/// What is known of a plan's steps before any runs: all run where `again`, else those that are not
+/// up to date.
+///
+/// # Errors
+/// Where what a step reads cannot be read.
+pub fn outlook(plan: &Plan, directory: &Path, again: bool) -> Result<Vec<Outlook>, Error> {
+    let mut state = State::read(directory);
+    let done = plan.steps.iter().map(|step| Ok(!again && state.is_done(step, directory)?));
+    Ok(plan.outlook(&done.collect::<Result<Vec<bool>, Error>>()?))
 }

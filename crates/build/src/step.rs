@@ -143,6 +143,18 @@ pub enum Outlook {
     UpToDate,
 }
 
+impl fmt::Display for Outlook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outlook::Runs => Ok(()),
+            Outlook::RunsIfChanged(first) => {
+                write!(f, " (after step {}, if its result is another)", first + 1)
+            }
+            Outlook::UpToDate => f.write_str(" (up to date)"),
+        }
+    }
+}
+
 /// Steps in the order they run; each may use outputs of the ones before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
@@ -151,11 +163,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What `--dry-run` prints; `remark` may say something about a step (that it is up to date).
-    pub fn describe(&self, remark: impl Fn(&Step) -> String) -> String {
+    /// What `--dry-run` prints, with what is known of the steps.
+    pub fn describe(&self, outlook: &[Outlook]) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
-        let _ = self.write(&mut text, remark);
+        let _ = self.write(&mut text, outlook);
         text
     }
 
@@ -185,7 +197,7 @@ impl Plan {
         known
     }
 
-    fn write(&self, f: &mut String, remark: impl Fn(&Step) -> String) -> fmt::Result {
+    fn write(&self, f: &mut String, outlook: &[Outlook]) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {
             writeln!(
                 f,
@@ -193,7 +205,7 @@ impl Plan {
                 number + 1,
                 self.steps.len(),
                 step.name,
-                remark(step)
+                outlook.get(number).copied().unwrap_or(Outlook::Runs)
             )?;
             for directory in &step.fresh_directories {
                 writeln!(f, "rm -rf {0}; mkdir -p {0}", quoted(&directory.to_string_lossy()))?;

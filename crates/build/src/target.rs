@@ -29,6 +29,29 @@ impl LayoutFiles {
         };
         LayoutFiles { cc_profile: with("_cc_profile.txt"), ld_profile: with("_ld_profile.txt") }
     }
+
+    /// The same, which must be there, by absolute names.
+    ///
+    /// # Errors
+    /// Where one is not there.
+    pub fn open(prefix: &Path) -> Result<LayoutFiles, Error> {
+        let files = LayoutFiles::of(&absolute(prefix)?);
+        let missing = [&files.cc_profile, &files.ld_profile].into_iter().find(|f| !f.is_file());
+        match missing.cloned() {
+            Some(file) => Err(Error::NoLayout { file, prefix: prefix.to_owned() }),
+            None => Ok(files),
+        }
+    }
+}
+
+/// The path without `..` and links in its directories, so that it is the same from wherever it is
+/// named.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    let failed = |path: &Path, source| Error::Read { path: path.to_owned(), source };
+    let full = std::path::absolute(path).map_err(|error| failed(path, error))?;
+    let (Some(directory), Some(name)) = (full.parent(), full.file_name()) else { return Ok(full) };
+    let directory = directory.canonicalize().map_err(|error| failed(directory, error))?;
+    Ok(directory.join(name))
 }
 
 /// Which knowledge of its runs a build uses; paths relative to the directory of planish.toml, or

@@ -7,9 +7,17 @@
 //! commands are repeated equally often, so that their weights stay what one run of each gives.
 
 use crate::Error;
-use crate::config::Branches;
+use crate::program_log::ProgramLog;
+use crate::words::split_words;
+use crate::{bounded_log, child};
+use record::Branches;
+use record::branches::{Emulation, Offered, automatic};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,10 +30,8 @@ pub struct Wish {
     pub emulate_below: f64,
     /// Per cent of the program's CPU time that goes into stops.
     pub budget: f64,
-    /// Whether programs can be emulated here.
-    pub can_emulate: bool,
-    /// Whether threads can be stopped here.
-    pub can_stop: bool,
+    /// Which branch stacks the machine offers.
+    pub offered: Offered,
 }
 
 /// A timed training command.
@@ -66,24 +72,24 @@ impl Training {
         let native: f64 = commands.iter().map(|timed| timed.seconds).sum();
         let took = format!("the training takes {native:.1} s");
         let below = wish.emulate_below;
-        let wants_emulation = wish.branches == Branches::Auto && native < below;
-        let (branches, why) = match (wants_emulation, wish.can_emulate, wish.can_stop) {
-            (true, true, _) => (Branches::Emulated, format!(", less than {below} s: emulated")),
-            (true, false, true) => (
-                Branches::Software,
-                ", and the emulator is missing here (planish doctor)".to_owned(),
-            ),
-            (false, _, true) => (Branches::Software, String::new()),
-            (false, true, false) if wish.branches == Branches::Auto => (
-                Branches::Emulated,
-                ", and threads cannot be stopped here: emulated, which takes 13 times as long"
-                    .into(),
-            ),
-            _ => {
+        let auto = wish.branches == Branches::Auto;
+        let short = auto && native < below;
+        let offered = Offered { emulation: auto && wish.offered.emulation, ..wish.offered };
+        let emulation = if short { Emulation::BeforeSoftware } else { Emulation::Last };
+        let branches = automatic(offered, emulation);
+        let why = match branches {
+            Branches::None => {
                 return Err("neither can programs be emulated here nor their threads be stopped; \
                             `planish doctor` says what is missing"
                     .into());
             }
+            Branches::Emulated if short => format!(", less than {below} s: emulated"),
+            Branches::Emulated => {
+                ", and threads cannot be stopped here: emulated, which takes 13 times as long"
+                    .into()
+            }
+            _ if short => ", and the emulator is missing here (planish doctor)".into(),
+            _ => String::new(),
         };
         let stretched = native.max(1e-3) * (1.0 + wish.budget / 100.0);
         let runs = match branches {
@@ -124,6 +130,101 @@ impl Training {
 
 const SCHEMA: &str = "planish-training";
 
+/// Runs a training command once to see how long it takes. What it prints goes to `log`, else to
+/// standard error.
+///
+/// # Errors
+/// Where it cannot be started, or does not end well.
+pub fn time(line: &str, log: Option<&Path>, stop: &AtomicBool) -> Result<Timed, Error> {
+    let cannot = |source| Error::Training(format!("cannot start {line}: {source}"));
+    let words =
+        split_words(line).map_err(|problem| Error::Training(format!("--command: {problem}")))?;
+    let mut command = command_of(&words)?;
+    let kept = log.map(ProgramLog::create).transpose()?;
+    if let Some(log) = &kept {
+        let writer = log.writer();
+        command.stdout(writer.try_clone().map_err(cannot)?);
+        command.stderr(writer.try_clone().map_err(cannot)?);
+    } else {
+        // Standard output is for the result.
+        command.stdout(std::io::stderr());
+    }
+    let began = Instant::now();
+    let mut running = command.stdin(Stdio::null()).spawn().map_err(cannot)?;
+    // Its copies of the log's writer go, so that the log can end.
+    drop(command);
+    let status = child::wait(&mut running, stop).map_err(cannot)?;
+    let seconds = began.elapsed().as_secs_f64();
+    kept.map(ProgramLog::finish).transpose()?;
+    if !status.success() {
+        let last = log.map(|log| bounded_log::last_lines(log, 0, 5)).unwrap_or_default();
+        let last = if last.is_empty() { last.concat() } else { format!(" ({})", last.join(" | ")) };
+        let bad = format!("{line}: ended with {status}{last}; training must end well");
+        return Err(Error::Training(bad));
+    }
+    Ok(Timed { command: line.to_owned(), seconds })
+}
+
+/// The command that words stand for.
+///
+/// # Errors
+/// Where there are none.
+pub fn command_of(words: &[String]) -> Result<Command, Error> {
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| Error::Training("a command is needed".into()))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(command)
+}
+
+/// One recording of a training command.
+#[derive(Clone, Copy, Debug)]
+pub struct Take<'t> {
+    /// The recording.
+    pub output: &'t Path,
+    /// Where what the command prints goes.
+    pub program_output: Option<&'t Path>,
+    /// Software branch stacks: from one stop to the next.
+    pub period: Option<u64>,
+    /// Software branch stacks: per cent of the program's CPU time that may go into stops.
+    pub budget: Option<f64>,
+    /// Software branch stacks: what is counted between two stops.
+    pub stop_by: Option<&'t str>,
+    /// The command.
+    pub command: &'t [String],
+}
+
+impl Training {
+    /// The arguments of `planish`, which lies at `planish`, for a recording as it was decided.
+    pub fn arguments(&self, planish: &Path, take: &Take<'_>) -> Vec<OsString> {
+        let mut words: Vec<OsString> =
+            vec!["record".into(), format!("--branches={}", self.branches.word()).into()];
+        words.extend(["--whole", "--accept-losses", "-o"].map(OsString::from));
+        words.push(take.output.into());
+        if let Some(log) = take.program_output {
+            words.extend(["--program-output".into(), log.into()]);
+        }
+        let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
+        if self.branches == Branches::Software {
+            match (take.period, take.budget) {
+                (Some(period), _) => add(&["-c", &period.to_string()]),
+                (None, Some(budget)) => add(&["--budget", &budget.to_string()]),
+                (None, None) => {}
+            }
+            take.stop_by.iter().for_each(|by| add(&["--stop-by", by]));
+            add(&["--"]);
+            if self.runs > 1 {
+                let planish = planish.to_string_lossy();
+                add(&[&planish, "train", "repeat", "--runs", &self.runs.to_string(), "--"]);
+            }
+        } else {
+            add(&["-c", "1000", "--"]);
+        }
+        words.extend(take.command.iter().map(OsString::from));
+        words
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,13 +235,16 @@ mod tests {
         Ok((training.branches, training.runs, training.reason))
     }
 
+    const ALL: Offered = Offered { hardware: false, software: true, emulation: true };
+    const NO_STOPS: Offered = Offered { software: false, ..ALL };
+    const NOTHING: Offered = Offered { emulation: false, ..NO_STOPS };
+
     const USUAL: Wish = Wish {
         branches: Branches::Auto,
         seconds: 60.0,
         emulate_below: 5.0,
         budget: 100.0,
-        can_emulate: true,
-        can_stop: true,
+        offered: ALL,
     };
 
     #[test]
@@ -159,21 +263,19 @@ mod tests {
 
     #[test]
     fn what_is_missing_decides_too() {
-        let no_emulator = Wish { can_emulate: false, ..USUAL };
+        let no_emulator = Wish { offered: Offered { emulation: false, ..ALL }, ..USUAL };
         let (branches, _, reason) = decided(&[1.0], no_emulator).unwrap();
         assert_eq!(branches, Branches::Software);
         assert!(reason.contains("the emulator is missing here"), "{reason}");
         assert_eq!(
-            decided(&[10.0], Wish { can_stop: false, ..USUAL }).unwrap().0,
+            decided(&[10.0], Wish { offered: NO_STOPS, ..USUAL }).unwrap().0,
             Branches::Emulated
         );
         assert!(
-            decided(&[1.0], Wish { can_stop: false, ..no_emulator })
-                .unwrap_err()
-                .contains("doctor")
+            decided(&[1.0], Wish { offered: NOTHING, ..USUAL }).unwrap_err().contains("doctor")
         );
         let software = Wish { branches: Branches::Software, ..USUAL };
         assert_eq!(decided(&[1.0], software).unwrap().0, Branches::Software);
-        assert!(decided(&[1.0], Wish { can_stop: false, ..software }).is_err());
+        assert!(decided(&[1.0], Wish { offered: NO_STOPS, ..software }).is_err());
     }
 }

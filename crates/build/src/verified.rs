@@ -57,6 +57,37 @@ impl Verified {
     }
 }
 
+impl Verified {
+    /// What was found, in one line.
+    pub fn told(&self) -> String {
+        let matched = &self.matched;
+        format!(
+            "{} of {} functions (inlined ones too), {:.1} % of the samples match names that the \
+             compiler knows; {}",
+            matched.functions_matched,
+            matched.functions,
+            matched.share() * 100.0,
+            self.evidence.words()
+        )
+    }
+
+    /// What may have gone wrong although the profile was used.
+    pub fn warnings(&self) -> Vec<String> {
+        let no_id = self.base_build_id.is_none().then(|| {
+            "the baseline has no build ID; link with -Wl,--build-id (PLANISH_LDFLAGS holds it)"
+                .to_owned()
+        });
+        let unknown = self.matched.cause.as_ref().map(|cause| {
+            format!(
+                "{:.1} % of the profile's samples have names that the rebuild's compiler does not \
+                 know. Likely cause: {cause}",
+                (1.0 - self.matched.share()) * 100.0
+            )
+        });
+        no_id.into_iter().chain(self.evidence.stale()).chain(unknown).collect()
+    }
+}
+
 fn same_code(a: &Image, b: &Image) -> bool {
     code_bytes(a) == code_bytes(b) && {
         let code = |image: &Image| -> Vec<Vec<u8>> {

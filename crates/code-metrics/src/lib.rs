@@ -19,7 +19,7 @@ mod run;
 mod sys;
 
 pub use error::Error;
-pub use metrics::{Better, CodeMetrics, Figure};
+pub use metrics::{Better, CodeMetrics, Counters, Figure};
 pub use options::{Environment, Options};
 pub use planish_qemu_branches::geometry::{CacheShape, Geometry, TlbShape};
 

@@ -8,11 +8,11 @@
 
 pub use crate::run::version;
 
-use crate::metrics::{Better, Figure};
-use crate::{Error, Geometry, result, run};
+use crate::{Counters, Error, Geometry, result, run};
 use record::machine::{Limits, Plugin, Run, Transcript, Watcher};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,64 +29,21 @@ pub struct Options {
     pub to_the_end: bool,
 }
 
-/// What the kernel did in a section, all virtual CPUs together. The counts are those of
-/// [`CodeMetrics`](crate::CodeMetrics), of the kernel's code.
+/// What the kernel did in a section, all virtual CPUs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionMetrics {
     /// Its number; 0 is outside of all sections, the boot for instance.
     pub section: u8,
-    /// Instructions executed. A repeated string instruction counts once; what a fault breaks off
-    /// counts to the end of its block.
-    pub instructions: u64,
-    /// Branch instructions executed, taken or not.
-    pub branches: u64,
-    /// Branches taken, from kernel code to kernel code.
-    pub taken_branches: u64,
-    /// Conditional branches executed.
-    pub conditional_branches: u64,
-    /// Conditional branches taken.
-    pub conditional_taken: u64,
-    /// Misses of the first-level instruction cache, in lines.
-    pub l1i_misses: u64,
-    /// Those of them that miss in the second level too.
-    pub l2_misses: u64,
-    /// Misses of the instruction translation buffer with pages of 4 KiB.
-    pub itlb_4k_misses: u64,
-    /// Misses of the instruction translation buffer with pages of 2 MiB, on which kernels put
-    /// their text.
-    pub itlb_2m_misses: u64,
-    /// Distinct cache lines with executed code.
-    pub code_lines: u64,
-    /// Distinct pages of 4 KiB with executed code.
-    pub code_pages_4k: u64,
-    /// Distinct pages of 2 MiB with executed code.
-    pub code_pages_2m: u64,
-    /// Interrupts and faults of the kernel, entered or left.
-    pub interruptions: u64,
+    /// The counts, of the kernel's code.
+    #[serde(flatten)]
+    pub counters: Counters,
 }
 
-impl SectionMetrics {
-    /// The counts, in the order of a report; less of each is better.
-    pub fn figures(&self) -> Vec<Figure> {
-        [
-            ("instructions", "instructions", self.instructions),
-            ("taken branches", "taken_branches", self.taken_branches),
-            ("L1i misses", "l1i_misses", self.l1i_misses),
-            ("L2 misses (code)", "l2_misses", self.l2_misses),
-            ("iTLB misses, 4 KiB", "itlb_4k_misses", self.itlb_4k_misses),
-            ("iTLB misses, 2 MiB", "itlb_2m_misses", self.itlb_2m_misses),
-            ("code lines touched", "code_lines", self.code_lines),
-            ("code pages touched, 4 KiB", "code_pages_4k", self.code_pages_4k),
-            ("code pages touched, 2 MiB", "code_pages_2m", self.code_pages_2m),
-        ]
-        .map(|(name, key, value)| Figure {
-            name,
-            key,
-            unit: "",
-            value: value as f64,
-            better: Better::Lower,
-        })
-        .into()
+impl Deref for SectionMetrics {
+    type Target = Counters;
+
+    fn deref(&self) -> &Counters {
+        &self.counters
     }
 }
 
@@ -134,25 +91,9 @@ pub fn measure(
         let stderr = transcript.tail.join("\n");
         return Err(Error::NoResult { program: emulator.to_string_lossy().into_owned(), stderr });
     }
-    let sections = found.into_iter().map(|(number, sums)| section(number, &sums)).collect();
+    let sections = found
+        .into_iter()
+        .map(|(section, sums)| SectionMetrics { section, counters: sums.counters })
+        .collect();
     Ok(Measured { sections, transcript, emulator: run::version(Path::new(&emulator)) })
-}
-
-fn section(number: u8, sums: &result::Sums) -> SectionMetrics {
-    SectionMetrics {
-        section: number,
-        instructions: sums.instructions,
-        branches: sums.branches,
-        taken_branches: sums.taken_branches,
-        conditional_branches: sums.conditional_branches,
-        conditional_taken: sums.conditional_taken,
-        l1i_misses: sums.l1i_misses,
-        l2_misses: sums.l2_misses,
-        itlb_4k_misses: sums.itlb_4k_misses,
-        itlb_2m_misses: sums.itlb_2m_misses,
-        code_lines: sums.code_lines,
-        code_pages_4k: sums.code_pages_4k,
-        code_pages_2m: sums.code_pages_2m,
-        interruptions: sums.interruptions,
-    }
 }

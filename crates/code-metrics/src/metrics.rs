@@ -2,13 +2,15 @@
 
 use planish_qemu_branches::geometry::Geometry;
 use serde::{Deserialize, Serialize};
+use std::ops::Deref;
 
-/// Layout metrics of one run. Sums over all threads and over forked processes, except where a field
-/// says otherwise. Nothing in here depends on time, so two runs compare equal when
-/// [`CodeMetrics::deterministic`] holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeMetrics {
-    /// Instructions executed in user mode. A repeated string instruction counts once.
+/// What code costs the instruction side of a simulated core: of a program, or of a kernel in a
+/// section of its run. The plugin counts all but the distinct lines and pages, which are counted
+/// from its list of lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Instructions executed, of a program in user mode, of a machine in its kernel. A repeated
+    /// string instruction counts once; what a fault breaks off counts to the end of its block.
     pub instructions: u64,
     /// Branch instructions executed, taken or not: conditional and unconditional jumps, calls,
     /// returns.
@@ -28,20 +30,77 @@ pub struct CodeMetrics {
     /// Misses of the instruction translation buffer if all code lay on pages of 2 MiB.
     pub itlb_2m_misses: u64,
     /// Distinct cache lines (of the first level's line size) with executed code.
+    #[serde(default)]
     pub code_lines: u64,
     /// Distinct pages of 4 KiB with executed code.
+    #[serde(default)]
     pub code_pages_4k: u64,
     /// Distinct pages of 2 MiB with executed code.
+    #[serde(default)]
     pub code_pages_2m: u64,
+    /// Places where the flow broke off without a branch: signal handlers, interrupts and faults,
+    /// entered or left.
+    pub interruptions: u64,
+}
+
+impl Counters {
+    /// Adds the counts of another process; its lines and pages may be the same ones.
+    pub(crate) fn add(&mut self, other: &Counters) {
+        let parts = [
+            (&mut self.instructions, other.instructions),
+            (&mut self.branches, other.branches),
+            (&mut self.taken_branches, other.taken_branches),
+            (&mut self.conditional_branches, other.conditional_branches),
+            (&mut self.conditional_taken, other.conditional_taken),
+            (&mut self.l1i_misses, other.l1i_misses),
+            (&mut self.l2_misses, other.l2_misses),
+            (&mut self.itlb_4k_misses, other.itlb_4k_misses),
+            (&mut self.itlb_2m_misses, other.itlb_2m_misses),
+            (&mut self.interruptions, other.interruptions),
+        ];
+        for (sum, part) in parts {
+            *sum = sum.saturating_add(part);
+        }
+    }
+
+    /// The counts, in the order of a report; less of each is better.
+    pub fn figures(&self) -> Vec<Figure> {
+        [
+            ("instructions", "instructions", self.instructions),
+            ("taken branches", "taken_branches", self.taken_branches),
+            ("L1i misses", "l1i_misses", self.l1i_misses),
+            ("L2 misses (code)", "l2_misses", self.l2_misses),
+            ("iTLB misses, 4 KiB", "itlb_4k_misses", self.itlb_4k_misses),
+            ("iTLB misses, 2 MiB", "itlb_2m_misses", self.itlb_2m_misses),
+            ("code lines touched", "code_lines", self.code_lines),
+            ("code pages touched, 4 KiB", "code_pages_4k", self.code_pages_4k),
+            ("code pages touched, 2 MiB", "code_pages_2m", self.code_pages_2m),
+        ]
+        .map(|(name, key, value)| Figure {
+            name,
+            key,
+            unit: "",
+            value: value as f64,
+            better: Better::Lower,
+        })
+        .into()
+    }
+}
+
+/// Layout metrics of one run. Sums over all threads and over forked processes, except where a field
+/// says otherwise. Nothing in here depends on time, so two runs compare equal when
+/// [`CodeMetrics::deterministic`] holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeMetrics {
+    /// The counts.
+    #[serde(flatten)]
+    pub counters: Counters,
     /// Threads that ran, over all processes.
     pub threads: u64,
     /// Processes that ran under emulation: the program and what it forked.
     pub processes: u64,
     /// Programs that the program started; they ran natively, and nothing of them is counted.
     pub native_programs: u64,
-    /// Places where the flow broke off without a branch: a signal handler entered or left, a
-    /// fault.
-    pub interruptions: u64,
     /// One process, one thread and no interruption: another run gives the same numbers, unless the
     /// program asks for the time, random numbers or its process number. With several threads
     /// the numbers vary from run to run.
@@ -87,6 +146,14 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
+impl Deref for CodeMetrics {
+    type Target = Counters;
+
+    fn deref(&self) -> &Counters {
+        &self.counters
+    }
+}
+
 impl CodeMetrics {
     /// Share of all executed branches that were taken, 0 to 1; none without branches.
     pub fn taken_share(&self) -> Option<f64> {
@@ -111,33 +178,25 @@ impl CodeMetrics {
 
     /// All numbers, in the order of a report.
     pub fn figures(&self) -> Vec<Figure> {
-        let count = |name, key, value: u64| {
-            let value = value as f64;
-            Some(Figure { name, key, unit: "", value, better: Better::Lower })
-        };
         let percent = |name, key, value: Option<f64>, better| {
             Some(Figure { name, key, unit: "%", value: value? * 100.0, better })
         };
-        let (lower, higher) = (Better::Lower, Better::Higher);
-        let figures = [
-            count("instructions", "instructions", self.instructions),
-            count("taken branches", "taken_branches", self.taken_branches),
-            percent(
-                "conditional taken share",
-                "conditional_taken_share",
-                self.conditional_taken_share(),
-                lower,
-            ),
-            percent("fall-through share", "fall_through_share", self.fall_through_share(), higher),
-            count("L1i misses", "l1i_misses", self.l1i_misses),
-            count("L2 misses (code)", "l2_misses", self.l2_misses),
-            count("iTLB misses, 4 KiB", "itlb_4k_misses", self.itlb_4k_misses),
-            count("iTLB misses, 2 MiB", "itlb_2m_misses", self.itlb_2m_misses),
-            count("code lines touched", "code_lines", self.code_lines),
-            count("code pages touched, 4 KiB", "code_pages_4k", self.code_pages_4k),
-            count("code pages touched, 2 MiB", "code_pages_2m", self.code_pages_2m),
-        ];
-        figures.into_iter().flatten().collect()
+        let taken = percent(
+            "conditional taken share",
+            "conditional_taken_share",
+            self.conditional_taken_share(),
+            Better::Lower,
+        );
+        let through = percent(
+            "fall-through share",
+            "fall_through_share",
+            self.fall_through_share(),
+            Better::Higher,
+        );
+        let mut figures = self.counters.figures();
+        // Behind the taken branches, which they are shares of.
+        figures.splice(2..2, taken.into_iter().chain(through));
+        figures
     }
 
     /// Sentences that a report must print beside the numbers; none for a plain single-threaded

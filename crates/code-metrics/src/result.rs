@@ -1,6 +1,6 @@
 //! The plugin's result file: a line per process, added up, or per section of a machine's run.
 
-use crate::Error;
+use crate::{Counters, Error};
 use planish_qemu_branches::RESULT_BEGINS;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,16 +13,8 @@ struct Process {
     /// It was about to become another program.
     starts_program: bool,
     threads: u64,
-    instructions: u64,
-    branches: u64,
-    taken_branches: u64,
-    conditional_branches: u64,
-    conditional_taken: u64,
-    l1i_misses: u64,
-    l2_misses: u64,
-    itlb_4k_misses: u64,
-    itlb_2m_misses: u64,
-    interruptions: u64,
+    #[serde(flatten)]
+    counters: Counters,
     /// Runs of fetched lines: the first, and how many.
     lines: Vec<(u64, u64)>,
 }
@@ -33,19 +25,7 @@ pub(crate) struct Sums {
     pub processes: u64,
     pub native_programs: u64,
     pub threads: u64,
-    pub instructions: u64,
-    pub branches: u64,
-    pub taken_branches: u64,
-    pub conditional_branches: u64,
-    pub conditional_taken: u64,
-    pub l1i_misses: u64,
-    pub l2_misses: u64,
-    pub itlb_4k_misses: u64,
-    pub itlb_2m_misses: u64,
-    pub interruptions: u64,
-    pub code_lines: u64,
-    pub code_pages_4k: u64,
-    pub code_pages_2m: u64,
+    pub counters: Counters,
 }
 
 /// Lines in one run beyond this are damage: it would be a gigabyte of code without a gap.
@@ -96,32 +76,19 @@ fn sum<'p>(processes: impl IntoIterator<Item = &'p Process>, line_bytes: u32) ->
     for process in processes {
         sums.processes += 1;
         sums.native_programs += u64::from(process.starts_program);
-        let parts = [
-            (&mut sums.threads, process.threads),
-            (&mut sums.instructions, process.instructions),
-            (&mut sums.branches, process.branches),
-            (&mut sums.taken_branches, process.taken_branches),
-            (&mut sums.conditional_branches, process.conditional_branches),
-            (&mut sums.conditional_taken, process.conditional_taken),
-            (&mut sums.l1i_misses, process.l1i_misses),
-            (&mut sums.l2_misses, process.l2_misses),
-            (&mut sums.itlb_4k_misses, process.itlb_4k_misses),
-            (&mut sums.itlb_2m_misses, process.itlb_2m_misses),
-            (&mut sums.interruptions, process.interruptions),
-        ];
-        for (sum, part) in parts {
-            *sum = sum.saturating_add(part);
-        }
+        sums.threads = sums.threads.saturating_add(process.threads);
+        sums.counters.add(&process.counters);
         for (first, count) in &process.lines {
             lines.extend((0..*count).map(|at| first.wrapping_add(at)));
         }
     }
-    sums.code_lines = lines.len() as u64;
+    let counters = &mut sums.counters;
+    counters.code_lines = lines.len() as u64;
     let pages = |bytes: u32| {
         let lines_per_page = u64::from((bytes / line_bytes.max(1)).max(1));
         lines.iter().map(|line| line / lines_per_page).collect::<BTreeSet<_>>().len() as u64
     };
-    (sums.code_pages_4k, sums.code_pages_2m) = (pages(4 << 10), pages(2 << 20));
+    (counters.code_pages_4k, counters.code_pages_2m) = (pages(4 << 10), pages(2 << 20));
     sums
 }
 
@@ -150,8 +117,14 @@ mod tests {
         assert!(begun(&text));
         let sums = read(&text, 64).unwrap();
         assert_eq!((sums.processes, sums.native_programs, sums.threads), (2, 1, 2));
-        assert_eq!((sums.instructions, sums.branches, sums.l1i_misses), (25, 10, 18));
-        assert_eq!((sums.code_lines, sums.code_pages_4k, sums.code_pages_2m), (5, 3, 2));
+        assert_eq!(
+            (sums.counters.instructions, sums.counters.branches, sums.counters.l1i_misses),
+            (25, 10, 18)
+        );
+        assert_eq!(
+            (sums.counters.code_lines, sums.counters.code_pages_4k, sums.counters.code_pages_2m),
+            (5, 3, 2)
+        );
     }
 
     #[test]
@@ -163,7 +136,7 @@ mod tests {
         let sections = read_sections(&text, 64).unwrap();
         let found: Vec<_> = sections
             .iter()
-            .map(|(number, sums)| (*number, sums.instructions, sums.code_lines))
+            .map(|(number, sums)| (*number, sums.counters.instructions, sums.counters.code_lines))
             .collect();
         assert_eq!(found, [(0, 10, 3), (101, 111, 3)]);
         assert!(read_sections(&(RESULT_BEGINS.to_owned() + &section(256)), 64).is_err());

@@ -6,7 +6,7 @@
 mod support;
 
 use code_metrics::machine::{Measured, Options, SectionMetrics, measure};
-use code_metrics::{Error, Geometry};
+use code_metrics::{Counters, Error, Geometry};
 use record::machine::{Execution, Failure, Guest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,34 +51,38 @@ fn sections_have_the_counts_that_they_are_written_to_have() {
     // time.
     let calls = SectionMetrics {
         section: 1,
-        instructions: 2 * 403,
-        branches: 2 * 301,
-        taken_branches: 2 * 300,
-        conditional_branches: 2 * 101,
-        conditional_taken: 2 * 100,
-        l1i_misses: 2 * 2,
-        l2_misses: 2 * 2,
-        itlb_4k_misses: 2 * 2,
-        itlb_2m_misses: 2,
-        code_lines: 2,
-        code_pages_4k: 2,
-        code_pages_2m: 1,
-        interruptions: 0,
+        counters: Counters {
+            instructions: 2 * 403,
+            branches: 2 * 301,
+            taken_branches: 2 * 300,
+            conditional_branches: 2 * 101,
+            conditional_taken: 2 * 100,
+            l1i_misses: 2 * 2,
+            l2_misses: 2 * 2,
+            itlb_4k_misses: 2 * 2,
+            itlb_2m_misses: 2,
+            code_lines: 2,
+            code_pages_4k: 2,
+            code_pages_2m: 1,
+            interruptions: 0,
+        },
     };
     assert_eq!(found.sections[1], calls);
     // Four instructions to held(), fifty rounds of two, and the return.
     let loops = SectionMetrics {
         section: 101,
-        instructions: 105,
-        branches: 52,
-        taken_branches: 50,
-        conditional_branches: 52,
-        conditional_taken: 50,
-        l1i_misses: 2,
-        l2_misses: 2,
-        itlb_4k_misses: 2,
-        itlb_2m_misses: 1,
-        ..calls
+        counters: Counters {
+            instructions: 105,
+            branches: 52,
+            taken_branches: 50,
+            conditional_branches: 52,
+            conditional_taken: 50,
+            l1i_misses: 2,
+            l2_misses: 2,
+            itlb_4k_misses: 2,
+            itlb_2m_misses: 1,
+            ..calls.counters
+        },
     };
     assert_eq!(found.sections[2], loops);
     assert_eq!(found.transcript.sections.len(), 2);

@@ -3,6 +3,8 @@
 
 use crate::Error;
 use crate::metric::Counter;
+use perf_events::Event;
+use perfdata::{EventAttr, attr_flag};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -246,7 +248,7 @@ impl Drop for Settings {
 /// They serve once. Parent and child have equal sets of events, which the kernel may exchange
 /// between the two when it switches from one to the other, so that a counter kept for the next
 /// child may have been used up.
-pub(crate) struct Counters(Vec<(Counter, File)>);
+pub(crate) struct Counters(Vec<(Counter, Event)>);
 
 impl Counters {
     /// Opens what the machine has of `wanted`; the first that it lacks is the second result.
@@ -255,7 +257,7 @@ impl Counters {
         let mut missing = None;
         for &counter in wanted {
             match open_counter(counter) {
-                Some(file) => open.push((counter, file)),
+                Some(event) => open.push((counter, event)),
                 None => missing = missing.or(Some(counter)),
             }
         }
@@ -264,18 +266,13 @@ impl Counters {
 
     /// The counts, when the program and its children have ended.
     pub(crate) fn read(&self) -> Vec<(Counter, u64)> {
-        let value = |file: &File| {
-            let mut bytes = [0; 8];
-            let mut file = file;
-            file.read_exact(&mut bytes).ok().map(|()| u64::from_ne_bytes(bytes))
-        };
-        self.0.iter().filter_map(|(counter, file)| Some((*counter, value(file)?))).collect()
+        let value = |event: &Event| event.count().ok();
+        self.0.iter().filter_map(|(counter, event)| Some((*counter, value(event)?))).collect()
     }
 }
 
-fn open_counter(counter: Counter) -> Option<File> {
-    // perf_event_attr of linux/perf_event.h, version 0 (64 bytes): type, size, config, …, flags at
-    // byte 40.
+fn open_counter(counter: Counter) -> Option<Event> {
+    // Types and numbers of linux/perf_event.h.
     let cache = |cache: u64| cache | (1 << 16);
     let (kind, config): (u32, u64) = match counter {
         Counter::TaskClock => (1, 1),
@@ -287,30 +284,12 @@ fn open_counter(counter: Counter) -> Option<File> {
         Counter::L1iMisses => (3, cache(1)),
         Counter::ItlbMisses => (3, cache(4)),
     };
-    let mut attr = [0u8; 64];
-    attr[0..4].copy_from_slice(&kind.to_ne_bytes());
-    attr[4..8].copy_from_slice(&64u32.to_ne_bytes());
-    attr[8..16].copy_from_slice(&config.to_ne_bytes());
-    // disabled, inherit, exclude_hv, enable_on_exec: bits 0, 1, 6, 12.
-    let with_kernel: u64 = 1 | 1 << 1 | 1 << 6 | 1 << 12;
-    for flags in [with_kernel, with_kernel | 1 << 5] {
-        attr[40..48].copy_from_slice(&flags.to_ne_bytes());
-        // SAFETY: attr is a valid perf_event_attr of 64 bytes that lives through the call; the rest
-        // are integers.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                attr.as_ptr(),
-                0,
-                -1,
-                -1,
-                8, /* PERF_FLAG_FD_CLOEXEC */
-            )
-        };
-        if fd >= 0 {
-            // SAFETY: fd is valid, open and owned by nobody else.
-            return Some(unsafe { File::from_raw_fd(fd as i32) });
-        }
-    }
-    None
+    let with_kernel = attr_flag::DISABLED
+        | attr_flag::INHERIT
+        | attr_flag::EXCLUDE_HV
+        | attr_flag::ENABLE_ON_EXEC;
+    [with_kernel, with_kernel | attr_flag::EXCLUDE_KERNEL].into_iter().find_map(|flags| {
+        let attr = EventAttr { kind, config, flags, ..EventAttr::default() };
+        Event::open(&attr, 0, -1, None).ok()
+    })
 }

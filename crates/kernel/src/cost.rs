@@ -232,26 +232,32 @@ impl Outcome {
 #[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
+    use code_metrics::Counters;
     use serde_json::Value;
 
     fn counts() -> Counts {
-        let metrics = code_metrics::machine::SectionMetrics {
+        let metrics = SectionMetrics {
             section: 1,
-            instructions: 400,
-            branches: 100,
-            taken_branches: 50,
-            conditional_branches: 80,
-            conditional_taken: 40,
-            l1i_misses: 20,
-            l2_misses: 10,
-            itlb_4k_misses: 4,
-            itlb_2m_misses: 0,
-            code_lines: 9,
-            code_pages_4k: 3,
-            code_pages_2m: 1,
-            interruptions: 2,
+            counters: Counters {
+                instructions: 400,
+                branches: 100,
+                taken_branches: 50,
+                conditional_branches: 80,
+                conditional_taken: 40,
+                l1i_misses: 20,
+                l2_misses: 10,
+                itlb_4k_misses: 4,
+                itlb_2m_misses: 0,
+                code_lines: 9,
+                code_pages_4k: 3,
+                code_pages_2m: 1,
+                interruptions: 2,
+            },
         };
-        let less = code_metrics::machine::SectionMetrics { taken_branches: 40, ..metrics };
+        let less = SectionMetrics {
+            counters: Counters { taken_branches: 40, ..metrics.counters },
+            ..metrics
+        };
         let kernel = |name: &str, metrics| Kernel {
             name: name.to_owned(),
             image: format!("{name}.bzImage"),

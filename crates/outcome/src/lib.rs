@@ -10,7 +10,7 @@ use build::plan::{self, Files, Measured, STATE_DIRECTORY};
 use build::reuse::Reused;
 use build::state::State;
 use build::verified::{Verified, code_bytes};
-use build::{Config, Rust, Step, Toolchain, verify};
+use build::{Project, Step, verify};
 use compare::result::{Compared, Measurement};
 use image::Image;
 use report::{
@@ -24,16 +24,8 @@ use std::path::Path;
 /// A run that ended well, with what it was made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished<'p> {
-    /// What planish.toml says.
-    pub config: &'p Config,
-    /// The compilers it asks for.
-    pub tools: &'p Toolchain,
-    /// Its absolute directory.
-    pub directory: &'p Path,
-    /// Its name there.
-    pub file: &'p str,
-    /// What its build command says of rustc.
-    pub rust: &'p Rust,
+    /// Whose run it was.
+    pub project: &'p Project,
 }
 
 impl Finished<'_> {
@@ -42,18 +34,18 @@ impl Finished<'_> {
     /// # Errors
     /// Where a file of a step that must be there is missing or damaged.
     pub fn collect(&self, planish: &str) -> Result<Optimization, Error> {
-        let files = Files::of(self.config);
-        let at = |path: &Path| self.directory.join(path);
+        let files = Files::of(&self.project.config);
+        let at = |path: &Path| self.project.directory.join(path);
         let verified: Verified = read_json(&at(&files.verify))?;
         // With two rounds the profile that counts is the second one.
-        let last: Verified = read_json(&at(&plan::last_verify(self.config)))?;
-        let profile = plan::last_profile(self.config);
-        let summary: serde_json::Value = read_json(&at(&plan::last_summary(self.config)))?;
+        let last: Verified = read_json(&at(&plan::last_verify(&self.project.config)))?;
+        let profile = plan::last_profile(&self.project.config);
+        let summary: serde_json::Value = read_json(&at(&plan::last_summary(&self.project.config)))?;
         let evidence: report::Evidence =
             serde_json::from_value(summary.get("evidence").cloned().unwrap_or_default())
-                .map_err(|e| json_error(&at(&plan::last_summary(self.config)), e))?;
-        let (measured, _) = plan::programs(self.config, self.tools);
-        let notes = plan::notes(self.config, self.tools, self.rust.used);
+                .map_err(|e| json_error(&at(&plan::last_summary(&self.project.config)), e))?;
+        let (measured, _) = plan::programs(&self.project.config, &self.project.tools);
+        let notes = plan::notes(&self.project.config, &self.project.tools, self.project.rust.used);
         // Baseline and rebuild are told apart; a program of an optional step may not be there.
         let others: Vec<&Measured> = measured
             .iter()
@@ -62,13 +54,13 @@ impl Finished<'_> {
         let mut measurements = Vec::new();
         let mut branches = Vec::new();
         let mut last_step = Vec::new();
-        for (n, command) in self.config.evaluate.command.all().iter().enumerate() {
+        for (n, command) in self.project.config.evaluate.command.all().iter().enumerate() {
             let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
             // While it was written the file had another name.
             measurement.raw = vec![files.runs(n).display().to_string()];
             last_step.extend(self.added_by_layout(&files, n)?);
             measurements.push(measurement);
-            if self.config.record.count_branches {
+            if self.project.config.record.count_branches {
                 // The steps are optional: without an emulator there are no counts.
                 let count = |which: &str| {
                     let value: serde_json::Value =
@@ -92,7 +84,7 @@ impl Finished<'_> {
             command: command.to_string(),
             file_bytes: size(&files.recording(n)),
         };
-        let training = self.config.workload.train.all();
+        let training = self.project.config.workload.train.all();
         Ok(Optimization {
             schema: "planish-optimize".into(),
             version: 1,
@@ -112,7 +104,13 @@ impl Finished<'_> {
                 .chain(notes)
                 .collect(),
             variants: others.iter().map(|other| self.variant(other)).collect::<Result<_, _>>()?,
-            layout: self.config.optimize.lays_out().then(|| self.laid_out(&files)).transpose()?,
+            layout: self
+                .project
+                .config
+                .optimize
+                .lays_out()
+                .then(|| self.laid_out(&files))
+                .transpose()?,
             matched: matched(last.matched, &last.evidence),
             measurements,
             last_step,
@@ -124,16 +122,17 @@ impl Finished<'_> {
     /// The program with the layout beside the one with the profile alone, from the runs of evaluation
     /// command `n`.
     fn added_by_layout(&self, files: &Files, n: usize) -> Result<Option<Compared>, Error> {
-        if !self.config.optimize.lays_out() {
+        if !self.project.config.optimize.lays_out() {
             return Ok(None);
         }
-        let path = self.directory.join(files.runs(n));
+        let path = self.project.directory.join(files.runs(n));
         let runs =
             compare::runs::read(&path, BufReader::new(given::open(&path).map_err(unread(&path))?))?;
         let name = |ending| {
             files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
-        let profiled = if self.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
+        let profiled =
+            if self.project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
         let Some(pair) = runs.pair(&name(profiled), &name("layout")) else { return Ok(None) };
         // Corrected as the other claims of the run are: every program beside the baseline, and this
         // pair, on every command.
@@ -146,10 +145,10 @@ impl Finished<'_> {
 
     /// A program beside baseline and rebuild.
     fn variant(&self, measured: &Measured) -> Result<Variant, Error> {
-        let image = Image::open(&self.directory.join(&measured.path))?;
-        let plan = plan::optimize(self.config, self.tools, self.directory, self.file)?;
+        let image = Image::open(&self.project.directory.join(&measured.path))?;
+        let plan = self.project.plan()?;
         let step = plan.steps.iter().find(|step| step.name == measured.step);
-        let variable = if self.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
+        let variable = if self.project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
         let flags = step.map(|step| match step.environment.get(variable) {
             Some(flags) => flags.clone(),
             None => step.arguments.join(" "),
@@ -166,7 +165,7 @@ impl Finished<'_> {
     }
 
     fn laid_out(&self, files: &Files) -> Result<LaidOut, Error> {
-        let at = |path: &Path| self.directory.join(path);
+        let at = |path: &Path| self.project.directory.join(path);
         let objects = Reused::read(&at(&files.objects)).map(|found| Objects {
             reused: found.reused,
             laid_out: found.laid_out,
@@ -180,32 +179,35 @@ impl Finished<'_> {
     }
 
     fn builds(&self, files: &Files, verified: &Verified) -> Result<Build, Error> {
-        let plan = plan::optimize(self.config, self.tools, self.directory, self.file)?;
+        let plan = self.project.plan()?;
         // A build of cargo's may get the flags of C as well, for the C that it compiles.
-        let variable = if self.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
+        let variable = if self.project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
         let flags = |name: &str| {
             let step = plan.steps.iter().find(|s| s.name == name);
             step.and_then(|s| s.environment.get(variable)).cloned().unwrap_or_default()
         };
-        let version = std::process::Command::new(&self.tools.cc).arg("--version").output();
+        let version = std::process::Command::new(&self.project.tools.cc).arg("--version").output();
         let version =
             version.map(|v| String::from_utf8_lossy(&v.stdout).into_owned()).unwrap_or_default();
         // rustc's release as it wrote it into the program: the one that answers here may be another.
-        let base = Image::open(&self.directory.join(&files.base))?;
-        let rustc =
-            base.compilers().into_iter().find(|line| self.rust.used && line.starts_with("rustc "));
+        let base = Image::open(&self.project.directory.join(&files.base))?;
+        let rustc = base
+            .compilers()
+            .into_iter()
+            .find(|line| self.project.rust.used && line.starts_with("rustc "));
         let program = |path: &Path, build_id: &Option<String>, code_bytes| Program {
             path: path.display().to_string(),
             build_id: build_id.clone(),
             code_bytes,
         };
         Ok(Build {
-            command: match &self.config.build.command {
+            command: match &self.project.config.build.command {
                 Command::Line(line) => line.clone(),
                 Command::Words(words) => words.join(" "),
             },
-            compiler: rustc
-                .unwrap_or_else(|| version.lines().next().unwrap_or(&self.tools.cc).to_owned()),
+            compiler: rustc.unwrap_or_else(|| {
+                version.lines().next().unwrap_or(&self.project.tools.cc).to_owned()
+            }),
             base_flags: flags("build"),
             opt_flags: flags("rebuild"),
             base: program(&files.base, &verified.base_build_id, verified.base_code_bytes),
@@ -215,7 +217,7 @@ impl Finished<'_> {
 
     fn warnings(&self, verified: &Verified) -> Vec<String> {
         let mut warnings = Vec::new();
-        let config = self.config;
+        let config = &self.project.config;
         let evaluation = config.evaluate.command.all();
         if config.workload.train.all().iter().any(|line| evaluation.contains(line)) {
             warnings.push(
@@ -238,12 +240,16 @@ impl Finished<'_> {
 
     /// The steps as they ran last, with what planish's own stages wrote to standard error.
     fn stages(&self) -> Result<Vec<Stage>, Error> {
-        let plan = plan::optimize(self.config, self.tools, self.directory, self.file)?;
-        let state = State::read(self.directory);
+        let plan = self.project.plan()?;
+        let state = State::read(&self.project.directory);
         let stage = |step: &Step| {
             let seconds = state.steps.get(&step.name)?.seconds;
-            let log =
-                self.directory.join(STATE_DIRECTORY).join("log").join(format!("{}.log", step.name));
+            let log = self
+                .project
+                .directory
+                .join(STATE_DIRECTORY)
+                .join("log")
+                .join(format!("{}.log", step.name));
             let text = std::fs::read(log).unwrap_or_default();
             let own = step.program == build::Program::Planish;
             let text = String::from_utf8_lossy(&text).into_owned();

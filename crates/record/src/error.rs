@@ -1,7 +1,7 @@
 //! Why a recording failed, with the next step.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What can go wrong while recording.
 #[derive(Debug, thiserror::Error)]
@@ -137,6 +137,9 @@ pub enum Error {
         /// What is left under a name of its own, since it could not be completed.
         left: Option<PathBuf>,
     },
+    /// Options that do not go together, or lack one.
+    #[error("{0}")]
+    Options(String),
     /// Two options that exclude each other.
     #[error("{0} and {1} exclude each other; leave one of them out")]
     Together(&'static str, &'static str),
@@ -241,11 +244,27 @@ fn start_reason(source: &io::Error) -> String {
 }
 
 impl Error {
+    /// Removes what an unfinished recording kept in `output`, so that nobody takes it for a whole
+    /// one.
+    pub fn without_part(self, output: &Path) -> Error {
+        let Error::Cut { source, left, .. } = self else { return self };
+        let part = left.as_deref().unwrap_or(output);
+        let removed =
+            if part.is_dir() { std::fs::remove_dir_all(part) } else { std::fs::remove_file(part) };
+        let removed = match removed {
+            Ok(()) => "the part that was recorded has been removed".to_owned(),
+            Err(reason) if reason.kind() == io::ErrorKind::NotFound => {
+                "nothing of it is kept".to_owned()
+            }
+            Err(reason) => {
+                format!("{} is a part of it and cannot be removed: {reason}", part.display())
+            }
+        };
+        Error::Cut { source, kept: Some(removed), left: None }
+    }
+
     /// For `map_err` on a file's operations.
-    pub(crate) fn io(
-        path: &std::path::Path,
-        doing: &'static str,
-    ) -> impl FnOnce(io::Error) -> Error + use<> {
+    pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Error + use<> {
         let path = path.to_owned();
         move |source| Error::Io { path, doing, source }
     }

@@ -7,8 +7,8 @@ use crate::plan::{counts_switches, is_switch_stacks, lower_frequencies, plan, sw
 use crate::planned::{Planned, without_kernel};
 use crate::refusal::{no_lbr, paranoid, refused, refused_spe};
 use crate::settings::{BranchFilter, Registers};
-use crate::sys::perf::Event;
 use crate::{Error, arm_spe, aux, cgroups, cpus};
+use perf_events::Event;
 use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
 use std::io;
 

@@ -10,13 +10,14 @@
 //! `streaming`, `target`); events (`event`, `planned`, `plan`) and which of them the kernel gives
 //! (`events`, `refusal`, `open`); files (`place`, `file`) and what is seen of the records on their
 //! way there (`watch`, `seen`, `stream`); the readers and the thread that leads them (`readers`,
-//! `rotate`, `follow`, `session`); and the states that a recording goes through ([`live`],
-//! [`software`]).
+//! `rotate`, `follow`, `session`); the states that a recording goes through ([`live`],
+//! [`software`]); and which way of recording a request means ([`branches`], [`request`]).
 
 pub mod arm_spe;
 mod attr;
 mod aux;
 mod backlog;
+pub mod branches;
 mod cgroups;
 mod child;
 mod control;
@@ -50,6 +51,7 @@ mod processes;
 mod processor;
 mod readers;
 mod refusal;
+pub mod request;
 mod rings;
 mod rotate;
 mod seen;
@@ -70,6 +72,7 @@ mod watch;
 
 pub use attr::Trace;
 pub use aux::AuxSeen;
+pub use branches::Branches;
 pub use child::{Stdout, Workload};
 pub use elf::{Machine, Program, program};
 pub use error::Error;

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 pub use crate::cpus::cpu_list;
 pub use crate::options::{Branches, Mode, Options, Rate, Sampling, Scope};
-pub use crate::target::Target;
+pub use crate::target::{Target, user};
 
 /// Whether the kernel gives this user branch stacks of the CPU for own programs.
 pub fn has_hardware_branches() -> bool {
@@ -39,7 +39,7 @@ pub fn has_hardware_branches() -> bool {
 /// # Errors
 /// What the kernel says against it.
 pub fn try_event(attr: &perfdata::EventAttr) -> std::io::Result<()> {
-    crate::sys::perf::Event::open(attr, 0, -1, None).map(drop)
+    perf_events::Event::open(attr, 0, -1, None).map(drop)
 }
 
 /// Records into `output`, or standard output where that is `-`, until the command ends, the

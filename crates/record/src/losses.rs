@@ -6,7 +6,7 @@
 //! paused time). What was lost after a ring's last record has no LOST record; each event's own
 //! count (`PERF_FORMAT_LOST`) has it, and the rest of the recording is then paused time too.
 
-use crate::sys::perf::Event;
+use perf_events::Event;
 use perfdata::{EventAttr, read_format, sample_type};
 use std::collections::BTreeMap;
 use std::time::Duration;

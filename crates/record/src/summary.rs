@@ -3,6 +3,7 @@
 use crate::Hotplug;
 use crate::aux::AuxSeen;
 use crate::losses::Losses;
+use crate::software::{Pace, with_cold_caches};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -128,6 +129,23 @@ pub struct LookAhead {
     /// Such stops where a clock was read, which showed another time to the thread than to the
     /// look-ahead.
     pub clock_races: u64,
+}
+
+impl LookAhead {
+    /// The share of CPU time that stops and the births of threads were to cost, and the one they
+    /// did cost, where that is much more. Single steps are no part of a budget.
+    pub fn beyond(&self, pace: Pace) -> Option<(f64, f64)> {
+        /// Fewer stops say nothing, since the first ones cost the most; unless they took so long
+        /// that it was noticed.
+        const ENOUGH_STOPS: u64 = 20;
+        const NOTICED_S: f64 = 0.05;
+        let Pace::Budget(share) = pace else { return None };
+        let spent = (with_cold_caches(self.stopped) + self.births).as_secs_f64();
+        let cpu = self.program_cpu.as_secs_f64();
+        let (cost, over) = (spent / cpu, spent - share * cpu);
+        let enough = self.stops >= ENOUGH_STOPS || over >= NOTICED_S;
+        (self.checked == 0 && enough && cpu > 0.0 && cost > 1.5 * share).then_some((share, cost))
+    }
 }
 
 /// The way of records from rings into files.

@@ -22,7 +22,30 @@ pub enum Target {
     System,
 }
 
+/// The number of a user, who is named by it or by the name in /etc/passwd.
+pub fn user(text: &str) -> Option<u32> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(text)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    })
+}
+
 impl Target {
+    /// What is meant by what was given: the system, a user, threads, processes, else the command.
+    pub fn of(system: bool, user: Option<u32>, tids: &[i32], pids: &[i32]) -> Target {
+        match (system, user) {
+            (true, _) => Target::System,
+            (false, Some(user)) => Target::User(user),
+            _ if !tids.is_empty() => Target::Threads(tids.to_vec()),
+            _ if !pids.is_empty() => Target::Processes(pids.to_vec()),
+            _ => Target::Command,
+        }
+    }
+
     pub(crate) fn scope(&self) -> Scope {
         match self {
             Target::Command => Scope::Command,

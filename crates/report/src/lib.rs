@@ -20,9 +20,11 @@ mod optimization;
 pub mod pages;
 mod policy;
 pub mod profile;
+pub mod record;
 pub mod stat;
 mod style;
 pub mod switches;
+mod told;
 
 pub use compare::Screen;
 pub use escape::{json, visible, visible_lines};
@@ -33,3 +35,4 @@ pub use optimization::{
     Stage, Variant,
 };
 pub use style::{Colour, Style};
+pub use told::Told;

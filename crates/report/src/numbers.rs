@@ -45,7 +45,16 @@ pub fn count(number: u64) -> String {
 
 /// A count with what is counted: `1 function`, `1,200 functions`.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
+    format!("{} {}", count(number), noun(number, one, many))
+}
+
+/// The same with its digits in one group, for lines that scripts read: `1200 samples`.
+pub fn numbered(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", noun(number, one, many))
+}
+
+fn noun<'n>(number: u64, one: &'n str, many: &'n str) -> &'n str {
+    if number == 1 { one } else { many }
 }
 
 /// A share as a percentage.

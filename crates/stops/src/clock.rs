@@ -7,7 +7,7 @@
 use crate::counts::{Reason, Skip, add};
 use crate::place::Place;
 use crate::proc;
-use crate::sys::event::Event;
+use crate::sys::event::ThreadClock;
 use crate::sys::{self, fine};
 use crate::thread::{Doing, Queued, State, Thread, Told, Way};
 use crate::tracer::Tracer;
@@ -71,7 +71,7 @@ impl Tracer {
                 (signal, reason) = (None, Reason::Blocked);
             }
         }
-        let opened = Event::open(tid, self.options.trigger, thread.period, with_ring);
+        let opened = ThreadClock::open(tid, self.options.trigger, thread.period, with_ring);
         let told = match &opened {
             Err(error) => {
                 let code = error.raw_os_error();

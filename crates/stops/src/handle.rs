@@ -5,7 +5,7 @@ use crate::counts::{LeftAlone, Skip, add};
 use crate::place::Place;
 use crate::proc;
 use crate::stopped::{Resume, Stopped};
-use crate::sys::event::Event;
+use crate::sys::event::ThreadClock;
 use crate::sys::{self, AT_CALL, Change, EVENT_STOP, fine};
 use crate::thread::{Queued, State, Told};
 use crate::tracer::{Tracer, possible_period};
@@ -246,7 +246,7 @@ impl Tracer {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let arrived_ns = sys::now_ns();
         let by_signal = matches!(thread.told(), Some(Told::Signal(_)));
-        let period_end = thread.event_mut().and_then(Event::latest);
+        let period_end = thread.event_mut().and_then(ThreadClock::latest);
         // An interrupted thread has gone on since.
         let moment = period_end.filter(|_| by_signal);
         let Some(registers) = fine(sys::registers(tid)) else {

@@ -1,7 +1,7 @@
 //! A traced thread: what it does, and how it is stopped when its period is over.
 
 use crate::counts::Reason;
-use crate::sys::event::Event;
+use crate::sys::event::ThreadClock;
 use crate::sys::tick::WAKE;
 use crate::sys::{self, SignalInfo, fine};
 
@@ -9,9 +9,9 @@ use crate::sys::{self, SignalInfo, fine};
 #[derive(Debug)]
 pub(crate) enum Way {
     /// Its clock sends it this signal, which is dropped at the delivery stop.
-    Signal(i32, Event),
+    Signal(i32, ThreadClock),
     /// The tracer interrupts it, told by its clock where it has one.
-    Interrupt(Reason, Option<Event>),
+    Interrupt(Reason, Option<ThreadClock>),
 }
 
 /// A [`Way`] without the clock.
@@ -81,7 +81,7 @@ impl Way {
     }
 
     /// Tells a clock whom to signal. A thread that it cannot signal is interrupted.
-    pub(crate) fn new(told: Told, event: Option<Event>, tid: i32, tracer: i32) -> Way {
+    pub(crate) fn new(told: Told, event: Option<ThreadClock>, tid: i32, tracer: i32) -> Way {
         match (told, event) {
             (Told::Signal(signal), Some(event)) if event.send(signal, tid).is_ok() => {
                 Way::Signal(signal, event)
@@ -95,7 +95,7 @@ impl Way {
     }
 
     /// Its clock, whom it still tells.
-    pub(crate) fn into_event(self) -> Option<Event> {
+    pub(crate) fn into_event(self) -> Option<ThreadClock> {
         match self {
             Way::Signal(_, event) => Some(event),
             Way::Interrupt(_, event) => event,
@@ -127,7 +127,7 @@ impl Thread {
     }
 
     /// Its clock's event.
-    pub(crate) fn event(&self) -> Option<&Event> {
+    pub(crate) fn event(&self) -> Option<&ThreadClock> {
         match &self.state {
             State::Clocked { way: Way::Signal(_, event), .. } => Some(event),
             State::Clocked { way: Way::Interrupt(_, event), .. } => event.as_ref(),
@@ -136,7 +136,7 @@ impl Thread {
     }
 
     /// The same, to be read from.
-    pub(crate) fn event_mut(&mut self) -> Option<&mut Event> {
+    pub(crate) fn event_mut(&mut self) -> Option<&mut ThreadClock> {
         match &mut self.state {
             State::Clocked { way: Way::Signal(_, event), .. } => Some(event),
             State::Clocked { way: Way::Interrupt(_, event), .. } => event.as_mut(),
@@ -173,7 +173,7 @@ impl Thread {
 
     /// Closes its clock.
     pub(crate) fn close_clock(&mut self) {
-        self.former_event = self.event().map_or(self.former_event, Event::number);
+        self.former_event = self.event().map_or(self.former_event, ThreadClock::number);
         if let State::Clocked { doing, .. } = &self.state {
             self.state = State::Unclocked { listening: *doing == Doing::Listening };
         }
@@ -183,7 +183,7 @@ impl Thread {
     /// (POLL_IN to POLL_HUP); everything that a program can send to itself has others, but for
     /// descriptors of its own.
     pub(crate) fn sent_by_clock(&self, info: &SignalInfo) -> bool {
-        let number = self.event().map_or(-1, Event::number);
+        let number = self.event().map_or(-1, ThreadClock::number);
         matches!(info.signal, libc::SIGURG | libc::SIGWINCH)
             && matches!(info.code, 1..=6)
             && info.fd >= 0

@@ -7,7 +7,7 @@ pub use plan::{Wanted, image};
 
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
-use crate::{Plan, Step, quoted};
+use crate::{Plan, quoted};
 use kernel::cost::{Counts, Outcome, sizes};
 use kernel::requirements::{Purpose, fragment};
 use kernel::workload::small_config;
@@ -56,7 +56,7 @@ pub fn described(plan: &Plan, tree: &Path, config: Option<&Path>, output: &Path)
     format!(
         "planish kernel prepare {tree}\nmkdir -p {output}/{STATE_DIRECTORY}; cd {output}\n{start} > \
          {CONFIG}; touch {TREE_STATE}\n\n{}",
-        plan.describe(|_: &Step| String::new())
+        plan.describe(&[])
     )
 }
 

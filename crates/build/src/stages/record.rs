@@ -2,9 +2,10 @@
 
 use super::{Round, Stages, bound, paths};
 use crate::Step;
-use crate::config::{Branches, Record};
+use crate::config::Record;
 use crate::plan::{STATE_DIRECTORY, text};
 use crate::step::quoted;
+use ::record::Branches;
 use std::path::{Path, PathBuf};
 
 /// Per cent of the program's CPU time that goes into stops of training: nobody waits for it but

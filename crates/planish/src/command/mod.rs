@@ -17,6 +17,7 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod stat;
+mod steps;
 pub mod switches;
 pub mod train;
 

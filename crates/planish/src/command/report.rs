@@ -1,14 +1,13 @@
 //! `planish report`: the result of a finished run, told again.
 
-use super::build::{Asking, Project};
 use super::compare::terminal_style;
 use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{Context, bail};
 use build::plan::STATE_DIRECTORY;
-use compare::result::Measurement;
+use build::project::{Asking, Project};
 use outcome::Finished;
-use report::Optimization;
+use report::Told;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -49,24 +48,11 @@ pub enum Form {
     Html,
 }
 
-/// A file that can be told.
-enum Told {
-    Measurement(Box<Measurement>),
-    Optimization(Box<Optimization>),
-}
-
 /// Runs the command.
 pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     if let (Some(config), Some(markdown), Some(json)) = (&args.collect, &args.output, &args.json) {
         let project = Project::open(config, Asking::Running)?;
-        let finished = Finished {
-            config: &project.config,
-            tools: &project.tools,
-            directory: &project.directory,
-            file: &project.file,
-            rust: &project.rust,
-        };
-        let report = finished.collect(env!("CARGO_PKG_VERSION"))?;
+        let report = Finished { project: &project }.collect(env!("CARGO_PKG_VERSION"))?;
         output::write_file(markdown, |out| Ok(out.write_all(report.markdown().as_bytes())?))?;
         output::write_file(json, |out| {
             serde_json::to_writer_pretty(&mut *out, &report)?;
@@ -78,23 +64,15 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     output::refuse_inputs(args.output.as_deref(), [file.as_path(), args.path.as_path()])?;
     let told = open(&file, has_project)?;
     let style = if args.output.is_none() { terminal_style() } else { report::Style::default() };
-    let text = match (args.format, &told) {
-        (Form::Text, Told::Measurement(m)) => report::compare::terminal(m, &[], style),
-        (Form::Text, Told::Optimization(o)) => o.terminal(style),
-        (Form::Markdown, Told::Measurement(m)) => report::compare::markdown(m),
-        (Form::Markdown, Told::Optimization(o)) => o.markdown(),
-        (Form::Html, Told::Measurement(m)) => report::compare::html(m, &[]),
-        (Form::Html, Told::Optimization(_)) => bail!(
+    let text = match args.format {
+        Form::Text => told.terminal(style),
+        Form::Markdown => told.markdown(),
+        Form::Html => told.html().context(
             "--format html: a whole run is told as text, Markdown or JSON; for a page with \
              pictures of its measurement: planish compare show .planish/runs-1.jsonl --html \
-             report.html"
-        ),
-        (Form::Json, Told::Measurement(m)) => {
-            ::report::json(&serde_json::to_string_pretty(m)?).into_owned() + "\n"
-        }
-        (Form::Json, Told::Optimization(o)) => {
-            ::report::json(&serde_json::to_string_pretty(o)?).into_owned() + "\n"
-        }
+             report.html",
+        )?,
+        Form::Json => told.json()?,
     };
     match &args.output {
         Some(path) => output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?,
@@ -124,18 +102,12 @@ fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
         bail!("{shown}: there is no report yet; `planish optimize` makes one");
     }
     let text = crate::input::read_to_string(file)?;
-    let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::Null);
-    match value.get("schema").and_then(|s| s.as_str()) {
-        Some("planish-compare") => {
-            Ok(Told::Measurement(serde_json::from_value(value).with_context(|| shown)?))
-        }
-        Some("planish-optimize") => {
-            Ok(Told::Optimization(serde_json::from_value(value).with_context(|| shown)?))
-        }
-        _ => bail!(
+    let told = Told::read(&text).with_context(|| shown.clone())?;
+    told.with_context(|| {
+        format!(
             "{shown}: is no report of planish (expected a report.json, what planish compare \
              --format json printed, a planish.toml or its directory; kept runs are read by \
              planish compare show)"
-        ),
-    }
+        )
+    })
 }

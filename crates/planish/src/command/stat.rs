@@ -1,11 +1,11 @@
 //! `planish stat`: how often events happen while a program, processes or the system run.
 
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::{Context as _, bail};
 use record::live::{self, Target};
-use record::stat::{self, Counter, Counts, Options, Stat};
-use record::{Ending, Stdout, Workload};
+use record::stat::{self, Options};
+use record::{Stdout, Workload};
 use report::stat as tell;
 use std::ffi::OsString;
 use std::io::Write;
@@ -89,16 +89,27 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         per_thread: args.per_thread,
     };
     super::handle_interrupts();
+    let is_json = args.format == Format::Json;
+    let to_stdout = args.output.as_ref().map_or(is_json, |path| path.as_os_str() == "-");
+    let stdout = if to_stdout { Stdout::ToStderr } else { Stdout::Inherit };
+    let workload = Workload { stdout, ..Workload::new(args.command.iter()) };
+    let command = (!args.command.is_empty()).then_some(&workload);
     let mut code = FINE;
     let result = write(args, |out| {
-        let shape = Shape { args, quiet: global.quiet };
-        let runs = count(&target, args, &options, &mut |counters, counts| {
-            say(out, &shape.interval(counters, counts))
-        })?;
+        let runs =
+            stat::repeated(&target, command, &options, args.repeat, &mut |counters, counts| {
+                let told = if is_json { tell::json::interval } else { tell::interval };
+                say(out, &told(counters, counts))
+            })?;
         for run in &runs {
-            code = code.max(exit_code(run.ending));
+            code = code.max(super::record::code_of(run.ending));
         }
-        say(out, &shape.total(&runs))?;
+        let total = match args.format {
+            Format::Json => tell::json::total(&runs, &args.command, args.interval.is_some()),
+            Format::Text if args.interval.is_some() => String::new(),
+            Format::Text => tell::total(&runs, &args.command, global.quiet),
+        };
+        say(out, &total)?;
         if !global.quiet {
             tell::notes(&runs).iter().for_each(|note| eprintln!("{note}"));
         }
@@ -109,15 +120,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Who is to be counted.
 fn target(args: &Args) -> anyhow::Result<Target> {
-    let target = if args.all_cpus || args.cpus.is_some() {
-        Target::System
-    } else if !args.tid.is_empty() {
-        Target::Threads(args.tid.clone())
-    } else if !args.pid.is_empty() {
-        Target::Processes(args.pid.clone())
-    } else {
-        Target::Command
-    };
+    let system = args.all_cpus || args.cpus.is_some();
+    let target = Target::of(system, None, &args.tid, &args.pid);
     if !args.cgroups.is_empty() && !matches!(target, Target::System) {
         bail!("-G counts what runs in a control group on CPUs: give -a or -C with it");
     }
@@ -125,66 +129,6 @@ fn target(args: &Args) -> anyhow::Result<Target> {
         bail!("nothing to count: give a command after `--`, or -p PID, -t TID, -C CPU, or -a");
     }
     Ok(target)
-}
-
-/// Counts once, or as often as asked for.
-fn count(
-    target: &Target,
-    args: &Args,
-    options: &Options,
-    tell: &mut dyn FnMut(&[Counter], &Counts) -> anyhow::Result<()>,
-) -> anyhow::Result<Vec<Stat>> {
-    let json_to_stdout = args.format == Format::Json && args.output.is_none();
-    let to_stdout =
-        json_to_stdout || args.output.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    let stdout = if to_stdout { Stdout::ToStderr } else { Stdout::Inherit };
-    let workload = Workload { stdout, ..Workload::new(args.command.iter()) };
-    let command = (!args.command.is_empty()).then_some(&workload);
-    let mut runs = Vec::new();
-    for _ in 0..args.repeat.unwrap_or(1) {
-        let mut failure = None;
-        let run = stat::count(target, command, options, &mut |counters, counts| {
-            // The program goes on when its counts cannot be printed; the first reason is told at
-            // the end.
-            if failure.is_none() {
-                failure = tell(counters, counts).err();
-            }
-        })?;
-        let interrupted = run.interrupted;
-        runs.push(run);
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        if interrupted {
-            break;
-        }
-    }
-    Ok(runs)
-}
-
-/// How the options want the result printed.
-struct Shape<'a> {
-    args: &'a Args,
-    quiet: bool,
-}
-
-impl Shape<'_> {
-    fn interval(&self, counters: &[Counter], counts: &Counts) -> String {
-        match self.args.format {
-            Format::Text => tell::interval(counters, counts),
-            Format::Json => tell::json::interval(counters, counts),
-        }
-    }
-
-    fn total(&self, runs: &[Stat]) -> String {
-        match self.args.format {
-            Format::Text if self.args.interval.is_some() => String::new(),
-            Format::Text => tell::total(runs, &self.args.command, self.quiet),
-            Format::Json => {
-                tell::json::total(runs, &self.args.command, self.args.interval.is_some())
-            }
-        }
-    }
 }
 
 /// One block at a time, so that a reader never sees half of one.
@@ -201,13 +145,5 @@ fn write(
         (Some(path), _) => output::write_file(path, |out| fill(out)),
         (None, Format::Json) => fill(&mut output::raw()),
         (None, Format::Text) => fill(&mut output::error_text()),
-    }
-}
-
-fn exit_code(ending: Ending) -> u8 {
-    match ending {
-        // A program that was asked to stop did what it was asked.
-        Ending::Code(0) | Ending::Unknown | Ending::Signal(libc::SIGINT | libc::SIGTERM) => FINE,
-        Ending::Code(_) | Ending::Signal(_) => NEGATIVE,
     }
 }

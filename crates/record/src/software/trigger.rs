@@ -3,7 +3,7 @@
 //! Stops after even numbers of taken branches see every branch as often as it is taken. Stops after
 //! even times see more of what is slow.
 
-use crate::sys::perf::Event;
+use perf_events::Event;
 use perfdata::{EventAttr, attr_flag as flag};
 use stops::Trigger;
 

@@ -15,7 +15,8 @@ pub use derived::{Derived, derived};
 pub use repeat::{Spread, spread};
 pub use run::count;
 
-use crate::Ending;
+use crate::live::Target;
+use crate::{Ending, Error, Workload};
 use std::time::Duration;
 
 /// What to count, and when to tell.
@@ -60,6 +61,36 @@ pub struct Stat {
     pub interrupted: bool,
     /// What was given up, in plain sentences.
     pub notes: Vec<String>,
+}
+
+/// Counts once, or `times` times, until a signal asks to stop. When an interval cannot be told, the
+/// program goes on; the first reason is the error.
+///
+/// # Errors
+/// As [`count`], and the one that `tell` gave.
+pub fn repeated<E: From<Error>>(
+    target: &Target,
+    command: Option<&Workload>,
+    options: &Options,
+    times: Option<u32>,
+    tell: &mut dyn FnMut(&[Counter], &Counts) -> Result<(), E>,
+) -> Result<Vec<Stat>, E> {
+    let mut runs = Vec::new();
+    for _ in 0..times.unwrap_or(1) {
+        let mut told = Ok(());
+        let run = count(target, command, options, &mut |counters, counts| {
+            if told.is_ok() {
+                told = tell(counters, counts);
+            }
+        })?;
+        told?;
+        let interrupted = run.interrupted;
+        runs.push(run);
+        if interrupted {
+            break;
+        }
+    }
+    Ok(runs)
 }
 
 /// What is counted when no event is named: perf's choice.

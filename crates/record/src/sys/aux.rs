@@ -2,8 +2,9 @@
 //! its records (`man 2 perf_event_open`, `aux_offset` and what follows).
 
 use super::page_bytes;
-use super::perf::{AUX_HEAD_AT, AUX_OFFSET_AT, AUX_SIZE_AT, AUX_TAIL_AT, Event, Ring};
+use super::perf::{AUX_HEAD_AT, AUX_OFFSET_AT, AUX_SIZE_AT, AUX_TAIL_AT, Ring};
 use crate::span::Span;
+use perf_events::Event;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;

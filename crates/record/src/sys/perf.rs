@@ -1,14 +1,10 @@
-//! perf_event_open, and the rings that the kernel writes its records into (`man 2
-//! perf_event_open`).
+//! The rings that the kernel writes an event's records into (`man 2 perf_event_open`).
 
 use super::page_bytes;
 use crate::span::Span;
-use perfdata::EventAttr;
+use perf_events::{Event, Mapping};
 use perfdata::write::TimeConversion;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DATA_HEAD_AT: usize = 1024;
@@ -17,149 +13,23 @@ pub(super) const AUX_HEAD_AT: usize = 1056;
 pub(super) const AUX_TAIL_AT: usize = 1064;
 pub(super) const AUX_OFFSET_AT: usize = 1072;
 pub(super) const AUX_SIZE_AT: usize = 1080;
-const IOC_ENABLE: libc::c_ulong = 0x2400;
-const IOC_DISABLE: libc::c_ulong = 0x2401;
-const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
-const IOC_ID: libc::c_ulong = 0x8008_2407;
-const IOC_PAUSE_OUTPUT: libc::c_ulong = 0x4004_2409;
-const FLAG_PID_CGROUP: libc::c_ulong = 4;
-const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-
-/// An open event.
-#[derive(Debug)]
-pub(crate) struct Event(OwnedFd);
-
-impl Event {
-    /// Opens an event for a thread (-1: all) on a CPU (-1: any), in the group of another where
-    /// there is one.
-    pub(crate) fn open(
-        attr: &EventAttr,
-        tid: i32,
-        cpu: i32,
-        group: Option<&Event>,
-    ) -> io::Result<Event> {
-        Event::open_with(attr, tid, cpu, group, 0)
-    }
-
-    /// Opens an event for a control group, by its directory, on a CPU.
-    pub(crate) fn open_cgroup(
-        attr: &EventAttr,
-        cgroup: &File,
-        cpu: i32,
-        group: Option<&Event>,
-    ) -> io::Result<Event> {
-        Event::open_with(attr, cgroup.as_raw_fd(), cpu, group, FLAG_PID_CGROUP)
-    }
-
-    fn open_with(
-        attr: &EventAttr,
-        whom: i32,
-        cpu: i32,
-        group: Option<&Event>,
-        flags: libc::c_ulong,
-    ) -> io::Result<Event> {
-        let group = group.map_or(-1, |leader| leader.0.as_raw_fd());
-        let bytes = attr.to_kernel_bytes();
-        // SAFETY: the kernel reads as many bytes as the structure's size field says, which is their
-        // number, and returns a new descriptor.
-        unsafe {
-            let flags = flags | FLAG_FD_CLOEXEC;
-            let fd =
-                libc::syscall(libc::SYS_perf_event_open, bytes.as_ptr(), whom, cpu, group, flags);
-            if fd < 0 {
-                Err(io::Error::last_os_error())
-            } else {
-                Ok(Event(OwnedFd::from_raw_fd(fd as i32)))
-            }
-        }
-    }
-
-    fn ioctl(&self, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: the requests used here take a number, or a pointer that the caller made from a
-        // local variable.
-        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) };
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    /// The id that its records carry.
-    pub(crate) fn id(&self) -> io::Result<u64> {
-        let mut id = 0u64;
-        self.ioctl(IOC_ID, (&raw mut id) as libc::c_ulong)?;
-        Ok(id)
-    }
-
-    /// Starts counting.
-    pub(crate) fn enable(&self) -> io::Result<()> {
-        self.ioctl(IOC_ENABLE, 0)
-    }
-
-    /// Stops counting.
-    pub(crate) fn disable(&self) -> io::Result<()> {
-        self.ioctl(IOC_DISABLE, 0)
-    }
-
-    /// Sends its records into another event's ring.
-    pub(crate) fn share_ring_of(&self, other: &Event) -> io::Result<()> {
-        self.ioctl(IOC_SET_OUTPUT, other.0.as_raw_fd() as libc::c_ulong)
-    }
-
-    /// Stops or resumes what goes into its ring, for a ring that is written backward and over
-    /// itself.
-    pub(crate) fn pause_output(&self, pause: bool) -> io::Result<()> {
-        self.ioctl(IOC_PAUSE_OUTPUT, libc::c_ulong::from(pause))
-    }
-
-    /// The words that a read of the event gives, by its read format.
-    pub(crate) fn read(&self) -> io::Result<Vec<u64>> {
-        /// More than any group has.
-        const MOST_WORDS: usize = 1024;
-        let mut words = vec![0u64; MOST_WORDS];
-        // SAFETY: the kernel writes at most as many bytes as the buffer has.
-        let got =
-            unsafe { libc::read(self.0.as_raw_fd(), words.as_mut_ptr().cast(), MOST_WORDS * 8) };
-        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        words.truncate(got / 8);
-        Ok(words)
-    }
-}
-
-impl AsFd for Event {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
 
 /// The memory that kernel and recorder share: a page of positions, then the records.
 pub(crate) struct Ring {
-    base: NonNull<u8>,
+    memory: Mapping,
     data_bytes: usize,
     backward: bool,
     /// Where the newest record began when a backward ring was last read.
     dumped: u64,
 }
 
-// SAFETY: the mapping belongs to the ring alone, and any thread may use it.
-unsafe impl Send for Ring {}
-// SAFETY: through a shared reference it is only read; room is freed through an exclusive one.
-unsafe impl Sync for Ring {}
-
 impl Ring {
     /// Maps the ring of an event with room for so many bytes of records: a power of two, and a page
     /// at least. A backward ring is one that the kernel writes over itself from high to low
     /// places, and that must be paused to be read.
     pub(crate) fn map(event: &Event, data_bytes: usize, backward: bool) -> io::Result<Ring> {
-        let len = data_bytes + page_bytes();
-        let access = if backward { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
-        // SAFETY: a new mapping where the kernel likes; no existing memory is touched.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, event.0.as_raw_fd(), 0)
-        };
-        match NonNull::new(base.cast::<u8>()) {
-            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Ring { base, data_bytes, backward, dumped: 0 })
-            }
-            _ => Err(io::Error::last_os_error()),
-        }
+        let memory = Mapping::of(event, data_bytes + page_bytes(), !backward)?;
+        Ok(Ring { memory, data_bytes, backward, dumped: 0 })
     }
 
     /// Room for records, in bytes.
@@ -173,9 +43,7 @@ impl Ring {
     }
 
     pub(super) fn position(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: the positions that this crate names lie, aligned, in the first page, and kernel
-        // and recorder use them atomically.
-        unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU64>() }
+        self.memory.word(at)
     }
 
     /// All records that lie in the ring, whole and in order. Their room stays taken until
@@ -200,7 +68,7 @@ impl Ring {
         // not write between tail and head until the tail moves, which takes `&mut self`,
         // nor into a ring that is paused.
         unsafe {
-            let data = self.base.as_ptr().add(page_bytes());
+            let data = self.memory.base().as_ptr().add(page_bytes());
             Span {
                 one: std::slice::from_raw_parts(data.add(at), first),
                 two: std::slice::from_raw_parts(data, filled - first),
@@ -253,12 +121,5 @@ impl Ring {
             }
         }
         None
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: exactly the range that was mapped.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.data_bytes + page_bytes()) };
     }
 }

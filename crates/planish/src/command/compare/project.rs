@@ -3,7 +3,7 @@
 use super::args::{How, What};
 use super::{Bar, Judge, Told, code_metrics};
 use crate::cli::Global;
-use crate::command::optimize;
+use crate::command::steps;
 use anyhow::Context;
 use build::comparison::Comparison;
 use build::variants::VariantConfig;
@@ -79,7 +79,7 @@ impl<'a> Prepared<'a> {
         let count = settings.layouts().filter(|_| align.is_none());
         let builds = project.builds(variants, count.is_some(), align)?;
         for (directory, plan) in &builds.plans {
-            if !optimize::execute_in(plan, directory, false, self.global)? {
+            if !steps::run(plan, directory, false, self.global)? {
                 return Ok(None);
             }
         }

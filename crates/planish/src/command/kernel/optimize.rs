@@ -3,7 +3,7 @@
 
 use super::build::MakeArgs;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::command::{INTERRUPTED, compare, optimize};
+use crate::command::{INTERRUPTED, compare, steps};
 use crate::output;
 use anyhow::Context;
 use build::Plan;
@@ -118,7 +118,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let directory =
         args.output_dir.canonicalize().with_context(|| args.output_dir.display().to_string())?;
     begin(&directory, &start, &root)?;
-    if !optimize::execute_in(&plan, &directory, args.again, global)? {
+    if !steps::run(&plan, &directory, args.again, global)? {
         return Ok(INTERRUPTED);
     }
     tell(&directory, &tree, args)

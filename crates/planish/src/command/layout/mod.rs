@@ -93,7 +93,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     // A cc profile of one run and an ld profile of another do not fit.
     let texts: Vec<(PathBuf, &str)> =
         files.iter().map(|file| (file.path(prefix), file.text.as_str())).collect();
-    output::write_together(&texts)?;
+    beside::named::write_together(&texts)?;
     for file in files {
         summary.files.push((file.what.to_owned(), file.path(prefix).display().to_string()));
         summary.warnings.extend(file.warnings);

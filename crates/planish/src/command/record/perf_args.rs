@@ -85,15 +85,14 @@ pub struct PerfArgs {
 
 impl PerfArgs {
     /// Those given that only recordings by the kernel have.
-    pub fn given(&self) -> impl Iterator<Item = &'static str> {
-        let given = [
+    pub fn given(&self) -> [(bool, &'static str); 5] {
+        [
             (self.intr_regs.is_some(), "--intr-regs"),
             (self.raw_samples, "-R"),
             (self.sample_cpu, "--sample-cpu"),
             (self.all_user, "--all-user"),
             (self.all_kernel, "--all-kernel"),
-        ];
-        given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option)
+        ]
     }
 
     /// Puts them into a recording's settings.

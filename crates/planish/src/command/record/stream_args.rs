@@ -1,9 +1,7 @@
 //! The options of `planish record` that say how records get into files, with perf's spelling and
 //! meaning.
 
-use super::Args;
 use crate::cli::Threads;
-use anyhow::{Context as _, bail};
 use record::settings::RingSizes;
 use record::streaming::{Affinity, Compression, Control, Spread, Streaming, Switch, bytes};
 
@@ -79,9 +77,9 @@ impl StreamArgs {
         self.accept_losses || self.overwrite
     }
 
-    /// The first option given.
-    pub fn given(&self) -> Option<&'static str> {
-        let given = [
+    /// Those given.
+    pub fn given(&self) -> [(bool, &'static str); 12] {
+        [
             (self.mmap_pages.is_some(), "-m"),
             (self.mmap_flush.is_some(), "--mmap-flush"),
             (self.compression.is_some(), "-z"),
@@ -94,8 +92,7 @@ impl StreamArgs {
             (self.switch_output.is_some(), "--switch-output"),
             (self.overwrite, "--overwrite"),
             (self.control.is_some(), "--control"),
-        ];
-        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+        ]
     }
 
     /// What there is a reader for each of; a number of threads, which stands before `record`, means
@@ -129,15 +126,4 @@ impl StreamArgs {
             force: self.force,
         }
     }
-}
-
-/// Refuses what cannot be meant.
-pub fn check(args: &Args) -> anyhow::Result<()> {
-    if args.delay == Some(super::args::WAIT) && args.streams.control.is_none() {
-        bail!("-D -1 waits for the command `enable`: give a fifo for it with --control fifo:PATH");
-    }
-    if let Some(spread) = args.streams.spread() {
-        spread.check().context("--threads")?;
-    }
-    Ok(())
 }

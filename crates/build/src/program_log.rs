@@ -1,11 +1,11 @@
 //! Where does what a recorded program prints go, when nobody asked to see it? Into a file of
 //! bounded size.
 
-use anyhow::Context;
-use build::bounded_log::BoundedLog;
+use crate::Error;
+use crate::bounded_log::BoundedLog;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -17,15 +17,17 @@ const AFTERWARDS: Duration = Duration::from_secs(1);
 pub struct ProgramLog {
     writer: Arc<OwnedFd>,
     done: Receiver<std::io::Result<()>>,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl ProgramLog {
     /// Creates the file and takes what is written to [`ProgramLog::writer`].
-    pub fn create(path: &Path) -> anyhow::Result<ProgramLog> {
-        let shown = || path.display().to_string();
-        let log = BoundedLog::create(path).with_context(shown)?;
-        let (reader, writer): (PipeReader, PipeWriter) = std::io::pipe().with_context(shown)?;
+    ///
+    /// # Errors
+    /// Where it cannot be created.
+    pub fn create(path: &Path) -> Result<ProgramLog, Error> {
+        let log = BoundedLog::create(path).map_err(failed(path))?;
+        let (reader, writer): (PipeReader, PipeWriter) = std::io::pipe().map_err(failed(path))?;
         let (tell, done) = channel();
         std::thread::spawn(move || {
             // Nobody waits any more where the recorder has gone on.
@@ -40,14 +42,22 @@ impl ProgramLog {
     }
 
     /// Ends the log, once the program has ended and nobody else holds its writer.
-    pub fn finish(self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// Where the file did not take what came.
+    pub fn finish(self) -> Result<(), Error> {
         let ProgramLog { writer, done, path } = self;
         drop(writer);
         match done.recv_timeout(AFTERWARDS) {
-            Ok(ended) => ended.with_context(|| path.display().to_string()),
+            Ok(ended) => ended.map_err(failed(&path)),
             Err(_) => Ok(()),
         }
     }
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Read { path, source }
 }
 
 /// Reads to the end even where the file takes no more, lest the program end for a full disk that is

@@ -1,0 +1,191 @@
+//! What stands around a planish.toml: its directory, the compilers it asks for, and what they can?
+
+use crate::config::Config;
+use crate::optimization::Alternative;
+use crate::plan::{self, Files};
+use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
+use crate::{Error, Plan, Rust, Toolchain};
+use programs::Surroundings;
+use record::Branches;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A planish.toml with its surroundings.
+#[derive(Clone, Debug)]
+pub struct Project {
+    /// What it says.
+    pub config: Config,
+    /// Its absolute directory.
+    pub directory: PathBuf,
+    /// Its name there.
+    pub file: String,
+    /// The compilers it asks for.
+    pub tools: Toolchain,
+    /// What its build command says of rustc.
+    pub rust: Rust,
+    /// What a run may find that was not looked at, in plain sentences.
+    pub notes: Vec<String>,
+}
+
+/// What a project is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// To be looked at: nothing that it names or holds is run.
+    Reading,
+    /// To be built: its own commands run anyway, and its toolchain is the one that counts.
+    Running,
+}
+
+impl Project {
+    /// Opens a configuration; a directory stands for the planish.toml in it.
+    ///
+    /// # Errors
+    /// Where it cannot be read, is wrong, or asks for a compiler that is not there.
+    pub fn open(path: &Path, asking: Asking) -> Result<Project, Error> {
+        let path = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
+        let wrong = |problem: String| Error::Config { path: path.clone(), problem };
+        let mut config = Config::read(&path)?;
+        // The CPU's branch records come first whatever else there is; without them, how long the
+        // training takes decides when it runs.
+        if config.record.branches == Branches::Auto && record::live::has_hardware_branches() {
+            config.record.branches = Branches::Hardware;
+        }
+        let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
+        let full = absolute(&path)?;
+        let (Some(directory), Some(file)) = (full.parent(), full.file_name()) else {
+            return Err(wrong("not a file".into()));
+        };
+        let probes = Probes::new(asking, directory);
+        if config.optimize.also.contains(&Alternative::Pgo) {
+            tools.no_counters = probes.missing_counters(&tools.cc);
+        }
+        config.check_paths(directory, &path)?;
+        let rust = Rust::of(&config.build, directory);
+        // A compiler that the project names is not the one that answers here.
+        tools.rust_takes_z = rust.takes_z || probes.rust_takes_z();
+        compare::Metric::parse(&config.evaluate.metric)
+            .map_err(|error| wrong(format!("[evaluate] {error}")))?;
+        Ok(Project {
+            notes: probes.notes(),
+            config,
+            directory: directory.to_owned(),
+            file: file.to_string_lossy().into_owned(),
+            tools,
+            rust,
+        })
+    }
+
+    /// The steps of `planish optimize`.
+    ///
+    /// # Errors
+    /// Where the project asks for what cannot be planned.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        plan::optimize(&self.config, &self.tools, &self.directory, &self.file)
+    }
+
+    /// The one step that builds the program with what is given: a layout goes with the profile of
+    /// the last rebuild, unless another is named. Also where the program is kept: `output`, or a
+    /// place in the state directory.
+    ///
+    /// # Errors
+    /// Where the compiler takes no profile, a path cannot be named in flags, or a file is missing.
+    pub fn build(
+        &self,
+        profile: Option<&Path>,
+        layout: Option<&Path>,
+        output: Option<&Path>,
+    ) -> Result<(Plan, PathBuf), Error> {
+        let files = Files::of(&self.config);
+        let layout = layout.map(LayoutFiles::open).transpose()?;
+        let last = layout.as_ref().map(|_| plan::last_profile(&self.config));
+        let profile = profile.map(absolute).transpose()?.or(last);
+        let (name, default) = match (&layout, &profile) {
+            (Some(_), _) => ("relink", files.program("layout")),
+            (None, Some(_)) => ("rebuild", files.opt),
+            (None, None) => ("build", files.base),
+        };
+        let kept = output.map(absolute).transpose()?.unwrap_or(default);
+        // A baseline is built to be recorded, which would be for nothing.
+        self.rust.check(&self.tools)?;
+        let knowledge = profile.as_deref().map_or(Knowledge::None, Knowledge::Profile);
+        let reuses = layout.is_some() || profile.is_some() && self.config.optimize.lays_out();
+        let plain = Target::plain(name, knowledge, &kept);
+        let target = Target { reuses, layout: layout.as_ref(), ..plain };
+        let mut step = build_step(&self.config, &self.tools, &self.directory, target)?;
+        step.not_inputs.push(self.file.clone().into());
+        Ok((Plan { steps: vec![step] }, kept))
+    }
+}
+
+/// Asks the compilers of a project.
+struct Probes<'a> {
+    asking: Asking,
+    directory: &'a Path,
+    around: Surroundings,
+}
+
+impl<'a> Probes<'a> {
+    fn new(asking: Asking, directory: &'a Path) -> Probes<'a> {
+        let around = match asking {
+            Asking::Reading => Surroundings::around(directory),
+            Asking::Running => Surroundings::running(),
+        };
+        Probes { asking, directory, around }
+    }
+
+    /// What a run may find that was not looked at.
+    fn notes(&self) -> Vec<String> {
+        if self.asking == Asking::Running {
+            return Vec::new();
+        }
+        let names = ["rust-toolchain.toml", "rust-toolchain"];
+        let mut files = self.directory.ancestors().flat_map(|at| names.map(|name| at.join(name)));
+        let file = files.find(|file| file.symlink_metadata().is_ok()).map(|file| {
+            format!(
+                "{}: not obeyed here, since it can name a program; a run asks the rustc that it \
+                 names",
+                file.display()
+            )
+        });
+        let left_out: Vec<String> =
+            self.around.left_out().iter().map(ToString::to_string).collect();
+        let path = (!left_out.is_empty())
+            .then(|| format!("PATH: nothing is asked in {}", left_out.join(", ")));
+        file.into_iter().chain(path).collect()
+    }
+
+    /// What a compiler answers; none where it is not there, or where only the project's own word
+    /// stands for it.
+    fn output(&self, program: &str, arguments: &[&str]) -> Option<Output> {
+        let mut command = match self.asking {
+            Asking::Reading => self.around.ask(&self.around.find(program)?),
+            Asking::Running => {
+                let mut command = Command::new(program);
+                command.current_dir(self.directory).stdin(Stdio::null());
+                command
+            }
+        };
+        command.args(arguments).output().ok()
+    }
+
+    /// Sample profiles are handed to rustc with `-Z`, which nightly builds take, and others with
+    /// RUSTC_BOOTSTRAP=1.
+    fn rust_takes_z(&self) -> bool {
+        self.output("rustc", &["-Zhelp"]).is_some_and(|said| said.status.success())
+    }
+
+    /// The library that clang would link an instrumented program with, where it is not there.
+    /// Debian packs it apart.
+    fn missing_counters(&self, cc: &str) -> Option<PathBuf> {
+        let dry = ["-fprofile-generate", "-###", "-x", "c", "/dev/null", "-o", "-"];
+        let said = self.output(cc, &dry)?;
+        let said = String::from_utf8_lossy(&said.stderr);
+        let mut libraries =
+            said.split_whitespace().map(|word| PathBuf::from(word.trim_matches('"')));
+        let is_library = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with("libclang_rt.profile"))
+        };
+        libraries.find(|path| is_library(path) && !path.is_file())
+    }
+}

@@ -1,0 +1,126 @@
+//! What is told of a plan's steps while they run, how much of it, and what is not said twice?
+
+use crate::bounded_log::shown;
+use crate::execute::{self, Event, Place};
+use crate::plan::STATE_DIRECTORY;
+use crate::{Error, Lock, Plan, Program, Step};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Lines of one step that are shown; the rest is in its log.
+const MOST_SHOWN: usize = 200;
+
+/// Who shows it. `place` is the step's number and how many there are: `[2/9]`.
+pub trait Screen {
+    /// Lines of build commands are shown too, not those of planish alone.
+    fn shows_builds(&self) -> bool;
+    /// A step is up to date.
+    fn skipped(&mut self, place: &str, step: &Step);
+    /// A step begins.
+    fn started(&mut self, place: &str, step: &Step);
+    /// A line about the step that runs.
+    fn line(&mut self, line: &str);
+    /// How many lines the step has written, and the last one.
+    fn progress(&mut self, lines: u64, last: &str);
+    /// A step ended well after that time.
+    fn finished(&mut self, step: &Step, took: Duration);
+    /// A step is left out; why stands in one line or several.
+    fn left_out(&mut self, step: &Step, why: &str);
+}
+
+/// Runs a plan, all of it where `again`; nobody else runs one in its directory meanwhile. Without
+/// a screen nothing is told.
+///
+/// # Errors
+/// At the first step that fails and is not optional; its last lines are in the error where they
+/// were not shown.
+pub fn run(
+    plan: &Plan,
+    place: Place,
+    again: bool,
+    stop: &AtomicBool,
+    screen: Option<&mut dyn Screen>,
+) -> Result<(), Error> {
+    let _lock = Lock::take(place.directory)?;
+    if again {
+        let _ = std::fs::remove_file(place.directory.join(STATE_DIRECTORY).join("state.json"));
+    }
+    let Some(screen) = screen else {
+        return execute::run(plan, place, stop, &mut |_, _, _| {}).map(drop);
+    };
+    let mut telling = Telling { screen, lines: 0, shown: Vec::new() };
+    let ran = execute::run(plan, place, stop, &mut |index, total, event| {
+        telling.hear(&format!("[{}/{total}]", index + 1), event);
+    });
+    ran.map(drop).map_err(|error| match error {
+        Error::Step { step, found, command, said, log } => {
+            let said = telling.new_lines(&said);
+            Error::Step { step, found, command, said, log }
+        }
+        other => other,
+    })
+}
+
+struct Telling<'s> {
+    screen: &'s mut dyn Screen,
+    /// Lines of the step's output so far.
+    lines: u64,
+    /// The lines that were shown of the step.
+    shown: Vec<String>,
+}
+
+impl Telling<'_> {
+    fn hear(&mut self, place: &str, event: Event<'_>) {
+        match event {
+            Event::Skipped(step) => self.screen.skipped(place, step),
+            Event::Started(step) => {
+                self.lines = 0;
+                self.shown.clear();
+                self.screen.started(place, step);
+            }
+            Event::Said(step, line) => {
+                // A build's own output is long and in its log; planish's stages say little and it
+                // matters.
+                let matters = step.program == Program::Planish || self.screen.shows_builds();
+                if matters && !line.trim().is_empty() {
+                    self.say(step, shown(line));
+                }
+                self.progress(line);
+            }
+            Event::Printed(_, line) => self.progress(line),
+            Event::Finished(step, took) => self.screen.finished(step, took),
+            Event::Failed(step, error) => {
+                let why = self.new_lines(&error.to_string());
+                self.screen.left_out(step, &why);
+            }
+        }
+    }
+
+    /// Shows a line of a step, and notes that it was shown.
+    fn say(&mut self, step: &Step, line: String) {
+        if self.shown.len() < MOST_SHOWN {
+            self.screen.line(&line);
+        } else if self.shown.len() == MOST_SHOWN {
+            self.screen.line(&format!("… more in {STATE_DIRECTORY}/log/{}.log", step.name));
+        } else {
+            return;
+        }
+        self.shown.push(line);
+    }
+
+    fn progress(&mut self, line: &str) {
+        self.lines += 1;
+        if !line.trim().is_empty() {
+            self.screen.progress(self.lines, &shown(line));
+        }
+    }
+
+    /// What a failed step said last, without the lines that were shown while it ran.
+    fn new_lines(&self, said: &str) -> String {
+        let is_new = |line: &&str| {
+            let line = line.trim_end_matches('\n').trim_start();
+            !self.shown.iter().any(|own| line.strip_prefix("| ") == Some(own))
+        };
+        said.split_inclusive('\n').filter(is_new).collect()
+    }
+}
