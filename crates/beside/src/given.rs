@@ -79,6 +79,42 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, most)?).map_err(not_text)
 }
 
+/// A stream that fails, and does not just end, at its limit.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    stream: R,
+    limit: u64,
+    left: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    /// A stream that gives at most `limit` bytes.
+    pub fn new(stream: R, limit: u64) -> Bounded<R> {
+        Bounded { stream, limit, left: limit }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // At the limit one byte more tells the end from more.
+        let most = usize::try_from(self.left.max(1)).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.stream.read(buffer.get_mut(..most).unwrap_or_default())?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => {
+                self.left = left;
+                Ok(read)
+            }
+            None => Err(io::Error::new(
+                ErrorKind::FileTooLarge,
+                format!(
+                    "it gives more than {} MiB, the most that is read of a pipe; give a file",
+                    self.limit >> 20
+                ),
+            )),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -102,5 +138,16 @@ mod tests {
         assert!(read(&path, DATA).unwrap_err().to_string().contains("4096 MiB"), "not read at all");
         // Files of /proc say that they are empty.
         assert!(!read(Path::new("/proc/self/status"), TEXT).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_stream_ends_with_an_error_at_its_limit() {
+        let mut bytes = Vec::new();
+        let endless = Bounded::new(io::repeat(7), 3 << 20).read_to_end(&mut bytes).unwrap_err();
+        assert!(endless.to_string().contains("more than 3 MiB"), "{endless}");
+        assert_eq!(bytes.len(), 3 << 20);
+        bytes.clear();
+        Bounded::new(&b"whole"[..], 5).read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"whole");
     }
 }

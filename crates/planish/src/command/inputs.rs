@@ -2,9 +2,10 @@
 //! pre-aggregated text.
 
 use crate::cli::Global;
-use crate::input::{Bounded, STREAM_BYTES};
+use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context, bail};
+use beside::given::Bounded;
 use counts::aggregate::{Aggregated, Options, aggregate};
 use counts::input::{HEAD_BYTES, Kind};
 use counts::resolve::Rules;

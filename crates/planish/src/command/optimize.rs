@@ -67,7 +67,8 @@ pub fn open(path: &Path, asking: Asking) -> Result<Project, build::Error> {
 /// Prints the result and where the report lies.
 fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     let files = Files::of(&project.config);
-    let path = project.directory.join(&files.report_json);
+    let at = |path: &Path| project.directory.join(path);
+    let path = at(&files.report_json);
     let bytes = crate::input::read(&path)?;
     let report: Optimization =
         serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
@@ -76,12 +77,8 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
         Format::Json => out.write_all(&bytes)?,
         Format::Text => {
             write!(out, "{}", report.terminal(terminal_style()))?;
-            writeln!(
-                out,
-                "  report: {}",
-                project.directory.join(&files.report_markdown).display()
-            )?;
-            let program = project.directory.join(STATE_DIRECTORY).join(report.result());
+            writeln!(out, "  report: {}", at(&files.report_markdown).display())?;
+            let program = at(Path::new(STATE_DIRECTORY)).join(report.result());
             writeln!(out, "  program: {}", program.display())?;
         }
     }

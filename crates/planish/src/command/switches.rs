@@ -30,7 +30,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let path = args.input.display();
     let input = if args.input.as_os_str() == "-" {
-        perfdata::Input::from_pipe(crate::input::Bounded::new(
+        perfdata::Input::from_pipe(beside::given::Bounded::new(
             std::io::stdin().lock(),
             STREAM_BYTES,
         ))?

@@ -63,6 +63,9 @@ pub struct Stat {
     pub notes: Vec<String>,
 }
 
+/// Who is told the counts of an interval.
+pub type Tell<'t, E> = dyn FnMut(&[Counter], &Counts) -> Result<(), E> + 't;
+
 /// Counts once, or `times` times, until a signal asks to stop. When an interval cannot be told, the
 /// program goes on; the first reason is the error.
 ///
@@ -73,7 +76,7 @@ pub fn repeated<E: From<Error>>(
     command: Option<&Workload>,
     options: &Options,
     times: Option<u32>,
-    tell: &mut dyn FnMut(&[Counter], &Counts) -> Result<(), E>,
+    tell: &mut Tell<'_, E>,
 ) -> Result<Vec<Stat>, E> {
     let mut runs = Vec::new();
     for _ in 0..times.unwrap_or(1) {

@@ -70,8 +70,9 @@ fn tell_streamed(lines: &mut Vec<String>, streamed: &Streamed, taken: bool) {
         lines.push(format!("note: compressed {before} bytes of records to {after}"));
     }
     if streamed.full {
-        lines
-            .push(format!("note: the recording ended at the size that was asked for (--max-size)"));
+        lines.push(
+            "note: the recording ended at the size that was asked for (--max-size)".to_owned(),
+        );
     }
     for file in &streamed.files {
         lines.push(format!("note: an earlier part is in {}", file.display()));

@@ -7,10 +7,12 @@ use record::settings::Wrong;
 #[derive(Debug, clap::Args)]
 pub struct TargetArgs {
     /// Record running processes, until they end, the command ends, or Ctrl-C
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who", value_parser = process)]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who",
+          value_parser = |text: &str| number_of(text, "process"))]
     pid: Vec<i32>,
     /// Record these threads alone, without what they start
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who", value_parser = thread)]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who",
+          value_parser = |text: &str| number_of(text, "thread"))]
     tid: Vec<i32>,
     /// Record the running processes of a user, by name or number
     #[arg(short, long = "uid", value_name = "USER", group = "who", value_parser = user)]
@@ -32,16 +34,6 @@ fn number_of(text: &str, what: &str) -> Result<i32, String> {
     number.ok_or_else(|| {
         format!("expected the number of a running {what}, or several with commas between them")
     })
-}
-
-/// A process by number.
-fn process(text: &str) -> Result<i32, String> {
-    number_of(text, "process")
-}
-
-/// A thread by number.
-fn thread(text: &str) -> Result<i32, String> {
-    number_of(text, "thread")
 }
 
 /// A user by number or name.
