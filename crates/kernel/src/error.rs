@@ -270,6 +270,20 @@ pub enum Error {
         /// The last lines of that.
         tail: String,
     },
+    /// Kernels cannot be timed without KVM.
+    #[error(
+        "{}: kernels are timed on the CPU by KVM, which is not available here, and an emulator's \
+         time says nothing about a CPU's. Measure on a machine with KVM, as a user who may open \
+         that file; or count with `planish kernel measure`, which needs no CPU; or give --emulated \
+         to compare an emulator's times all the same",
+        kvm.display()
+    )]
+    NoKvm {
+        /// The device.
+        kvm: PathBuf,
+        /// Why it cannot be opened.
+        source: std::io::Error,
+    },
     /// No compiler for the workload.
     #[error("no C compiler for the workload: {tried} not found; install clang or gcc, or name one")]
     NoCompiler {

@@ -153,7 +153,7 @@ enum Verb {
     Train(command::train::Args),
     Pages(command::pages::Args),
     Optimize(command::optimize::Args),
-    Clones(command::livepatch::Args),
+    Livepatch(command::livepatch::Args),
     Kernel(command::kernel::Args),
     Report(command::report::Args),
     /// Print a completion script for a shell
@@ -188,7 +188,7 @@ impl Cli {
             Verb::Train(args) => command::train::run(args, global),
             Verb::Pages(args) => command::pages::run(args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
-            Verb::Clones(args) => command::livepatch::run(&args, global),
+            Verb::Livepatch(args) => command::livepatch::run(&args, global),
             Verb::Kernel(args) => command::kernel::run(&args, global),
             Verb::Report(args) => command::report::run(args, global),
             Verb::Completions { shell } => {

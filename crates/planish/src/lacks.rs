@@ -12,7 +12,10 @@ pub fn is_lack(error: &anyhow::Error) -> bool {
                 Some(build::Error::NoTool { .. } | build::Error::NoRustProfiles)
             )
             || matches!(cause.downcast_ref(), Some(superpages::Error::NoLibrary { .. }))
-            || matches!(cause.downcast_ref(), Some(kernel::Error::NoCompiler { .. }))
+            || matches!(
+                cause.downcast_ref(),
+                Some(kernel::Error::NoCompiler { .. } | kernel::Error::NoKvm { .. })
+            )
             || matches!(cause.downcast_ref(), Some(relink::Error::NoLinker { .. }))
             || matches!(cause.downcast_ref(), Some(compare::Error::NoCounter { .. }))
     })
@@ -25,7 +28,6 @@ fn recording(error: &record::Error) -> bool {
         | E::NoMachine { .. }
         | E::NoPlugin { .. }
         | E::PluginNotLoaded { .. }
-        | E::NotHere { .. }
         | E::Refused { .. } => true,
         E::Cut { source, .. } => recording(source),
         _ => false,

@@ -285,7 +285,7 @@ fn clang_uses_contexts_in_every_form_and_llvm_profdata_reads_them() {
         [("nested", "text"), ("nested", "extbinary"), ("full", "text"), ("full", "extbinary")]
     {
         let words = ["profile", "perf.data", "--binary", "app", "-o", "p.afdo", "--quiet"];
-        says(here, &[&words[..], &["--contexts", contexts, "--format", form]].concat(), 0);
+        says(here, &[&words[..], &["--contexts", contexts, "--emit", form]].concat(), 0);
         let remarks = ["-Rpass-analysis=sample-profile", "-mllvm", "-report-profile-staleness"];
         let words = ["clang-22", SOURCE, "-o", "again", "-Werror", "-fprofile-sample-use=p.afdo"];
         let said = tool(here, &[&words[..], &FLAGS, &remarks].concat()).unwrap();

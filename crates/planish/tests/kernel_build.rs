@@ -351,11 +351,11 @@ fn optimize_prints_its_steps_and_touches_nothing() {
         let refused = |words: &[&str], parts: &[&str]| {
             refuses(&planish(dir.path(), &[&["optimize", "linux"], words, dry].concat()), parts);
         };
-        refused(&["-o", "out", "--config", "none.config"], &["none.config"]);
-        refused(&["-o", "a b"], &["a b", "blanks"]);
-        refused(&["-o", "linux/out"], &["outside of it"]);
-        refused(&["-o", "out", "--llvm", "3"], &["--llvm '3'", "clang-3"]);
-        refused(&["-o", "out", "--cc", "gcc"], &["--cc 'gcc'", "clang"]);
+        refused(&["--output-dir", "out", "--config", "none.config"], &["none.config"]);
+        refused(&["--output-dir", "a b"], &["a b", "blanks"]);
+        refused(&["--output-dir", "linux/out"], &["outside of it"]);
+        refused(&["--output-dir", "out", "--llvm", "3"], &["--llvm '3'", "clang-3"]);
+        refused(&["--output-dir", "out", "--cc", "gcc"], &["--cc 'gcc'", "clang"]);
         assert!(
             trees::contents(&dir.path().join("linux")) == before
                 && !dir.path().join("out").exists()

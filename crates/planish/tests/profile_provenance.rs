@@ -120,7 +120,7 @@ fn a_profile_names_the_compiler_and_the_build_of_its_program_in_every_form_that_
             }
         }
         for format in ["binary", "gcov", "pprof"] {
-            profile(dir, compiler, "p", &["--format", format]);
+            profile(dir, compiler, "p", &["--emit", format]);
             assert_eq!(shown(dir, "p"), none(), "{format}");
         }
         profile(dir, compiler, &format!("{compiler}.afdo"), &[]);

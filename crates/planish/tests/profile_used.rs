@@ -129,7 +129,7 @@ impl Project {
             "./base",
             "9000",
         ]);
-        self.fine(&["profile", "p.data", "--binary", "base", "--format", format, "-o", "app.prof"])
+        self.fine(&["profile", "p.data", "--binary", "base", "--emit", format, "-o", "app.prof"])
     }
 
     fn rebuild(&self) -> Output {
@@ -286,7 +286,9 @@ fn a_stable_rustc_is_refused_before_anything_is_built() {
         &["build", "--profile", "app.c"],
     ] {
         let mut command = project.command(env!("CARGO_BIN_EXE_planish"), words);
-        let said = refused(&command.env_remove("RUSTC_BOOTSTRAP").output().unwrap());
+        let done = command.env_remove("RUSTC_BOOTSTRAP").output().unwrap();
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(3), "{said}");
         assert!(said.contains("takes no -Z flags") && said.contains("RUSTC_BOOTSTRAP=1"), "{said}");
         assert!(!project.at(".planish").exists());
     }

@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str) -> Vec<i32> {
 pub(crate) fn check(chosen: &[i32]) -> Result<(), Error> {
     let online = online();
     let Some(absent) = chosen.iter().find(|cpu| !online.contains(cpu)) else { return Ok(()) };
-    Err(Error::Refused {
+    Err(Error::Unfit {
         event: format!("CPU {absent}"),
         reason: format!("it is not online here; the CPUs are {}", online_list().trim()),
     })

@@ -161,6 +161,14 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// What was asked of an event does not go together with it.
+    #[error("cannot record {event}: {reason}")]
+    Unfit {
+        /// The event.
+        event: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// An event cannot be counted.
     #[error("cannot count {event}: {reason}")]
     Uncountable {

@@ -149,7 +149,7 @@ fn attach(
     let mut tids = target.tids();
     if let (true, Target::User(user)) = (tids.is_empty(), target) {
         let reason = "it has no running process".to_owned();
-        return Err(Error::Refused { event: format!("user {user}"), reason });
+        return Err(Error::Unfit { event: format!("user {user}"), reason });
     }
     for _ in 0..10 {
         let opened = at(&tids)?;

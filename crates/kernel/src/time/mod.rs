@@ -114,13 +114,7 @@ pub fn design(kernels: &[(String, PathBuf)], settings: &Settings) -> Result<Desi
 /// Where `kvm` cannot be opened.
 pub fn on_the_cpu(kvm: &Path, cpu: &str) -> Result<Execution, Error> {
     let opened = std::fs::OpenOptions::new().read(true).write(true).open(kvm);
-    opened.map_err(Error::doing(format!(
-        "{}: kernels are timed on the CPU by KVM, which is not to be had here, and an emulator's \
-         time says nothing about a CPU's. Measure on a machine with KVM, as a user who may open \
-         that file; or count with `planish kernel measure`, which needs no CPU; or give --emulated to \
-         compare an emulator's times all the same",
-        kvm.display()
-    )))?;
+    opened.map_err(|source| Error::NoKvm { kvm: kvm.to_owned(), source })?;
     Ok(Execution::Kvm { cpu: cpu.to_owned() })
 }
 

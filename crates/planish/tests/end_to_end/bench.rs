@@ -158,7 +158,7 @@ impl Bench {
             "perf.data",
             "--binary",
             binary,
-            "--format",
+            "--emit",
             format,
             "-o",
             output,

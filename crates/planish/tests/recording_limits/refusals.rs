@@ -85,7 +85,7 @@ fn a_priority_that_readers_do_not_get_is_refused_before_the_program_runs() {
     let Some(nobody) = Nobody::new() else { return };
     let done = nobody.run(&[&CLOCK, &["-r", "10"], &TELLTALE]);
     let said = text(&done.stderr);
-    assert_eq!((done.status.code(), text(&done.stdout)), (Some(2), String::new()), "{said}");
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(3), String::new()), "{said}");
     assert!(said.contains("real-time priority 10 (-r)") && said.lines().count() == 1, "{said}");
     assert!(!nobody.0.path().join("perf.data").exists());
 }

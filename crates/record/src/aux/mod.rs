@@ -100,14 +100,14 @@ pub(crate) fn clock_note(events: &[Planned]) -> Option<String> {
 pub(crate) fn check(events: &[Planned], how: &Streaming) -> Result<(), Error> {
     let Some(first) = events.iter().find(|event| event.trace.is_some()) else {
         return how.aux.map_or(Ok(()), |_| {
-            Err(Error::Refused {
+            Err(Error::Unfit {
                 event: "with -m ,SIZE".to_owned(),
                 reason: "no event writes AUX data; leave the second size out".to_owned(),
             })
         });
     };
     let refuse =
-        |event: &Planned, reason: String| Err(Error::Refused { event: event.name.clone(), reason });
+        |event: &Planned, reason: String| Err(Error::Unfit { event: event.name.clone(), reason });
     for (given, option) in [(how.overwrite, "--overwrite"), (how.threads.is_some(), "--threads")] {
         if given {
             return refuse(

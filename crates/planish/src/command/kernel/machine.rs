@@ -1,12 +1,30 @@
 //! The options of the machine that kernels boot on, and what is shown of its console.
 
+use crate::cli::Format;
 use crate::progress::Ticker;
 use kernel::machine::{MEMORY_MIB, MOST_CPUS, Machine, TIMEOUT_S};
 use record::machine::Statement;
+use std::path::PathBuf;
 
 /// Reads a number of CPUs.
 pub fn cpus() -> impl clap::builder::TypedValueParser<Value = u8> {
     clap::value_parser!(u8).range(1..=i64::from(MOST_CPUS))
+}
+
+/// Which kernels boot, with what, and how the result is printed.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Booted {
+    /// Directories of builds or bzImages, the base first; NAME= before one names it
+    #[arg(required = true, value_name = "[NAME=]KERNEL")]
+    pub kernels: Vec<String>,
+    /// The initrd with the workload [default: planish's own]
+    #[arg(long, value_name = "FILE")]
+    pub initrd: Option<PathBuf>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// Options of the machine.

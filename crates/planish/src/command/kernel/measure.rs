@@ -1,13 +1,12 @@
 //! `planish kernel measure`: what kernels cost in counts, section by section of the workload.
 
-use super::machine::{MachineArgs, watcher};
+use super::machine::{Booted, watcher};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
 use crate::command::compare::terminal_style;
 use crate::output;
 use kernel::cost::Counts;
 use kernel::machine::{Initrd, named};
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Boot kernels under emulation and count what their code costs: instructions, taken branches,
@@ -25,23 +24,14 @@ Examples:
 Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first,
 2 wrong usage or input, or a machine failed (the end of its console is shown), 130 interrupted.")]
 pub struct Args {
-    /// Directories of builds or bzImages, the base first; NAME= before one names it
-    #[arg(required = true, value_name = "[NAME=]KERNEL")]
-    kernels: Vec<String>,
-    /// The initrd with the workload [default: planish's own]
-    #[arg(long, value_name = "FILE")]
-    initrd: Option<PathBuf>,
     #[command(flatten)]
-    machine: MachineArgs,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    boot: Booted,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let (kernels, machine) = (named(&args.kernels)?, args.machine.machine());
-    let initrd = Initrd::of(args.initrd.as_deref())?;
+    let (kernels, machine) = (named(&args.boot.kernels)?, args.boot.machine.machine());
+    let initrd = Initrd::of(args.boot.initrd.as_deref())?;
     crate::command::handle_interrupts();
     let mut found = Counts::default();
     for (name, image) in kernels {
@@ -58,7 +48,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             eprintln!("{name}: {} sections, {seconds:.1} s", found.sections.len());
         }
     }
-    match args.format {
+    match args.boot.format {
         Format::Json => output::print_json(&found)?,
         Format::Text => {
             output::print(&report::kernel::counts::text(&found, &[], terminal_style()))?

@@ -1,6 +1,6 @@
 //! `planish kernel time`: how long kernels take with the workload.
 
-use super::machine::{MachineArgs, cpus};
+use super::machine::{Booted, cpus};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
 use crate::command::compare::{Bar, Correct, stop_flag, terminal_style};
@@ -27,17 +27,8 @@ Exit codes: 0 fine, 1 a kernel is slower than the first over the training or the
 2 wrong usage or input, or a machine failed (the end of its console is shown), 3 there is no KVM,
 130 interrupted.")]
 pub struct Args {
-    /// Directories of builds or bzImages, the base first; NAME= before one names it
-    #[arg(required = true, value_name = "[NAME=]KERNEL")]
-    kernels: Vec<String>,
-    /// The initrd with the workload [default: planish's own]
-    #[arg(long, value_name = "FILE")]
-    initrd: Option<PathBuf>,
     #[command(flatten)]
-    machine: MachineArgs,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    boot: Booted,
     /// Compare the times of an emulator, without KVM; they say nothing about times on a CPU
     #[arg(long)]
     emulated: bool,
@@ -70,8 +61,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let (kernels, machine) = (&named(&args.kernels)?, args.machine.machine());
-    let initrd = args.initrd.as_deref();
+    let (kernels, machine) = (&named(&args.boot.kernels)?, args.boot.machine.machine());
+    let initrd = args.boot.initrd.as_deref();
     if kernels.len() < 2 {
         bail!(
             "times are compared: name at least two, the base first. The same kernel under \
@@ -113,7 +104,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
         other => other?,
     };
-    match args.format {
+    match args.boot.format {
         Format::Json => output::print_json(&timed)?,
         Format::Text => output::print(&report::kernel::time::text(&timed, terminal_style()))?,
     }
