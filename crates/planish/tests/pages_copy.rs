@@ -276,7 +276,7 @@ fn what_cannot_be_copied_is_refused_by_name_with_exit_code_1() {
     fs::set_permissions(&app, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let done = finished(named);
     if copied(&done) {
-        assert_eq!(done.status.code(), Some(2));
+        assert_eq!(done.status.code(), Some(3));
         assert!(text(&done.stderr).contains("/no/such/library.so"), "{}", text(&done.stderr));
     }
 }
