@@ -60,8 +60,8 @@ for at in $(seq 0 $((orders - 1))); do
   [ "$(cat "$work/lay-$at.done" 2>/dev/null)" = "$made" ] || {
     rm -rf "$work"/bolt-*-"$at"
     "$planish" -q layout "$data" --binary "$shop" --prefix "$work/layout-$at"
-    "$planish" -q layout "$data" --binary "$shop" -o "$work/clones-$at" --clone
-    "$planish" -q layout "$data" --binary "$shop" -o "$work/pa-$at" --emit preaggregated
+    "$planish" -q layout "$data" --binary "$shop" --prefix "$work/clones-$at" --clone
+    "$planish" -q layout "$data" --binary "$shop" --prefix "$work/pa-$at" --emit preaggregated
     perf2bolt-22 "$shop" -strict=0 -pa -p "$work/pa-${at}_preaggregated.txt" -o "$work/$at.fdata" >"$work/perf2bolt-$at.log" 2>&1
     printf %s "$made" >"$work/lay-$at.done"
   }

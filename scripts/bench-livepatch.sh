@@ -20,7 +20,7 @@ work=$target/bench-livepatch
 mkdir -p "$work" measurements
 command -v gcc >/dev/null || { echo "bench: no gcc; run: make setup" >&2; exit 1; }
 
-mapfile -t flags < <("$planish" clones flags --matrix | sed -n 's/^ *"\(.*\)",$/\1/p')
+mapfile -t flags < <("$planish" livepatch flags --matrix | sed -n 's/^ *"\(.*\)",$/\1/p')
 flags=("" "${flags[@]}")
 binaries=()
 for at in "${!flags[@]}"; do
@@ -83,7 +83,7 @@ P
     echo
     echo "\`planish livepatch diff\` of SQLite by gcc -O2 -fprofile-use, with the profile of \`shop train\` and of \`shop eval\`:"
     echo
-    "$planish" clones diff "$work/drift-train" "$work/drift-eval" | tail -n 1 || [ $? = 1 ]
+    "$planish" livepatch diff "$work/drift-train" "$work/drift-eval" | tail -n 1 || [ $? = 1 ]
   fi
   if [ -n "${BENCH_KERNEL:-}" ]; then
     echo

@@ -43,6 +43,6 @@ fi
 
 began=$(date +%s)
 code=0
-"$planish" kernel optimize "$tree" -o "$work/$series" "$@" || code=$?
+"$planish" kernel optimize "$tree" --output-dir "$work/$series" "$@" || code=$?
 echo "kernel-e2e: Linux $series, exit code $code, $(( ($(date +%s) - began) / 60 )) minutes" >&2
 exit "$code"
