@@ -1,4 +1,4 @@
-//! How are the waits of threads and stacks told? The JSON schema stands in `docs/switches.md`.
+//! How are the waits of threads and stacks told? The JSON schema stands in `docs/reference/switches.md`.
 
 use crate::visible;
 use serde_json::{Value, json};

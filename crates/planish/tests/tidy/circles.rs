@@ -16,9 +16,6 @@ const MOST: usize = 7;
 /// own.
 const WITHOUT_REASON: usize = 4;
 const REASON: &str = "\n//! # Circles\n";
-/// A program has no documentation of a library: the formats of profiles stand with the command
-/// that makes them.
-const PROGRAM: (&str, usize) = ("planish", 5);
 
 type Path = Vec<String>;
 
@@ -180,16 +177,7 @@ fn modules_stand_in_layers() {
     let mut found = Vec::new();
     for (name, sources) in crates() {
         let explained = sources.get(&Vec::new()).is_some_and(|root| root.contains(REASON));
-        let most = match name == PROGRAM.0 {
-            true => PROGRAM.1,
-            false => {
-                if explained {
-                    MOST
-                } else {
-                    WITHOUT_REASON
-                }
-            }
-        };
+        let most = if explained { MOST } else { WITHOUT_REASON };
         let large = circles(&needs(&sources)).into_iter().filter(|circle| circle.len() > most);
         found.extend(large.map(|circle| format!("{name}: {}", circle.join(", "))));
     }

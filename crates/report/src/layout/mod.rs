@@ -14,7 +14,7 @@ pub use view::{check_json, check_text};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON forms, which stand in `docs/layout.md`.
+/// Version of the JSON forms, which stand in `docs/reference/layout.md`.
 const VERSION: u32 = 1;
 
 /// What came in, what was used, and what was not, by reason.
