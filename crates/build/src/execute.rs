@@ -1,6 +1,7 @@
 //! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or
 //! none.
 
+use crate::around::{PLANISH, with_planish};
 use crate::bounded_log::{self, BoundedLog};
 use crate::child::{self, Said, Source};
 use crate::pages::Pages;
@@ -222,6 +223,7 @@ fn spawn_and_wait(
     };
     let program: &std::ffi::OsStr = match &step.program {
         Program::Planish => place.planish.as_os_str(),
+        Program::Named(name) if name == PLANISH => place.planish.as_os_str(),
         Program::Named(name) => name.as_ref(),
     };
     let mut command = Command::new(program);
@@ -235,7 +237,7 @@ fn spawn_and_wait(
         .find(|o| o.as_os_str() == argument.as_str())
     {
         Some(output) => staged(output).into_os_string(),
-        None => argument.into(),
+        None => with_planish(argument, place.planish).into(),
     };
     command
         .args(step.arguments.iter().filter(there).map(swap))

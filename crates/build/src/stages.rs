@@ -65,6 +65,16 @@ impl Round {
         self.file(&format!("train-{}.data", n + 1))
     }
 
+    /// How its training was timed.
+    pub(crate) fn training(self) -> PathBuf {
+        self.file("training.json")
+    }
+
+    /// What each of its recordings gave to the counts.
+    pub(crate) fn counted(self) -> PathBuf {
+        self.file("counted.json")
+    }
+
     fn counts(self) -> PathBuf {
         self.file("run.counts")
     }
@@ -105,7 +115,9 @@ impl Stages<'_> {
             step.arguments.push("--paths".into());
         }
         step.inputs.push(program);
-        step.outputs = vec![round.counts()];
+        step.arguments.extend(["--format", "json"].map(str::to_owned));
+        step.outputs = vec![round.counts(), round.counted()];
+        step.stdout = Some(round.counted());
         steps.push(step);
         steps
     }

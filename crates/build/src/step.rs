@@ -113,7 +113,8 @@ impl Step {
             Program::Named(name) => name,
         };
         let words = std::iter::once(program).chain(self.arguments.iter().map(String::as_str));
-        let mut line = words.map(quoted).collect::<Vec<_>>().join(" ");
+        let line = words.map(quoted).collect::<Vec<_>>().join(" ");
+        let mut line = line.replace(crate::around::PLANISH, "planish");
         if let Some(path) = &self.stdout {
             line.push_str(&format!(" > {}", quoted(&path.to_string_lossy())));
         }

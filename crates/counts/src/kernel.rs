@@ -60,7 +60,7 @@ pub fn aggregate(
         });
     }
     let notes = by_name::notes(&by_name, &counts.ledger);
-    Ok(Aggregated { counts, samples: 0, notes, elsewhere: Vec::new() })
+    Ok(Aggregated { counts, samples: 0, notes, elsewhere: Vec::new(), parts: Vec::new() })
 }
 
 /// Why nothing lies in the image.

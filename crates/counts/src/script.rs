@@ -6,7 +6,7 @@
 //! `PERF_RECORD_MMAP` or `PERF_RECORD_MMAP2`. Without mapping lines the addresses are taken to be
 //! those of the one image given, which is right for programs that are not position-independent.
 
-use crate::aggregate::{Aggregated, Options};
+use crate::aggregate::{Aggregated, Options, Part};
 use crate::binding::Bindings;
 use crate::by_name;
 use crate::error::Error;
@@ -103,7 +103,8 @@ pub fn aggregate(
             crate::aggregate::names_of(images)
         )]
     };
-    Ok(Aggregated { counts, samples, notes, elsewhere: Vec::new() })
+    let parts = vec![Part { path: path.to_owned(), samples, used: counts.ledger.samples.used }];
+    Ok(Aggregated { counts, samples, notes, elsewhere: Vec::new(), parts })
 }
 
 #[derive(Default)]

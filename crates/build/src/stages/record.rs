@@ -19,7 +19,7 @@ impl Stages<'_> {
             self.training.iter().map(|command| bound(command, program)).collect();
         // What a CPU or an emulator gives does not depend on how long the program runs.
         let timed = matches!(self.config.record.branches, Branches::Auto | Branches::Software);
-        let training = round.file("training.json");
+        let training = round.training();
         let mut steps: Vec<Step> =
             timed.then(|| self.time(round, program, &training, &commands)).into_iter().collect();
         for (n, command) in commands.iter().enumerate() {
@@ -72,6 +72,9 @@ impl Stages<'_> {
             record.emulate_below.unwrap_or(Record::EMULATE_BELOW),
         ));
         step.arguments.extend(number("--budget", record.budget.unwrap_or(BUDGET)));
+        if self.config.workload.indirect().is_some() {
+            step.arguments.push("--started-by-others".into());
+        }
         self.keep_output(&mut step);
         for command in commands {
             let line: Vec<String> = command.iter().map(|word| quoted(word)).collect();
