@@ -4,7 +4,7 @@
 //! `planish workload`, which sets up, starts the server, drives, stops and tears down
 //! ([`workload::run`]), and tells what the program alone used.
 
-use crate::{quoted, split_words};
+use crate::split_words;
 use std::collections::BTreeMap;
 use std::path::Path;
 use workload::{PROGRAM, Ready};
@@ -20,13 +20,6 @@ pub fn start_by(command: &mut [String], planish: &Path) {
     if let Some(first) = command.first_mut().filter(|word| *word == PLANISH) {
         *first = planish.to_string_lossy().into_owned();
     }
-}
-
-/// A word of a step with the executable of planish in its place, as a shell takes it where the word
-/// is a line.
-pub(crate) fn with_planish(word: &str, planish: &Path) -> String {
-    let path = planish.to_string_lossy();
-    if word == PLANISH { path.into_owned() } else { word.replace(PLANISH, &quoted(&path)) }
 }
 
 /// The keys that `[workload]` and `[evaluate]` share, beside the commands.

@@ -1,7 +1,7 @@
 //! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or
 //! none.
 
-use crate::around::{PLANISH, with_planish};
+use crate::around::PLANISH;
 use crate::bounded_log::{self, BoundedLog};
 use crate::child::{self, Said, Source};
 use crate::pages::Pages;
@@ -262,6 +262,13 @@ fn spawn_and_wait(
         said(source, &line);
     })
     .map_err(start_error)
+}
+
+/// A word of a step with the executable of planish in its place, as a shell takes it where the word
+/// is a line.
+fn with_planish(word: &str, planish: &Path) -> String {
+    let path = planish.to_string_lossy();
+    if word == PLANISH { path.into_owned() } else { word.replace(PLANISH, &quoted(&path)) }
 }
 
 /// A step's words with the names its outputs will have.

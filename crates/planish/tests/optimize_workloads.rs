@@ -226,5 +226,8 @@ fn emulation_that_a_script_stands_before_is_refused() {
     let refused = project.planish(&["optimize", "--dry-run"]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("only the program itself is emulated") && said.contains("run.sh"), "{said}");
+    assert!(
+        said.contains("only the program itself is emulated") && said.contains("run.sh"),
+        "{said}"
+    );
 }

@@ -69,8 +69,9 @@ impl Place {
         std::fs::write(folder.path().join("app.c"), PROGRAM).unwrap();
         let place = Place { folder };
         let cc = ["cc", "gcc", "clang-22"].iter().any(|cc| {
-            let built = Command::new(cc).args(["-O1", "-w", "app.c", "-o", "app"]);
-            built.current_dir(place.path()).status().is_ok_and(|status| status.success())
+            let mut build = Command::new(cc);
+            build.args(["-O1", "-w", "app.c", "-o", "app"]).current_dir(place.path());
+            build.status().is_ok_and(|status| status.success())
         });
         if !cc {
             eprintln!("skipped: no C compiler is installed");

@@ -1,6 +1,5 @@
 //! One run of a workload, in its order: set up, start, wait, drive, stop, tear down.
 
-use crate::error::ended;
 use crate::family::{Family, GRACE};
 use crate::scene::Scene;
 use crate::server::Running;
@@ -35,7 +34,7 @@ pub fn run(workload: &Workload, stop: &AtomicBool) -> Result<Ran, Error> {
     let mut family = Family::begin()?;
     let ran = set_up_and_drive(workload, &scene, &mut family, stop);
     let torn_down = match &workload.tear_down {
-        Some(text) => line("tear_down", text, &scene, &mut family, None),
+        Some(text) => scene.run_line("tear_down", text, &mut family, None),
         None => Ok(()),
     };
     family.kill_rest();
@@ -52,7 +51,7 @@ fn set_up_and_drive(
     stop: &AtomicBool,
 ) -> Result<Ran, Error> {
     if let Some(text) = &workload.set_up {
-        line("set_up", text, scene, family, Some(stop))?;
+        scene.run_line("set_up", text, family, Some(stop))?;
     }
     let Some(server) = &workload.server else {
         return drive(workload, scene, family, None, stop);
@@ -121,30 +120,5 @@ fn since(before: &Used, after: Used) -> Used {
         minor_faults: after.minor_faults.saturating_sub(before.minor_faults),
         major_faults: after.major_faults.saturating_sub(before.major_faults),
         ..after
-    }
-}
-
-/// Runs a line for `sh -c` to its end.
-pub(crate) fn line(
-    key: &'static str,
-    text: &str,
-    scene: &Scene,
-    family: &mut Family,
-    stop: Option<&AtomicBool>,
-) -> Result<(), Error> {
-    let child = scene
-        .line(text)
-        .spawn()
-        .map_err(|source| Error::Start { command: "sh".to_owned(), source })?;
-    let pid = child.id() as i32;
-    family.watch(pid);
-    let interrupted = || stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
-    match family.wait(pid, &mut |_| interrupted()) {
-        Some((0, _)) => Ok(()),
-        Some((code, _)) => Err(Error::Line { key, ended: ended(code), line: text.to_owned() }),
-        None => {
-            family.end(pid);
-            Err(Error::Interrupted)
-        }
     }
 }

@@ -1,10 +1,12 @@
 //! What do the words and lines of a workload stand for in this run?
 
-use crate::error::system;
+use crate::error::{ended, system};
+use crate::family::Family;
 use crate::{Error, PORT, PROGRAM, Ready, USED_VARIABLE, Workload};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A workload with the program's absolute path and a free port filled in.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Scene {
 
     /// A line for `sh -c`; what it prints goes to standard error, since standard output is the
     /// command's.
-    pub(crate) fn line(&self, line: &str) -> Command {
+    fn line(&self, line: &str) -> Command {
         let quoted = Scene {
             program: self.program.as_deref().map(quoted),
             port: self.port,
@@ -75,6 +77,31 @@ impl Scene {
         command.arg("-c").arg(quoted.filled(line)).stdout(std::io::stderr());
         self.surround(&mut command);
         command
+    }
+
+    /// Runs a line for `sh -c` to its end.
+    pub(crate) fn run_line(
+        &self,
+        key: &'static str,
+        text: &str,
+        family: &mut Family,
+        stop: Option<&AtomicBool>,
+    ) -> Result<(), Error> {
+        let child = self
+            .line(text)
+            .spawn()
+            .map_err(|source| Error::Start { command: "sh".to_owned(), source })?;
+        let pid = child.id() as i32;
+        family.watch(pid);
+        let interrupted = || stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        match family.wait(pid, &mut |_| interrupted()) {
+            Some((0, _)) => Ok(()),
+            Some((code, _)) => Err(Error::Line { key, ended: ended(code), line: text.to_owned() }),
+            None => {
+                family.end(pid);
+                Err(Error::Interrupted)
+            }
+        }
     }
 
     fn surround(&self, command: &mut Command) {

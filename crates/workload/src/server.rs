@@ -164,7 +164,7 @@ impl Running {
             self.end(family);
             return Ok(());
         };
-        let stopped = crate::run::line("stop", line, scene, family, None);
+        let stopped = scene.run_line("stop", line, family, None);
         if stopped.is_ok() {
             self.wait_gone(family);
         }
