@@ -199,6 +199,13 @@ impl Evaluate {
         Ok(self.command.words()?.iter().map(|words| self.around().words(words)).collect())
     }
 
+    /// Whether the n-th command is just the program with its arguments, which can be emulated.
+    pub fn is_direct(&self, n: usize) -> bool {
+        let lines = self.command.all();
+        let words = lines.get(n).and_then(|line| split_words(line).ok());
+        words.is_some_and(|words| self.around().is_direct(&words))
+    }
+
     /// The first command that is not just the program with its arguments.
     pub fn indirect(&self) -> Option<&str> {
         indirect(&self.command, &self.around())

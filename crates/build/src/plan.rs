@@ -1,6 +1,5 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
-use crate::around::BIN;
 use crate::config::{Compiler, Config};
 use crate::optimization::{Alternative, Stage};
 use crate::stages::{Round, Stages};
@@ -255,8 +254,8 @@ pub fn optimize(
     }
     for (n, command) in config.evaluate.words().map_err(wrong)?.iter().enumerate() {
         steps.push(stages.compare(&measured, n, command));
-        let direct = command.first().is_some_and(|word| word == BIN);
-        let counted = measured.iter().filter(|_| config.record.count_branches && direct);
+        let wanted = config.record.count_branches && config.evaluate.is_direct(n);
+        let counted = measured.iter().filter(|_| wanted);
         let counting: Vec<Step> =
             counted.map(|program| stages.count(program, n, command)).collect();
         steps.extend(counting);

@@ -409,7 +409,7 @@ impl Stages<'_> {
         }
         for n in 0..files.evaluations {
             step.inputs.push(files.comparison(n));
-            if self.config.record.count_branches {
+            if self.config.record.count_branches && self.config.evaluate.is_direct(n) {
                 step.inputs
                     .extend(measured.iter().map(|program| files.branches(program.ending, n)));
             }

@@ -330,9 +330,9 @@ fn cause(
     match (another_build, elsewhere.first(), notes.first()) {
         (Some(note), ..) | (None, None, Some(note)) => note.clone(),
         (None, Some(_), _) => format!(
-            "the samples lie in {}; was the program started at all (its path may be {{bin}} or \
-             $PLANISH_BIN in the command)? Else give the one that you mean with --binary, as it \
-             was recorded",
+            "was it started at all? The samples lie in {}; in a planish.toml commands name the \
+             program by {{bin}} or $PLANISH_BIN; else give the one that you mean with --binary, as \
+             it was recorded",
             in_a_row(elsewhere.iter().take(4).map(|(path, count)| {
                 let share = 100.0 * *count as f64 / samples.max(1) as f64;
                 format!("{path} ({count}, {share:.1} %)")

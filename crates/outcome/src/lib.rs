@@ -61,7 +61,9 @@ impl Finished<'_> {
             measurement.raw = vec![files.runs(n).display().to_string()];
             last_step.extend(self.added_by_layout(&files, n)?);
             measurements.push(measurement);
-            if self.project.config.record.count_branches {
+            // What lies there of another command was counted before planish.toml changed.
+            let counted = self.project.config.evaluate.is_direct(n);
+            if counted && self.project.config.record.count_branches {
                 // The steps are optional: without an emulator there are no counts.
                 let count = |which: &str| {
                     let value: serde_json::Value =

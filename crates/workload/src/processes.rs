@@ -65,11 +65,11 @@ pub(crate) fn below(all: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTre
 
 /// What a process and those of its children that it waited for have used until now.
 pub(crate) fn used(process: &Process) -> Used {
-    let (user, all) = sys::cpu_time(process.pid).unwrap_or_default();
+    let (user, system) = sys::cpu_time(process.pid).unwrap_or_default();
     let tick = sys::tick_ns();
     Used {
         user_ns: user + process.children.0 * tick,
-        system_ns: all.saturating_sub(user) + process.children.1 * tick,
+        system_ns: system + process.children.1 * tick,
         max_rss_bytes: largest_resident(process.pid).unwrap_or_default(),
         minor_faults: process.faults.0,
         major_faults: process.faults.1,

@@ -113,10 +113,13 @@ fn drive(
     Ok(Ran { code, used: Used { wall_ns, ..used }.named(), said })
 }
 
+/// The sum of both times is known better than how it divides.
 fn since(before: &Used, after: Used) -> Used {
+    let all = (after.user_ns + after.system_ns).saturating_sub(before.user_ns + before.system_ns);
+    let system_ns = after.system_ns.saturating_sub(before.system_ns).min(all);
     Used {
-        user_ns: after.user_ns.saturating_sub(before.user_ns),
-        system_ns: after.system_ns.saturating_sub(before.system_ns),
+        user_ns: all - system_ns,
+        system_ns,
         minor_faults: after.minor_faults.saturating_sub(before.minor_faults),
         major_faults: after.major_faults.saturating_sub(before.major_faults),
         ..after
