@@ -1,5 +1,5 @@
-//! `planish optimize` with commands as people have them: scripts and runners that start the program,
-//! and a server that a client drives.
+//! `planish optimize` with commands as people have them: scripts and runners that start the
+//! program, and a server that a client drives.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]

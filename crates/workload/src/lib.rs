@@ -1,13 +1,14 @@
 //! How is a program run that needs more than a command: an environment, set-up and tear-down, or a
 //! server that a client drives?
 //!
-//! [`run()`] sets up, starts the server, waits until it is ready, runs the command (with a server it
-//! is the client that drives it), stops the server and tears down. The order is kept whatever fails:
-//! what was set up is torn down, and at the end no process is left that was started for the run.
+//! [`run()`] sets up, starts the server, waits until it is ready, runs the command (with a server
+//! it is the client that drives it), stops the server and tears down. The order is kept whatever
+//! fails: what was set up is torn down, and at the end no process is left that was started for the
+//! run.
 //!
-//! What is told of the run ([`Used`]) is what the program used: the command's own processes, or with
-//! a server the server's processes while the command ran. Set-up, the server's start and end and the
-//! client are left out.
+//! What is told of the run ([`Used`]) is what the program used: the command's own processes, or
+//! with a server the server's processes while the command ran. Set-up, the server's start and end
+//! and the client are left out.
 
 mod error;
 mod family;
