@@ -30,18 +30,6 @@ impl Machine {
         Duration::from_secs(self.timeout_s)
     }
 
-    /// The options of `planish kernel` that ask for this machine.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        words.extend(
-            (self.memory_mib != MEMORY_MIB).then(|| format!("--memory={}", self.memory_mib)),
-        );
-        words
-            .extend((self.timeout_s != TIMEOUT_S).then(|| format!("--timeout={}", self.timeout_s)));
-        words.extend(self.append.iter().map(|append| format!("--append={append}")));
-        words
-    }
-
     /// The machine with a kernel and one CPU; `sections` are those that the workload runs.
     pub fn guest(
         &self,

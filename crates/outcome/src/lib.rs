@@ -18,6 +18,7 @@ use report::{
     Stage, Variant,
 };
 use serde::de::DeserializeOwned;
+use std::ffi::OsStr;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -149,9 +150,9 @@ impl Finished<'_> {
         let plan = self.project.plan()?;
         let step = plan.steps.iter().find(|step| step.name == measured.step);
         let variable = if self.project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
-        let flags = step.map(|step| match step.environment.get(variable) {
+        let flags = step.map(Step::call).map(|call| match call.environment.get(variable) {
             Some(flags) => flags.clone(),
-            None => step.arguments.join(" "),
+            None => call.arguments(|_| true).join(OsStr::new(" ")).to_string_lossy().into_owned(),
         });
         Ok(Variant {
             name: measured.ending.to_owned(),
@@ -184,7 +185,7 @@ impl Finished<'_> {
         let variable = if self.project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
         let flags = |name: &str| {
             let step = plan.steps.iter().find(|s| s.name == name);
-            step.and_then(|s| s.environment.get(variable)).cloned().unwrap_or_default()
+            step.and_then(|s| s.call().environment.remove(variable)).unwrap_or_default()
         };
         let version = std::process::Command::new(&self.project.tools.cc).arg("--version").output();
         let version =
@@ -251,7 +252,7 @@ impl Finished<'_> {
                 .join("log")
                 .join(format!("{}.log", step.name));
             let text = std::fs::read(log).unwrap_or_default();
-            let own = step.program == build::Program::Planish;
+            let own = step.call().program == build::Program::Planish;
             let text = String::from_utf8_lossy(&text).into_owned();
             let lines = text.lines().skip(1).filter(|line| own && !line.trim().is_empty());
             let said = lines.take(60).map(str::to_owned).collect();

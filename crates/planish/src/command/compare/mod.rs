@@ -224,12 +224,9 @@ impl Judge<'_> {
     }
 }
 
-/// The name of the kept runs. A step of `planish optimize` writes beside and renames when all is
-/// done.
+/// The name of the kept runs.
 fn shown_name(path: &Path) -> String {
-    let own = path.parent().is_some_and(|folder| folder.ends_with(STATE_DIRECTORY));
     // Below the directory in which the commands run, the name from there says enough.
     let here = std::env::current_dir().unwrap_or_default();
-    let shown = path.strip_prefix(here).unwrap_or(path).display().to_string();
-    shown.strip_suffix(".partial").filter(|_| own).map_or(shown.clone(), str::to_owned)
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
