@@ -15,7 +15,7 @@ pub const MOST_CPUS: u8 = 8;
 
 /// A machine for kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct BootMachine {
     /// Memory, in MiB.
     pub memory_mib: u32,
     /// What is added to the kernel's command line.
@@ -24,7 +24,7 @@ pub struct Machine {
     pub timeout_s: u64,
 }
 
-impl Machine {
+impl BootMachine {
     /// How long it may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_s)

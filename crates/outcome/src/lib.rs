@@ -14,8 +14,8 @@ use build::{Project, Step, verify};
 use compare::result::{Compared, Measurement};
 use image::Image;
 use report::{
-    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording,
-    Stage, Variant,
+    Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,
+    ReportMachine, Stage, Variant,
 };
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
@@ -138,8 +138,10 @@ impl Finished<'_> {
         // Corrected as the other claims of the run are: every program beside the baseline, and this
         // pair, on every command.
         let programs = runs.design.variants.len();
-        let options =
-            compare::Options { among: programs * files.evaluations, ..compare::Options::default() };
+        let options = compare::AnalysisOptions {
+            among: programs * files.evaluations,
+            ..compare::AnalysisOptions::default()
+        };
         let told = compare::analyse(&[pair], &options)?;
         Ok(told.measurement.comparisons.into_iter().next())
     }
@@ -288,11 +290,11 @@ fn matched(m: verify::Matched, evidence: &verify::Evidence) -> Matched {
     }
 }
 
-fn machine() -> Machine {
+fn machine() -> ReportMachine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let model = read("/proc/cpuinfo");
     let model = model.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(':'));
-    Machine {
+    ReportMachine {
         cpu: model
             .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),

@@ -8,7 +8,7 @@ use crate::request::{Layout, LayoutKind, Profile, Request};
 use crate::{Plan, Step};
 use kernel::Error;
 use kernel::cost::ALIGNED;
-use kernel::machine::Machine;
+use kernel::machine::BootMachine;
 use kernel::make::Make;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct Wanted<'a> {
     /// Bytes to align functions to in a further kernel, for comparison.
     pub align: Option<u32>,
     /// The machine that kernels boot on.
-    pub machine: &'a Machine,
+    pub machine: &'a BootMachine,
     /// Taken branches between two samples, where that is not the recorder's to say.
     pub period: Option<NonZeroU64>,
     /// CPUs of the machine that is recorded.
@@ -247,7 +247,7 @@ mod tests {
             rounds,
             lays_out,
             align,
-            machine: &Machine { memory_mib: 700, append: None, timeout_s: 600 },
+            machine: &BootMachine { memory_mib: 700, append: None, timeout_s: 600 },
             period: None,
             cpus: 1,
             initrd: None,

@@ -3,7 +3,7 @@
 
 use crate::call::{Call, Input, Output, Word};
 use crate::words::quoted;
-use kernel::machine::{MEMORY_MIB, Machine, TIMEOUT_S};
+use kernel::machine::{BootMachine, MEMORY_MIB, TIMEOUT_S};
 use kernel::make::Make;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub enum KernelRequest {
         /// The initrd with the workload.
         initrd: Input,
         /// What they boot on.
-        machine: Machine,
+        machine: BootMachine,
         /// What was counted.
         counts: Output,
     },
@@ -105,8 +105,7 @@ impl Configure {
              O=\"$PWD/{directory}\" KCONFIG_ALLCONFIG=\"$PWD/{directory}/all.config\" {goal}",
             make.join(" "),
         );
-        let mut call =
-            Call::named("sh").with("-c").with(Word::Naming(script, self.begin.clone()));
+        let mut call = Call::named("sh").with("-c").with(Word::Naming(script, self.begin.clone()));
         call.collect = vec![(self.directory.join(".config"), self.config.clone())];
         call
     }
@@ -184,7 +183,7 @@ pub struct Record {
     /// The initrd with the workload.
     pub initrd: Input,
     /// What it boots on.
-    pub machine: Machine,
+    pub machine: BootMachine,
     /// Taken branches between two samples; absent: the recorder's to say.
     pub period: Option<NonZeroU64>,
     /// CPUs of the machine.
@@ -215,8 +214,8 @@ impl Record {
 }
 
 /// The options of `planish kernel` that ask for a machine.
-fn machine_words(machine: &Machine) -> Vec<String> {
-    let Machine { memory_mib, append, timeout_s } = machine;
+fn machine_words(machine: &BootMachine) -> Vec<String> {
+    let BootMachine { memory_mib, append, timeout_s } = machine;
     let mut words = Vec::new();
     words.extend((*memory_mib != MEMORY_MIB).then(|| format!("--memory={memory_mib}")));
     words.extend((*timeout_s != TIMEOUT_S).then(|| format!("--timeout={timeout_s}")));

@@ -4,7 +4,7 @@ use super::*;
 use build::linux::Wanted;
 use build::plan::{notes, optimize};
 use build::{Config, Plan, Program, Toolchain};
-use kernel::machine::Machine;
+use kernel::machine::BootMachine;
 use kernel::make::Make;
 use std::ffi::OsString;
 use std::path::Path;
@@ -59,8 +59,16 @@ fn every_step_of_optimize_is_a_command_that_planish_takes() {
         all.append(&mut called(&plan.expect("a plan")));
     }
     let expected = [
-        "aggregate", "build", "compare", "layout", "layoutverify", "profile", "record", "report",
-        "trainrecord", "traintime",
+        "aggregate",
+        "build",
+        "compare",
+        "layout",
+        "layoutverify",
+        "profile",
+        "record",
+        "report",
+        "trainrecord",
+        "traintime",
     ];
     assert_eq!(all.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
@@ -77,7 +85,7 @@ fn every_step_of_kernel_optimize_is_a_command_that_planish_takes() {
     }
     let mut all = BTreeSet::new();
     for (cpus, append) in [(1, None), (2, Some("nokaslr a=b".to_owned()))] {
-        let machine = Machine { memory_mib: 700, append, timeout_s: 99 };
+        let machine = BootMachine { memory_mib: 700, append, timeout_s: 99 };
         let wanted = Wanted {
             tree: Path::new("/src/linux"),
             small: true,
