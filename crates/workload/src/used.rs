@@ -56,7 +56,7 @@ impl Used {
     /// # Errors
     /// Where it cannot be opened or written.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+        let mut file = beside::given::fill(path)?;
         file.write_all(&serde_json::to_vec(self)?)
     }
 }
