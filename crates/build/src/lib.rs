@@ -10,6 +10,7 @@
 pub mod bounded_log;
 mod child;
 pub mod comparison;
+pub mod composed;
 pub mod config;
 pub mod error;
 pub mod execute;
@@ -21,6 +22,7 @@ pub mod pages;
 pub mod plan;
 pub mod program_log;
 pub mod project;
+pub mod recognise;
 pub mod recording;
 pub mod reuse;
 pub mod rust;
