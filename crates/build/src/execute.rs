@@ -3,6 +3,7 @@
 
 use crate::bounded_log::{self, BoundedLog};
 use crate::child::{self, Said, Source};
+use crate::configure;
 use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
@@ -57,6 +58,8 @@ pub fn run(
     let folder = place.directory.join(STATE_DIRECTORY);
     let logs = folder.join("log");
     std::fs::create_dir_all(&logs).map_err(|source| file_error(&logs, "cannot create", source))?;
+    configure::write(place.directory)
+        .map_err(|source| file_error(&configure::site(), "cannot write", source))?;
     let mut state = State::read(place.directory);
     let total = plan.steps.len();
     let mut missing: Vec<&PathBuf> = Vec::new();

@@ -2,6 +2,7 @@
 //! knows?
 
 use crate::config::{Build, Command, Config};
+use crate::configure;
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
@@ -143,6 +144,7 @@ pub fn build_step_of(
     step.arguments = words.into_iter().skip(1).collect();
     let out = text(&directory.join(&folder));
     step.environment = flags::variables(build, options, tools, (phase, extras), &out);
+    configured(&mut step, directory, target.knowledge == Knowledge::None);
     step.inputs = build.sources.iter().map(PathBuf::from).collect();
     step.inputs.extend(read.map(Path::to_owned));
     step.inputs.extend(
@@ -167,6 +169,21 @@ pub fn build_step_of(
         step.fresh_directories.push(flags::remarks_of(&text(read)).into());
     }
     Ok(step)
+}
+
+/// Lets configure scripts keep what they find; the first build asks everything anew. A site file of
+/// the user's own stays in force.
+fn configured(step: &mut Step, directory: &Path, first: bool) {
+    if std::env::var_os(configure::SITE).is_some() {
+        return;
+    }
+    let kept = configure::kept();
+    let full = |path: &Path| text(&directory.join(path));
+    step.environment.insert(configure::SITE.to_owned(), full(&configure::site()));
+    step.environment.insert(configure::KEPT.to_owned(), full(&kept));
+    if first {
+        step.fresh_directories.push(kept);
+    }
 }
 
 /// Puts wrappers in the compilers' place ([`crate::reuse`]).
