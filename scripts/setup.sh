@@ -55,6 +55,7 @@ if [ "${1:-}" = test ]; then
   for series in 6.1 6.12; do
     [ -e "/usr/src/linux-source-$series.tar.xz" ] || want "linux-source-$series" "a kernel tree for the tests of planish kernel"
   done
+  has cmake || want cmake "builds a CMake project in the tests"
   has flex || want flex "the kernel's build, of a few objects"
   has bison || want bison "the same"
   has bc || want bc "the same"
