@@ -123,7 +123,11 @@ pub struct Wish<'a> {
 /// # Errors
 /// Where it shows no build system, not the one that is asked for, or not the program.
 pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
-    let kinds = wish.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
+    let mut kinds = wish.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
+    if kinds.len() > 1 && autotools::is_released(directory) {
+        // Who releases a configure script builds with it; a CMakeLists.txt beside it is for others.
+        kinds.sort_by_key(|kind| *kind != Kind::Cargo && *kind != Kind::Autotools);
+    }
     let found = kinds.iter().find_map(|kind| Some((*kind, kind.find(directory)?)));
     let Some((kind, mut found)) = found else {
         let looked = kinds.iter().flat_map(|kind| kind.shown_by()).copied();
@@ -133,6 +137,7 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
             next: files::hint(directory),
         });
     };
+    prefer_named(directory, &mut found.programs);
     let made = choose(kind, &mut found, wish.program, directory)?;
     let names = found.programs.iter().map(|other| other.name.clone());
     Ok(Recognised {
@@ -143,6 +148,25 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
         program: made.name,
         notes: [found.notes, files::debian_notes(directory)].concat(),
     })
+}
+
+/// Puts the program first that the directory is named after (`xz` of `xz-5.4.1`).
+fn prefer_named(directory: &Path, programs: &mut [Made]) {
+    let full = directory.canonicalize().unwrap_or_default();
+    let folder = full.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let is_name = |name: &str| {
+        let after = folder.strip_prefix(&name.to_lowercase())?;
+        let ends = after.chars().next().is_none_or(|c| !c.is_alphabetic());
+        ends.then_some(name.len())
+    };
+    let Some(own) =
+        programs.iter().position(|made| is_name(&made.name).is_some_and(|length| length > 1))
+    else {
+        return;
+    };
+    if let Some(up_to) = programs.get_mut(..=own) {
+        up_to.rotate_right(1);
+    }
 }
 
 /// The program that is asked for, else the likeliest.
