@@ -66,6 +66,10 @@ fi
 
 if [ "${1:-}" = bench ]; then
   has perf2bolt-22 || want bolt-22 "perf2bolt, a peer that make bench measures beside planish"
+  has python3 || want python3 "make gains keeps its results with it"
+  has cmake || want cmake "builds one of the programs of make gains"
+  has xz || want xz-utils "packs the input of another one"
+  has dpkg-source || want dpkg-dev "unpacks their sources"
   has create_llvm_prof || want autofdo "create_llvm_prof, another peer"
   [ -x /usr/bin/time ] || want time "peak memory of the measured programs"
 fi
