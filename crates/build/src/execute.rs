@@ -4,6 +4,7 @@
 use crate::bounded_log::{self, BoundedLog};
 use crate::call::{Call, Program, Wrapper};
 use crate::child::{self, Said, Source};
+use crate::configure;
 use crate::outputs::{Outputs, file_error};
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
@@ -54,6 +55,8 @@ pub fn run(
     let folder = place.directory.join(STATE_DIRECTORY);
     let logs = folder.join("log");
     std::fs::create_dir_all(&logs).map_err(|source| file_error(&logs, "cannot create", source))?;
+    configure::write(place.directory)
+        .map_err(|source| file_error(&configure::site(), "cannot write", source))?;
     let mut state = State::read(place.directory);
     let total = plan.steps.len();
     let mut missing: Vec<PathBuf> = Vec::new();
