@@ -13,7 +13,7 @@ use crate::aggregate::Options;
 use crate::binding::Bindings;
 use crate::error::Error;
 use crate::script::{ANY_PID, preferred_addresses};
-use crate::timeline::Timeline;
+use address_spaces::Timeline;
 use image::Image;
 use std::fs::File;
 use std::io::BufReader;

@@ -24,7 +24,6 @@ mod form;
 mod function_list;
 mod functions;
 mod index;
-mod jobs;
 mod lines;
 mod names;
 mod resolve;
