@@ -142,3 +142,41 @@ impl AddressSpaces {
         self.files
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::KERNEL_PID;
+
+    fn map(pid: i32, start: u64, len: u64, path: &str) -> Change {
+        Change::mapping(pid, (RuntimeAddr(start), len, 0x40), path.to_owned(), None)
+    }
+
+    #[test]
+    fn a_child_keeps_what_its_parent_maps_anew_later() {
+        let mut spaces = AddressSpaces::default();
+        assert_eq!(spaces.apply(map(1, 100, 100, "a")), Some(1));
+        assert_eq!(spaces.apply(Change::Fork { pid: 2, parent: 1 }), Some(2));
+        assert_eq!(spaces.apply(Change::Fork { pid: 1, parent: 1 }), None, "a thread");
+        assert_eq!(spaces.apply(map(1, 140, 20, "b")), Some(1));
+        let name = |pid, address| {
+            let mapping = spaces.find(pid, RuntimeAddr(address))?;
+            Some((spaces.files()[mapping.file.0 as usize].path.as_str(), mapping.origin.0))
+        };
+        assert_eq!([name(1, 139), name(2, 139)], [Some(("a", 100)); 2]);
+        assert_eq!([name(1, 150), name(2, 150)], [Some(("b", 140)), Some(("a", 100))]);
+        assert_eq!([name(1, 199), name(1, 200), name(3, 150)], [Some(("a", 100)), None, None]);
+    }
+
+    #[test]
+    fn one_file_has_one_number_and_no_length_maps_nothing() {
+        let mut spaces = AddressSpaces::default();
+        assert_eq!(spaces.apply(map(1, 100, 0, "a")), None);
+        spaces.apply(map(1, 100, 8, "a"));
+        spaces.apply(map(2, 500, 8, "a"));
+        spaces.apply(map(KERNEL_PID, 100, 8, "[module]"));
+        assert_eq!(spaces.files().len(), 2);
+        assert_eq!(spaces.apply(Change::Exec { pid: 1 }), Some(1));
+        assert_eq!(spaces.find(1, RuntimeAddr(101)), None);
+    }
+}
