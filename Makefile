@@ -34,6 +34,7 @@ bench: ## planish beside its peers, the error rates of compare, software branch 
 	@scripts/bench-record.sh
 	@scripts/bench-software.sh
 	@scripts/bench-livepatch.sh
+	@scripts/bench-dwarf.sh
 	@scripts/bench-layout.sh
 
 bench-layout: setup ## layouts of SQLite beside BOLT: taken branches, L1i misses, CPU time (40 minutes); writes measurements/
