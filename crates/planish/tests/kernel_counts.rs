@@ -225,7 +225,7 @@ fn a_real_kernels_counts_add_up_to_what_measuring_it_counts() {
     assert_eq!(recorded["taken_branches"], sum);
     let found = artefact::read(
         &dir.path().join("kernel.counts"),
-        std::fs::File::open(&dir.path().join("kernel.counts")).unwrap(),
+        std::fs::File::open(dir.path().join("kernel.counts")).unwrap(),
     )
     .unwrap();
     assert_eq!((found.ledger.branches.entered, found.images.len()), (sum, 1));

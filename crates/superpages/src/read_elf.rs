@@ -302,7 +302,7 @@ impl Reader<'_> {
             match entry.tag(LE) {
                 elf::DT_NULL => break,
                 elf::DT_SONAME => found.named = true,
-                elf::DT_FLAGS_1 => found.pie = entry.val(LE) & u64::from(elf::DF_1_PIE.0) != 0,
+                elf::DT_FLAGS_1 => found.pie = entry.val(LE) & elf::DF_1_PIE.0 != 0,
                 elf::DT_AUDIT | elf::DT_DEPAUDIT => found.audited = true,
                 _ => {}
             }
