@@ -81,7 +81,7 @@ impl Telling<'_> {
             Event::Said(step, line) => {
                 // A build's own output is long and in its log; planish's stages say little and it
                 // matters.
-                let matters = step.program == Program::Planish || self.screen.shows_builds();
+                let matters = step.call().program == Program::Planish || self.screen.shows_builds();
                 if matters && !line.trim().is_empty() {
                     self.say(step, shown(line));
                 }

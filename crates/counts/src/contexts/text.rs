@@ -9,7 +9,7 @@
 use super::ContextCounts;
 use super::line::Line;
 use super::recording::{Unwinder, checked};
-use crate::aggregate::Options;
+use crate::aggregate::CountOptions;
 use crate::binding::Bindings;
 use crate::error::Error;
 use crate::script::{ANY_PID, preferred_addresses};
@@ -28,7 +28,7 @@ pub fn of_text(
     path: &Path,
     mut text: impl BufRead + Seek,
     image: &Arc<Image>,
-    options: Options,
+    options: CountOptions,
 ) -> Result<ContextCounts, Error> {
     let text = &mut text;
     let mut changes = Vec::new();

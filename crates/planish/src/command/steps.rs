@@ -64,7 +64,7 @@ impl Screen for Display {
     fn started(&mut self, place: &str, step: &Step) {
         let head = self.style.paint(Colour::Strong, &format!("{place} {}", step.name));
         eprintln!("{head}: {}", self.style.paint(Colour::Faint, &step.command_line()));
-        self.clock = (self.terminal && !step.interactive).then(clock);
+        self.clock = (self.terminal && !step.call().interactive).then(clock);
     }
 
     fn line(&mut self, line: &str) {

@@ -1,8 +1,8 @@
 //! Running the program under the emulator with the plugin, in surroundings that are the same each
 //! time.
 
-use super::{CodeMetrics, Environment, Error, Geometry, Options, result};
-use crate::{Machine, Program, sys};
+use super::{CodeMetrics, Environment, Error, Geometry, MetricsOptions, result};
+use crate::{Architecture, Program, sys};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How much of a program's standard error an error quotes, in bytes.
 const QUOTED: usize = 2000;
 
-pub(super) fn measure(command: &[String], options: &Options) -> Result<CodeMetrics, Error> {
+pub(super) fn measure(command: &[String], options: &MetricsOptions) -> Result<CodeMetrics, Error> {
     options.geometry.check().map_err(Error::Geometry)?;
     let program = program(command, options)?;
     let emulator = crate::emulator(program.machine)?;
@@ -56,7 +56,7 @@ pub(super) fn measure(command: &[String], options: &Options) -> Result<CodeMetri
 }
 
 /// The program that the command names, if there can be metrics of it.
-fn program(command: &[String], options: &Options) -> Result<Program, Error> {
+fn program(command: &[String], options: &MetricsOptions) -> Result<Program, Error> {
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
     let program = match crate::program(&words, options.directory.as_deref()) {
         Err(crate::Error::NotEmulatable { path, found }) => {
@@ -102,7 +102,7 @@ impl Place {
 fn arguments(
     run: &mut Command,
     command: &[String],
-    options: &Options,
+    options: &MetricsOptions,
     plugin: &Path,
     place: &Place,
 ) {
@@ -138,7 +138,7 @@ pub(super) fn shapes(geometry: &Geometry) -> [(&'static str, String); 4] {
 }
 
 /// Environment, directory and standard streams.
-fn surroundings(run: &mut Command, options: &Options, place: &Place) -> Result<(), Error> {
+fn surroundings(run: &mut Command, options: &MetricsOptions, place: &Place) -> Result<(), Error> {
     match &options.environment {
         Environment::Fixed(variables) => {
             run.env_clear().envs(variables);
@@ -193,8 +193,8 @@ pub fn version(emulator: &Path) -> String {
 
 fn metrics(
     sums: result::Sums,
-    options: &Options,
-    machine: Machine,
+    options: &MetricsOptions,
+    machine: Architecture,
     emulator: String,
 ) -> CodeMetrics {
     CodeMetrics {
