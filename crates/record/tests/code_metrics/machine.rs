@@ -1,23 +1,19 @@
 //! Are the metrics of a machine's kernel exact where counts are known, apart by section, and the
 //! same each time?
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
-
-mod support;
-
-use code_metrics::machine::{MachineMetricsOptions, Measured, SectionMetrics, measure};
-use code_metrics::{Counters, Error, Geometry};
+use super::support::{compile_file, has, skipped};
+use record::code_metrics::machine::{MachineMetricsOptions, Measured, SectionMetrics, measure};
+use record::code_metrics::{Counters, Error, Geometry};
 use record::machine::{Execution, Failure, Guest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use support::{compile_file, has, skipped};
 
 /// The kernel that the recorder is tested with.
 fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     if !has("qemu-system-x86_64") {
         return None;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/programs/machine.S");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/machine.S");
     let link = "-Wl,--image-base=0x200000,-Ttext=0x201000,--build-id=none";
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile_file(dir, &source, &[&flags, defines].concat())?;

@@ -1,8 +1,8 @@
 //! Running the program under the emulator with the plugin, in surroundings that are the same each
 //! time.
 
-use crate::{CodeMetrics, Environment, Error, Geometry, MetricsOptions, result, sys};
-use record::{Architecture, Program};
+use super::{CodeMetrics, Environment, Error, Geometry, MetricsOptions, result};
+use crate::{Architecture, Program, sys};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 /// How much of a program's standard error an error quotes, in bytes.
 const QUOTED: usize = 2000;
 
-pub(crate) fn measure(command: &[String], options: &MetricsOptions) -> Result<CodeMetrics, Error> {
+pub(super) fn measure(command: &[String], options: &MetricsOptions) -> Result<CodeMetrics, Error> {
     options.geometry.check().map_err(Error::Geometry)?;
     let program = program(command, options)?;
-    let emulator = record::emulator(program.machine)?;
-    let plugin = record::plugin(options.plugin.as_deref())?;
+    let emulator = crate::emulator(program.machine)?;
+    let plugin = crate::plugin(options.plugin.as_deref())?;
     // The length of the program's path shifts its stack, so it runs by a link whose path is always
     // as long.
     let dir = tempfile::Builder::new().prefix("planish-metrics-").tempdir();
@@ -26,7 +26,8 @@ pub(crate) fn measure(command: &[String], options: &MetricsOptions) -> Result<Co
     let mut run = Command::new(&emulator);
     arguments(&mut run, command, options, &plugin, &place);
     surroundings(&mut run, options, &place)?;
-    sys::prepare(&mut run);
+    sys::prepare(&mut run, true);
+    sys::fix_addresses(&mut run);
     let name = command.first().cloned().unwrap_or_default();
     let mut child = run.spawn().map_err(Error::io(&emulator, "start"))?;
     let status = wait(&mut child, options.timeout).map_err(Error::io(&emulator, "wait for"))?;
@@ -57,8 +58,8 @@ pub(crate) fn measure(command: &[String], options: &MetricsOptions) -> Result<Co
 /// The program that the command names, if there can be metrics of it.
 fn program(command: &[String], options: &MetricsOptions) -> Result<Program, Error> {
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
-    let program = match record::program(&words, options.directory.as_deref()) {
-        Err(record::Error::NotEmulatable { path, found }) => {
+    let program = match crate::program(&words, options.directory.as_deref()) {
+        Err(crate::Error::NotEmulatable { path, found }) => {
             return Err(Error::NotElf { path, found });
         }
         found => found?,
@@ -109,9 +110,9 @@ fn arguments(
     let file_name = Path::new(first).file_name().unwrap_or(OsStr::new(first));
     let name = options.name.as_ref().map_or(file_name, OsStr::new);
     let geometry = &options.geometry;
-    let mut setting = record::emulate::escaped(plugin.as_os_str().as_bytes());
+    let mut setting = crate::emulate::escaped(plugin.as_os_str().as_bytes());
     setting.extend_from_slice(b",metrics=");
-    setting.extend(record::emulate::escaped(place.result.as_os_str().as_bytes()));
+    setting.extend(crate::emulate::escaped(place.result.as_os_str().as_bytes()));
     for (name, shape) in shapes(geometry) {
         setting.extend(format!(",{name}={shape}").into_bytes());
     }
@@ -127,7 +128,7 @@ fn arguments(
 }
 
 /// The plugin's settings of the caches.
-pub(crate) fn shapes(geometry: &Geometry) -> [(&'static str, String); 4] {
+pub(super) fn shapes(geometry: &Geometry) -> [(&'static str, String); 4] {
     [
         ("l1i", geometry.l1i.to_string()),
         ("l2", geometry.l2.to_string()),

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-use code_metrics::{CodeMetrics, Error, MetricsOptions, measure};
+use record::code_metrics::{CodeMetrics, Error, MetricsOptions, measure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

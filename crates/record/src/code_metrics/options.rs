@@ -1,7 +1,7 @@
 //! How to measure: caches, CPU, and everything around the program that its path through the code
 //! may depend on.
 
-use crate::Geometry;
+use super::Geometry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

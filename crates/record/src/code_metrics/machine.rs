@@ -4,12 +4,12 @@
 //! Only the kernel is simulated. At every marker the simulated caches are emptied, so that the
 //! numbers of a section do not depend on the sections before it; a section entered twice pays for
 //! its cold start twice, and its counts add up. Under a deterministic machine
-//! ([`record::machine::Guest`]) two runs of the same kernel give the same numbers.
+//! ([`crate::machine::Guest`]) two runs of the same kernel give the same numbers.
 
-pub use crate::run::version;
+pub use super::run::version;
 
-use crate::{Counters, Error, Geometry, result, run};
-use record::machine::{Limits, Plugin, Run, Transcript, Watcher};
+use super::{Counters, Error, Geometry, result, run};
+use crate::machine::{Limits, Plugin, Run, Transcript, Watcher};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::ops::Deref;

@@ -1,14 +1,10 @@
 //! Do the metrics tell a good layout from a bad one, and do they agree with another simulator?
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
-
-mod support;
-
-use code_metrics::MetricsOptions;
+use super::support::{compile_file, has, metrics, skipped};
+use record::code_metrics::MetricsOptions;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{compile_file, has, metrics, skipped};
 
 const HOT: usize = 200;
 const ROUNDS: usize = 300;

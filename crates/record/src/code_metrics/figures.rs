@@ -45,7 +45,7 @@ pub struct Counters {
 
 impl Counters {
     /// Adds the counts of another process; its lines and pages may be the same ones.
-    pub(crate) fn add(&mut self, other: &Counters) {
+    pub(super) fn add(&mut self, other: &Counters) {
         let parts = [
             (&mut self.instructions, other.instructions),
             (&mut self.branches, other.branches),

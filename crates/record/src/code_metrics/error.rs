@@ -9,10 +9,10 @@ use std::time::Duration;
 pub enum Error {
     /// The emulator, the plugin or the program is missing.
     #[error(transparent)]
-    Missing(#[from] record::Error),
+    Missing(#[from] crate::Error),
     /// The machine failed, hung, was interrupted, or could not be started.
     #[error(transparent)]
-    Machine(record::Error),
+    Machine(crate::Error),
     /// The program is no ELF file, or one for another machine.
     #[error("{}: no layout metrics: {found}; they need an x86-64 or AArch64 ELF program", path.display())]
     NotElf {
@@ -115,7 +115,7 @@ fn said(stderr: &str) -> String {
 
 impl Error {
     /// For `map_err` on a file's operations.
-    pub(crate) fn io(
+    pub(super) fn io(
         path: &std::path::Path,
         doing: &'static str,
     ) -> impl FnOnce(io::Error) -> Error + use<> {

@@ -1,14 +1,10 @@
 //! Are layout metrics exact where counts are known, the same each time, and open about what they
 //! leave out?
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
-
-mod support;
-
-use code_metrics::{CodeMetrics, Environment, Error, Geometry, MetricsOptions, measure};
+use super::support::{command, compile, metrics};
+use record::code_metrics::{CodeMetrics, Environment, Error, Geometry, MetricsOptions, measure};
 use std::path::Path;
 use std::time::Duration;
-use support::{command, compile, metrics};
 
 const BARE: &[&str] = &["-nostdlib", "-static"];
 
@@ -117,7 +113,7 @@ fn the_callers_environment_does_not_matter_unless_asked_for() {
 #[test]
 fn threads_have_a_core_each_and_promise_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(program) = compile(dir.path(), "threads.c", &["-lpthread"]) else { return };
+    let Some(program) = compile(dir.path(), "four_threads.c", &["-lpthread"]) else { return };
     let Some(found) = metrics(&program, &MetricsOptions::default()) else { return };
     assert_eq!((found.threads, found.processes, found.deterministic), (5, 1, false));
     assert!(found.instructions > 4 * 300_000, "{found:?}");

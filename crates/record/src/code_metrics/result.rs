@@ -1,6 +1,6 @@
 //! The plugin's result file: a line per process, added up, or per section of a machine's run.
 
-use crate::{Counters, Error};
+use super::{Counters, Error};
 use planish_qemu_branches::RESULT_BEGINS;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ struct Process {
 
 /// The sums over all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub(super) struct Sums {
     pub processes: u64,
     pub native_programs: u64,
     pub threads: u64,
@@ -32,17 +32,17 @@ pub(crate) struct Sums {
 const MAX_RUN: u64 = 1 << 24;
 
 /// True when the plugin began to write.
-pub(crate) fn begun(text: &str) -> bool {
+pub(super) fn begun(text: &str) -> bool {
     text.starts_with(RESULT_BEGINS)
 }
 
 /// Adds the processes up; `line_bytes` is the size of a cache line.
-pub(crate) fn read(text: &str, line_bytes: u32) -> Result<Sums, Error> {
+pub(super) fn read(text: &str, line_bytes: u32) -> Result<Sums, Error> {
     Ok(sum(lines(text)?.values(), line_bytes))
 }
 
 /// The sections of a machine's run, by number.
-pub(crate) fn read_sections(text: &str, line_bytes: u32) -> Result<Vec<(u8, Sums)>, Error> {
+pub(super) fn read_sections(text: &str, line_bytes: u32) -> Result<Vec<(u8, Sums)>, Error> {
     let mut sections = Vec::new();
     for (number, section) in lines(text)? {
         let found = format!("a section {number}; there are 0 to 255");

@@ -11,15 +11,14 @@
 //! its run.
 
 mod error;
+mod figures;
 pub mod machine;
-mod metrics;
 mod options;
 mod result;
 mod run;
-mod sys;
 
 pub use error::Error;
-pub use metrics::{Better, CodeMetrics, Counters, Figure};
+pub use figures::{Better, CodeMetrics, Counters, Figure};
 pub use options::{Environment, MetricsOptions};
 pub use planish_qemu_branches::geometry::{CacheShape, Geometry, TlbShape};
 

@@ -7,11 +7,9 @@
 //! `machine__process_kernel_mmap_event`
 //! (<https://github.com/torvalds/linux/blob/master/tools/perf/util/machine.c>).
 
-use crate::model::base_name;
-
 /// What a name of the kernel's side stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KernelPart {
+pub enum KernelPart {
     /// The kernel itself, under perf's name or the path of its vmlinux.
     Core {
         /// Of a virtual machine.
@@ -23,7 +21,7 @@ pub(crate) enum KernelPart {
 
 impl KernelPart {
     /// The part that `path` names, given that the kernel's side maps or lists it.
-    pub(crate) fn of(path: &str) -> KernelPart {
+    pub fn of(path: &str) -> KernelPart {
         let guest = path.starts_with("[guest.kernel");
         let module = path.starts_with('[') || ends_as_module(base_name(path));
         if guest || path.starts_with("[kernel") || !module {
@@ -34,13 +32,18 @@ impl KernelPart {
     }
 }
 
+/// The last component of a path.
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 fn ends_as_module(name: &str) -> bool {
     name.rsplit_once(".ko")
         .is_some_and(|(_, packed)| matches!(packed, "" | ".gz" | ".xz" | ".zst" | ".bz2"))
 }
 
 /// Whether a file of this name is taken for a kernel's image.
-pub(crate) fn is_vmlinux(path: &str) -> bool {
+pub fn is_vmlinux(path: &str) -> bool {
     base_name(path).starts_with("vmlinux")
 }
 
