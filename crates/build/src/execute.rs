@@ -135,7 +135,8 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
         return Err(Error::Interrupted { step: step.name.clone() });
     }
     let status = status?;
-    if !status.success() && !(call.negative_is_fine && status.code() == Some(1)) {
+    let is_finding = call.negative_is_fine && status.code() == Some(1);
+    if !status.success() && !is_finding {
         let _ = file.finish();
         return Err(failure((step, &call), &status, log, place));
     }
