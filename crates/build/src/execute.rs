@@ -5,6 +5,7 @@ use crate::around::PLANISH;
 use crate::bounded_log::{self, BoundedLog};
 use crate::call::{Call, Program, Wrapper};
 use crate::child::{self, Said, Source};
+use crate::configure;
 use crate::outputs::{Outputs, file_error};
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
@@ -56,6 +57,8 @@ pub fn run(
     let folder = place.directory.join(STATE_DIRECTORY);
     let logs = folder.join("log");
     std::fs::create_dir_all(&logs).map_err(|source| file_error(&logs, "cannot create", source))?;
+    configure::write(place.directory)
+        .map_err(|source| file_error(&configure::site(), "cannot write", source))?;
     let mut state = State::read(place.directory);
     let total = plan.steps.len();
     let mut missing: Vec<PathBuf> = Vec::new();
@@ -134,7 +137,8 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
         return Err(Error::Interrupted { step: step.name.clone() });
     }
     let status = status?;
-    if !status.success() && !(call.negative_is_fine && status.code() == Some(1)) {
+    let is_finding = call.negative_is_fine && status.code() == Some(1);
+    if !status.success() && !is_finding {
         let _ = file.finish();
         return Err(failure((step, &call), &status, log, place));
     }

@@ -3,6 +3,7 @@
 
 use crate::call::{Input, Output, Wrapper};
 use crate::config::{Build, Command, Config};
+use crate::configure;
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
@@ -153,6 +154,7 @@ pub fn build_request(
         pages: build.pages,
         more: Vec::new(),
     };
+    configured(&mut request, directory, target.knowledge == Knowledge::None);
     if let Some(files) = target.layout {
         request.layout = [&files.cc_profile, &files.ld_profile].map(Input::from).to_vec();
         let objects = Path::new(STATE_DIRECTORY).join(OBJECTS_LOG);
@@ -170,6 +172,21 @@ pub fn build_request(
         request.fresh_directories.push(flags::remarks_of(&text(read)).into());
     }
     Ok(request)
+}
+
+/// Lets configure scripts keep what they find; the first build asks everything anew. A site file of
+/// the user's own stays in force.
+fn configured(request: &mut BuildCommand, directory: &Path, first: bool) {
+    if std::env::var_os(configure::SITE).is_some() {
+        return;
+    }
+    let kept = configure::kept();
+    let full = |path: &Path| text(&directory.join(path));
+    request.environment.insert(configure::SITE.to_owned(), full(&configure::site()));
+    request.environment.insert(configure::KEPT.to_owned(), full(&kept));
+    if first {
+        request.fresh_directories.push(kept);
+    }
 }
 
 /// Puts wrappers in the compilers' place ([`crate::reuse`]).

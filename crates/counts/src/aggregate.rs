@@ -7,6 +7,7 @@
 
 use crate::binding::{ANOTHER_BUILD, Binding, Bindings, HIDDEN};
 use crate::by_name;
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
@@ -14,8 +15,8 @@ use crate::model::{Counts, ImageCounts, base_name};
 use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Clock, Timeline};
 use crate::workers::{Shared, count_samples};
+use address_spaces::Timeline;
 use image::Image;
 use perfdata::Input;
 use std::collections::BTreeMap;
@@ -169,7 +170,7 @@ pub fn aggregate(
     sums.ledger.surplus_bytes = input.wholeness().surplus_bytes;
 
     let name =
-        |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
+        |id: address_spaces::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
     let elsewhere: Vec<_> =
         sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
     let mut notes = notes(&bindings);

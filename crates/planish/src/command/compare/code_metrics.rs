@@ -3,6 +3,7 @@
 use crate::cli::Global;
 use anyhow::{Context, bail};
 use compare::{Design, bind};
+use record::code_metrics;
 
 /// Runs every variant once under emulation on every benchmark and notes the figures.
 pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
