@@ -80,10 +80,10 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     };
     let recorded = Recorded::find(Image::open(binary)?, &search)?;
     if args.contexts != ContextUse::Off {
-        return contexts::make(args, &recorded, output, global);
+        return contexts::make(args, (&recorded, &search), output, global);
     }
-    if args.cold_context.is_some() {
-        bail!("--cold-context is for --contexts nested and full");
+    if args.cold_context.is_some() || args.pre_inline.is_some() {
+        bail!("--cold-context and --pre-inline are for --contexts nested and full");
     }
     let image = Arc::clone(&recorded.image);
     let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
