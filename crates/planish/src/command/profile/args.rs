@@ -149,7 +149,7 @@ pub struct MakeArgs {
     #[arg(long, value_name = "COUNT")]
     pub cold_context: Option<u64>,
     /// List all functions of the binary, so that the compiler takes those that were never sampled
-    /// for cold (extbinary)
+    /// for cold (extbinary, gcov)
     #[arg(long)]
     pub symbol_list: bool,
     #[command(flatten)]
