@@ -20,7 +20,7 @@ mod sys;
 
 pub use error::Error;
 pub use metrics::{Better, CodeMetrics, Counters, Figure};
-pub use options::{Environment, Options};
+pub use options::{Environment, MetricsOptions};
 pub use planish_qemu_branches::geometry::{CacheShape, Geometry, TlbShape};
 
 /// Runs a command under emulation and returns its layout metrics.
@@ -31,6 +31,6 @@ pub use planish_qemu_branches::geometry::{CacheShape, Geometry, TlbShape};
 ///
 /// # Errors
 /// [`Error`] says what is missing (emulator, plugin, program), or how the program failed.
-pub fn measure(command: &[String], options: &Options) -> Result<CodeMetrics, Error> {
+pub fn measure(command: &[String], options: &MetricsOptions) -> Result<CodeMetrics, Error> {
     run::measure(command, options)
 }

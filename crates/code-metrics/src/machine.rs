@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// How to measure.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct MachineMetricsOptions {
     /// The simulated caches and translation buffers of each virtual CPU.
     pub geometry: Geometry,
     /// The plugin, when it is not where it is looked for.
@@ -68,7 +68,7 @@ pub struct Measured {
 /// programs.
 pub fn measure(
     argv: &[OsString],
-    options: &Options,
+    options: &MachineMetricsOptions,
     watch: &mut Watcher<'_>,
 ) -> Result<Measured, Error> {
     options.geometry.check().map_err(Error::Geometry)?;

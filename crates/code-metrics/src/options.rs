@@ -36,7 +36,7 @@ impl Default for Environment {
 
 /// How to measure.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct MetricsOptions {
     /// The simulated caches and translation buffers; read parts of it from text with
     /// [`Geometry::set`].
     pub geometry: Geometry,
@@ -62,9 +62,9 @@ pub struct Options {
     pub plugin: Option<PathBuf>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for MetricsOptions {
+    fn default() -> MetricsOptions {
+        MetricsOptions {
             geometry: Geometry::default(),
             cpu: "max".into(),
             environment: Environment::default(),

@@ -1,8 +1,8 @@
 //! Running the program under the emulator with the plugin, in surroundings that are the same each
 //! time.
 
-use crate::{CodeMetrics, Environment, Error, Geometry, Options, result, sys};
-use record::{Machine, Program};
+use crate::{CodeMetrics, Environment, Error, Geometry, MetricsOptions, result, sys};
+use record::{Architecture, Program};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How much of a program's standard error an error quotes, in bytes.
 const QUOTED: usize = 2000;
 
-pub(crate) fn measure(command: &[String], options: &Options) -> Result<CodeMetrics, Error> {
+pub(crate) fn measure(command: &[String], options: &MetricsOptions) -> Result<CodeMetrics, Error> {
     options.geometry.check().map_err(Error::Geometry)?;
     let program = program(command, options)?;
     let emulator = record::emulator(program.machine)?;
@@ -55,7 +55,7 @@ pub(crate) fn measure(command: &[String], options: &Options) -> Result<CodeMetri
 }
 
 /// The program that the command names, if there can be metrics of it.
-fn program(command: &[String], options: &Options) -> Result<Program, Error> {
+fn program(command: &[String], options: &MetricsOptions) -> Result<Program, Error> {
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
     let program = match record::program(&words, options.directory.as_deref()) {
         Err(record::Error::NotEmulatable { path, found }) => {
@@ -101,7 +101,7 @@ impl Place {
 fn arguments(
     run: &mut Command,
     command: &[String],
-    options: &Options,
+    options: &MetricsOptions,
     plugin: &Path,
     place: &Place,
 ) {
@@ -137,7 +137,7 @@ pub(crate) fn shapes(geometry: &Geometry) -> [(&'static str, String); 4] {
 }
 
 /// Environment, directory and standard streams.
-fn surroundings(run: &mut Command, options: &Options, place: &Place) -> Result<(), Error> {
+fn surroundings(run: &mut Command, options: &MetricsOptions, place: &Place) -> Result<(), Error> {
     match &options.environment {
         Environment::Fixed(variables) => {
             run.env_clear().envs(variables);
@@ -192,8 +192,8 @@ pub fn version(emulator: &Path) -> String {
 
 fn metrics(
     sums: result::Sums,
-    options: &Options,
-    machine: Machine,
+    options: &MetricsOptions,
+    machine: Architecture,
     emulator: String,
 ) -> CodeMetrics {
     CodeMetrics {

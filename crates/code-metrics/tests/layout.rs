@@ -4,7 +4,7 @@
 
 mod support;
 
-use code_metrics::Options;
+use code_metrics::MetricsOptions;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,8 +60,8 @@ fn hot_functions_scattered_over_pages_miss_more_than_packed_ones() {
     else {
         return;
     };
-    let Some(scattered) = metrics(&scattered, &Options::default()) else { return };
-    let packed = metrics(&packed, &Options::default()).unwrap();
+    let Some(scattered) = metrics(&scattered, &MetricsOptions::default()) else { return };
+    let packed = metrics(&packed, &MetricsOptions::default()).unwrap();
     assert_eq!(
         (scattered.instructions, scattered.taken_branches),
         (packed.instructions, packed.taken_branches),
@@ -104,7 +104,7 @@ fn cachegrind_counts_the_same_instructions_and_misses() {
     }
     let dir = tempfile::tempdir().unwrap();
     // Small, so that the program's lines compete for places.
-    let mut options = Options::default();
+    let mut options = MetricsOptions::default();
     options.geometry.set("l1i", "4K:2:64").unwrap();
     for scattered in [true, false] {
         let Some(program) = linked(dir.path(), scattered) else { return };

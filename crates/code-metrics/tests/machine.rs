@@ -5,7 +5,7 @@
 
 mod support;
 
-use code_metrics::machine::{Measured, Options, SectionMetrics, measure};
+use code_metrics::machine::{MachineMetricsOptions, Measured, SectionMetrics, measure};
 use code_metrics::{Counters, Error, Geometry};
 use record::machine::{Execution, Failure, Guest};
 use std::path::{Path, PathBuf};
@@ -31,11 +31,15 @@ fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     })
 }
 
-fn options() -> Options {
-    Options { timeout: Some(Duration::from_secs(300)), to_the_end: true, ..Options::default() }
+fn options() -> MachineMetricsOptions {
+    MachineMetricsOptions {
+        timeout: Some(Duration::from_secs(300)),
+        to_the_end: true,
+        ..MachineMetricsOptions::default()
+    }
 }
 
-fn measured(guest: &Guest, options: &Options) -> Measured {
+fn measured(guest: &Guest, options: &MachineMetricsOptions) -> Measured {
     measure(&guest.argv(), options, &mut |_, _| {}).unwrap()
 }
 
@@ -93,7 +97,7 @@ fn sections_have_the_counts_that_they_are_written_to_have() {
     let mut geometry = Geometry::default();
     geometry.set("l1i", "64:1:64").unwrap();
     geometry.set("itlb4k", "1").unwrap();
-    let tiny = measured(&guest, &Options { geometry, ..options() }).sections[1];
+    let tiny = measured(&guest, &MachineMetricsOptions { geometry, ..options() }).sections[1];
     assert_eq!((tiny.l1i_misses, tiny.itlb_4k_misses), (4, 4));
     assert_eq!(tiny.instructions, calls.instructions);
     let text = serde_json::to_string(&calls).unwrap();

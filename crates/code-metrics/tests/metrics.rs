@@ -5,7 +5,7 @@
 
 mod support;
 
-use code_metrics::{CodeMetrics, Environment, Error, Geometry, Options, measure};
+use code_metrics::{CodeMetrics, Environment, Error, Geometry, MetricsOptions, measure};
 use std::path::Path;
 use std::time::Duration;
 use support::{command, compile, metrics};
@@ -16,7 +16,7 @@ const BARE: &[&str] = &["-nostdlib", "-static"];
 fn a_loop_has_the_counts_that_it_is_written_to_have() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "loop.S", BARE) else { return };
-    let Some(found) = metrics(&program, &Options::default()) else { return };
+    let Some(found) = metrics(&program, &MetricsOptions::default()) else { return };
     assert_eq!((found.instructions, found.branches, found.taken_branches), (3004, 2000, 1999));
     assert_eq!((found.conditional_branches, found.conditional_taken), (1000, 999));
     assert_eq!(
@@ -42,7 +42,8 @@ fn a_loop_has_the_counts_that_it_is_written_to_have() {
     // holds both.
     let mut geometry = Geometry::default();
     geometry.set("l1i", "64:1:64").unwrap();
-    let tiny = metrics(&program, &Options { geometry, ..Options::default() }).unwrap();
+    let tiny =
+        metrics(&program, &MetricsOptions { geometry, ..MetricsOptions::default() }).unwrap();
     assert_eq!((tiny.l1i_misses, tiny.l2_misses), (2000, 2));
     assert_eq!(tiny.instructions, found.instructions);
 }
@@ -52,7 +53,7 @@ fn an_aarch64_program_is_measured_as_well() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--target=aarch64-linux-gnu", "-fuse-ld=lld", "-nostdlib", "-static"];
     let Some(program) = compile(dir.path(), "loop_aarch64.S", &flags) else { return };
-    let Some(found) = metrics(&program, &Options::default()) else { return };
+    let Some(found) = metrics(&program, &MetricsOptions::default()) else { return };
     assert_eq!((found.instructions, found.branches, found.taken_branches), (3004, 2000, 1999));
     assert_eq!((found.architecture.as_str(), found.code_lines), ("aarch64", 2));
 }
@@ -60,7 +61,7 @@ fn an_aarch64_program_is_measured_as_well() {
 fn always_the_same(flags: &[&str]) -> Option<CodeMetrics> {
     let dir = tempfile::tempdir().unwrap();
     let program = compile(dir.path(), "strings.c", flags)?;
-    let first = metrics(&program, &Options::default())?;
+    let first = metrics(&program, &MetricsOptions::default())?;
     assert!(first.deterministic, "{first:?}");
     assert!(first.instructions > 1_000_000 && first.l1i_misses > 100, "{first:?}");
     assert!(
@@ -70,9 +71,10 @@ fn always_the_same(flags: &[&str]) -> Option<CodeMetrics> {
     let place = |name: &str| {
         let to = dir.path().join(name);
         std::fs::copy(&program, &to).unwrap();
-        metrics(&to, &Options { name: Some("strings".into()), ..Options::default() }).unwrap()
+        metrics(&to, &MetricsOptions { name: Some("strings".into()), ..MetricsOptions::default() })
+            .unwrap()
     };
-    assert_eq!(metrics(&program, &Options::default()).unwrap(), first);
+    assert_eq!(metrics(&program, &MetricsOptions::default()).unwrap(), first);
     assert_eq!(place("another"), first, "a name as long");
     // Start-up code of the C library reads the program's own path, about two instructions a
     // character.
@@ -105,8 +107,9 @@ fn a_static_position_independent_program_gives_the_same_numbers_each_time() {
 fn the_callers_environment_does_not_matter_unless_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "strings.c", &["-static"]) else { return };
-    let Some(fixed) = metrics(&program, &Options::default()) else { return };
-    let inherited = Options { environment: Environment::Inherited, ..Options::default() };
+    let Some(fixed) = metrics(&program, &MetricsOptions::default()) else { return };
+    let inherited =
+        MetricsOptions { environment: Environment::Inherited, ..MetricsOptions::default() };
     let inherited = metrics(&program, &inherited).unwrap();
     assert_ne!(inherited.instructions, fixed.instructions, "start-up code reads the environment");
 }
@@ -115,7 +118,7 @@ fn the_callers_environment_does_not_matter_unless_asked_for() {
 fn threads_have_a_core_each_and_promise_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "threads.c", &["-lpthread"]) else { return };
-    let Some(found) = metrics(&program, &Options::default()) else { return };
+    let Some(found) = metrics(&program, &MetricsOptions::default()) else { return };
     assert_eq!((found.threads, found.processes, found.deterministic), (5, 1, false));
     assert!(found.instructions > 4 * 300_000, "{found:?}");
     assert!(
@@ -129,21 +132,21 @@ fn threads_have_a_core_each_and_promise_nothing() {
 fn processes_are_added_up_and_programs_outside_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "processes.c", &["-static"]) else { return };
-    let Some(found) = metrics(&program, &Options::default()) else { return };
+    let Some(found) = metrics(&program, &MetricsOptions::default()) else { return };
     assert_eq!((found.threads, found.processes, found.native_programs), (3, 3, 1));
     assert_eq!(found.interruptions, 2, "a handler entered and left");
     assert!(!found.deterministic);
     assert_eq!(found.remarks().len(), 3, "{:?}", found.remarks());
 }
 
-fn fails(words: &[String], options: &Options) -> Error {
+fn fails(words: &[String], options: &MetricsOptions) -> Error {
     measure(words, options).unwrap_err()
 }
 
 #[test]
 fn what_cannot_be_measured_is_said_plainly() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options::default();
+    let options = MetricsOptions::default();
     assert!(fails(&[], &options).to_string().contains("no command"));
     let missing = fails(&["/no/such/program".to_owned()], &options).to_string();
     assert!(missing.contains("/no/such/program"), "{missing}");
@@ -167,7 +170,8 @@ fn what_cannot_be_measured_is_said_plainly() {
     );
     let mut geometry = Geometry::default();
     geometry.l2.ways = 3;
-    let error = fails(&command(Path::new("/bin/true"), &[]), &Options { geometry, ..options });
+    let error =
+        fails(&command(Path::new("/bin/true"), &[]), &MetricsOptions { geometry, ..options });
     assert!(matches!(error, Error::Geometry(_)), "{error}");
 }
 
@@ -175,19 +179,22 @@ fn what_cannot_be_measured_is_said_plainly() {
 fn a_program_that_fails_or_hangs_has_no_metrics() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "strings.c", &["-static"]) else { return };
-    if metrics(&program, &Options::default()).is_none() {
+    if metrics(&program, &MetricsOptions::default()).is_none() {
         return;
     }
-    let error = fails(&command(&program, &["3"]), &Options::default()).to_string();
+    let error = fails(&command(&program, &["3"]), &MetricsOptions::default()).to_string();
     assert!(error.contains("exit status: 3"), "{error}");
-    let limit = Options { timeout: Some(Duration::from_millis(5)), ..Options::default() };
+    let limit =
+        MetricsOptions { timeout: Some(Duration::from_millis(5)), ..MetricsOptions::default() };
     assert!(matches!(fails(&command(&program, &[]), &limit), Error::TimedOut { .. }));
-    let unknown = Options { cpu: "no-such-cpu".into(), ..Options::default() };
+    let unknown = MetricsOptions { cpu: "no-such-cpu".into(), ..MetricsOptions::default() };
     let error = fails(&command(&program, &[]), &unknown).to_string();
     assert!(error.contains("no-such-cpu"), "{error}");
     let text = dir.path().join("plugin");
     std::fs::write(&text, "no library").unwrap();
-    let error =
-        fails(&command(&program, &[]), &Options { plugin: Some(text), ..Options::default() });
+    let error = fails(
+        &command(&program, &[]),
+        &MetricsOptions { plugin: Some(text), ..MetricsOptions::default() },
+    );
     assert!(matches!(error, Error::PluginNotLoaded { .. }), "{error}");
 }

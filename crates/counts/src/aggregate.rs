@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::options::Options;
+pub use crate::options::CountOptions;
 
 /// What aggregation found, beside the counts.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub fn aggregate(
     path: &Path,
     input: &Input,
     images: &[Arc<Image>],
-    options: Options,
+    options: CountOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Aggregated, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };

@@ -8,7 +8,7 @@ use crate::binding::Bindings;
 use crate::by_space::{self, BySpace};
 use crate::halves;
 use crate::ledger::Reason;
-use crate::options::Options;
+use crate::options::CountOptions;
 use crate::path_table::PathTable;
 use crate::resolve::{Rules, Sums};
 use crate::streams::each_stream;
@@ -22,7 +22,7 @@ pub(crate) struct Shared<'t> {
     pub input: &'t Input,
     pub timeline: &'t Timeline,
     pub bindings: &'t Bindings<'t>,
-    pub options: Options,
+    pub options: CountOptions,
     pub clock: Clock,
     /// Position at which each stream begins.
     pub bases: &'t [u64],
@@ -153,7 +153,7 @@ impl<'s, 't> Worker<'s, 't> {
             return;
         }
         let time = if self.shared.clock == Clock::Time { sample.time } else { position };
-        let Options { rules, paths, .. } = self.shared.options;
+        let CountOptions { rules, paths, .. } = self.shared.options;
         let half = halves::of(position);
         let skipped = self.tables.count(self.shared.timeline, (sample.pid, time), |tables| {
             tables.addresses.add_in(sample.ip.0, 0, 0, 0, half);

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
-use counts::aggregate::{Options, aggregate};
+use counts::aggregate::{CountOptions, aggregate};
 use counts::evidence::Evidence;
 use counts::resolve::Rules;
 use counts::{Counts, FirstHalf, artefact, merge};
@@ -22,7 +22,7 @@ fn program() -> Arc<Image> {
 fn counted(threads: usize) -> Counts {
     let path = fixture("autofdo/test.lbr");
     let input = perfdata::Input::open(&path).unwrap();
-    let options = Options { rules: Rules::Auto, threads, pid: None, paths: false };
+    let options = CountOptions { rules: Rules::Auto, threads, pid: None, paths: false };
     aggregate(&path, &input, &[program()], options, &|_| {}).unwrap().counts
 }
 

@@ -1,9 +1,9 @@
 //! What does a kernel's code cost? Counts of each section of the workload, sums of the training and
 //! of the held-out ones, and sizes, side by side for several kernels.
 
-use crate::machine::{Initrd, Machine, is_interrupted};
+use crate::machine::{BootMachine, Initrd, is_interrupted};
 use crate::{Error, Form};
-use code_metrics::machine::{Options, SectionMetrics};
+use code_metrics::machine::{MachineMetricsOptions, SectionMetrics};
 use object::{Object, ObjectSection, SectionKind};
 use record::machine::{Execution, Watcher};
 use serde::{Deserialize, Serialize};
@@ -103,13 +103,16 @@ impl Counts {
         &mut self,
         name: String,
         image: &Path,
-        machine: &Machine,
+        machine: &BootMachine,
         initrd: &Initrd,
         watch: &mut Watcher<'_>,
     ) -> Result<bool, Error> {
         let guest = machine.guest(image, &initrd.path, "all", Execution::Deterministic);
-        let options =
-            Options { timeout: Some(machine.timeout()), to_the_end: true, ..Options::default() };
+        let options = MachineMetricsOptions {
+            timeout: Some(machine.timeout()),
+            to_the_end: true,
+            ..MachineMetricsOptions::default()
+        };
         let measured = match code_metrics::machine::measure(&guest.argv(), &options, watch) {
             Err(code_metrics::Error::Machine(error)) if is_interrupted(&error) => return Ok(false),
             other => {

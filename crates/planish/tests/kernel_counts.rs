@@ -5,13 +5,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
-use counts::aggregate::Options as Aggregation;
+use counts::aggregate::CountOptions as Aggregation;
 use counts::kernel::KernelText;
 use counts::resolve::Rules;
 use counts::traces::{Trace, TraceCount};
 use counts::{Counts, ImageCounts, artefact};
 use image::{Image, ImageAddr};
-use record::kernel::{MAP_NAME, Options, count, record};
+use record::kernel::{KernelOptions, MAP_NAME, count, record};
 use record::machine::{Execution, Guest};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -60,9 +60,15 @@ fn machine(dir: &Path) -> Option<(Guest, Arc<Image>)> {
     Some((guest, Arc::new(Image::open(&image).unwrap())))
 }
 
-fn options() -> Options {
+fn options() -> KernelOptions {
     let timeout = Some(Duration::from_secs(300));
-    Options { sections: Some(1..=99), timeout, to_the_end: true, period: 1, ..Options::default() }
+    KernelOptions {
+        sections: Some(1..=99),
+        timeout,
+        to_the_end: true,
+        period: 1,
+        ..KernelOptions::default()
+    }
 }
 
 /// Counts the machine as the command does.

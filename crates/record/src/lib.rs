@@ -74,7 +74,7 @@ pub use attr::Trace;
 pub use aux::AuxSeen;
 pub use branches::Branches;
 pub use child::{Stdout, Workload};
-pub use elf::{Machine, Program, program};
+pub use elf::{Architecture, Program, program};
 pub use error::Error;
 pub use hotplug::Hotplug;
 pub use losses::{Losses, RingLosses};

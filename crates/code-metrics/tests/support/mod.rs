@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-use code_metrics::{CodeMetrics, Error, Options, measure};
+use code_metrics::{CodeMetrics, Error, MetricsOptions, measure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -48,7 +48,7 @@ pub fn command(program: &Path, arguments: &[&str]) -> Vec<String> {
 }
 
 /// The metrics of a program that must succeed; `None`, with a note, without an emulator.
-pub fn metrics(program: &Path, options: &Options) -> Option<CodeMetrics> {
+pub fn metrics(program: &Path, options: &MetricsOptions) -> Option<CodeMetrics> {
     match measure(&command(program, &[]), options) {
         Ok(metrics) => Some(metrics),
         Err(Error::Missing(record::Error::NoEmulator { name })) => {

@@ -3,7 +3,7 @@
 use super::code::Code;
 use super::unwind::{self, Entry};
 use super::{ContextCounts, ContextLedger};
-use crate::aggregate::Options;
+use crate::aggregate::CountOptions;
 use crate::binding::{Binding, Bindings};
 use crate::error::Error;
 use crate::listed;
@@ -32,7 +32,7 @@ pub fn of_recording(
     path: &Path,
     input: &Input,
     image: &Arc<Image>,
-    options: Options,
+    options: CountOptions,
 ) -> Result<ContextCounts, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = Clock::of(input);

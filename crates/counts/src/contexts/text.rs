@@ -9,7 +9,7 @@
 use super::ContextCounts;
 use super::line::Line;
 use super::recording::{Unwinder, checked};
-use crate::aggregate::Options;
+use crate::aggregate::CountOptions;
 use crate::binding::Bindings;
 use crate::error::Error;
 use crate::script::{ANY_PID, preferred_addresses};
@@ -25,7 +25,11 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Where the text cannot be read, or has no sample that has both stacks and touches the image.
-pub fn of_text(path: &Path, image: &Arc<Image>, options: Options) -> Result<ContextCounts, Error> {
+pub fn of_text(
+    path: &Path,
+    image: &Arc<Image>,
+    options: CountOptions,
+) -> Result<ContextCounts, Error> {
     let mut changes = Vec::new();
     let (mut pids_shown, mut malformed) = (false, 0);
     each_line(path, |position, line| match Line::parse(line) {

@@ -6,7 +6,7 @@ use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context, bail};
 use beside::given::Bounded;
-use counts::aggregate::{Aggregated, Options, aggregate};
+use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::input::{HEAD_BYTES, Kind};
 use counts::resolve::Rules;
 use counts::{artefact, preaggregated, script};
@@ -87,8 +87,12 @@ pub fn read(
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let rules = selection.dedup.unwrap_or_default().into();
-    let options =
-        Options { rules, threads: global.threads(), pid: selection.pid, paths: selection.paths };
+    let options = CountOptions {
+        rules,
+        threads: global.threads(),
+        pid: selection.pid,
+        paths: selection.paths,
+    };
     if path == Path::new("-") {
         return read_stream(path, std::io::stdin().lock(), images, options, global);
     }
@@ -120,7 +124,7 @@ fn read_stream(
     path: &Path,
     stream: impl Read,
     images: &[Arc<Image>],
-    options: Options,
+    options: CountOptions,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let mut stream = Bounded::new(stream, STREAM_BYTES);
@@ -148,7 +152,7 @@ fn from_recording(
     path: &Path,
     input: &perfdata::Input,
     images: &[Arc<Image>],
-    options: Options,
+    options: CountOptions,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let bar = progress::Bytes::new("aggregate", input.data_bytes(), global.quiet);

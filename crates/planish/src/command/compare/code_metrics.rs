@@ -26,7 +26,7 @@ pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
                     .with_context(|| link.display().to_string())?;
             }
             let options =
-                code_metrics::Options { name: Some("program".into()), ..Default::default() };
+                code_metrics::MetricsOptions { name: Some("program".into()), ..Default::default() };
             let found = code_metrics::measure(&bind(&benchmark.command, &link), &options)
                 .with_context(|| {
                     format!("--code-metrics: {} on {}", variant.name, benchmark.name)

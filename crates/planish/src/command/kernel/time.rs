@@ -6,7 +6,7 @@ use crate::command::INTERRUPTED;
 use crate::command::compare::{Bar, Correct, stop_flag, terminal_style};
 use crate::output;
 use anyhow::bail;
-use compare::{Keep, Options, Settings, kept};
+use compare::{AnalysisOptions, Keep, Settings, kept};
 use kernel::Error;
 use kernel::machine::{Initrd, named};
 use kernel::time::{Boots, KVM, design, measure, on_the_cpu};
@@ -96,7 +96,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let settings = Settings { rounds: args.rounds, seed: args.seed, margin, ..Settings::default() };
     let design = design(kernels, &settings)?;
     let correction = args.correct.unwrap_or_default().correction();
-    let options = Options { correction, ..Options::default() };
+    let options = AnalysisOptions { correction, ..AnalysisOptions::default() };
     let timed = match measure(boots, design, &options, &*stop_flag()?, &mut Bar::new(global)) {
         Err(Error::Compare(error @ compare::Error::Interrupted(_))) => {
             eprintln!("planish: {error}");

@@ -7,7 +7,7 @@ use crate::cli::{FINE, Format, Global};
 use crate::command::inputs;
 use crate::output::print_json;
 use anyhow::{bail, ensure};
-use counts::aggregate::Options;
+use counts::aggregate::CountOptions;
 use counts::contexts::{self, ContextCounts};
 use counts::evidence::Evidence;
 use counts::input::Kind;
@@ -142,7 +142,8 @@ fn read(
         bail!("--dedup is not for --contexts, which always takes ranges as llvm-profgen does");
     }
     let rules = counts::resolve::Rules::Profgen;
-    let options = Options { rules, threads: global.threads(), pid: selection.pid, paths: false };
+    let options =
+        CountOptions { rules, threads: global.threads(), pid: selection.pid, paths: false };
     let kind = if path.is_dir() {
         Kind::Recording
     } else {

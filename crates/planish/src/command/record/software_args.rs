@@ -1,6 +1,6 @@
 //! The options of `planish record` for software branch stacks.
 
-use record::software::{self, Options, Pace};
+use record::software::{self, LookAheadOptions, Pace};
 
 /// What is counted between two stops for a software branch stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -51,9 +51,9 @@ impl SoftwareArgs {
     }
 
     /// The same as values; the pace that stands outside of them (`-c`, `-F`) where there is one.
-    pub fn options(&self, pace: Option<Pace>, no_inherit: bool) -> Options {
-        let usual = Options::default();
-        Options {
+    pub fn options(&self, pace: Option<Pace>, no_inherit: bool) -> LookAheadOptions {
+        let usual = LookAheadOptions::default();
+        LookAheadOptions {
             depth: self.depth.map_or(usual.depth, usize::from),
             pace: self.budget.map(Pace::Budget).or(pace).unwrap_or(usual.pace),
             stop_by: match self.stop_by {
