@@ -102,6 +102,7 @@ fn make_runs_in_a_prepared_and_configured_build_only() {
     configure(dir.path());
     let said = make(dir.path(), &["--format", "json"], &["all"]);
     let found: Value = serde_json::from_str(&fine(&said)).unwrap();
+    assert_eq!(found["schema"], "planish-kernel-build");
     assert_eq!((&found["compiled"], &found["profiled"]), (&1.into(), &Value::Null));
     assert_eq!(found["warnings"].as_array().unwrap().len(), 1);
     let log = std::fs::read_to_string(dir.path().join("out/planish/make.log")).unwrap();

@@ -141,7 +141,7 @@ impl Wanted<'_> {
 
     fn check(&self) -> Step {
         let config = in_state(&format!("{BUILD}.config"));
-        let words = ["kernel", "config", &text(self.tree), "--check", &text(&config)];
+        let words = ["kernel", "config", "check", &text(self.tree), &text(&config)];
         let mut step = Step::planish("check-config", &words);
         step.inputs = vec![config];
         step

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long)]
     pub again: bool,
     /// How to print the result; json is the content of report.json
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "dry_run")]
     pub format: Format,
 }
 

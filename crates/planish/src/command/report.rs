@@ -20,7 +20,7 @@ pub struct Args {
     pub path: PathBuf,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
-    pub format: Form,
+    pub format: ReportFormat,
     /// Collect the results of a run of `planish optimize` with this planish.toml and write the
     /// report files
     #[arg(long, value_name = "planish.toml", requires_all = ["output", "json"])]
@@ -35,7 +35,7 @@ pub struct Args {
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
+pub enum ReportFormat {
     /// Lines for people
     #[default]
     Text,
@@ -65,14 +65,14 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     let told = open(&file, has_project)?;
     let style = if args.output.is_none() { terminal_style() } else { report::Style::default() };
     let text = match args.format {
-        Form::Text => told.terminal(style),
-        Form::Markdown => told.markdown(),
-        Form::Html => told.html().context(
+        ReportFormat::Text => told.terminal(style),
+        ReportFormat::Markdown => told.markdown(),
+        ReportFormat::Html => told.html().context(
             "--format html: a whole run is told as text, Markdown or JSON; for a page with \
              pictures of its measurement: planish compare show .planish/runs-1.jsonl --html \
              report.html",
         )?,
-        Form::Json => told.json()?,
+        ReportFormat::Json => told.json()?,
     };
     match &args.output {
         Some(path) => output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?,

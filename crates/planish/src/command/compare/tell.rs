@@ -6,7 +6,7 @@ use crate::cli::Format;
 use crate::output;
 use compare::bisect::Found;
 use compare::result::Calibration;
-use report::{Screen, Style};
+use report::{Form, Screen, Style};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
@@ -69,7 +69,7 @@ pub fn tell(told: &Told, wanted: &Output) -> anyhow::Result<()> {
 /// Prints a calibration that is kept in `file`.
 pub fn calibration(found: &Calibration, file: &Path, format: Format) -> anyhow::Result<()> {
     match format {
-        Format::Json => output::print_json(found),
+        Format::Json => output::print_json(&Form::first("planish-calibration", found)),
         Format::Text => output::print(&report::compare::calibration(found, file)),
     }
 }

@@ -3,9 +3,9 @@
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use crate::progress::Ticker;
-use kernel::Form;
 use kernel::build::Wanted;
 use kernel::make::{Make, Request};
+use report::Form;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -37,7 +37,7 @@ With your own configuration, machines and load:
   make LLVM=-22 defconfig
   planish kernel config . > profile.config
   scripts/kconfig/merge_config.sh -m .config profile.config && make LLVM=-22 olddefconfig
-  planish kernel config . --check                     # says what is missing and what collides
+  planish kernel config check .                       # says what is missing and what collides
   planish kernel build . && planish kernel check .    # install and boot it, then record while it \
                         works:
   planish kernel record --hardware -o perf.data -- sleep 60

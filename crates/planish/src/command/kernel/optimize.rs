@@ -12,6 +12,7 @@ use build::plan::STATE_DIRECTORY;
 use kernel::prepare::{changes, standing};
 use kernel::tree::Tree;
 use kernel::write;
+use report::Form;
 use std::path::{Path, PathBuf};
 
 /// Make a kernel faster: prepare the tree, build, boot and record, rebuild, lay out, measure.
@@ -73,7 +74,7 @@ pub struct Args {
     #[arg(long)]
     again: bool,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "dry_run")]
     format: Format,
 }
 
@@ -142,14 +143,13 @@ fn plan(args: &Args, root: &Path, initrd: Option<&Path>) -> anyhow::Result<Plan>
 
 /// Prints the result, and keeps it as a report.
 fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
-    let form = outcome(directory)?;
-    let (counts, sizes) = (&form.result.counts, &form.result.sizes);
+    let found = outcome(directory)?;
+    let (counts, sizes) = (&found.counts, &found.sizes);
     let report = directory.join("report.md");
     let title = format!("Linux {}: what profile and layout do", tree.version);
-    let seconds = form.result.seconds;
-    replace(&report, &report::kernel::counts::markdown(&title, counts, sizes, seconds))?;
+    replace(&report, &report::kernel::counts::markdown(&title, counts, sizes, found.seconds))?;
     match args.format {
-        Format::Json => output::print_json(&form)?,
+        Format::Json => output::print_json(&Form::first("planish-kernel-optimize", &found))?,
         Format::Text => {
             let style = compare::terminal_style();
             output::print(&report::kernel::counts::text(counts, sizes, style))?;

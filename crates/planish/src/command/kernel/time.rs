@@ -1,12 +1,13 @@
 //! `planish kernel time`: how long kernels take with the workload.
 
 use super::machine::{Booted, cpus};
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::INTERRUPTED;
 use crate::command::compare::{Bar, Correct, stop_flag, terminal_style};
 use crate::output;
 use anyhow::bail;
-use compare::{Keep, Options, Settings, kept};
+use compare::result::Compared;
+use compare::{Keep, Options, Settings, gate, kept};
 use kernel::Error;
 use kernel::machine::{Initrd, named};
 use kernel::time::{Boots, KVM, design, measure, on_the_cpu};
@@ -25,7 +26,7 @@ Examples:
 
 Exit codes: 0 fine, 1 a kernel is slower than the first over the training or the held-out sections,
 2 wrong usage or input, or a machine failed (the end of its console is shown), 3 there is no KVM,
-130 interrupted.")]
+4 undecided whether one is slower, 130 interrupted.")]
 pub struct Args {
     #[command(flatten)]
     boot: Booted,
@@ -108,9 +109,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Format::Json => output::print_json(&timed)?,
         Format::Text => output::print(&report::kernel::time::text(&timed, terminal_style()))?,
     }
-    Ok(match timed.sums().any(|sum| sum.is_slower()) {
+    let slower = timed.sums().any(Compared::is_slower);
+    let open = timed.sums().any(|sum| gate::may_be_slower(sum, &timed.comparison));
+    Ok(match (slower, open) {
         _ if timed.comparison.interrupted => INTERRUPTED,
-        true => NEGATIVE,
-        false => FINE,
+        (true, _) => NEGATIVE,
+        (false, true) => UNDECIDED,
+        (false, false) => FINE,
     })
 }

@@ -6,10 +6,10 @@
 //! of them, through `env`, which costs all three alike.
 
 use super::size;
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::{INTERRUPTED, compare as measuring};
 use anyhow::{Context as _, bail};
-use compare::{Benchmark, Design, Metric, Options, Recorded, Variant, analyse};
+use compare::{Benchmark, Design, Metric, Options, Recorded, Variant, analyse, gate};
 use measuring::{Output, Told};
 use report::pages::warmed;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use superpages::{Copies, Loading};
 ///
 /// Prints what planish compare prints, with CPU time, wall time, page faults and, where there is a
 /// PMU, misses of the instruction TLB. Exit code 1 when superpages make it slower, or cannot be had
-/// here.
+/// here, 4 when it is undecided whether they do.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Rounds: each of the three runs once in each
@@ -131,7 +131,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
         analysis.measurement.warnings.push(warning);
     }
-    let slower = analysis.measurement.comparisons.iter().any(|row| row.is_slower());
+    let rows = &analysis.measurement.comparisons;
+    let slower = rows.iter().any(|row| row.is_slower());
+    let open = rows.iter().any(|row| gate::may_be_slower(row, &analysis.measurement));
     let told = Told { analysis, raw: args.raw.iter().cloned().collect() };
     let output = Output {
         format: args.format,
@@ -140,9 +142,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         ..Output::default()
     };
     measuring::tell(&told, &output)?;
-    Ok(match (interrupted, slower) {
-        (true, _) => INTERRUPTED,
-        (false, true) => NEGATIVE,
+    Ok(match (slower, open) {
+        _ if interrupted => INTERRUPTED,
+        (true, _) => NEGATIVE,
+        (false, true) => UNDECIDED,
         (false, false) => FINE,
     })
 }

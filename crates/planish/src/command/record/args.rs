@@ -84,7 +84,7 @@ pub struct Args {
     #[arg(short = 'c', long = "count", value_name = "PERIOD", conflicts_with = "frequency",
           value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     pub period: Option<u64>,
-    /// Sample so many times a second, or `max`; not under emulation [default: 4000]
+    /// Sample so many times a second: 4000, 4k, or `max`; not under emulation [default: 4000]
     #[arg(short = 'F', long = "freq", value_name = "HERTZ", value_parser = frequency)]
     pub frequency: Option<u64>,
     #[command(flatten)]
@@ -111,14 +111,19 @@ pub struct Args {
     pub command: Vec<OsString>,
 }
 
-/// A number, or the kernel's own limit.
+/// A number, also in thousands (`4k`), or the kernel's own limit.
 fn frequency(text: &str) -> Result<u64, String> {
-    if text == "max" {
+    if text.eq_ignore_ascii_case("max") {
         let unknown = || format!("cannot read {}; give a number", plan::HIGHEST_FREQUENCY);
         return plan::highest_frequency().ok_or_else(unknown);
     }
-    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
-    number.ok_or_else(|| "it is no number from 1 to 1000000, and not `max`".to_owned())
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1000),
+        None => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let number = number.filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "it is no number from 1 to 1000000 (or 1000k), and not `max`".to_owned())
 }
 
 impl Args {
@@ -150,5 +155,20 @@ impl Args {
         let all = own.into_iter().chain(self.samples.given()).chain(self.streams.given());
         let all = all.chain(self.perf.given()).chain(self.software.given());
         all.filter(|(given, _)| *given).map(|(_, option)| option).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_of_hertz_or_kilohertz() {
+        for (text, rate) in [("99", 99), ("4k", 4000), ("10K", 10_000), ("1000k", 1_000_000)] {
+            assert_eq!(frequency(text), Ok(rate));
+        }
+        for wrong in ["0", "k", "4kk", "4 k", "1001k", "18446744073709551615k", "-1", "often"] {
+            assert!(frequency(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -36,7 +36,7 @@ pub struct StreamArgs {
     #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu",
           value_parser = Threads::spread)]
     threads: Option<Threads>,
-    /// Readers run on the NUMA node, or the CPU, whose rings they read
+    /// Readers run on the NUMA `node`, or the `cpu`, whose rings they read; `sys`: anywhere
     #[arg(long, value_name = "NEAR")]
     pub affinity: Option<Affinity>,
     /// Real-time priority of the readers (SCHED_FIFO), 1 to 99
