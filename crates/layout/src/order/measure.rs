@@ -64,6 +64,7 @@ pub struct LayoutReport {
     pub after: Totals,
 }
 
+/// Bytes of a page and of a superpage, on x86-64 and with AArch64's 4 KiB granule.
 const SMALL_PAGE: u64 = 4 << 10;
 const LARGE_PAGE: u64 = 2 << 20;
 
