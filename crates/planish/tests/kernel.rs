@@ -4,41 +4,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod kernel_command;
 #[path = "../../kernel/tests/trees/mod.rs"]
 mod trees;
 
+use kernel_command::{fine, planish, refuses, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use trees::{contents, edit, make};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs `planish kernel` in a directory.
-fn planish(dir: &Path, words: &[&str]) -> Output {
-    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(dir).arg("kernel").args(words).stdin(Stdio::null()).output().unwrap()
-}
-
-#[track_caller]
-fn fine(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
-}
-
-/// Exit code 2, one message with all of `parts`, no panic.
-#[track_caller]
-fn refuses(output: &Output, parts: &[&str]) {
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert_eq!(message.lines().filter(|line| line.starts_with("planish:")).count(), 1, "{message}");
-    for part in parts {
-        assert!(message.contains(part), "no `{part}` in: {message}");
-    }
-}
 
 /// A directory with a made-up tree `linux` of version 6.`minor`.
 fn tree(minor: u32) -> tempfile::TempDir {
