@@ -164,8 +164,8 @@ fn everything_is_printed_one_way() {
     let main = std::fs::read_to_string(at_root("crates/planish/src/main.rs"))
         .expect("main.rs is readable");
     let code = main.lines().find(|line| !line.is_empty() && !line.starts_with("//"));
-    assert_eq!(code, Some("#[macro_use]"), "the macros of `output` stand before all that prints");
-    let streams = at_root("crates/planish/src/output/streams.rs");
+    assert_eq!(code, Some("#[macro_use]"), "the macros of `terminal` stand before all that prints");
+    let streams = at_root("crates/terminal/src/streams.rs");
     let own = std::fs::read_to_string(streams).expect("streams.rs is readable");
     let names = ["println", "eprintln", "print", "eprint"];
     for name in names {
@@ -180,7 +180,7 @@ fn everything_is_printed_one_way() {
         };
         // What tests print is for whoever runs them.
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        if path.ends_with("/tests.rs") || path.ends_with("output/streams.rs") {
+        if path.ends_with("/tests.rs") || path == "crates/terminal/src/streams.rs" {
             continue;
         }
         let forbidden: Vec<String> = match folder {
@@ -206,7 +206,7 @@ fn everything_is_printed_one_way() {
             }
         }
     }
-    assert_none("printed past crates/planish/src/output", found);
+    assert_none("printed past crates/terminal", found);
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! `planish report`: the result of a finished run, told again.
 
-use super::compare::terminal_style;
 use crate::cli::{FINE, Global};
-use crate::output;
+use crate::output::{self, Stream};
 use anyhow::{Context, bail};
 use build::plan::STATE_DIRECTORY;
 use build::project::{Asking, Project};
@@ -63,7 +62,8 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     let (file, has_project) = report_file(&args.path);
     output::refuse_inputs(args.output.as_deref(), [file.as_path(), args.path.as_path()])?;
     let told = open(&file, has_project)?;
-    let style = if args.output.is_none() { terminal_style() } else { report::Style::default() };
+    let style =
+        if args.output.is_none() { Stream::Output.style() } else { report::Style::default() };
     let text = match args.format {
         ReportFormat::Text => told.terminal(style),
         ReportFormat::Markdown => told.markdown(),

@@ -9,8 +9,8 @@ mod project;
 pub mod tell;
 mod watch;
 
-pub use args::{Correct, Output};
-pub use tell::{tell, terminal_style};
+pub use args::{CORRECT, Output};
+pub use tell::tell;
 pub use watch::{Bar, stop_flag};
 
 use super::INTERRUPTED;

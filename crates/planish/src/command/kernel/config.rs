@@ -1,6 +1,6 @@
 //! `planish kernel config`: what a configuration needs, and whether one has it.
 
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{Choice, FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::bail;
 use kernel::config::Config;
@@ -75,8 +75,8 @@ struct CheckArgs {
 #[derive(Debug, clap::Args)]
 struct Wanted {
     /// What the kernel is built for
-    #[arg(long = "for", value_enum, default_value_t = For::Both, value_name = "WHAT")]
-    purpose: For,
+    #[arg(long = "for", value_parser = PURPOSE, default_value = "both", value_name = "WHAT")]
+    purpose: Purpose,
     /// The machine that the kernel is for
     #[arg(long, value_enum, default_value_t = Arch::X86_64)]
     arch: Arch,
@@ -92,11 +92,7 @@ impl Wanted {
             bail!(ARM64);
         }
         Tree::open(tree)?.has_options()?;
-        Ok(match self.purpose {
-            For::Autofdo => Purpose::Autofdo,
-            For::Propeller => Purpose::Propeller,
-            For::Both => Purpose::Both,
-        })
+        Ok(self.purpose)
     }
 }
 
@@ -111,16 +107,12 @@ enum Arch {
     Arm64,
 }
 
-/// The purpose, as the command line spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum For {
-    /// Sample profiles
-    Autofdo,
-    /// Layouts of basic blocks
-    Propeller,
-    /// Layouts on top of sample profiles
-    Both,
-}
+/// The purposes.
+const PURPOSE: Choice<Purpose> = Choice(&[
+    ("autofdo", Purpose::Autofdo, "Sample profiles"),
+    ("propeller", Purpose::Propeller, "Layouts of basic blocks"),
+    ("both", Purpose::Both, "Layouts on top of sample profiles"),
+]);
 
 const ARM64: &str = "arm64 is not supported yet; kernels for x86-64 are";
 

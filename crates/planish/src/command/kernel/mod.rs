@@ -13,7 +13,7 @@ mod workload;
 
 use crate::cli::Global;
 
-/// Linux kernels built after a profile and in a layout, from the source tree to the numbers.
+/// Build Linux kernels with a profile and a layout, from the source tree to the numbers.
 ///
 /// Linux has CONFIG_AUTOFDO_CLANG and CONFIG_PROPELLER_CLANG since 6.13. `prepare` gives them to
 /// 6.1, 6.6 and 6.12, with the same options and the same variables of make, so what is written

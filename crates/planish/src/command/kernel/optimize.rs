@@ -3,8 +3,8 @@
 
 use super::build::MakeArgs;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::command::{INTERRUPTED, compare, steps};
-use crate::output;
+use crate::command::{INTERRUPTED, steps};
+use crate::output::{self, Stream};
 use anyhow::Context;
 use build::Plan;
 use build::linux::{Wanted, begin, configuration, described, directory, image, outcome, replace};
@@ -38,7 +38,7 @@ pub struct Args {
     /// The top directory of the Linux sources: 6.1, 6.6, 6.12, or newer
     #[arg(value_name = "TREE")]
     tree: PathBuf,
-    /// Where everything goes that is made; three builds of a small configuration take 2 GB
+    /// Where to put everything that is made; three builds of a small configuration take 2 GB
     #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
     /// The configuration to begin with; what profiles need is added. It must boot with a serial
@@ -51,7 +51,7 @@ pub struct Args {
     /// Stop after the sample profile
     #[arg(long)]
     no_layout: bool,
-    /// Build and measure also the first kernel with every function aligned
+    /// Also build and measure the first kernel with every function aligned
     #[arg(long, value_name = "BYTES", value_parser = alignment)]
     align: Option<u32>,
     #[command(flatten)]
@@ -151,7 +151,7 @@ fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
     match args.format {
         Format::Json => output::print_json(&Form::first("planish-kernel-optimize", &found))?,
         Format::Text => {
-            let style = compare::terminal_style();
+            let style = Stream::Output.style();
             output::print(&report::kernel::counts::text(counts, sizes, style))?;
             let name = counts.last().map_or("base", |kernel| kernel.name.as_str());
             eprintln!("kernel: {}", directory.join(image(name)).display());

@@ -52,9 +52,7 @@ pub struct Args {
 const ITLB: &str = "iTLB-load-misses";
 
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let Some((name, arguments)) = args.command.split_first() else {
-        bail!("there is no command behind --")
-    };
+    let Some(name) = args.command.first() else { bail!("there is no command behind --") };
     let path = superpages::find_program(name)?;
     let program = superpages::elf_program(&path)?;
     let folder = args.folder.clone().unwrap_or_else(std::env::temp_dir);
@@ -95,23 +93,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             eprint!("planish: {}", warmed(&file));
         }
     }
-    let variants = Copies::KINDS.map(|kind| Variant {
-        name: kind.into(),
-        description: kind.replace('-', " "),
-        binaries: vec![copies.folder(kind)],
-        ..Variant::default()
-    });
-    let variants = variants.to_vec();
-    let own = files.contains(&program).then(|| format!("{{bin}}/{}", file_name(&program)));
-    let inherited =
-        std::env::var("LD_LIBRARY_PATH").map_or_else(|_| String::new(), |had| format!(":{had}"));
-    let mut command = vec!["env".to_owned(), format!("LD_LIBRARY_PATH={{bin}}{inherited}")];
-    command.push(own.unwrap_or_else(|| path.display().to_string()));
-    command.extend(arguments.iter().cloned());
-    let (rounds, seed) = (Some(args.rounds), Some(args.seed));
-    let settings = compare::Settings { rounds, seed, ..Default::default() };
-    let benchmark = Benchmark { name: args.command.join(" "), command, ..Benchmark::default() };
-    let design = Design { variants, benchmarks: vec![benchmark], ..settings.design() };
+    let design = design(args, &copies, &program, &path);
     let (recorded, interrupted) = measure(design, args.raw.as_deref(), global)?;
     if interrupted && recorded.runs.is_empty() {
         return Ok(INTERRUPTED);
@@ -148,6 +130,28 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         (false, true) => UNDECIDED,
         (false, false) => FINE,
     })
+}
+
+/// The command with each of the folders of copies; the program itself is one of them where it was
+/// copied.
+fn design(args: &Args, copies: &Copies<'_>, program: &PathBuf, path: &Path) -> Design {
+    let variants = Copies::KINDS.map(|kind| Variant {
+        name: kind.into(),
+        description: kind.replace('-', " "),
+        binaries: vec![copies.folder(kind)],
+        ..Variant::default()
+    });
+    let variants = variants.to_vec();
+    let own = copies.files.contains(program).then(|| format!("{{bin}}/{}", file_name(program)));
+    let inherited =
+        std::env::var("LD_LIBRARY_PATH").map_or_else(|_| String::new(), |had| format!(":{had}"));
+    let mut command = vec!["env".to_owned(), format!("LD_LIBRARY_PATH={{bin}}{inherited}")];
+    command.push(own.unwrap_or_else(|| path.display().to_string()));
+    command.extend(args.command.iter().skip(1).cloned());
+    let (rounds, seed) = (Some(args.rounds), Some(args.seed));
+    let settings = compare::Settings { rounds, seed, ..Default::default() };
+    let benchmark = Benchmark { name: args.command.join(" "), command, ..Benchmark::default() };
+    Design { variants, benchmarks: vec![benchmark], ..settings.design() }
 }
 
 /// Measures, with misses of the instruction TLB where they can be counted.
