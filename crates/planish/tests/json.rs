@@ -31,8 +31,8 @@ fn every_object_has_its_schema_and_its_version() {
         planish.args(words).current_dir(&folder).stdin(Stdio::null());
         let done = planish.output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
-        // A finding may be negative, on this machine or in a fixture.
-        assert!(matches!(done.status.code(), Some(0 | 1)), "{planish:?}: {said}");
+        // A finding may be negative or undecided, on this machine or in a fixture.
+        assert!(matches!(done.status.code(), Some(0 | 1 | 4)), "{planish:?}: {said}");
         let object: Value = serde_json::from_slice(&done.stdout)
             .unwrap_or_else(|error| panic!("{planish:?}: {error}: {said}"));
         assert_eq!(object["schema"], schema, "{planish:?}");

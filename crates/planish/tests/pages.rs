@@ -87,6 +87,7 @@ fn aligned(input: &Path, folder: &Path) -> PathBuf {
     ]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let report = json(&done);
+    assert_eq!(report["schema"], "planish-pages-align");
     let name = input.display();
     assert!(report["eligible_pct"].as_f64().unwrap() >= 95.0, "{name}: {report}");
     assert!(report["growth_bytes"].as_i64().unwrap() <= 16 << 10, "{name}: {report}");
