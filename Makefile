@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
+.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -34,7 +34,12 @@ bench: ## planish beside its peers, the error rates of compare, software branch 
 	@scripts/bench-record.sh
 	@scripts/bench-software.sh
 	@scripts/bench-livepatch.sh
+	@scripts/bench-dwarf.sh
 	@scripts/bench-layout.sh
+
+gains: setup ## planish on real programs beside PGO and BOLT (hours; make gains PROGRAM=xz for one); writes measurements/
+	@scripts/setup.sh bench
+	@scripts/gains.sh $(PROGRAM)
 
 bench-layout: setup ## layouts of SQLite beside BOLT: taken branches, L1i misses, CPU time (40 minutes); writes measurements/
 	@scripts/setup.sh bench

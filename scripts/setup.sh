@@ -55,6 +55,7 @@ if [ "${1:-}" = test ]; then
   for series in 6.1 6.12; do
     [ -e "/usr/src/linux-source-$series.tar.xz" ] || want "linux-source-$series" "a kernel tree for the tests of planish kernel"
   done
+  has cmake || want cmake "builds a CMake project in the tests"
   has flex || want flex "the kernel's build, of a few objects"
   has bison || want bison "the same"
   has bc || want bc "the same"
@@ -65,6 +66,10 @@ fi
 
 if [ "${1:-}" = bench ]; then
   has perf2bolt-22 || want bolt-22 "perf2bolt, a peer that make bench measures beside planish"
+  has python3 || want python3 "make gains keeps its results with it"
+  has cmake || want cmake "builds one of the programs of make gains"
+  has xz || want xz-utils "packs the input of another one"
+  has dpkg-source || want dpkg-dev "unpacks their sources"
   has create_llvm_prof || want autofdo "create_llvm_prof, another peer"
   [ -x /usr/bin/time ] || want time "peak memory of the measured programs"
 fi

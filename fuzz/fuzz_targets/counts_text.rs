@@ -2,7 +2,7 @@
 //! lose count.
 #![no_main]
 
-use counts::aggregate::Options;
+use counts::aggregate::CountOptions;
 use counts::preaggregated::{self, DefaultImage};
 use counts::resolve::Rules;
 use counts::script;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 fuzz_target!(|bytes: &[u8]| {
     let name = Path::new("fuzzed");
-    let options = Options { rules: Rules::Auto, threads: 1, pid: None, paths: true };
+    let options = CountOptions { rules: Rules::Auto, threads: 1, pid: None, paths: true };
     if let Ok(found) = script::aggregate(name, bytes, &[], options) {
         assert!(found.counts.ledger.balances());
     }

@@ -148,6 +148,40 @@ pub enum Error {
     /// A linker is missing.
     #[error(transparent)]
     Relink(#[from] relink::Error),
+    /// A directory shows no build system, or not the one that was asked for.
+    #[error("{directory}: no {looked_for} here; {next}", directory = directory.display())]
+    NoBuildSystem {
+        /// The directory.
+        directory: PathBuf,
+        /// Names of files.
+        looked_for: String,
+        /// What to do.
+        next: String,
+    },
+    /// A project makes no such program.
+    #[error(
+        "{directory}: its files for {kind} name no program{wanted}; there: {there}; give one as \
+         --program NAME, or with --build 'COMMAND' by its path below $PLANISH_OUT",
+        directory = directory.display()
+    )]
+    NoSuchProgram {
+        /// The directory.
+        directory: PathBuf,
+        /// Its build system.
+        kind: crate::recognise::Kind,
+        /// The name, quoted and with a blank before it; empty where any would do.
+        wanted: String,
+        /// Those that there are.
+        there: String,
+    },
+    /// `--set` says what no planish.toml can.
+    #[error("--set {setting}: {problem}")]
+    Setting {
+        /// As given.
+        setting: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),

@@ -1,27 +1,34 @@
 //! Plan, run and verify builds that use a profile.
 //!
 //! A [`Config`] (planish.toml) says how a program is built, fed and judged. [`plan::optimize`]
-//! turns it into a [`Plan`]: steps that are values (program, arguments, environment, inputs,
-//! outputs) before they are processes, so that a dry run can print exactly what would run.
+//! turns it into a [`Plan`]: each step holds a typed [`Request`], which is rendered to a command
+//! line that can be typed by hand, so that a dry run can print exactly what would run.
 //! [`execute::run`] runs the steps that are not up to date and remembers each finished one in a
 //! [`state::State`], so that an interrupted or repeated run goes on where it has to. [`verify`]
 //! says whether the compiler could have used the profile at all.
 
 pub mod bounded_log;
+pub mod call;
 mod child;
 pub mod comparison;
+pub mod composed;
 pub mod config;
+mod configure;
 pub mod error;
 pub mod execute;
 pub mod flags;
 pub mod linux;
 pub mod lock;
 pub mod optimization;
+mod outputs;
 pub mod pages;
 pub mod plan;
 pub mod program_log;
+pub mod progress;
 pub mod project;
+pub mod recognise;
 pub mod recording;
+pub mod request;
 pub mod reuse;
 pub mod rust;
 mod sources;
@@ -40,12 +47,14 @@ pub mod verified;
 pub mod verify;
 mod words;
 
+pub use call::{Call, Program};
 pub use child::wait;
 pub use config::Config;
 pub use error::Error;
 pub use lock::Lock;
 pub use project::Project;
+pub use request::Request;
 pub use rust::Rust;
-pub use step::{Outlook, Plan, Program, Step, quoted};
+pub use step::{Outlook, Plan, Step};
 pub use toolchain::Toolchain;
-pub use words::split_words;
+pub use words::{quoted, split_words};

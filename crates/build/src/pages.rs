@@ -11,7 +11,7 @@
 use crate::Error;
 use crate::config::{Build, Compiler};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use superpages::{Writes, Written};
 
 /// What is done so that text can lie on superpages. It holds for all programs of a plan alike, so
@@ -65,11 +65,6 @@ impl Pages {
             }
             (Pages::Always, Linker::Costly) => "-Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code",
         }
-    }
-
-    /// The output that is to be written so, when one is ([`crate::Step::kept_program`]).
-    pub(crate) fn kept(self, program: &Path) -> Option<(PathBuf, Pages)> {
-        (self != Pages::Off).then(|| (program.to_owned(), self))
     }
 
     /// The command that does what [`Pages::write`] does, for a dry run.

@@ -1,5 +1,6 @@
 //! What stands around a planish.toml: its directory, the compilers it asks for, and what they can?
 
+use crate::composed::{Meant, Said};
 use crate::config::Config;
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
@@ -42,19 +43,31 @@ impl Project {
     /// # Errors
     /// Where it cannot be read, is wrong, or asks for a compiler that is not there.
     pub fn open(path: &Path, asking: Asking) -> Result<Project, Error> {
-        let path = if path.is_dir() { path.join("planish.toml") } else { path.to_owned() };
+        Project::of(Said::default().meant(path)?, asking)
+    }
+
+    /// Opens what a command line and a file mean together; written down where it is to be built.
+    ///
+    /// # Errors
+    /// As [`Project::open`], and where it cannot be written.
+    pub fn of(meant: Meant, asking: Asking) -> Result<Project, Error> {
+        if asking == Asking::Running {
+            meant.write()?;
+        }
+        let Meant { mut config, path, .. } = meant;
         let wrong = |problem: String| Error::Config { path: path.clone(), problem };
-        let mut config = Config::read(&path)?;
         // The CPU's branch records come first whatever else there is; without them, how long the
         // training takes decides when it runs.
         if config.record.branches == Branches::Auto && record::live::has_hardware_branches() {
             config.record.branches = Branches::Hardware;
         }
         let mut tools = Toolchain::find(&config.build, &std::env::var("PATH").unwrap_or_default())?;
-        let full = absolute(&path)?;
-        let (Some(directory), Some(file)) = (full.parent(), full.file_name()) else {
+        let unreadable = |source| Error::Read { path: path.clone(), source };
+        let full = std::path::absolute(&path).map_err(unreadable)?;
+        let Some((directory, file)) = crate::composed::place(&full) else {
             return Err(wrong("not a file".into()));
         };
+        let directory = &directory.canonicalize().map_err(unreadable)?;
         let probes = Probes::new(asking, directory);
         if config.optimize.also.contains(&Alternative::Pgo) {
             tools.no_counters = probes.missing_counters(&tools.cc);

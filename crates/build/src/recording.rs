@@ -131,4 +131,8 @@ impl StopBy {
             StopBy::Branches => "branches",
         }
     }
+    /// The one that a word stands for.
+    pub fn parse(word: &str) -> Option<StopBy> {
+        [StopBy::Clock, StopBy::Branches].into_iter().find(|by| by.word() == word)
+    }
 }

@@ -3,14 +3,20 @@
 
 mod record;
 
+use crate::call::{Input, Output, Word};
 use crate::config::{Command, Compiler, Config};
 use crate::plan::{
     Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
 };
-use crate::step::quoted;
+use crate::request::{
+    Aggregate, Bolt, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report,
+    Request, UserCommand, Verify, bound,
+};
 use crate::target::{Knowledge, LayoutFiles, Target, build_step};
 use crate::toolchain::Toolchain;
-use crate::{Error, Program, Step};
+use crate::words::quoted;
+use crate::{Error, Step};
+use ::profile::format::Format;
 use std::path::{Path, PathBuf};
 
 /// Which program is recorded: 1 the baseline, then what the round before made.
@@ -90,23 +96,19 @@ impl Stages<'_> {
     pub(crate) fn observe(&self, round: Round) -> Vec<Step> {
         let program = self.files.program(round.recorded());
         let mut steps = self.record_all(round, &program);
-        let mut step = Step::planish(format!("{}aggregate", round.prefix()), &["aggregate"]);
-        step.inputs = (0..self.training.len()).map(|n| round.recording(n)).collect();
-        step.arguments.extend(step.inputs.iter().map(|p| text(p)));
-        step.arguments.extend([
-            "--binary".into(),
-            text(&program),
-            "-o".into(),
-            text(&round.counts()),
-        ]);
-        // Clones are chosen by paths of two branches, which nothing else needs.
         let optimize = &self.config.optimize;
-        if optimize.lays_out() && optimize.clone && round.number > optimize.profile_rounds() {
-            step.arguments.push("--paths".into());
-        }
-        step.inputs.push(program);
-        step.outputs = vec![round.counts()];
-        steps.push(step);
+        let recordings = (0..self.training.len()).map(|n| round.recording(n));
+        let request = Aggregate {
+            recordings: recordings.map(|path| Input::from(&path)).collect(),
+            binary: Input::from(&program),
+            // Clones are chosen by paths of two branches, which nothing else needs.
+            paths: optimize.lays_out()
+                && optimize.clone
+                && round.number > optimize.profile_rounds(),
+            counts: Output::from(&round.counts()),
+        };
+        let name = format!("{}aggregate", round.prefix());
+        steps.push(Step::new(name, Request::Aggregate(request)));
         steps
     }
 
@@ -119,87 +121,74 @@ impl Stages<'_> {
     ) -> Result<Vec<Step>, Error> {
         let (files, ordinal) = (self.files, round.ordinal());
         let (recorded, rebuilt) = (files.program(round.recorded()), files.program(round.rebuilt()));
-        let (made, found) = (round.named(&files.profile), round.named(&files.verify));
-        let format = if self.config.build.compiler == Compiler::Gcc { "gcov" } else { "extbinary" };
-        let mut profile = Step::planish(format!("{ordinal}profile"), &["profile"]);
-        profile.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
-        profile.arguments.extend(["--emit", format, "-o"].map(str::to_owned));
-        profile.arguments.push(text(&made));
-        if self.config.record.symbol_list {
-            profile.arguments.push("--symbol-list".into());
-        }
-        profile.arguments.extend(["--format", "json"].map(str::to_owned));
-        let summary = round.named(&files.profile_summary);
-        profile.inputs = vec![round.counts(), recorded];
-        profile.outputs = vec![made.clone(), summary.clone()];
-        profile.stdout = Some(summary);
+        let made = round.named(&files.profile);
+        let gcc = self.config.build.compiler == Compiler::Gcc;
+        let profile = Profile {
+            counts: Input::from(&round.counts()),
+            binary: Input::from(&recorded),
+            emit: Some(if gcc { Format::Gcov } else { Format::ExtBinary }),
+            symbol_list: self.config.record.symbol_list,
+            profile: Output::from(&made),
+            summary: Some(Output::from(&round.named(&files.profile_summary))),
+        };
+        let profile = Step::new(format!("{ordinal}profile"), Request::Profile(profile));
 
         let name = format!("{ordinal}rebuild");
         let plain = Target::plain(&name, Knowledge::Profile(&made), &rebuilt);
         let build = self.build(Target { reuses, relocations, ..plain })?;
 
-        let mut verify = Step::planish(
-            format!("{ordinal}verify"),
-            &["build", "verify", "--format", "json", "--binary"],
-        );
-        verify.arguments.extend([text(&rebuilt), "--baseline".into(), text(&files.base)]);
-        verify.arguments.extend(["--profile".into(), text(&made)]);
-        verify.inputs = vec![rebuilt, files.base.clone(), made];
-        verify.outputs = vec![found.clone()];
-        verify.stdout = Some(found);
+        let verify = Verify {
+            binary: Input::from(&rebuilt),
+            baseline: Input::from(&files.base),
+            profile: Input::from(&made),
+            found: Output::from(&round.named(&files.verify)),
+        };
+        let verify = Step::new(format!("{ordinal}verify"), Request::Verify(verify));
         let test = self.test(round.rebuilt());
         Ok([profile, build, verify].into_iter().chain(test).collect())
     }
 
     /// Computes the layout of a round's program, applies it, and checks that it was applied.
     pub(crate) fn relink(&self, round: Round) -> Result<Vec<Step>, Error> {
-        let files = self.files;
+        let (files, clone) = (self.files, self.config.optimize.clone);
         let (recorded, kept) = (files.program(round.recorded()), files.program("layout"));
         let made = LayoutFiles::of(&files.layout_prefix());
-        let mut layout = self.written(
-            round,
-            "layout",
-            Path::new("layout"),
-            &[("_cc_profile.txt", &made.cc_profile), ("_ld_profile.txt", &made.ld_profile)],
-        );
-        let clone = self.config.optimize.clone.then(|| "--clone".to_owned());
-        layout.arguments.extend(clone.clone());
-        layout.arguments.extend(["--format", "json"].map(str::to_owned));
-        layout.outputs.push(files.layout.clone());
-        layout.stdout = Some(files.layout.clone());
+        let layout = Layout {
+            clone,
+            files: [&made.cc_profile, &made.ld_profile].map(Output::from).to_vec(),
+            summary: Some(Output::from(&files.layout)),
+            ..self.layout(round, "layout", LayoutKind::Propeller)
+        };
 
         let profile = last_profile(self.config);
         let plain = Target::plain("relink", Knowledge::Profile(&profile), &kept);
         let build = self.build(Target { reuses: true, layout: Some(&made), ..plain })?;
 
-        let mut verify = Step::planish("layout-verify", &["layout", "verify"]);
-        verify.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
-        verify.arguments.extend(clone);
-        verify.arguments.extend(["--new".into(), text(&kept), "--format".into(), "json".into()]);
-        verify.inputs = vec![round.counts(), recorded, kept];
-        verify.outputs = vec![files.layout_verify.clone()];
-        verify.stdout = Some(files.layout_verify.clone());
-        // A few sections at another place are no reason to stop; the report tells them.
-        verify.also_fine = vec![1];
+        let verify = LayoutVerify {
+            counts: Input::from(&round.counts()),
+            binary: Input::from(&recorded),
+            clone,
+            new: Input::from(&kept),
+            found: Output::from(&files.layout_verify),
+        };
+        let layout = Step::new("layout", Request::Layout(layout));
+        let verify = Step::new("layout-verify", Request::LayoutVerify(verify));
         Ok([layout, build, verify].into_iter().chain(self.test("layout")).collect())
     }
 
-    /// A call of `planish layout`, which writes files of a common prefix into `folder`, from where
-    /// they are collected.
-    fn written(&self, round: Round, name: &str, folder: &Path, files: &[(&str, &PathBuf)]) -> Step {
-        let recorded = self.files.program(round.recorded());
-        let folder = Path::new(STATE_DIRECTORY).join(folder);
-        let prefix = folder.join(&self.files.name);
-        let mut step = Step::planish(name, &["layout"]);
-        step.arguments.extend([text(&round.counts()), "--binary".into(), text(&recorded)]);
-        step.arguments.extend(["--prefix".into(), text(&prefix)]);
-        step.inputs = vec![round.counts(), recorded];
-        step.fresh_directories.push(folder);
-        for (suffix, kept) in files {
-            step.collect.push((PathBuf::from(text(&prefix) + suffix), kept.to_path_buf()));
-            step.outputs.push(kept.to_path_buf());
+    /// A layout of a round's program, which is written into `folder`; where its files are kept is
+    /// the caller's to say.
+    fn layout(&self, round: Round, folder: &str, kind: LayoutKind) -> Layout {
+        Layout {
+            counts: Input::from(&round.counts()),
+            binary: Input::from(&self.files.program(round.recorded())),
+            kind,
+            prefix: Path::new(STATE_DIRECTORY).join(folder).join(&self.files.name),
+            own_directory: true,
+            clone: false,
+            files: Vec::new(),
+            summary: None,
         }
-        step
     }
 
     /// The user's own tests of a program.
@@ -215,39 +204,34 @@ impl Stages<'_> {
                 words.iter().map(|word| word.replace("{bin}", &path)).collect()
             }
         };
-        let mut step = Step::new(format!("test-{ending}"), Program::Named(words.first()?.clone()));
-        step.arguments = words.into_iter().skip(1).collect();
-        step.inputs = self.config.build.sources.iter().map(PathBuf::from).collect();
-        step.inputs.push(program);
-        Some(step)
+        let (first, words) = words.split_first()?;
+        let sources = self.config.build.sources.iter().map(Input::from);
+        let request = UserCommand {
+            program: first.clone(),
+            words: words.iter().map(Word::from).collect(),
+            reads: sources.chain([Input::from(&program)]).collect(),
+            ..UserCommand::default()
+        };
+        Some(Step::new(format!("test-{ending}"), Request::Command(request)))
     }
 
     /// The program of a round under BOLT.
     pub(crate) fn bolt(&self, round: Round) -> Vec<Step> {
-        let files = self.files;
-        let (recorded, kept) = (files.program(round.recorded()), files.program("bolt"));
         let text_counts = Path::new(STATE_DIRECTORY).join("bolt-counts.txt");
-        let found = [("_preaggregated.txt", &text_counts)];
-        let mut counts = self.written(round, "bolt-counts", Path::new("bolt"), &found);
-        counts.arguments.extend(["--emit", "preaggregated"].map(str::to_owned));
-        let tool = self.tools.bolt.clone().unwrap_or_default();
-        let mut bolt = Step::new("bolt", Program::Named(tool));
-        bolt.arguments = vec![text(&recorded), "-o".into(), text(&kept), "-pa".into(), "-p".into()];
-        bolt.arguments.push(text(&text_counts));
-        // What BOLT's own documentation recommends.
-        bolt.arguments.extend(
-            [
-                "-reorder-blocks=ext-tsp",
-                "-reorder-functions=cdsort",
-                "-split-functions",
-                "-split-all-cold",
-            ]
-            .map(str::to_owned),
-        );
-        bolt.inputs = vec![recorded, text_counts];
-        bolt.kept_program = self.config.build.pages.kept(&kept);
-        bolt.outputs = vec![kept];
-        [counts, bolt].into_iter().map(optional).collect()
+        let counts = Layout {
+            files: vec![Output::from(&text_counts)],
+            ..self.layout(round, "bolt", LayoutKind::Preaggregated)
+        };
+        let bolt = Bolt {
+            tool: self.tools.bolt.clone().unwrap_or_default(),
+            binary: Input::from(&self.files.program(round.recorded())),
+            counts: Input::from(&text_counts),
+            output: Output::from(&self.files.program("bolt")),
+            pages: self.config.build.pages,
+        };
+        let counts = Step::new("bolt-counts", Request::Layout(counts));
+        let bolt = Step::new("bolt", Request::Bolt(bolt));
+        [counts, bolt].into_iter().map(Step::optional).collect()
     }
 
     /// The program built with its own counters, and rebuilt with what they counted.
@@ -272,7 +256,7 @@ impl Stages<'_> {
             Knowledge::Counters(&counters),
             &kept,
         ))?);
-        Ok(steps.into_iter().map(optional).collect())
+        Ok(steps.into_iter().map(Step::optional).collect())
     }
 
     /// Runs the instrumented program on all training commands: gcc's programs add up in one folder,
@@ -285,138 +269,92 @@ impl Stages<'_> {
         // Objects named by absolute paths count into folders of these names.
         let found = format!("find {} -name '*.gcda' | grep -q .", quoted(&text(folder)));
         let line = lines.chain([found]).collect::<Vec<_>>().join(" && ");
-        let mut step = Step::new("pgo-train", Program::Named("sh".into()));
-        step.arguments = vec!["-c".into(), line];
-        step.inputs = std::iter::once(instrumented.to_owned())
-            .chain(paths(&self.config.workload.inputs))
-            .collect();
-        step.fresh_directories = vec![folder.to_owned()];
-        step
+        let request = UserCommand {
+            program: "sh".to_owned(),
+            words: vec![Word::from("-c"), Word::Naming(line, Input::from(instrumented))],
+            fresh_directories: vec![folder.to_owned()],
+            ..UserCommand::default()
+        };
+        let step = Step::new("pgo-train", Request::Command(request));
+        step.besides(paths(&self.config.workload.inputs))
     }
 
     /// Runs clang's instrumented program on each training command, and merges what it counted.
     fn merged_counters(&self, instrumented: &Path, folder: &Path) -> Vec<Step> {
         let mut steps = Vec::new();
-        let counters = self.files.program("profdata");
         // Only what today's training counted is merged: folders of other commands may lie beside
         // these.
-        let mut counted = Vec::new();
+        let mut folders = Vec::new();
         for (n, command) in self.training.iter().enumerate() {
             let own = folder.join((n + 1).to_string());
             let words = bound(command, &self.directory.join(instrumented));
-            let Some((program, arguments)) = words.split_first() else { continue };
-            let mut step =
-                Step::new(format!("pgo-train-{}", n + 1), Program::Named(program.clone()));
-            step.arguments = arguments.to_vec();
+            let Some((program, words)) = words.split_first() else { continue };
             // %m: one file for a program, in which all of its processes add up.
             let file = text(&self.directory.join(&own).join("%m.profraw"));
-            step.environment.insert("LLVM_PROFILE_FILE".into(), file);
-            step.inputs = std::iter::once(instrumented.to_owned())
-                .chain(paths(&self.config.workload.inputs))
-                .collect();
-            step.fresh_directories = vec![own.clone()];
-            counted.push(own);
-            steps.push(step);
+            folders.push(Input::from(&own));
+            let request = UserCommand {
+                program: program.clone(),
+                words: words.iter().map(Word::from).collect(),
+                environment: [("LLVM_PROFILE_FILE".to_owned(), file)].into(),
+                reads: vec![Input::from(instrumented)],
+                fresh_directories: vec![own],
+            };
+            let step = Step::new(format!("pgo-train-{}", n + 1), Request::Command(request));
+            steps.push(step.besides(paths(&self.config.workload.inputs)));
         }
-        let tool = self.tools.profdata.clone().unwrap_or_default();
-        let mut merge = Step::new("pgo-merge", Program::Named(tool));
-        merge.arguments = vec!["merge".into(), "-o".into(), text(&counters)];
-        merge.arguments.extend(counted.iter().map(|own| text(own)));
-        merge.inputs = counted;
-        merge.outputs = vec![counters];
-        steps.push(merge);
+        let merge = MergeCounters {
+            tool: self.tools.profdata.clone().unwrap_or_default(),
+            folders,
+            output: Output::from(&self.files.program("profdata")),
+        };
+        steps.push(Step::new("pgo-merge", Request::MergeCounters(merge)));
         steps
     }
 
     pub(crate) fn compare(&self, measured: &[Measured], n: usize, command: &[String]) -> Step {
         let (files, evaluate) = (self.files, &self.config.evaluate);
-        let mut step =
-            Step::planish(format!("compare-{}", n + 1), &["compare", "--format", "json"]);
-        step.arguments.extend(["--rounds".into(), evaluate.rounds.to_string()]);
-        step.arguments.extend(["--seed".into(), evaluate.seed.to_string()]);
-        step.arguments.extend(["--metric".into(), evaluate.metric.clone()]);
-        // Claims of one run are corrected together, and one that decides the exit code is measured
-        // twice.
+        // Claims of one run are corrected together.
         let rows = measured.len().saturating_sub(1) * evaluate.command.all().len();
-        step.arguments.extend(["--among".into(), rows.max(1).to_string(), "--confirm".into()]);
-        if evaluate.ignore_output {
-            step.arguments.push("--ignore-output".into());
-        }
-        step.arguments.extend(["--raw".into(), text(&files.runs(n))]);
-        step.arguments.extend(measured.iter().map(|program| text(&program.path)));
-        step.arguments.push("--".into());
-        step.arguments.extend(command.iter().cloned());
-        step.inputs = measured.iter().map(|program| program.path.clone()).collect();
-        step.not_there = measured.iter().filter(|p| p.optional).map(|p| p.path.clone()).collect();
-        step.inputs.push(last_verify(self.config));
-        step.inputs.extend(paths(&evaluate.inputs));
-        step.outputs = vec![files.comparison(n), files.runs(n)];
-        step.stdout = Some(files.comparison(n));
-        // Slower, or undecided.
-        step.also_fine = vec![1, 4];
-        step.interactive = true;
-        step
-    }
-
-    pub(crate) fn count(&self, program: &Measured, n: usize, command: &[String]) -> Step {
-        let found = self.files.branches(program.ending, n);
-        // What is wanted is the number of taken branches that the summary tells; the samples are so
-        // far apart that the recording is small.
-        let data = found.with_extension("data");
-        let mut step = Step::planish(
-            format!("branches-{}-{}", program.ending, n + 1),
-            &["record", "--branches=emulated", "-c", "100003", "--format", "json", "-o"],
-        );
-        step.arguments.push(text(&data));
-        self.keep_output(&mut step);
-        step.arguments.push("--".into());
-        step.arguments.extend(bound(command, &program.path));
-        step.inputs = std::iter::once(program.path.clone())
-            .chain(paths(&self.config.evaluate.inputs))
-            .collect();
-        step.outputs = vec![found.clone(), data];
-        step.stdout = Some(found);
-        // Not every machine has the emulator, and the measurement stands without it.
-        optional(step)
+        let programs =
+            measured.iter().map(|program| (Input::from(&program.path), program.optional));
+        let request = Compare {
+            rounds: evaluate.rounds,
+            seed: evaluate.seed,
+            metric: evaluate.metric.clone(),
+            among: rows.max(1),
+            ignore_output: evaluate.ignore_output,
+            programs: programs.collect(),
+            command: command.to_vec(),
+            runs: Output::from(&files.runs(n)),
+            result: Output::from(&files.comparison(n)),
+        };
+        Step::new(format!("compare-{}", n + 1), Request::Compare(request))
+            .besides([last_verify(self.config)])
+            .besides(paths(&evaluate.inputs))
     }
 
     pub(crate) fn report(&self, measured: &[Measured], file: &str) -> Step {
         let files = self.files;
-        let mut step = Step::planish("report", &["report", "--collect", file, "-o"]);
-        step.arguments.extend([
-            text(&files.report_markdown),
-            "--json".into(),
-            text(&files.report_json),
-        ]);
-        step.inputs = vec![PathBuf::from(file), files.verify.clone(), last_summary(self.config)];
+        let request = Report {
+            config: Input::from(file),
+            markdown: Output::from(&files.report_markdown),
+            json: Output::from(&files.report_json),
+        };
+        let mut found = vec![files.verify.clone(), last_summary(self.config)];
         if self.config.optimize.profile_rounds() > 1 {
-            step.inputs.push(last_verify(self.config));
+            found.push(last_verify(self.config));
         }
         if self.config.optimize.lays_out() {
-            step.inputs
-                .extend([&files.layout, &files.objects, &files.layout_verify].map(Clone::clone));
+            found.extend([&files.layout, &files.objects, &files.layout_verify].map(Clone::clone));
         }
         for n in 0..files.evaluations {
-            step.inputs.push(files.comparison(n));
+            found.push(files.comparison(n));
             if self.config.record.count_branches {
-                step.inputs
-                    .extend(measured.iter().map(|program| files.branches(program.ending, n)));
+                found.extend(measured.iter().map(|program| files.branches(program.ending, n)));
             }
         }
-        step.outputs = vec![files.report_markdown.clone(), files.report_json.clone()];
-        step
+        Step::new("report", Request::Report(request)).besides(found)
     }
-}
-
-fn optional(mut step: Step) -> Step {
-    step.optional = true;
-    step
-}
-
-fn bound(command: &[String], binary: &Path) -> Vec<String> {
-    // With a slash, so that it is not looked for in PATH.
-    let path = if binary.is_absolute() { text(binary) } else { format!("./{}", binary.display()) };
-    command.iter().map(|word| word.replace("{bin}", &path)).collect()
 }
 
 fn paths(names: &[String]) -> impl Iterator<Item = PathBuf> + '_ {

@@ -23,7 +23,7 @@ pub struct State {
 /// A finished step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
-    /// SHA-256 over the step's value and the contents of its inputs.
+    /// SHA-256 over the step's request, as it is rendered, and the contents of its inputs.
     pub made_from: String,
     /// SHA-256 of each output.
     pub outputs: BTreeMap<PathBuf, String>,
@@ -64,7 +64,7 @@ impl State {
     /// Whether a step was finished from the same inputs and its outputs are still what it made.
     pub fn is_done(&mut self, step: &Step, directory: &Path) -> Result<bool, Error> {
         let Some(done) = self.steps.get(&step.name).cloned() else { return Ok(false) };
-        if done.outputs.len() != step.outputs.len()
+        if done.outputs.len() != step.outputs().len()
             || done.made_from != self.made_from(step, directory)?
         {
             return Ok(false);
@@ -88,8 +88,9 @@ impl State {
         seconds: f64,
     ) -> Result<(), Error> {
         let mut outputs = BTreeMap::new();
-        for path in &step.outputs {
-            outputs.insert(path.clone(), self.file_hash(path, &directory.join(path))?);
+        for path in step.outputs() {
+            let hash = self.file_hash(&path, &directory.join(&path))?;
+            outputs.insert(path, hash);
         }
         self.steps.insert(step.name.clone(), Done { made_from, outputs, seconds });
         Ok(())
@@ -99,12 +100,14 @@ impl State {
     pub fn made_from(&mut self, step: &Step, directory: &Path) -> Result<String, Error> {
         let mut hash = Sha256::new();
         hash.update(env!("CARGO_PKG_VERSION"));
-        hash.update(serde_json::to_vec(step).unwrap_or_default());
-        for input in &step.inputs {
+        let asked = (&step.name, step.call(), &step.besides, step.optional);
+        hash.update(serde_json::to_vec(&asked).unwrap_or_default());
+        let left_out = [step.not_inputs.clone(), step.outputs()].concat();
+        for input in &step.inputs() {
             let full = directory.join(input);
             hash.update(input.to_string_lossy().as_bytes());
             if full.is_dir() {
-                self.directory_hash(&full, directory, step, &mut hash)?;
+                self.directory_hash(&full, directory, &left_out, &mut hash)?;
             } else {
                 hash.update(self.file_hash(input, &full)?);
             }
@@ -112,13 +115,13 @@ impl State {
         Ok(hex::encode(hash.finalize()))
     }
 
-    /// Everything below a directory but hidden names, `target`, what is no plain file and what
-    /// planish wrote.
+    /// Everything below a directory but hidden names, `target`, what is no plain file, what is
+    /// `left_out` and what planish wrote.
     fn directory_hash(
         &mut self,
         folder: &Path,
         directory: &Path,
-        step: &Step,
+        left_out: &[PathBuf],
         hash: &mut Sha256,
     ) -> Result<(), Error> {
         let fail = |source| Error::File { path: folder.to_owned(), action: "cannot list", source };
@@ -134,13 +137,12 @@ impl State {
             }
             let path = folder.join(&name);
             if kind.is_dir() {
-                self.directory_hash(&path, directory, step, hash)?;
+                self.directory_hash(&path, directory, left_out, hash)?;
             } else if path.is_file() {
                 // Components, because the folder "." would else stay in the name.
                 let path: PathBuf = path.components().collect();
                 let short = path.strip_prefix(directory).unwrap_or(&path).to_owned();
-                let own = step.not_inputs.iter().chain(&step.outputs);
-                if own.into_iter().any(|file| *file == short || *file == path)
+                if left_out.iter().any(|file| *file == short || *file == path)
                     || is_made_by_planish(&path)
                 {
                     continue;

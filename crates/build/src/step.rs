@@ -1,133 +1,73 @@
-//! What is a build step? A value that says everything about a process before there is one.
+//! What is a build step? A request with a name, and what is known of it before it runs.
 
-use crate::pages::Pages;
-use serde::Serialize;
-use std::collections::BTreeMap;
+use crate::call::Call;
+use crate::request::Request;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Which program a step runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Program {
-    /// This planish itself.
-    Planish,
-    /// A program found through PATH.
-    Named(String),
-}
-
 /// One step. All paths are relative to the directory of planish.toml.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// A short name, unique in its plan.
     pub name: String,
-    /// The program.
-    pub program: Program,
-    /// Its arguments. An argument that equals an output is replaced by a name beside it while the
-    /// step runs.
-    pub arguments: Vec<String>,
-    /// Variables added to the environment.
-    pub environment: BTreeMap<String, String>,
-    /// Files and directories whose content decides whether the step must run again.
-    pub inputs: Vec<PathBuf>,
+    /// What it asks for; what it reads and makes follows from that.
+    pub request: Request,
+    /// Files and directories besides those of the request whose content decides whether the step
+    /// must run again.
+    pub besides: Vec<PathBuf>,
     /// Files below directories among the inputs that decide nothing: the configuration (its values
-    /// are in the step). The step's own outputs are left out as well.
-    #[serde(skip)]
+    /// are in the request). The step's own outputs are left out as well.
     pub not_inputs: Vec<PathBuf>,
-    /// Files the step makes.
-    pub outputs: Vec<PathBuf>,
-    /// The output that takes standard output, if one does.
-    pub stdout: Option<PathBuf>,
-    /// Directories emptied before the step runs.
-    pub fresh_directories: Vec<PathBuf>,
-    /// Files copied to outputs when the program has ended well: (made, output).
-    pub collect: Vec<(PathBuf, PathBuf)>,
-    /// The output that is a program, and how it is written so that its text can lie on superpages;
-    /// absent where it is copied as it is.
-    pub kept_program: Option<(PathBuf, Pages)>,
-    /// Exit codes besides 0 that are no failure (1 is a negative finding).
-    pub also_fine: Vec<i32>,
-    /// True when the step draws its own progress on the terminal.
-    pub interactive: bool,
     /// True when the rest is worth doing without this step's outputs.
     pub optional: bool,
-    /// Inputs that optional steps make: an argument that is one of them is left out when there is
-    /// no such file.
-    pub not_there: Vec<PathBuf>,
-    /// The file that the step's command is told to put the output of a recorded program into.
-    #[serde(skip)]
-    pub program_log: Option<PathBuf>,
-    /// Scripts written before the step runs, that stand in the place of compilers.
-    pub wrappers: Vec<Wrapper>,
-}
-
-/// A script that runs a compiler through `planish compiler` ([`crate::reuse`]).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wrapper {
-    /// Where it lies.
-    pub path: PathBuf,
-    /// The compiler that it runs.
-    pub compiler: String,
 }
 
 impl Step {
-    /// A step of `program` with nothing but a name.
-    pub fn new(name: impl Into<String>, program: Program) -> Step {
-        Step {
-            name: name.into(),
-            program,
-            arguments: Vec::new(),
-            environment: BTreeMap::new(),
-            inputs: Vec::new(),
-            not_inputs: Vec::new(),
-            outputs: Vec::new(),
-            stdout: None,
-            fresh_directories: Vec::new(),
-            collect: Vec::new(),
-            kept_program: None,
-            also_fine: Vec::new(),
-            interactive: false,
-            optional: false,
-            not_there: Vec::new(),
-            program_log: None,
-            wrappers: Vec::new(),
-        }
+    /// A step that reads nothing besides what its request names.
+    pub fn new(name: impl Into<String>, request: Request) -> Step {
+        let name = name.into();
+        Step { name, request, besides: Vec::new(), not_inputs: Vec::new(), optional: false }
     }
 
-    /// A call of planish itself with these words, which reads and writes nothing yet.
-    pub fn planish(name: impl Into<String>, words: &[&str]) -> Step {
-        let mut step = Step::new(name, Program::Planish);
-        step.arguments = words.iter().map(|&word| word.to_owned()).collect();
-        step
+    /// The same, which reads these too.
+    pub(crate) fn besides(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Step {
+        self.besides.extend(paths);
+        self
     }
 
-    /// How an output is written.
-    pub(crate) fn pages_of(&self, output: &Path) -> Pages {
-        let program = self.kept_program.as_ref().filter(|(kept, _)| kept == output);
-        program.map_or(Pages::Off, |(_, pages)| *pages)
+    /// The same, which the rest can do without.
+    pub(crate) fn optional(mut self) -> Step {
+        self.optional = true;
+        self
+    }
+
+    /// The request as a process.
+    pub fn call(&self) -> Call {
+        self.request.call()
+    }
+
+    /// Files and directories whose content decides whether the step must run again.
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = self.call().inputs().into_iter().map(Path::to_owned).collect();
+        all.extend(self.besides.iter().cloned());
+        all
+    }
+
+    /// Files the step makes.
+    pub fn outputs(&self) -> Vec<PathBuf> {
+        self.call().outputs().into_iter().map(Path::to_owned).collect()
+    }
+
+    /// What other steps may read of it: its outputs, and the directories that it fills.
+    pub(crate) fn made(&self) -> Vec<PathBuf> {
+        let mut all = self.outputs();
+        all.extend(self.call().fresh_directories);
+        all
     }
 
     /// The command as a shell would take it, without the environment.
     pub fn command_line(&self) -> String {
-        let program = match &self.program {
-            Program::Planish => "planish",
-            Program::Named(name) => name,
-        };
-        let words = std::iter::once(program).chain(self.arguments.iter().map(String::as_str));
-        let mut line = words.map(quoted).collect::<Vec<_>>().join(" ");
-        if let Some(path) = &self.stdout {
-            line.push_str(&format!(" > {}", quoted(&path.to_string_lossy())));
-        }
-        line
-    }
-}
-
-/// A word as a shell takes it literally.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%{}".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+        self.call().command_line()
     }
 }
 
@@ -156,7 +96,7 @@ impl fmt::Display for Outlook {
 }
 
 /// Steps in the order they run; each may use outputs of the ones before.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The steps.
     pub steps: Vec<Step>,
@@ -175,13 +115,12 @@ impl Plan {
     /// are.
     pub fn outlook(&self, up_to_date: &[bool]) -> Vec<Outlook> {
         let mut known: Vec<Outlook> = Vec::new();
+        let made: Vec<Vec<PathBuf>> = self.steps.iter().map(Step::made).collect();
         for (step, done) in self.steps.iter().zip(up_to_date) {
-            let mut before = self.steps.iter().zip(&known).enumerate();
-            let remade = before.find_map(|(number, (earlier, outlook))| {
-                let made = |input: &PathBuf| {
-                    earlier.outputs.contains(input) || earlier.fresh_directories.contains(input)
-                };
-                let read = step.inputs.iter().any(made);
+            let inputs = step.inputs();
+            let mut before = made.iter().zip(&known).enumerate();
+            let remade = before.find_map(|(number, (made, outlook))| {
+                let read = inputs.iter().any(|input| made.contains(input));
                 match outlook {
                     Outlook::Runs if read => Some(number),
                     Outlook::RunsIfChanged(first) if read => Some(*first),
@@ -207,32 +146,16 @@ impl Plan {
                 step.name,
                 outlook.get(number).copied().unwrap_or(Outlook::Runs)
             )?;
-            for directory in &step.fresh_directories {
-                writeln!(f, "rm -rf {0}; mkdir -p {0}", quoted(&directory.to_string_lossy()))?;
-            }
-            for Wrapper { path, compiler } in &step.wrappers {
-                writeln!(f, "# {} runs {compiler} through `planish compiler`", path.display())?;
-            }
-            for (name, value) in &step.environment {
-                writeln!(f, "export {name}={}", quoted(value))?;
-            }
-            writeln!(f, "{}", step.command_line())?;
-            for (made, output) in &step.collect {
-                let (made, kept) =
-                    (quoted(&made.to_string_lossy()), quoted(&output.to_string_lossy()));
-                writeln!(f, "{}", step.pages_of(output).command(&made, &kept))?;
-            }
-            let written = |(kept, _): &&(PathBuf, Pages)| {
-                !step.collect.iter().any(|(_, output)| output == kept)
-            };
-            if let Some((kept, pages)) = step.kept_program.as_ref().filter(written) {
-                let kept = quoted(&kept.to_string_lossy());
-                writeln!(f, "{}", pages.command(&kept, &kept))?;
-            }
+            step.call().describe(f)?;
             let list = |paths: &[PathBuf]| {
                 paths.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
             };
-            writeln!(f, "#   reads {}\n#   makes {}\n", list(&step.inputs), list(&step.outputs))?;
+            writeln!(
+                f,
+                "#   reads {}\n#   makes {}\n",
+                list(&step.inputs()),
+                list(&step.outputs())
+            )?;
         }
         Ok(())
     }
@@ -241,13 +164,16 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::{Input, Output};
+    use crate::request::Aggregate;
 
     #[test]
     fn what_an_earlier_step_makes_anew_is_not_called_up_to_date() {
         let step = |name: &str, input: &str, output: &str| {
-            let mut step = Step::new(name, Program::Planish);
-            (step.inputs, step.outputs) = (vec![input.into()], vec![output.into()]);
-            step
+            let (recordings, counts) = (vec![Input::from(input)], Output::from(output));
+            let binary = Input::from("app");
+            let request = Aggregate { recordings, binary, paths: false, counts };
+            Step::new(name, Request::Aggregate(request))
         };
         let plan =
             Plan { steps: vec![step("a", "in", "x"), step("b", "x", "y"), step("c", "y", "z")] };
@@ -255,13 +181,5 @@ mod tests {
         let maybe = Outlook::RunsIfChanged(0);
         assert_eq!(all([false, true, true]), [Outlook::Runs, maybe, maybe]);
         assert_eq!(all([true, false, false]), [Outlook::UpToDate, Outlook::Runs, Outlook::Runs]);
-    }
-
-    #[test]
-    fn a_command_line_can_be_pasted_into_a_shell() {
-        let mut step = Step::new("x", Program::Named("sh".into()));
-        step.arguments = vec!["-c".into(), "echo it's".into(), "".into()];
-        step.stdout = Some("out file".into());
-        assert_eq!(step.command_line(), r"sh -c 'echo it'\''s' '' > 'out file'");
     }
 }

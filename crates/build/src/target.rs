@@ -1,13 +1,15 @@
 //! How is one program built: the step that runs the build command with the flags for what the build
 //! knows?
 
+use crate::call::{Input, Output, Wrapper};
 use crate::config::{Build, Command, Config};
+use crate::configure;
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
-use crate::step::Wrapper;
+use crate::request::{BuildCommand, Request};
 use crate::toolchain::Toolchain;
-use crate::{Error, Program, Rust, Step};
+use crate::{Error, Rust, Step};
 use std::path::{Path, PathBuf};
 
 /// The two files of a layout that a build reads.
@@ -101,17 +103,18 @@ pub fn build_step(
     directory: &Path,
     target: Target,
 ) -> Result<Step, Error> {
-    build_step_of(&config.build, &config.optimize, tools, directory, target)
+    let request = build_request(&config.build, &config.optimize, tools, directory, target)?;
+    Ok(Step::new(target.name, Request::Build(request)))
 }
 
-/// The same from the tables alone.
-pub fn build_step_of(
+/// What the step asks for, from the tables alone.
+pub fn build_request(
     build: &Build,
     options: &Optimize,
     tools: &Toolchain,
     directory: &Path,
     target: Target,
-) -> Result<Step, Error> {
+) -> Result<BuildCommand, Error> {
     let folder = Path::new(STATE_DIRECTORY).join("build");
     let word = |path: &Path| one_word(directory, path);
     let (read, profile) = match target.knowledge {
@@ -134,62 +137,79 @@ pub fn build_step_of(
         relocations: target.relocations,
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };
-    let words = match &build.command {
-        Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
-        Command::Words(words) => words.clone(),
-    };
-    let mut step =
-        Step::new(target.name, Program::Named(words.first().cloned().unwrap_or_default()));
-    step.arguments = words.into_iter().skip(1).collect();
     let out = text(&directory.join(&folder));
-    step.environment = flags::variables(build, options, tools, (phase, extras), &out);
-    step.inputs = build.sources.iter().map(PathBuf::from).collect();
-    step.inputs.extend(read.map(Path::to_owned));
-    step.inputs.extend(
-        target.layout.into_iter().flat_map(|l| [l.cc_profile.clone(), l.ld_profile.clone()]),
-    );
-    if target.reuses {
-        wrap(&mut step, directory, layout.as_ref().map(|(cc, _)| cc.as_str()));
-    }
-    step.collect = vec![(folder.join(&build.binary), target.kept.to_owned())];
-    if target.layout.is_some() {
+    let mut request = BuildCommand {
+        command: match &build.command {
+            Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            Command::Words(words) => words.clone(),
+        },
+        environment: flags::variables(build, options, tools, (phase, extras), &out),
+        wrappers: Vec::new(),
+        sources: build.sources.iter().map(Input::from).collect(),
+        knowledge: read.map(Input::from),
+        layout: Vec::new(),
+        fresh_directories: Vec::new(),
+        made: folder.join(&build.binary),
+        program: Output::from(target.kept),
+        pages: build.pages,
+        more: Vec::new(),
+    };
+    configured(&mut request, directory, target.knowledge == Knowledge::None);
+    if let Some(files) = target.layout {
+        request.layout = [&files.cc_profile, &files.ld_profile].map(Input::from).to_vec();
         let objects = Path::new(STATE_DIRECTORY).join(OBJECTS_LOG);
-        step.collect.push((folder.join(crate::reuse::LOG), objects));
+        request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
     }
-    step.kept_program = build.pages.kept(target.kept);
-    step.outputs = step.collect.iter().map(|(_, kept)| kept.clone()).collect();
-    step.fresh_directories.push(folder);
+    if target.reuses {
+        wrap(&mut request, directory, layout.as_ref().map(|(cc, _)| cc.as_str()));
+    }
+    request.fresh_directories.push(folder);
     if let (Phase::Profiled(_), Some(read)) = (phase, read)
         && tools.rust_takes_z
         && Rust::of(build, directory).used
     {
         // Those of another build would speak for this one.
-        step.fresh_directories.push(flags::remarks_of(&text(read)).into());
+        request.fresh_directories.push(flags::remarks_of(&text(read)).into());
     }
-    Ok(step)
+    Ok(request)
+}
+
+/// Lets configure scripts keep what they find; the first build asks everything anew. A site file of
+/// the user's own stays in force.
+fn configured(request: &mut BuildCommand, directory: &Path, first: bool) {
+    if std::env::var_os(configure::SITE).is_some() {
+        return;
+    }
+    let kept = configure::kept();
+    let full = |path: &Path| text(&directory.join(path));
+    request.environment.insert(configure::SITE.to_owned(), full(&configure::site()));
+    request.environment.insert(configure::KEPT.to_owned(), full(&kept));
+    if first {
+        request.fresh_directories.push(kept);
+    }
 }
 
 /// Puts wrappers in the compilers' place ([`crate::reuse`]).
-fn wrap(step: &mut Step, directory: &Path, cc_profile: Option<&str>) {
+fn wrap(request: &mut BuildCommand, directory: &Path, cc_profile: Option<&str>) {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
-        let Some(compiler) = step.environment.get_mut(name) else { continue };
+        let Some(compiler) = request.environment.get_mut(name) else { continue };
         // By the compiler's own name: build systems look at it.
         let own = compiler.rsplit('/').next().unwrap_or(compiler).to_owned();
         let path = Path::new(STATE_DIRECTORY).join("tools").join(own);
         let wrapper = Wrapper { path: path.clone(), compiler: compiler.clone() };
         *compiler = text(&directory.join(path));
-        if !step.wrappers.contains(&wrapper) {
-            step.wrappers.push(wrapper);
+        if !request.wrappers.contains(&wrapper) {
+            request.wrappers.push(wrapper);
         }
     }
     let objects = Path::new(STATE_DIRECTORY).join("objects");
-    step.environment.insert(crate::reuse::OBJECTS.to_owned(), text(&directory.join(&objects)));
+    request.environment.insert(crate::reuse::OBJECTS.to_owned(), text(&directory.join(&objects)));
     match cc_profile {
         Some(path) => {
-            step.environment.insert(crate::reuse::CC_PROFILE.to_owned(), path.to_owned());
+            request.environment.insert(crate::reuse::CC_PROFILE.to_owned(), path.to_owned());
         }
         // Every object is made now; what is there belongs to other sources or flags.
-        None => step.fresh_directories.push(objects),
+        None => request.fresh_directories.push(objects),
     }
 }
 

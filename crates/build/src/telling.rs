@@ -3,9 +3,11 @@
 use crate::bounded_log::shown;
 use crate::execute::{self, Event, Place};
 use crate::plan::STATE_DIRECTORY;
+use crate::progress::Progress;
+use crate::request::Request;
 use crate::{Error, Lock, Plan, Program, Step};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lines of one step that are shown; the rest is in its log.
 const MOST_SHOWN: usize = 200;
@@ -20,8 +22,9 @@ pub trait Screen {
     fn started(&mut self, place: &str, step: &Step);
     /// A line about the step that runs.
     fn line(&mut self, line: &str);
-    /// How many lines the step has written, and the last one.
-    fn progress(&mut self, lines: u64, last: &str);
+    /// How far the step is, the time that it will take still where that can be told, and its last
+    /// line.
+    fn progress(&mut self, progress: &Progress, left: Option<Duration>, last: &str);
     /// A step ended well after that time.
     fn finished(&mut self, step: &Step, took: Duration);
     /// A step is left out; why stands in one line or several.
@@ -48,7 +51,13 @@ pub fn run(
     let Some(screen) = screen else {
         return execute::run(plan, place, stop, &mut |_, _, _| {}).map(drop);
     };
-    let mut telling = Telling { screen, lines: 0, shown: Vec::new() };
+    let mut telling = Telling {
+        screen,
+        progress: Progress::default(),
+        began: Instant::now(),
+        usual: None,
+        shown: Vec::new(),
+    };
     let ran = execute::run(plan, place, stop, &mut |index, total, event| {
         telling.hear(&format!("[{}/{total}]", index + 1), event);
     });
@@ -63,8 +72,12 @@ pub fn run(
 
 struct Telling<'s> {
     screen: &'s mut dyn Screen,
-    /// Lines of the step's output so far.
-    lines: u64,
+    /// How far the step is.
+    progress: Progress,
+    /// When it began.
+    began: Instant,
+    /// Lines of the last build.
+    usual: Option<u64>,
     /// The lines that were shown of the step.
     shown: Vec<String>,
 }
@@ -74,21 +87,28 @@ impl Telling<'_> {
         match event {
             Event::Skipped(step) => self.screen.skipped(place, step),
             Event::Started(step) => {
-                self.lines = 0;
+                self.progress = Progress::default();
+                self.began = Instant::now();
                 self.shown.clear();
                 self.screen.started(place, step);
             }
             Event::Said(step, line) => {
                 // A build's own output is long and in its log; planish's stages say little and it
                 // matters.
-                let matters = step.program == Program::Planish || self.screen.shows_builds();
+                let matters = step.call().program == Program::Planish || self.screen.shows_builds();
                 if matters && !line.trim().is_empty() {
                     self.say(step, shown(line));
                 }
-                self.progress(line);
+                self.progress(step, line);
             }
-            Event::Printed(_, line) => self.progress(line),
-            Event::Finished(step, took) => self.screen.finished(step, took),
+            Event::Printed(step, line) => self.progress(step, line),
+            Event::Finished(step, took) => {
+                // Every build runs the same command.
+                if matches!(step.request, Request::Build(_)) {
+                    self.usual = Some(self.progress.lines);
+                }
+                self.screen.finished(step, took);
+            }
             Event::Failed(step, error) => {
                 let why = self.new_lines(&error.to_string());
                 self.screen.left_out(step, &why);
@@ -108,10 +128,12 @@ impl Telling<'_> {
         self.shown.push(line);
     }
 
-    fn progress(&mut self, line: &str) {
-        self.lines += 1;
+    fn progress(&mut self, step: &Step, line: &str) {
+        let usual = self.usual.filter(|_| matches!(step.request, Request::Build(_)));
+        self.progress.hear(line, usual);
         if !line.trim().is_empty() {
-            self.screen.progress(self.lines, &shown(line));
+            let left = self.progress.left(self.began.elapsed());
+            self.screen.progress(&self.progress, left, &shown(line));
         }
     }
 

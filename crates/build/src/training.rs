@@ -8,12 +8,12 @@
 
 use crate::Error;
 use crate::program_log::ProgramLog;
+use crate::request::{Pace, Record, Repeat, TrainRecord};
 use crate::words::split_words;
 use crate::{bounded_log, child};
 use record::Branches;
 use record::branches::{Emulation, Offered, automatic};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -177,51 +177,21 @@ pub fn command_of(words: &[String]) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// One recording of a training command.
-#[derive(Clone, Copy, Debug)]
-pub struct Take<'t> {
-    /// The recording.
-    pub output: &'t Path,
-    /// Where what the command prints goes.
-    pub program_output: Option<&'t Path>,
-    /// Software branch stacks: from one stop to the next.
-    pub period: Option<u64>,
-    /// Software branch stacks: per cent of the program's CPU time that may go into stops.
-    pub budget: Option<f64>,
-    /// Software branch stacks: what is counted between two stops.
-    pub stop_by: Option<&'t str>,
-    /// The command.
-    pub command: &'t [String],
-}
-
 impl Training {
-    /// The arguments of `planish`, which lies at `planish`, for a recording as it was decided.
-    pub fn arguments(&self, planish: &Path, take: &Take<'_>) -> Vec<OsString> {
-        let mut words: Vec<OsString> =
-            vec!["record".into(), format!("--branches={}", self.branches.word()).into()];
-        words.extend(["--whole", "--accept-losses", "-o"].map(OsString::from));
-        words.push(take.output.into());
-        if let Some(log) = take.program_output {
-            words.extend(["--program-output".into(), log.into()]);
+    /// The recording of one command, as it was decided; `planish` repeats the command where it runs
+    /// more than once.
+    pub fn recording(&self, planish: &Path, asked: &TrainRecord) -> Record {
+        let software = self.branches == Branches::Software;
+        let repeat = Repeat { runs: self.runs, planish: planish.to_owned() };
+        Record {
+            output: asked.output.clone(),
+            branches: self.branches,
+            pace: if software { asked.pace } else { Some(Pace::Period(1000)) },
+            stop_by: asked.stop_by.filter(|_| software),
+            program_output: asked.program_output.clone(),
+            repeat: Some(repeat).filter(|_| software && self.runs > 1),
+            command: asked.command.clone(),
         }
-        let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
-        if self.branches == Branches::Software {
-            match (take.period, take.budget) {
-                (Some(period), _) => add(&["-c", &period.to_string()]),
-                (None, Some(budget)) => add(&["--budget", &budget.to_string()]),
-                (None, None) => {}
-            }
-            take.stop_by.iter().for_each(|by| add(&["--stop-by", by]));
-            add(&["--"]);
-            if self.runs > 1 {
-                let planish = planish.to_string_lossy();
-                add(&[&planish, "train", "repeat", "--runs", &self.runs.to_string(), "--"]);
-            }
-        } else {
-            add(&["-c", "1000", "--"]);
-        }
-        words.extend(take.command.iter().map(OsString::from));
-        words
     }
 }
 

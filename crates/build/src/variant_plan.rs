@@ -1,10 +1,12 @@
 //! Which steps build the variants of a comparison?
 
+use crate::call::Output;
 use crate::config::{Build, Compiler};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
-use crate::target::{Knowledge, Target, build_step_of};
+use crate::request::Request;
+use crate::target::{Knowledge, Target, build_request};
 use crate::toolchain::Toolchain;
 use crate::variants::VariantConfig;
 use crate::{Error, Step};
@@ -56,13 +58,13 @@ pub fn variant_step(
     let link = folder.join(format!("{slug}.repro.tar"));
     let name = format!("build-{slug}");
     let target = Target::plain(&name, Knowledge::None, &kept);
-    let mut step = build_step_of(&own, &Optimize::default(), tools, directory, target)?;
-    step.environment.extend(variant.environment.clone());
+    let mut request = build_request(&own, &Optimize::default(), tools, directory, target)?;
+    request.environment.extend(variant.environment.clone());
     let files = BuiltFiles { binary: kept, link: relinkable.then(|| link.clone()) };
     if relinkable {
         let made = PathBuf::from(STATE_DIRECTORY).join("build").join("planish.repro.tar");
         let mut add = |name: &str, more: &str| {
-            let flags = step.environment.entry(name.to_owned()).or_default();
+            let flags = request.environment.entry(name.to_owned()).or_default();
             *flags = format!("{flags} {more}").trim().to_owned();
         };
         add("PLANISH_CFLAGS", "-ffunction-sections");
@@ -84,10 +86,9 @@ pub fn variant_step(
                 directory.join(&made).display()
             ),
         );
-        step.collect.push((made, link.clone()));
-        step.outputs.push(link);
+        request.more.push((made, Output::from(&link)));
     }
-    Ok((step, files))
+    Ok((Step::new(name, Request::Build(request)), files))
 }
 
 /// A file name for a variant: what is no letter, digit, dot or dash becomes `_`, and a digest tells
@@ -135,12 +136,13 @@ mod tests {
     #[test]
     fn a_variants_flags_come_behind_those_of_the_build_and_its_link_is_kept() {
         let (step, files) = step(GCC, true);
-        let flags = &step.environment["PLANISH_CFLAGS"];
+        let environment = step.call().environment;
+        let flags = &environment["PLANISH_CFLAGS"];
         assert!(
             flags.ends_with("-DA -fno-ipa-cp -falign-functions=32 -ffunction-sections"),
             "{flags}"
         );
-        let link = &step.environment["PLANISH_LDFLAGS"];
+        let link = &environment["PLANISH_LDFLAGS"];
         assert!(
             link.contains(
                 "-B/src/.planish/linker -fuse-ld=lld \
@@ -149,7 +151,7 @@ mod tests {
             "{link}"
         );
         let tar = files.link.unwrap();
-        assert!(step.outputs.contains(&tar) && step.outputs.contains(&files.binary), "{tar:?}");
+        assert!(step.outputs() == [files.binary.clone(), tar.clone()], "{tar:?}");
         let name = files.binary.file_name().unwrap().to_string_lossy().into_owned();
         assert!(name.starts_with("fno-ipa-cp.") && name.ends_with(".align32"), "{name}");
     }
@@ -157,6 +159,8 @@ mod tests {
     #[test]
     fn without_layouts_the_build_is_left_as_the_user_has_it() {
         let (step, files) = step(GCC, false);
-        assert!(files.link.is_none() && !step.environment["PLANISH_CFLAGS"].contains("sections"));
+        assert!(
+            files.link.is_none() && !step.call().environment["PLANISH_CFLAGS"].contains("sections")
+        );
     }
 }

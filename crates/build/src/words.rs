@@ -1,4 +1,4 @@
-//! How is a command line cut into words without a shell?
+//! How is a command line cut into words without a shell, and how are words written for one?
 
 /// Splits as a shell does: blanks separate, quotes and backslashes keep together.
 ///
@@ -54,6 +54,16 @@ fn take_quoted(
         }
     }
     Err(format!("the command {line:?} has a {quote} without its partner"))
+}
+
+/// A word as a shell takes it literally.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,44 @@
 //! How plans run: what is repeated, what is kept, what a failure leaves behind. Steps are small
 //! shell commands.
 
+use build::call::{Input, Output, Word, Wrapper};
 use build::execute::{Event, Place, run};
 use build::plan::STATE_DIRECTORY;
-use build::{Error, Plan, Program, Step};
+use build::request::{BuildCommand, UserCommand};
+use build::{Error, Plan, Request, Step};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// A line for the shell in which "$1" is the output.
+fn command(line: &str, inputs: &[&str], output: &str) -> UserCommand {
+    let words = [Word::from("-c"), Word::from(line), Word::from("sh")];
+    UserCommand {
+        program: "sh".into(),
+        words: words.into_iter().chain([Word::from(&Output::from(output))]).collect(),
+        reads: inputs.iter().map(Input::from).collect(),
+        ..UserCommand::default()
+    }
+}
+
 fn shell(name: &str, line: &str, inputs: &[&str], output: &str) -> Step {
-    let mut step = Step::new(name, Program::Named("sh".into()));
-    // "$1" is the output, so that it is replaced while the step runs.
-    step.arguments = ["-c", line, "sh", output].map(str::to_owned).to_vec();
-    step.inputs = inputs.iter().map(Into::into).collect();
-    step.outputs = vec![output.into()];
-    step
+    Step::new(name, Request::Command(command(line, inputs, output)))
+}
+
+/// A build command that leaves its program as `made`.
+fn build_command(command: &[&str], made: &str, program: &str) -> BuildCommand {
+    BuildCommand {
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        environment: [].into(),
+        wrappers: Vec::new(),
+        sources: Vec::new(),
+        knowledge: None,
+        layout: Vec::new(),
+        fresh_directories: Vec::new(),
+        made: made.into(),
+        program: Output::from(program),
+        pages: build::pages::Pages::Auto,
+        more: Vec::new(),
+    }
 }
 
 fn two_steps() -> Plan {
@@ -51,7 +76,9 @@ fn a_finished_step_is_not_repeated_unless_its_inputs_changed() {
     std::fs::write(at("middle"), "spoilt").unwrap();
     assert_eq!(ran(&two_steps(), folder.path()).unwrap(), ["first"]);
     let mut changed = two_steps();
-    changed.steps[1].environment.insert("FLAGS".into(), "-O3".into());
+    let flags = [("FLAGS".to_owned(), "-O3".to_owned())].into();
+    let second = command("cat middle middle > \"$1\"", &["middle"], "out");
+    changed.steps[1].request = Request::Command(UserCommand { environment: flags, ..second });
     assert_eq!(ran(&changed, folder.path()).unwrap(), ["second"]);
 }
 
@@ -75,21 +102,20 @@ fn a_failing_step_names_its_command_its_last_words_and_its_log_and_leaves_no_out
 #[test]
 fn a_step_that_makes_nothing_is_an_error_although_it_ended_well() {
     let folder = tempfile::tempdir().unwrap();
-    let mut step = Step::new("build", Program::Named("true".into()));
-    step.collect = vec![("build/app".into(), "app".into())];
-    step.outputs = vec!["app".into()];
-    step.environment.insert("PLANISH_OUT".into(), "/src/build".into());
-    let said = |step: &Step| {
-        ran(&Plan { steps: vec![step.clone()] }, folder.path()).unwrap_err().to_string()
+    let mut request = build_command(&["true"], "build/app", "app");
+    request.environment = [("PLANISH_OUT".to_owned(), "/src/build".to_owned())].into();
+    let said = |request: &BuildCommand| {
+        let steps = vec![Step::new("build", Request::Build(request.clone()))];
+        ran(&Plan { steps }, folder.path()).unwrap_err().to_string()
     };
-    let message = said(&step);
+    let message = said(&request);
     assert!(
         message.contains("made no build/app") && message.contains("$PLANISH_OUT (/src/build)"),
         "{message}"
     );
     // A step that is no build gets no hint at the build command.
-    step.environment.clear();
-    let message = said(&step);
+    request.environment.clear();
+    let message = said(&request);
     assert!(message.contains("made no build/app") && !message.contains("PLANISH_OUT"), "{message}");
 }
 
@@ -122,18 +148,84 @@ fn an_optional_step_may_fail_and_is_tried_again_next_time() {
 #[test]
 fn standard_output_goes_to_the_output_that_takes_it_and_words_name_final_files() {
     let folder = tempfile::tempdir().unwrap();
-    let mut step = shell("count", "echo 42; echo wrote \"$1\" >&2", &[], "count.json");
-    step.stdout = Some("count.json".into());
+    let mut request = command("echo 42; echo wrote \"$1\" >&2; echo \"$1\" > \"$1\"", &[], "runs");
+    request.words.push(Word::Stdout(Output::from("count.json")));
+    let steps = vec![Step::new("count", Request::Command(request))];
     let place = Place { directory: folder.path(), planish: Path::new("/nowhere"), terminal: false };
     let mut said = Vec::new();
-    run(&Plan { steps: vec![step] }, place, &AtomicBool::new(false), &mut |_, _, event| {
+    run(&Plan { steps }, place, &AtomicBool::new(false), &mut |_, _, event| {
         if let Event::Said(_, line) = event {
             said.push(line.to_owned());
         }
     })
     .unwrap();
-    assert_eq!(std::fs::read(folder.path().join("count.json")).unwrap(), b"42\n");
-    assert_eq!(said, ["wrote count.json"]);
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert_eq!((read("count.json"), read("runs")), (b"42\n".to_vec(), b"runs\n".to_vec()));
+    assert_eq!(said, ["wrote runs"]);
+    let log = std::fs::read_to_string(folder.path().join(".planish/log/count.log")).unwrap();
+    assert!(log.ends_with("sh runs > count.json\nwrote runs\n"), "{log}");
+}
+
+#[test]
+fn what_an_earlier_run_made_comes_back_where_the_step_fails_and_is_not_taken_for_the_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let plan = |line: &str| Plan { steps: vec![shell("make", line, &["in"], "out")] };
+    let make = "cat in > \"$1\"";
+    std::fs::write(at("in"), "old").unwrap();
+    ran(&plan(make), folder.path()).unwrap();
+    // Half of it is made, or nothing, or all of it before the failure.
+    for line in ["echo half > \"$1\"; exit 2", "test ! -e \"$1\"", "echo new > \"$1\"; exit 1"] {
+        assert!(ran(&plan(line), folder.path()).is_err(), "{line}");
+        assert_eq!(std::fs::read(at("out")).unwrap(), b"old", "{line}");
+    }
+    // Nothing has changed since, so nothing runs.
+    assert!(ran(&plan(make), folder.path()).unwrap().is_empty());
+    let mut left: Vec<_> = std::fs::read_dir(at(STATE_DIRECTORY)).unwrap().flatten().collect();
+    left.retain(|entry| !["log", "state.json"].map(Into::into).contains(&entry.file_name()));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn what_is_planted_where_outputs_go_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let precious = elsewhere.path().join("precious");
+    std::fs::write(&precious, "mine").unwrap();
+    std::fs::create_dir(at(STATE_DIRECTORY)).unwrap();
+    for name in ["app", "out", "told"] {
+        symlink(&precious, at(name)).unwrap();
+    }
+    symlink(elsewhere.path(), at(STATE_DIRECTORY).join("aside")).unwrap();
+    let build = build_command(&["sh", "-c", "echo program > made"], "made", "app");
+    let mut request = command("echo text; echo new > \"$1\"", &[], "out");
+    request.words.push(Word::Stdout(Output::from("told")));
+    let requests = [("build", Request::Build(build)), ("make", Request::Command(request))];
+    let steps = requests.map(|(name, request)| Step::new(name, request)).to_vec();
+    assert_eq!(ran(&Plan { steps }, folder.path()).unwrap(), ["build", "make"]);
+    assert_eq!(std::fs::read(&precious).unwrap(), b"mine");
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+    for (name, content) in [("app", "program\n"), ("out", "new\n"), ("told", "text\n")] {
+        assert!(!at(name).is_symlink() && std::fs::read_to_string(at(name)).unwrap() == content);
+    }
+}
+
+#[test]
+fn a_directory_where_an_output_goes_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("precious"), "mine").unwrap();
+    std::fs::write(folder.path().join("later"), "mine").unwrap();
+    let mut request = command("echo new > \"$1\"", &[], "out");
+    request.words.push(Word::from(&Output::from("later")));
+    let plan = Plan { steps: vec![Step::new("make", Request::Command(request))] };
+    let message = ran(&plan, folder.path()).unwrap_err().to_string();
+    assert!(message.contains("out: cannot replace"), "{message}");
+    assert_eq!(std::fs::read(folder.path().join("later")).unwrap(), b"mine");
+    assert_eq!(std::fs::read(out.join("precious")).unwrap(), b"mine");
 }
 
 #[test]
@@ -142,16 +234,14 @@ fn what_depends_on_a_failed_optional_step_is_left_out_and_its_old_output_is_not_
     let at = |name: &str| folder.path().join(name);
     let mut plan = two_steps();
     plan.steps.iter_mut().for_each(|step| step.optional = true);
-    let mut last =
-        shell("last", "echo \"$@\" | tr ' ' '\\n' | tail -n +2 > \"$1\"", &["in", "out"], "all");
-    last.arguments.extend(["in".to_owned(), "out".to_owned()]);
-    last.not_there = vec!["out".into()];
-    plan.steps.push(last);
+    let mut last = command("echo \"$@\" | tr ' ' '\\n' | tail -n +2 > \"$1\"", &[], "all");
+    last.words.extend([Word::Input(Input::from("in")), Word::Optional(Input::from("out"))]);
+    plan.steps.push(Step::new("last", Request::Command(last)));
     std::fs::write(at("in"), "x").unwrap();
     assert_eq!(ran(&plan, folder.path()).unwrap(), ["first", "second", "last"]);
     assert_eq!(std::fs::read(at("all")).unwrap(), b"in\nout\n");
     // Now the first one fails: the second has nothing to read, and the last one goes without.
-    plan.steps[0].arguments[1] = "exit 1".into();
+    plan.steps[0].request = Request::Command(command("exit 1", &["in"], "middle"));
     assert_eq!(ran(&plan, folder.path()).unwrap(), ["first", "last"]);
     assert!(!at("middle").exists() && !at("out").exists());
     assert_eq!(std::fs::read(at("all")).unwrap(), b"in\n");
@@ -161,16 +251,20 @@ fn what_depends_on_a_failed_optional_step_is_left_out_and_its_old_output_is_not_
 fn what_reads_a_directory_of_a_failed_optional_step_is_left_out_too() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let train = |n: usize| {
-        let mut step = Step::new(format!("train-{n}"), Program::Named("sh".into()));
-        step.arguments = ["-c".into(), format!("cat in > counters/{n}/raw")].to_vec();
-        step.inputs = vec!["in".into()];
-        step.fresh_directories = vec![format!("counters/{n}").into(), "build".into()];
-        step
+    let train = |n: usize, then: &str| {
+        let line = format!("cat in > counters/{n}/raw{then}");
+        let request = UserCommand {
+            program: "sh".into(),
+            words: vec![Word::from("-c"), Word::from(line)],
+            reads: vec![Input::from("in")],
+            fresh_directories: vec![format!("counters/{n}").into(), "build".into()],
+            ..UserCommand::default()
+        };
+        Step::new(format!("train-{n}"), Request::Command(request))
     };
     let merge =
         shell("merge", "cat counters/*/raw > \"$1\"", &["counters/1", "counters/2"], "merged");
-    let mut plan = Plan { steps: vec![train(1), train(2), merge] };
+    let mut plan = Plan { steps: vec![train(1, ""), train(2, ""), merge] };
     plan.steps.iter_mut().for_each(|step| step.optional = true);
     std::fs::write(at("in"), "x").unwrap();
     assert_eq!(ran(&plan, folder.path()).unwrap(), ["train-1", "train-2", "merge"]);
@@ -178,7 +272,7 @@ fn what_reads_a_directory_of_a_failed_optional_step_is_left_out_too() {
     assert!(ran(&plan, folder.path()).unwrap().is_empty());
     // The second fails after it has counted something: nobody merges that, nor what it counted
     // before.
-    plan.steps[1].arguments[1] += "; exit 1";
+    plan.steps[1].request = train(2, "; exit 1").request;
     assert_eq!(ran(&plan, folder.path()).unwrap(), ["train-2"]);
     assert!(!at("merged").exists() && !at("counters/2").exists() && at("counters/1/raw").exists());
     // A directory that no step reads stays for whoever looks for the cause.
@@ -192,13 +286,12 @@ fn a_wrapper_stands_in_a_compilers_place() {
     let planish = folder.path().join("the planish");
     std::fs::write(&planish, "#!/bin/sh\nprintf '%s|' \"$@\"\n").unwrap();
     std::fs::set_permissions(&planish, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut step = shell("build", "tools/cc-22 'a b' -c > \"$1\"", &[], "out");
-    step.wrappers = vec![build::step::Wrapper {
-        path: "tools/cc-22".into(),
-        compiler: "/usr/bin/cc-22".into(),
-    }];
+    let mut request = build_command(&["sh", "-c", "tools/cc-22 'a b' -c > made"], "made", "out");
+    let wrapper = Wrapper { path: "tools/cc-22".into(), compiler: "/usr/bin/cc-22".into() };
+    request.wrappers = vec![wrapper];
+    let steps = vec![Step::new("build", Request::Build(request))];
     let place = Place { directory: folder.path(), planish: &planish, terminal: false };
-    run(&Plan { steps: vec![step] }, place, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
+    run(&Plan { steps }, place, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
     let told = std::fs::read_to_string(folder.path().join("out")).unwrap();
     assert_eq!(told, "compiler|--|/usr/bin/cc-22|a b|-c|");
 }

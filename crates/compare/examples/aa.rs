@@ -14,7 +14,7 @@
 
 use compare::runs;
 use statistics::distribution::{clopper_pearson, normal_tail};
-use statistics::{Observation, Options, mean, sample_variance};
+use statistics::{AnswerOptions, Observation, mean, sample_variance};
 use std::io::BufReader;
 
 fn main() {
@@ -44,7 +44,7 @@ fn main() {
             continue;
         }
         comparisons += 1;
-        let options = Options { seed: comparisons, ..Options::default() };
+        let options = AnswerOptions { seed: comparisons, ..AnswerOptions::default() };
         let answer = statistics::compare(window, 0, 1, options).unwrap();
         counts[0] += u64::from(answer.as_built.p_value < 0.05);
         let values = |of: &dyn Fn(usize, &Observation) -> bool| -> Vec<f64> {

@@ -8,7 +8,7 @@ mod remarks;
 mod suite;
 mod words;
 
-use crate::result::{Compared, Evidence, Machine, Measurement, SCHEMA, VERSION, Variant};
+use crate::result::{Compared, Evidence, MeasuredMachine, Measurement, SCHEMA, VERSION, Variant};
 use crate::runs::Recorded;
 use crate::{Error, Metric};
 use cell::{Block, Row};
@@ -17,7 +17,7 @@ pub use words::LAYOUTS_ADVICE;
 
 /// How to analyse.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct AnalysisOptions {
     /// Differences within ± this share (0.01 for 1 %) count as none; absent: as the design has it.
     pub margin: Option<f64>,
     /// Label swaps drawn when there are too many to try all.
@@ -30,9 +30,9 @@ pub struct Options {
     pub among: usize,
 }
 
-impl Default for Options {
+impl Default for AnalysisOptions {
     fn default() -> Self {
-        Options {
+        AnalysisOptions {
             margin: None,
             draws: 9999,
             correction: Correction::default(),
@@ -88,7 +88,7 @@ pub struct Analysis {
 /// Analyses the files of one or more machines; warm-up and unfinished rounds are left out.
 ///
 /// The files must have the same base; benchmarks and variants are matched by name.
-pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Error> {
+pub fn analyse(recorded: &[Recorded], options: &AnalysisOptions) -> Result<Analysis, Error> {
     let first =
         recorded.first().ok_or_else(|| Error::TooFew("there are no runs to analyse".into()))?;
     let design = &first.design;
@@ -150,8 +150,9 @@ pub fn analyse(recorded: &[Recorded], options: &Options) -> Result<Analysis, Err
     Ok(Analysis { measurement, evidence })
 }
 
-fn machines(recorded: &[Recorded]) -> Result<Vec<Machine>, Error> {
-    let machines: Vec<Machine> = recorded.iter().map(|file| file.design.machine.clone()).collect();
+fn machines(recorded: &[Recorded]) -> Result<Vec<MeasuredMachine>, Error> {
+    let machines: Vec<MeasuredMachine> =
+        recorded.iter().map(|file| file.design.machine.clone()).collect();
     for (index, machine) in machines.iter().enumerate() {
         if machines[..index].iter().any(|other| other.name == machine.name) {
             return Err(Error::Design(format!(

@@ -43,7 +43,7 @@ fn a_quarter_is_slower_over_eight_layouts_among_eight_rows() {
 fn rows_elsewhere_are_corrected_for_too() {
     let recorded = simulate(design(12, 4, &["a", "b"], 0), &[0.0, 0.02], 0.01, NONE);
     let among = |among| {
-        let options = Options { draws: 999, among, ..Options::default() };
+        let options = AnalysisOptions { draws: 999, among, ..AnalysisOptions::default() };
         analyse(std::slice::from_ref(&recorded), &options)
             .unwrap()
             .measurement

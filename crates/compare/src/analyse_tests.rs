@@ -70,7 +70,7 @@ pub(super) fn simulate(
 pub(super) const NONE: &dyn Fn(usize, u32) -> f64 = &|_, _| 0.0;
 
 pub(super) fn told(recorded: Recorded) -> Measurement {
-    let options = Options { draws: 999, ..Options::default() };
+    let options = AnalysisOptions { draws: 999, ..AnalysisOptions::default() };
     analyse(&[recorded], &options).unwrap().measurement
 }
 
@@ -176,7 +176,7 @@ fn an_interrupted_round_is_left_out_and_the_warm_up_never_counts() {
     assert_eq!(analysis.comparisons[0].n, 9);
     assert!(analysis.warnings.iter().any(|w| w.contains("unfinished")), "{:?}", analysis.warnings);
     recorded.runs.truncate(2);
-    let error = analyse(&[recorded], &Options::default()).unwrap_err().to_string();
+    let error = analyse(&[recorded], &AnalysisOptions::default()).unwrap_err().to_string();
     assert!(error.contains("nothing to compare"), "{error}");
 }
 
@@ -191,7 +191,7 @@ fn benchmarks_and_machines_become_rows_with_means_over_them() {
         simulate(design, &[0.0, -0.1], 0.004, NONE)
     };
     let files = [of("one", 1), of("two", 2)];
-    let options = Options { draws: 999, ..Options::default() };
+    let options = AnalysisOptions { draws: 999, ..AnalysisOptions::default() };
     let told = analyse(&files, &options).unwrap();
     assert_eq!((told.measurement.comparisons.len(), told.evidence.len()), (4, 4));
     assert_eq!(told.measurement.indices.len(), 3);
@@ -232,7 +232,7 @@ fn the_monitor_judges_by_the_metric_that_the_analysis_judges_by() {
     }
     let by = |metric: &str| {
         let metric = Some(Metric::parse(metric).unwrap());
-        let options = Options { draws: 999, metric, ..Options::default() };
+        let options = AnalysisOptions { draws: 999, metric, ..AnalysisOptions::default() };
         analyse(&[recorded.clone()], &options).unwrap().measurement.comparisons.remove(0)
     };
     assert_eq!(by("wall").verdict, Verdict::Same);

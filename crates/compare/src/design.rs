@@ -1,6 +1,6 @@
 //! What will be run, in which order? A value that one seed repeats.
 
-use crate::result::Machine;
+use crate::result::MeasuredMachine;
 use crate::{Error, Metric};
 use random::Random;
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ pub struct Design {
     pub pinned_cpu: Option<u32>,
     /// Where it is measured.
     #[serde(default)]
-    pub machine: Machine,
+    pub machine: MeasuredMachine,
 }
 
 /// One place in a round: which binary runs.

@@ -43,7 +43,7 @@ mod sys;
 mod teller;
 mod watch;
 
-pub use analyse::{Analysis, Correction, LAYOUTS_ADVICE, Options, analyse};
+pub use analyse::{Analysis, AnalysisOptions, Correction, LAYOUTS_ADVICE, analyse};
 pub use design::{
     Aslr, Benchmark, Design, Layouts, MOST_LAYOUTS, MOST_ROUNDS, Slot, Stopping, Variant, bind,
 };

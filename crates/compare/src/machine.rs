@@ -1,9 +1,9 @@
 //! On what machine is this?
 
-use crate::result::Machine;
+use crate::result::MeasuredMachine;
 
 /// The machine, under the name given or the host's.
-pub fn this_machine(name: Option<&str>) -> Machine {
+pub fn this_machine(name: Option<&str>) -> MeasuredMachine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
     let field = |key: &str| {
@@ -18,5 +18,5 @@ pub fn this_machine(name: Option<&str>) -> Machine {
     let host = read("/proc/sys/kernel/hostname").trim().to_owned();
     let name = name.map_or(host, str::to_owned);
     let fingerprint = format!("{cpu} | {cores} CPUs | {kernel} | {}", std::env::consts::ARCH);
-    Machine { name, fingerprint, cpu, cores, kernel, calibration: None }
+    MeasuredMachine { name, fingerprint, cpu, cores, kernel, calibration: None }
 }

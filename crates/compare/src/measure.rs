@@ -6,7 +6,7 @@ use crate::result::{Measurement, Stopped};
 use crate::rounds::{Observer, Progress, Runner, rounds};
 use crate::runs::{self, Recorded};
 use crate::teller::{Teller, Work};
-use crate::{Analysis, Design, Error, Options, Run, analyse, confirm, run};
+use crate::{Analysis, AnalysisOptions, Design, Error, Run, analyse, confirm, run};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
@@ -94,7 +94,7 @@ pub struct Judged {
 /// to tell.
 pub fn judge(
     design: Design,
-    options: &Options,
+    options: &AnalysisOptions,
     keep: Keep<'_>,
     stop: &AtomicBool,
     teller: &mut dyn Teller,

@@ -27,7 +27,7 @@ impl Recorded {
 #[cfg(test)]
 mod tests {
     use crate::design::tests::design;
-    use crate::{Options, Recorded, Run, Variant, analyse};
+    use crate::{AnalysisOptions, Recorded, Run, Variant, analyse};
 
     /// Rounds in which `a` takes 100 ms, `b` 80 and `c` 60, give or take a little.
     fn three() -> Recorded {
@@ -63,11 +63,12 @@ mod tests {
         let all = three();
         let pair = all.pair("b", "c").unwrap();
         assert_eq!(pair.runs.len(), 2 * 13);
-        let found = analyse(&[pair], &Options::default()).unwrap().measurement;
+        let found = analyse(&[pair], &AnalysisOptions::default()).unwrap().measurement;
         let [only] = &found.comparisons[..] else { panic!("{:?}", found.comparisons) };
         assert_eq!((only.base.as_str(), only.variant.as_str()), ("b", "c"));
         assert!((only.effect - 0.75).abs() < 0.01, "{}", only.effect);
-        let common = analyse(std::slice::from_ref(&all), &Options::default()).unwrap().measurement;
+        let common =
+            analyse(std::slice::from_ref(&all), &AnalysisOptions::default()).unwrap().measurement;
         assert!(
             (common.comparisons[1].effect - 0.6).abs() < 0.01,
             "{}",

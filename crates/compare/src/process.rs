@@ -217,7 +217,7 @@ fn hash_output(
         kept = left;
         hash.update(&kept);
     }
-    let hash = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex::encode(hash.finalize());
     Ok(Output { hash, bytes, kept, printed })
 }
 

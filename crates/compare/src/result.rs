@@ -31,7 +31,7 @@ pub struct Measurement {
     /// How claims on several rows were corrected: `holm` or `bh`.
     pub correction: String,
     /// Where it was measured.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<MeasuredMachine>,
     /// What was run.
     pub benchmarks: Vec<Benchmark>,
     /// The programs, the base first.
@@ -58,7 +58,7 @@ pub struct Measurement {
 
 /// A machine and what calibration knows about it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MeasuredMachine {
     /// Name given by the user, else of the host.
     pub name: String,
     /// CPU model, cores, kernel: equal fingerprints are taken for machines of one kind.

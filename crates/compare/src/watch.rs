@@ -4,7 +4,7 @@ use crate::Design;
 use crate::design::{Layouts, Stopping};
 use statistics::power::least_rounds;
 use statistics::sequential::{Monitor, Plan, Step};
-use statistics::{Observation, Options, Rule};
+use statistics::{AnswerOptions, Observation, Rule};
 use std::collections::BTreeMap;
 
 /// Scheduled looks of [`Stopping::Looks`]: more would ask more of each p-value than they save in
@@ -73,7 +73,7 @@ fn monitor(design: &Design, variant: usize) -> Monitor {
         Stopping::Looks => Plan::Looks(LOOKS),
         Stopping::UntilDecided => Plan::UntilDecided,
     };
-    let options = Options {
+    let options = AnswerOptions {
         rule: Rule { margin: design.margin, alpha: 0.05 / rows(design) as f64, rows: 1 },
         draws: DRAWS,
         seed: design.seed,

@@ -4,8 +4,8 @@
 
 use compare::result::Stopped;
 use compare::{
-    Benchmark, Design, Error, Metric, Observer, Options, Progress, Recorded, Run, Variant, analyse,
-    run,
+    AnalysisOptions, Benchmark, Design, Error, Metric, Observer, Progress, Recorded, Run, Variant,
+    analyse, run,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn every_binary_runs_once_per_round_and_all_numbers_are_kept() {
     );
     assert!(runs.iter().filter(|r| r.variant == 1).all(|r| r.wall_ns > 30_000_000));
     let recorded = Recorded { design, runs, ..Recorded::default() };
-    let analysis = analyse(&[recorded], &Options::default()).unwrap();
+    let analysis = analyse(&[recorded], &AnalysisOptions::default()).unwrap();
     assert_eq!(analysis.measurement.comparisons[0].verdict, compare::Verdict::Slower);
 }
 
@@ -160,7 +160,7 @@ fn a_variant_that_fails_is_stopped_and_the_others_go_on() {
             && found.stopped[0].reason.contains("printed something else")
     );
     assert_eq!(found.runs.len(), 14);
-    let told = analyse(&[found], &Options::default()).unwrap().measurement;
+    let told = analyse(&[found], &AnalysisOptions::default()).unwrap().measurement;
     assert_eq!((told.comparisons.len(), told.stopped.len()), (1, 1));
 }
 
@@ -198,7 +198,10 @@ fn a_benchmark_of_which_only_the_base_is_left_ends_and_the_others_go_on() {
     let of = |benchmark: usize| found.runs.iter().filter(|r| r.benchmark == benchmark).count();
     // The base ran once, so that the variant could be told to differ from it.
     assert_eq!((of(0), of(1)), (14, 1));
-    assert_eq!(analyse(&[found], &Options::default()).unwrap().measurement.comparisons.len(), 1);
+    assert_eq!(
+        analyse(&[found], &AnalysisOptions::default()).unwrap().measurement.comparisons.len(),
+        1
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How many bytes of a recording are aggregated a second: `throughput PERF.DATA THREADS [BINARY…]`,
 //! for profilers.
 
-use counts::aggregate::{Options, aggregate};
+use counts::aggregate::{CountOptions, aggregate};
 use counts::resolve::Rules;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect::<Result<Vec<_>, image::Error>>()?;
     let began = Instant::now();
     let input = perfdata::Input::open(Path::new(&path))?;
-    let options = Options { rules: Rules::Auto, threads, pid: None, paths: false };
+    let options = CountOptions { rules: Rules::Auto, threads, pid: None, paths: false };
     let found = aggregate(Path::new(&path), &input, &images, options, &|_| {})?;
     let seconds = began.elapsed().as_secs_f64();
     let bytes = input.data_bytes() as f64;

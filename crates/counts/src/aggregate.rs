@@ -7,6 +7,7 @@
 
 use crate::binding::{ANOTHER_BUILD, Binding, Bindings, HIDDEN};
 use crate::by_name;
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
@@ -14,15 +15,15 @@ use crate::model::{Counts, ImageCounts, base_name};
 use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Clock, Timeline};
 use crate::workers::{Shared, count_samples};
+use address_spaces::Timeline;
 use image::Image;
 use perfdata::Input;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::options::Options;
+pub use crate::options::CountOptions;
 
 /// What aggregation found, beside the counts.
 #[derive(Debug)]
@@ -101,7 +102,7 @@ pub fn aggregate(
     path: &Path,
     input: &Input,
     images: &[Arc<Image>],
-    options: Options,
+    options: CountOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Aggregated, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
@@ -154,7 +155,7 @@ pub fn aggregate(
     sums.ledger.surplus_bytes = input.wholeness().surplus_bytes;
 
     let name =
-        |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
+        |id: address_spaces::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
     let elsewhere: Vec<_> =
         sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
     let mut notes = notes(&bindings);

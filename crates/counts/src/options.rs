@@ -4,7 +4,7 @@ use crate::resolve::Rules;
 
 /// How to aggregate.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct CountOptions {
     /// Which entries count.
     pub rules: Rules,
     /// Worker threads; the result does not depend on it.

@@ -6,7 +6,7 @@
 //! `PERF_RECORD_MMAP` or `PERF_RECORD_MMAP2`. Without mapping lines the addresses are taken to be
 //! those of the one image given, which is right for programs that are not position-independent.
 
-use crate::aggregate::{Aggregated, Options};
+use crate::aggregate::{Aggregated, CountOptions};
 use crate::binding::Bindings;
 use crate::by_name;
 use crate::error::Error;
@@ -14,8 +14,8 @@ use crate::halves;
 use crate::path_table::PathTable;
 use crate::resolve::{Spaces, Sums};
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Change, KERNEL_PID, MappedFile, Side, Timeline};
 use crate::traces::{Trace, TraceTable};
+use address_spaces::{Change, KERNEL_PID, MappedFile, Side, Timeline};
 use image::Image;
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
@@ -49,7 +49,7 @@ pub fn aggregate(
     path: &Path,
     text: impl BufRead,
     images: &[Arc<Image>],
-    options: Options,
+    options: CountOptions,
 ) -> Result<Aggregated, Error> {
     let mut reader = Reader { count_paths: options.paths, ..Reader::default() };
     crate::lines::each(path, text, |position, line| {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
-use counts::aggregate::{Options, aggregate};
+use counts::aggregate::{CountOptions, aggregate};
 use counts::evidence::Evidence;
 use counts::resolve::Rules;
 use counts::{Counts, FirstHalf, artefact, merge};
@@ -22,7 +22,7 @@ fn program() -> Arc<Image> {
 fn counted(threads: usize) -> Counts {
     let path = fixture("autofdo/test.lbr");
     let input = perfdata::Input::open(&path).unwrap();
-    let options = Options { rules: Rules::Auto, threads, pid: None, paths: false };
+    let options = CountOptions { rules: Rules::Auto, threads, pid: None, paths: false };
     aggregate(&path, &input, &[program()], options, &|_| {}).unwrap().counts
 }
 
@@ -46,7 +46,10 @@ fn halves_survive_the_artefact_and_add_up_unless_a_part_has_none() {
     let counts = counted(2);
     let file = tempfile::NamedTempFile::new().unwrap();
     artefact::write(file.path(), &counts, file.as_file()).unwrap();
-    assert_eq!(artefact::read(file.path()).unwrap(), counts);
+    assert_eq!(
+        artefact::read(file.path(), std::fs::File::open(file.path()).unwrap()).unwrap(),
+        counts
+    );
     let twice = merge([counts.clone(), counts.clone()]).unwrap();
     let of =
         |counts: &Counts| counts.images[0].first_half.branches.iter().map(|b| b.count).sum::<u64>();

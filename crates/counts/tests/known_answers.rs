@@ -1,7 +1,7 @@
 //! Counts of a real recording equal what autofdo 0.19 and llvm-profgen 22 count in it, each under
 //! its own rule.
 
-use counts::aggregate::{Aggregated, Options, aggregate};
+use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use counts::{Counts, ImageCounts, artefact, merge};
 use image::{FileOffset, Image};
@@ -17,7 +17,7 @@ fn count(rules: Rules, threads: usize) -> (Aggregated, Arc<Image>) {
     let image = Arc::new(Image::open(&fixture("autofdo/test.binary")).expect("image"));
     let path = fixture("autofdo/test.lbr");
     let input = perfdata::Input::open(&path).expect("recording");
-    let options = Options { rules, threads, pid: None, paths: false };
+    let options = CountOptions { rules, threads, pid: None, paths: false };
     let found = aggregate(&path, &input, &[Arc::clone(&image)], options, &|_| {}).expect("counts");
     (found, image)
 }
@@ -119,7 +119,10 @@ fn threads_and_the_artefact_change_nothing() {
     assert_eq!(a, b);
     let file = tempfile::NamedTempFile::new().expect("temporary file");
     std::fs::write(file.path(), &a).expect("written");
-    assert_eq!(artefact::read(file.path()).expect("read back"), one.counts);
+    assert_eq!(
+        artefact::read(file.path(), std::fs::File::open(file.path()).unwrap()).expect("read back"),
+        one.counts
+    );
 }
 
 #[test]
@@ -142,9 +145,12 @@ fn a_damaged_artefact_is_refused_or_read_but_never_fatal() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
         std::fs::write(file.path(), &damaged).expect("written");
-        let _ = artefact::read(file.path());
+        let _ = artefact::read(file.path(), std::fs::File::open(file.path()).unwrap());
         std::fs::write(file.path(), &bytes[..at]).expect("written");
-        assert!(artefact::read(file.path()).is_err(), "truncated at {at}");
+        assert!(
+            artefact::read(file.path(), std::fs::File::open(file.path()).unwrap()).is_err(),
+            "truncated at {at}"
+        );
     }
 }
 
@@ -186,7 +192,7 @@ fn the_streams_of_a_directory_count_as_one_recording_whatever_the_number_of_thre
     let input = perfdata::Input::open(directory.path()).expect("directory form");
     assert_eq!(input.stream_count(), 3);
     for threads in [1, 2, 3, 8] {
-        let options = Options { rules: Rules::Auto, threads, pid: None, paths: false };
+        let options = CountOptions { rules: Rules::Auto, threads, pid: None, paths: false };
         let images = [Arc::clone(&image)];
         let found = aggregate(directory.path(), &input, &images, options, &|_| {}).expect("counts");
         assert_eq!(found.samples, whole.samples);
@@ -209,7 +215,7 @@ fn a_damaged_stream_gives_the_same_error_whatever_the_number_of_threads() {
     }
     let input = perfdata::Input::open(directory.path()).expect("directory form");
     for threads in [1, 2, 8] {
-        let options = Options { rules: Rules::Auto, threads, pid: None, paths: false };
+        let options = CountOptions { rules: Rules::Auto, threads, pid: None, paths: false };
         let error =
             aggregate(directory.path(), &input, &[], options, &|_| {}).expect_err("damaged");
         let said = std::error::Error::source(&error).expect("cause").to_string();

@@ -2,7 +2,7 @@
 
 mod recordings;
 
-use counts::aggregate::Options;
+use counts::aggregate::CountOptions;
 use counts::resolve::Rules;
 use counts::{Counts, Error, Reason};
 use image::{Image, ImageAddr};
@@ -168,7 +168,7 @@ fn a_sequence_of_execs_and_mappings_without_end_stays_small() {
 fn perf_script_text_gives_the_same_counts() {
     let text = "app 10/10 PERF_RECORD_MMAP2 10/10: [0x50001000(0x1000) @ 0x1000 08:01 7 0]: r-xp /opt/app\n\
                 10 50001010 0x50001080/0x50001010/P/-/-/0 0x50001080/0x50001010/P/-/-/0\n";
-    let options = Options { rules: Rules::Auto, threads: 1, pid: None, paths: false };
+    let options = CountOptions { rules: Rules::Auto, threads: 1, pid: None, paths: false };
     let found =
         counts::script::aggregate(Path::new("script"), text.as_bytes(), &[program(1)], options)
             .expect("counts");

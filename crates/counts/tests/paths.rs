@@ -1,7 +1,7 @@
 //! Paths: what is counted of pairs of branches, and that nothing else changes by it.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
-use counts::aggregate::{Aggregated, Options, aggregate};
+use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use counts::{Counts, artefact, merge, script, text};
 use image::{Image, ImageAddr};
@@ -19,7 +19,7 @@ fn count(rules: Rules, threads: usize, paths: bool) -> Aggregated {
     let image = Arc::new(Image::open(&fixture("autofdo/test.binary")).unwrap());
     let path = fixture("autofdo/test.lbr");
     let input = perfdata::Input::open(&path).unwrap();
-    let options = Options { rules, threads, pid: None, paths };
+    let options = CountOptions { rules, threads, pid: None, paths };
     aggregate(&path, &input, &[image], options, &|_| {}).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn bytes(counts: &Counts) -> Vec<u8> {
 fn read_back(bytes: &[u8]) -> Result<Counts, counts::Error> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
-    artefact::read(file.path())
+    artefact::read(file.path(), std::fs::File::open(file.path()).unwrap())
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_stack_gives_one_path_for_each_pair_of_neighbours() {
         entry(a.last.0, b.first.0),
         entry(0x20, a.first.0)
     );
-    let options = Options { rules: Rules::Auto, threads: 1, pid: None, paths: true };
+    let options = CountOptions { rules: Rules::Auto, threads: 1, pid: None, paths: true };
     let found =
         script::aggregate(Path::new("text"), line.repeat(3).as_bytes(), &[image], options).unwrap();
     let mut expected = vec![

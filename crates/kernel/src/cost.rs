@@ -2,9 +2,9 @@
 //! of the held-out ones, and sizes, side by side for several kernels.
 
 use crate::Error;
-use crate::machine::{Initrd, Machine, is_interrupted};
-use code_metrics::machine::{Options, SectionMetrics};
+use crate::machine::{BootMachine, Initrd, is_interrupted};
 use object::{Object, ObjectSection, SectionKind};
+use record::code_metrics::machine::{MachineMetricsOptions, SectionMetrics};
 use record::machine::{Execution, Watcher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,19 +103,24 @@ impl Counts {
         &mut self,
         name: String,
         image: &Path,
-        machine: &Machine,
+        machine: &BootMachine,
         initrd: &Initrd,
         watch: &mut Watcher<'_>,
     ) -> Result<bool, Error> {
         let guest = machine.guest(image, &initrd.path, "all", Execution::Deterministic);
-        let options =
-            Options { timeout: Some(machine.timeout()), to_the_end: true, ..Options::default() };
-        let measured = match code_metrics::machine::measure(&guest.argv(), &options, watch) {
-            Err(code_metrics::Error::Machine(error)) if is_interrupted(&error) => return Ok(false),
-            other => {
-                other.map_err(Error::doing(format!("measuring {name} ({})", image.display())))?
-            }
+        let options = MachineMetricsOptions {
+            timeout: Some(machine.timeout()),
+            to_the_end: true,
+            ..MachineMetricsOptions::default()
         };
+        let measured =
+            match record::code_metrics::machine::measure(&guest.argv(), &options, watch) {
+                Err(record::code_metrics::Error::Machine(error)) if is_interrupted(&error) => {
+                    return Ok(false);
+                }
+                other => other
+                    .map_err(Error::doing(format!("measuring {name} ({})", image.display())))?,
+            };
         let section = |section: &record::machine::Section| Section {
             number: section.number,
             name: section.name.clone(),
@@ -231,7 +236,7 @@ impl Outcome {
 #[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
-    use code_metrics::Counters;
+    use record::code_metrics::Counters;
     use serde_json::Value;
 
     fn counts() -> Counts {

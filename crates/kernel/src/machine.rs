@@ -15,7 +15,7 @@ pub const MOST_CPUS: u8 = 8;
 
 /// A machine for kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct BootMachine {
     /// Memory, in MiB.
     pub memory_mib: u32,
     /// What is added to the kernel's command line.
@@ -24,22 +24,10 @@ pub struct Machine {
     pub timeout_s: u64,
 }
 
-impl Machine {
+impl BootMachine {
     /// How long it may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_s)
-    }
-
-    /// The options of `planish kernel` that ask for this machine.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        words.extend(
-            (self.memory_mib != MEMORY_MIB).then(|| format!("--memory={}", self.memory_mib)),
-        );
-        words
-            .extend((self.timeout_s != TIMEOUT_S).then(|| format!("--timeout={}", self.timeout_s)));
-        words.extend(self.append.iter().map(|append| format!("--append={append}")));
-        words
     }
 
     /// The machine with a kernel and one CPU; `sections` are those that the workload runs.

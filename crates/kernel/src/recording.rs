@@ -6,7 +6,7 @@ use counts::aggregate::Aggregated;
 use counts::kernel::{KernelText, aggregate};
 use counts::traces::{Trace, TraceCount};
 use image::Image;
-use record::kernel::{Counted, MAP_NAME, Options};
+use record::kernel::{Counted, KernelOptions, MAP_NAME};
 use record::machine::{Guest, Transcript, Watcher};
 use serde::Serialize;
 use std::num::NonZeroU64;
@@ -180,7 +180,7 @@ pub fn vmlinux(kernel: &Path, named: Option<&Path>) -> Result<PathBuf, Error> {
 /// Where the machine fails, or the recording cannot be written.
 pub fn sample(
     guest: &Guest,
-    options: &Options,
+    options: &KernelOptions,
     output: &Path,
     watch: &mut Watcher<'_>,
 ) -> Result<Option<Recording>, Error> {
@@ -198,7 +198,7 @@ pub fn sample(
 /// Where the machine fails, or the kernel is another one than that of `image`.
 pub fn count(
     guest: &Guest,
-    options: &Options,
+    options: &KernelOptions,
     image: &Arc<Image>,
     output: &Path,
     watch: &mut Watcher<'_>,

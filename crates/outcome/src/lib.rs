@@ -14,10 +14,11 @@ use build::{Project, Step, verify};
 use compare::result::{Compared, Measurement};
 use image::Image;
 use report::{
-    Branches, Build, LaidOut, Machine, Matched, Objects, Optimization, Profile, Program, Recording,
-    Stage, Variant,
+    Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,
+    ReportMachine, Stage, Variant,
 };
 use serde::de::DeserializeOwned;
+use std::ffi::OsStr;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -137,8 +138,10 @@ impl Finished<'_> {
         // Corrected as the other claims of the run are: every program beside the baseline, and this
         // pair, on every command.
         let programs = runs.design.variants.len();
-        let options =
-            compare::Options { among: programs * files.evaluations, ..compare::Options::default() };
+        let options = compare::AnalysisOptions {
+            among: programs * files.evaluations,
+            ..compare::AnalysisOptions::default()
+        };
         let told = compare::analyse(&[pair], &options)?;
         Ok(told.measurement.comparisons.into_iter().next())
     }
@@ -149,9 +152,9 @@ impl Finished<'_> {
         let plan = self.project.plan()?;
         let step = plan.steps.iter().find(|step| step.name == measured.step);
         let variable = if self.project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
-        let flags = step.map(|step| match step.environment.get(variable) {
+        let flags = step.map(Step::call).map(|call| match call.environment.get(variable) {
             Some(flags) => flags.clone(),
-            None => step.arguments.join(" "),
+            None => call.arguments(|_| true).join(OsStr::new(" ")).to_string_lossy().into_owned(),
         });
         Ok(Variant {
             name: measured.ending.to_owned(),
@@ -184,7 +187,7 @@ impl Finished<'_> {
         let variable = if self.project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
         let flags = |name: &str| {
             let step = plan.steps.iter().find(|s| s.name == name);
-            step.and_then(|s| s.environment.get(variable)).cloned().unwrap_or_default()
+            step.and_then(|s| s.call().environment.remove(variable)).unwrap_or_default()
         };
         let version = std::process::Command::new(&self.project.tools.cc).arg("--version").output();
         let version =
@@ -251,7 +254,7 @@ impl Finished<'_> {
                 .join("log")
                 .join(format!("{}.log", step.name));
             let text = std::fs::read(log).unwrap_or_default();
-            let own = step.program == build::Program::Planish;
+            let own = step.call().program == build::Program::Planish;
             let text = String::from_utf8_lossy(&text).into_owned();
             let lines = text.lines().skip(1).filter(|line| own && !line.trim().is_empty());
             let said = lines.take(60).map(str::to_owned).collect();
@@ -287,11 +290,11 @@ fn matched(m: verify::Matched, evidence: &verify::Evidence) -> Matched {
     }
 }
 
-fn machine() -> Machine {
+fn machine() -> ReportMachine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let model = read("/proc/cpuinfo");
     let model = model.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(':'));
-    Machine {
+    ReportMachine {
         cpu: model
             .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),

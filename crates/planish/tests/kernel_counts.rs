@@ -5,13 +5,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
-use counts::aggregate::Options as Aggregation;
+use counts::aggregate::CountOptions as Aggregation;
 use counts::kernel::KernelText;
 use counts::resolve::Rules;
 use counts::traces::{Trace, TraceCount};
 use counts::{Counts, ImageCounts, artefact};
 use image::{Image, ImageAddr};
-use record::kernel::{MAP_NAME, Options, count, record};
+use record::kernel::{KernelOptions, MAP_NAME, count, record};
 use record::machine::{Execution, Guest};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -60,9 +60,15 @@ fn machine(dir: &Path) -> Option<(Guest, Arc<Image>)> {
     Some((guest, Arc::new(Image::open(&image).unwrap())))
 }
 
-fn options() -> Options {
+fn options() -> KernelOptions {
     let timeout = Some(Duration::from_secs(300));
-    Options { sections: Some(1..=99), timeout, to_the_end: true, period: 1, ..Options::default() }
+    KernelOptions {
+        sections: Some(1..=99),
+        timeout,
+        to_the_end: true,
+        period: 1,
+        ..KernelOptions::default()
+    }
 }
 
 /// Counts the machine as the command does.
@@ -157,7 +163,7 @@ fn exact_counts_lie_at_the_addresses_of_the_image_and_agree_with_samples() {
     assert_eq!(sum.images[0].branch_total(), own.branch_total() + of_samples.branch_total());
     let path = dir.path().join("all.counts");
     artefact::write(&path, &found, std::fs::File::create(&path).unwrap()).unwrap();
-    assert_eq!(artefact::read(&path).unwrap(), found);
+    assert_eq!(artefact::read(&path, std::fs::File::open(&path).unwrap()).unwrap(), found);
 }
 
 #[test]
@@ -225,7 +231,11 @@ fn a_real_kernels_counts_add_up_to_what_measuring_it_counts() {
     let sum: u64 = inside.map(taken).sum();
     assert!(sum > 10_000, "{measured}");
     assert_eq!(recorded["taken_branches"], sum);
-    let found = artefact::read(&dir.path().join("kernel.counts")).unwrap();
+    let found = artefact::read(
+        &dir.path().join("kernel.counts"),
+        std::fs::File::open(dir.path().join("kernel.counts")).unwrap(),
+    )
+    .unwrap();
     assert_eq!((found.ledger.branches.entered, found.images.len()), (sum, 1));
     assert!(found.ledger.branches.used_pct() > 99.9, "{:?}", found.ledger);
 }

@@ -1,7 +1,7 @@
 //! Records the kernel of an emulated machine: `record_kernel OUT PERIOD qemu-system-x86_64
 //! ARGUMENTS…`.
 
-use record::kernel::Options;
+use record::kernel::KernelOptions;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let machine: Vec<OsString> = arguments.collect();
-    let options = Options { period, ..Options::default() };
+    let options = KernelOptions { period, ..KernelOptions::default() };
     match record::kernel::record(&machine, output.as_ref(), &options, &mut |_, _| {}) {
         Ok(recorded) => {
             let summary = recorded.summary;

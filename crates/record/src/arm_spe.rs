@@ -5,7 +5,7 @@
 //! Facts: drivers/perf/arm_spe_pmu.c and tools/perf/arch/arm64/util/arm-spe.c of Linux 6.1 to 6.12.
 
 use crate::attr::Trace;
-use crate::event::Machine;
+use crate::event::EventSources;
 use crate::event::machine::Pmu;
 use perfdata::spe::BRANCH_TERMS;
 use perfdata::{EventAttr, sample_type, tracer};
@@ -24,7 +24,7 @@ fn is_unit(pmu: &str) -> bool {
 
 /// The SPE units among these event sources, in order: one, or one for each kind of core.
 pub fn units(event_sources: &Path) -> Vec<String> {
-    let machine = Machine { pmus: event_sources.to_owned(), tracefs: None };
+    let machine = EventSources { pmus: event_sources.to_owned(), tracefs: None };
     machine.pmu_names().into_iter().filter(|name| is_unit(name)).collect()
 }
 
@@ -81,7 +81,7 @@ pub(crate) mod tests {
     use perfdata::attr_flag as flag;
 
     /// A made-up machine with SPE units as Linux 6.1 describes them.
-    pub(crate) fn machine(dir: &Path, units: &[(&str, &str)]) -> Machine {
+    pub(crate) fn machine(dir: &Path, units: &[(&str, &str)]) -> EventSources {
         let formats = [
             ("ts_enable", "config:0"),
             ("pa_enable", "config:1"),
@@ -105,7 +105,7 @@ pub(crate) mod tests {
             std::fs::write(unit.join("cpumask"), format!("{cpus}\n")).unwrap();
             std::fs::write(unit.join("caps/min_interval"), "1024\n").unwrap();
         }
-        Machine { pmus: dir.to_owned(), tracefs: None }
+        EventSources { pmus: dir.to_owned(), tracefs: None }
     }
 
     #[test]

@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 
 /// Architectures that the plugin knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Machine {
+pub enum Architecture {
     /// x86-64.
     X86_64,
     /// AArch64, little-endian.
     Aarch64,
 }
 
-impl Machine {
+impl Architecture {
     /// As uname and qemu name it.
     pub fn name(self) -> &'static str {
         match self {
-            Machine::X86_64 => "x86_64",
-            Machine::Aarch64 => "aarch64",
+            Architecture::X86_64 => "x86_64",
+            Architecture::Aarch64 => "aarch64",
         }
     }
 }
@@ -35,7 +35,7 @@ pub struct Program {
     /// Its name for itself, then its arguments.
     pub argv: Vec<OsString>,
     /// What it runs on.
-    pub machine: Machine,
+    pub machine: Architecture,
 }
 
 /// Finds the file that a shell would run.
@@ -128,7 +128,7 @@ fn start_of(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(start)
 }
 
-fn machine(path: &Path, start: &[u8]) -> Result<Machine, Error> {
+fn machine(path: &Path, start: &[u8]) -> Result<Architecture, Error> {
     let not = |found: String| Error::NotEmulatable { path: path.to_owned(), found };
     let ident = start.get(..20).filter(|start| start.starts_with(b"\x7fELF"));
     let Some(ident) = ident else { return Err(not("it is not an ELF file".into())) };
@@ -136,8 +136,8 @@ fn machine(path: &Path, start: &[u8]) -> Result<Machine, Error> {
         return Err(not("it is not 64-bit and little-endian".into()));
     }
     match u16::from_le_bytes([ident[18], ident[19]]) {
-        62 => Ok(Machine::X86_64),
-        183 => Ok(Machine::Aarch64),
+        62 => Ok(Architecture::X86_64),
+        183 => Ok(Architecture::Aarch64),
         other => Err(not(format!("its ELF machine number is {other}"))),
     }
 }

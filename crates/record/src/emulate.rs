@@ -18,7 +18,7 @@ pub const EVENT: &str = "taken-branches:u";
 
 /// How to emulate.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EmulationOptions {
     /// Taken branches between two samples. The real intervals vary by a quarter around it, in a
     /// fixed sequence, lest they fall into step with a loop; each sample states its own.
     pub period: u64,
@@ -28,9 +28,9 @@ pub struct Options {
     pub plugin: Option<PathBuf>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { period: 1000, call_chains: false, plugin: None }
+impl Default for EmulationOptions {
+    fn default() -> EmulationOptions {
+        EmulationOptions { period: 1000, call_chains: false, plugin: None }
     }
 }
 
@@ -68,14 +68,14 @@ impl Drop for Spool {
 
 /// A program that ran to its end.
 struct Ran {
-    machine: elf::Machine,
+    machine: elf::Architecture,
     ending: Ending,
 }
 
 /// Runs the workload with the plugin.
 fn run(
     workload: &Workload,
-    options: &Options,
+    options: &EmulationOptions,
     spool: &Spool,
     forward: &ForwardSignals,
     count: bool,
@@ -122,7 +122,11 @@ pub fn escaped(text: &[u8]) -> Vec<u8> {
 }
 
 /// Records a workload into `output`, with branch stacks, at 10 to 15 times its own run time.
-pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<Summary, Error> {
+pub fn record(
+    workload: &Workload,
+    output: &Path,
+    options: &EmulationOptions,
+) -> Result<Summary, Error> {
     let start = Instant::now();
     let attr = attr::emulated(options.period, EVENT, options.call_chains);
     // To the very end: a second Ctrl-C must not lose the file.
@@ -173,7 +177,7 @@ pub fn record(workload: &Workload, output: &Path, options: &Options) -> Result<S
 
 /// Counts a workload's taken branches and instructions, and records nothing. Of a process that a
 /// signal kills, the last few thousand branches are missing.
-pub fn count(workload: &Workload, options: &Options) -> Result<Counted, Error> {
+pub fn count(workload: &Workload, options: &EmulationOptions) -> Result<Counted, Error> {
     let start = Instant::now();
     let spool = Spool::create(&std::env::temp_dir())?;
     let ran = run(workload, options, &spool, &ForwardSignals::to(0), true)?;

@@ -1,8 +1,8 @@
 //! Which events to ask the kernel for, and which of them it lets us have.
 
 use crate::attr::bit;
-use crate::event::{self, Event as Wanted, Machine};
-use crate::options::{Branches, Options, Rate, Sampling, Scope};
+use crate::event::{self, Event as Wanted, EventSources};
+use crate::options::{Branches, Rate, RecordOptions, Sampling, Scope};
 use crate::plan::{counts_switches, is_switch_stacks, lower_frequencies, plan, switch_stacks};
 use crate::planned::{Planned, without_kernel};
 use crate::refusal::{no_lbr, paranoid, refused, refused_spe};
@@ -37,7 +37,11 @@ const AMD_PERIOD: u64 = 200_003;
 const WITH_BRANCHES: [&str; 3] = ["cycles", "branches", "rc4"];
 
 /// Finds events that the kernel opens.
-pub(crate) fn choose(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
+pub(crate) fn choose(
+    options: &RecordOptions,
+    scope: Scope,
+    machine: &EventSources,
+) -> Result<Choice, Error> {
     cpus::check(&options.cpus)?;
     let mut choice = choose_sampled(options, scope, machine)?;
     set_cgroups(&mut choice.events, &options.cgroups)?;
@@ -73,9 +77,9 @@ fn set_cgroups(events: &mut [Planned], names: &[String]) -> Result<(), Error> {
 /// allows it.
 fn add_switch_stacks(
     choice: &mut Choice,
-    options: &Options,
+    options: &RecordOptions,
     scope: Scope,
-    machine: &Machine,
+    machine: &EventSources,
 ) -> Result<(), Error> {
     let sampling = &options.sampling;
     let asked = sampling.switch_events && sampling.call_graph.is_some();
@@ -123,7 +127,11 @@ fn add_switch_stacks(
     Ok(())
 }
 
-fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
+fn choose_sampled(
+    options: &RecordOptions,
+    scope: Scope,
+    machine: &EventSources,
+) -> Result<Choice, Error> {
     if options.events.is_empty() {
         return usual(options, scope, machine);
     }
@@ -166,7 +174,7 @@ fn choose_sampled(options: &Options, scope: Scope, machine: &Machine) -> Result<
 
 /// The events that are recorded when none are named: with branch stacks if possible, else clock
 /// samples.
-fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, Error> {
+fn usual(options: &RecordOptions, scope: Scope, machine: &EventSources) -> Result<Choice, Error> {
     let kernel = scope == Scope::Cpus;
     let suffix = if kernel { "" } else { ":u" };
     let asked = options.sampling.branch_filter;
@@ -210,9 +218,9 @@ fn usual(options: &Options, scope: Scope, machine: &Machine) -> Result<Choice, E
 /// The taken branches of Arm SPE, where the machine has it; an error where the kernel does not let
 /// us have them.
 fn sampled_operations(
-    options: &Options,
+    options: &RecordOptions,
     scope: Scope,
-    machine: &Machine,
+    machine: &EventSources,
 ) -> Result<Option<Result<Choice, Error>>, Error> {
     let texts = arm_spe::branch_events(&machine.pmus, scope == Scope::Cpus);
     if texts.is_empty() {
@@ -242,7 +250,7 @@ fn opened(
     sampling: &Sampling,
     rate: Option<Rate>,
     scope: Scope,
-    options: &Options,
+    options: &RecordOptions,
 ) -> Result<Choice, (String, io::Error)> {
     let mut events = plan(wanted, sampling, rate, scope);
     let lowered = lower_frequencies(&mut events);

@@ -1,6 +1,6 @@
 //! What the feature sections behind the data say: where, with what and when the recording was made.
 
-use crate::event::Machine;
+use crate::event::EventSources;
 use crate::planned::Planned;
 use crate::processor::Sources;
 use crate::seen::{BuildId, Seen};
@@ -80,7 +80,7 @@ const GROUP_DESC: u32 = 17;
 pub(crate) fn describe_events(
     features: &mut Features,
     events: &[Planned],
-    machine: &Machine,
+    machine: &EventSources,
     clock: Option<Clock>,
 ) {
     let mut add = |number: u32, bytes: Vec<u8>| {
@@ -107,7 +107,7 @@ pub(crate) fn describe_events(
 /// What is the same in every file of a live recording.
 pub(crate) struct Description<'d> {
     pub events: &'d [Planned],
-    pub machine: &'d Machine,
+    pub machine: &'d EventSources,
     pub how: &'d Streaming,
     /// The clock that was chosen.
     pub chosen_clock: Option<Clock>,

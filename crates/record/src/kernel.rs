@@ -39,7 +39,7 @@ pub const MAP_NAME: &str = "[kernel.kallsyms]_text";
 
 /// How to record a machine's kernel.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct KernelOptions {
     /// Taken branches of the kernel between two samples; [`count`] takes none. The real intervals
     /// vary by a quarter around it, in a fixed sequence, lest they fall into step with a loop;
     /// each sample states its own.
@@ -58,9 +58,9 @@ pub struct Options {
     pub stated: Option<Vec<OsString>>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for KernelOptions {
+    fn default() -> KernelOptions {
+        KernelOptions {
             period: 1000,
             plugin: None,
             sections: None,
@@ -115,8 +115,8 @@ impl Said {
 
 /// Hexadecimal digits to bytes, as far as they are such.
 fn bytes(digits: &str) -> Vec<u8> {
-    let pairs = digits.as_bytes().chunks_exact(2);
-    pairs.map_while(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    let good = digits.bytes().take_while(u8::is_ascii_hexdigit).count() & !1;
+    hex::decode(digits.get(..good).unwrap_or_default()).unwrap_or_default()
 }
 
 /// The build ID among ELF notes (`NT_GNU_BUILD_ID` of the owner `GNU`).
@@ -140,7 +140,7 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 /// build ID. `watch` gets the lines of the console as they come.
 ///
 /// The times of the samples are taken branches, as nanoseconds, so two runs of a deterministic
-/// machine (see [`crate::machine::Guest`]) give the same bytes where [`Options::sections`] are
+/// machine (see [`crate::machine::Guest`]) give the same bytes where [`KernelOptions::sections`] are
 /// recorded. A whole run ends when qemu acts on the guest's reset, which on a busy host may be some
 /// samples earlier or later.
 ///
@@ -151,7 +151,7 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 pub fn record(
     argv: &[OsString],
     output: &Path,
-    options: &Options,
+    options: &KernelOptions,
     watch: &mut Watcher<'_>,
 ) -> Result<Recorded, Error> {
     let start = Instant::now();
@@ -206,7 +206,7 @@ fn directory(output: &Path) -> &Path {
 }
 
 /// Why there is no sample.
-fn empty(taken: u64, lost: u64, output: &Path, options: &Options) -> String {
+fn empty(taken: u64, lost: u64, output: &Path, options: &KernelOptions) -> String {
     match &options.sections {
         _ if lost > 0 => {
             format!("{lost} samples found no room beside {}; is the disk full?", output.display())
@@ -234,7 +234,7 @@ fn no_branch(sections: &RangeInclusive<u8>) -> String {
 /// Runs the machine; `settings` say what the plugin does there.
 fn run(
     argv: &[OsString],
-    options: &Options,
+    options: &KernelOptions,
     mut settings: Vec<(&'static str, OsString)>,
     spool: &Spool,
     forward: &ForwardSignals,

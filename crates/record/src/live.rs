@@ -5,7 +5,7 @@
 
 use crate::child::{Waiting, Workload};
 use crate::control::Commands;
-use crate::event::Machine;
+use crate::event::EventSources;
 use crate::events::{self, Choice};
 use crate::features::Description;
 use crate::file::{self, Output};
@@ -25,13 +25,13 @@ use std::process::Child;
 use std::time::Instant;
 
 pub use crate::cpus::cpu_list;
-pub use crate::options::{Branches, Mode, Options, Rate, Sampling, Scope};
+pub use crate::options::{Branches, Mode, Rate, RecordOptions, Sampling, Scope};
 pub use crate::target::{Target, user};
 
 /// Whether the kernel gives this user branch stacks of the CPU for own programs.
 pub fn has_hardware_branches() -> bool {
-    let options = Options { branches: Branches::Hardware, ..Options::default() };
-    events::choose(&options, Scope::Command, &Machine::here()).is_ok()
+    let options = RecordOptions { branches: Branches::Hardware, ..RecordOptions::default() };
+    events::choose(&options, Scope::Command, &EventSources::here()).is_ok()
 }
 
 /// Opens an event for the calling thread and closes it again.
@@ -48,7 +48,7 @@ pub fn record(
     target: &Target,
     command: Option<&Workload>,
     output: &Path,
-    options: &Options,
+    options: &RecordOptions,
 ) -> Result<Summary, Error> {
     Reserved::new(target, command, output, options)?.open()?.begin()?.follow()?.told()
 }
@@ -57,8 +57,8 @@ pub fn record(
 struct Recording<'r> {
     target: &'r Target,
     output: &'r Path,
-    options: Options,
-    machine: Machine,
+    options: RecordOptions,
+    machine: EventSources,
     choice: Choice,
     start: Instant,
     // Handlers of signals are put back in this order, the last one set first.
@@ -81,7 +81,7 @@ impl<'r> Reserved<'r> {
         target: &'r Target,
         command: Option<&Workload>,
         output: &'r Path,
-        options: &Options,
+        options: &RecordOptions,
     ) -> Result<Reserved<'r>, Error> {
         let start = Instant::now();
         let mut options = options.clone();
@@ -92,7 +92,7 @@ impl<'r> Reserved<'r> {
         let how = &options.streaming;
         session::check(how, output)?;
         readers::check_priority(how)?;
-        let machine = Machine::here();
+        let machine = EventSources::here();
         let choice = events::choose(&options, target.scope(), &machine)?;
         let forward = ForwardSignals::to(0);
         let now = (how.overwrite || how.switch.is_some()).then(NowSignal::install).flatten();

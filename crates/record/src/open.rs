@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::attr::bit::WRITE_BACKWARD;
 use crate::descriptors::Need;
-use crate::options::{Options, Scope};
+use crate::options::{RecordOptions, Scope};
 use crate::planned::Planned;
 use crate::refusal::{NO_FIT, refused};
 use crate::rings::{Sizes, attempts};
@@ -121,7 +121,7 @@ struct Failed {
 pub(crate) fn of_target(
     target: &Target,
     events: &mut [Planned],
-    options: &Options,
+    options: &RecordOptions,
     child: Option<i32>,
     wished: usize,
 ) -> Result<Opened, Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// How to record.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RecordOptions {
     /// Branch stacks.
     pub branches: Branches,
     /// How often; 4000 times a second when none. More often than the kernel allows becomes what it

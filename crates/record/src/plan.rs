@@ -340,11 +340,16 @@ fn set_call_graph(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Machine, parse};
+    use crate::event::{EventSources, parse};
 
     fn planned(texts: &[&str], rate: Option<Rate>) -> Vec<Planned> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        plan(&parse(&texts, &Machine::here()).unwrap(), &Sampling::default(), rate, Scope::Command)
+        plan(
+            &parse(&texts, &EventSources::here()).unwrap(),
+            &Sampling::default(),
+            rate,
+            Scope::Command,
+        )
     }
 
     fn rates(events: &[Planned]) -> Vec<(bool, u64)> {

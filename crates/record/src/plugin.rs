@@ -1,7 +1,7 @@
 //! Where the qemu plugin and the emulator are.
 
 use crate::Error;
-use crate::elf::{self, Machine};
+use crate::elf::{self, Architecture};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub fn plugin(named: Option<&Path>) -> Result<PathBuf, Error> {
 }
 
 /// The emulator for a machine's programs, qemu-user, looked for in PATH.
-pub fn emulator(machine: Machine) -> Result<PathBuf, Error> {
+pub fn emulator(machine: Architecture) -> Result<PathBuf, Error> {
     let name = format!("qemu-{}", machine.name());
     elf::find(OsStr::new(&name), None)
         .or_else(|_| elf::find(OsStr::new(&format!("{name}-static")), None))

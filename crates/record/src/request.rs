@@ -28,9 +28,9 @@ pub struct Request {
     /// The options given beside `-c` and `-F`, as they are typed.
     pub given: Vec<&'static str>,
     /// How the kernel is to record; whatever its `branches`.
-    pub live: live::Options,
+    pub live: live::RecordOptions,
     /// How to look ahead.
-    pub software: software::Options,
+    pub software: software::LookAheadOptions,
 }
 
 /// A way of recording.
@@ -52,7 +52,7 @@ impl Request {
     /// Looks whether the options go together, and chooses the way of recording.
     ///
     /// # Errors
-    /// [`Error::Options`] where they do not, with what to leave out or to add.
+    /// [`Error::RecordOptions`] where they do not, with what to leave out or to add.
     pub fn decide(self) -> Result<Decided, Error> {
         self.contradiction().map_or(Ok(()), |why| Err(Error::Options(why)))?;
         let way = match self.branches {
@@ -206,20 +206,20 @@ impl Decided {
         let Request { target, live, software, .. } = &self.request;
         match self.way {
             Way::Kernel(branches) => {
-                let options = live::Options { branches, ..live.clone() };
+                let options = live::RecordOptions { branches, ..live.clone() };
                 live::record(target, command, output, &options)
             }
             Way::Software => {
                 software::record(target, command, output, software).map_err(nothing_kept)
             }
             Way::Emulated => {
-                let usual = emulate::Options::default();
+                let usual = emulate::EmulationOptions::default();
                 let period = match live.rate {
                     Some(Rate::Period(period)) => period,
                     _ => usual.period,
                 };
                 let call_chains = self.request.call_chains();
-                let options = emulate::Options { period, call_chains, ..usual };
+                let options = emulate::EmulationOptions { period, call_chains, ..usual };
                 let command = command.ok_or(Error::NoCommand)?;
                 emulate::record(command, output, &options).map_err(nothing_kept)
             }

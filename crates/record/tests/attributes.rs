@@ -9,7 +9,7 @@
 mod support;
 
 use perfdata::EventAttr;
-use record::event::{self, Machine};
+use record::event::{self, EventSources};
 use record::live::{Rate, Sampling, Scope};
 use record::plan::{lower_frequencies, plan};
 use record::settings::{BranchFilter, CallGraph, Clock};
@@ -201,7 +201,7 @@ fn compare(
     scope: Scope,
 ) {
     let texts: Vec<String> = events.iter().map(|text| (*text).to_owned()).collect();
-    let wanted = match event::parse(&texts, &Machine::here()) {
+    let wanted = match event::parse(&texts, &EventSources::here()) {
         Ok(wanted) => wanted,
         Err(error) => return eprintln!("skipped: {error}"),
     };

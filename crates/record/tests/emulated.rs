@@ -4,14 +4,18 @@
 
 mod support;
 
-use record::emulate::{self, Options};
+use record::emulate::{self, EmulationOptions};
 use record::{Ending, Error, Stdout, Summary, Workload};
 use std::path::Path;
 use support::{check, compile, has, run};
 
 fn record(program: &Path, output: &Path, period: u64) -> Option<Summary> {
     let workload = Workload { stdout: Stdout::Discard, ..Workload::new([program]) };
-    match emulate::record(&workload, output, &Options { period, ..Options::default() }) {
+    match emulate::record(
+        &workload,
+        output,
+        &EmulationOptions { period, ..EmulationOptions::default() },
+    ) {
         Ok(summary) => Some(summary),
         Err(Error::NoEmulator { name }) => support::skipped(&format!("{name} is not installed")),
         Err(error) => panic!("{error}"),
@@ -45,7 +49,7 @@ fn a_static_program_gives_the_same_stacks_twice() {
     assert!(check(&again.output).stacks == facts.stacks);
     let counted = emulate::count(
         &Workload { stdout: Stdout::Discard, ..Workload::new([dir.path().join("sort")]) },
-        &Options::default(),
+        &EmulationOptions::default(),
     );
     let counted = counted.unwrap();
     assert_eq!(counted.taken_branches, taken);
@@ -117,7 +121,7 @@ fn what_cannot_be_recorded_is_said_plainly() {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("perf.data");
     let fails = |argv: &[&str], period| {
-        let options = Options { period, ..Options::default() };
+        let options = EmulationOptions { period, ..EmulationOptions::default() };
         emulate::record(&Workload::new(argv), &output, &options).unwrap_err().to_string()
     };
     assert!(fails(&[], 1).contains("no command"));

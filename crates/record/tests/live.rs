@@ -2,12 +2,16 @@
 
 mod support;
 
-use record::live::{self, Branches, Options, Rate, Target};
+use record::live::{self, Branches, Rate, RecordOptions, Target};
 use record::{Error, Stdout, Workload};
 use support::{check, compile, has, run};
 
-fn options() -> Options {
-    Options { branches: Branches::Auto, rate: Some(Rate::Period(100_000)), ..Options::default() }
+fn options() -> RecordOptions {
+    RecordOptions {
+        branches: Branches::Auto,
+        rate: Some(Rate::Period(100_000)),
+        ..RecordOptions::default()
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 
 use perfdata::{Input, OrderOptions, Record};
 use record::Error;
-use record::kernel::{Options, Recorded, record};
+use record::kernel::{KernelOptions, Recorded, record};
 use record::machine::{Execution, Failure, Guest, Statement, Timing};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ const HELD: u64 = ENTRY + 0x2000;
 const WORK_BRANCHES: [(u64, u64); 4] =
     [(ENTRY + 2, WORK), (WORK, WORK + 13), (WORK + 8, WORK), (WORK + 13, WORK + 5)];
 
-fn options(period: u64) -> Options {
+fn options(period: u64) -> KernelOptions {
     // Far longer than it takes, lest a machine that hangs keeps the tests waiting for ever.
     let timeout = Some(Duration::from_secs(300));
-    Options { period, timeout, to_the_end: true, ..Options::default() }
+    KernelOptions { period, timeout, to_the_end: true, ..KernelOptions::default() }
 }
 
-fn recorded(guest: &Guest, output: &Path, options: &Options) -> Recorded {
+fn recorded(guest: &Guest, output: &Path, options: &KernelOptions) -> Recorded {
     record(&guest.argv(), output, options, &mut |_, _| {}).unwrap()
 }
 
@@ -59,7 +59,7 @@ fn only_the_sections_asked_for_are_recorded() {
     let Some(guest) = machine(dir.path(), &[]) else { return };
     let output = dir.path().join("perf.data");
     let mut said = Vec::new();
-    let options = Options { sections: Some(1..=99), ..options(10) };
+    let options = KernelOptions { sections: Some(1..=99), ..options(10) };
     let found = record(&guest.argv(), &output, &options, &mut |_, statement| {
         said.extend(statement.cloned())
     });
@@ -107,7 +107,7 @@ fn a_machine_with_several_cpus_is_recorded_without_counting_instructions() {
     let Some(guest) = machine(dir.path(), &[]) else { return };
     let guest = Guest { cpus: 3, execution: Execution::Emulated, ..guest };
     let output = dir.path().join("perf.data");
-    let found = recorded(&guest, &output, &Options { sections: Some(1..=99), ..options(10) });
+    let found = recorded(&guest, &output, &KernelOptions { sections: Some(1..=99), ..options(10) });
     // The other CPUs wait to be started, and the one that runs does what it always does.
     assert_eq!((found.summary.taken_branches, found.summary.lost_samples), (Some(600), 0));
     assert_eq!(branches(&output).0, BTreeSet::from(WORK_BRANCHES));
@@ -117,7 +117,7 @@ fn a_machine_with_several_cpus_is_recorded_without_counting_instructions() {
 fn sections_that_never_begin_leave_no_recording() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &[]) else { return };
-    let options = Options { sections: Some(2..=99), ..options(10) };
+    let options = KernelOptions { sections: Some(2..=99), ..options(10) };
     let error =
         record(&guest.argv(), &dir.path().join("perf.data"), &options, &mut |_, _| {}).unwrap_err();
     assert!(error.to_string().contains("in the sections 2 to 99"), "{error}");
@@ -125,7 +125,7 @@ fn sections_that_never_begin_leave_no_recording() {
 }
 
 /// Records a machine that comes to no good end.
-fn failure(defines: &[&str], options: &Options) -> Option<(Failure, Vec<String>)> {
+fn failure(defines: &[&str], options: &KernelOptions) -> Option<(Failure, Vec<String>)> {
     let dir = tempfile::tempdir().unwrap();
     let guest = machine(dir.path(), defines)?;
     let error =
@@ -161,7 +161,7 @@ fn a_panic_ends_the_machine_with_its_last_words() {
 #[test]
 fn a_machine_that_hangs_is_killed_when_its_time_is_over() {
     let limit = Duration::from_secs(5);
-    let short = Options { timeout: Some(limit), ..options(10) };
+    let short = KernelOptions { timeout: Some(limit), ..options(10) };
     let Some((failure, _)) = failure(&["-DHANGS"], &short) else { return };
     assert_eq!(failure, Failure::TimedOut(limit));
 }
@@ -169,7 +169,7 @@ fn a_machine_that_hangs_is_killed_when_its_time_is_over() {
 #[test]
 fn a_guest_that_prints_without_end_takes_bounded_room() {
     let limit = Duration::from_secs(5);
-    let short = Options { timeout: Some(limit), ..options(1_000_000) };
+    let short = KernelOptions { timeout: Some(limit), ..options(1_000_000) };
     let Some((failure, tail)) = failure(&["-DCHATTERS"], &short) else { return };
     assert_eq!(failure, Failure::TimedOut(limit));
     assert!(tail.iter().map(String::len).sum::<usize>() < 40 * 4 * 400);
@@ -184,7 +184,7 @@ fn a_machine_that_ends_before_its_workload_is_noticed_where_that_matters() {
     let found = recorded(
         &guest,
         &dir.path().join("perf.data"),
-        &Options { to_the_end: false, ..options(10) },
+        &KernelOptions { to_the_end: false, ..options(10) },
     );
     assert!(!found.transcript.ended && found.summary.samples > 0);
 }
@@ -211,7 +211,7 @@ fn a_machine_that_cannot_start_is_named_with_the_reason() {
         append: String::new(),
         execution: Execution::Emulated,
     };
-    let options = Options { to_the_end: false, ..options(10) };
+    let options = KernelOptions { to_the_end: false, ..options(10) };
     let error = record(&guest.argv(), &output, &options, &mut |_, _| {}).unwrap_err();
     // qemu loads plugins before kernels, or after them.
     let returned = matches!(error, Error::Machine { failure: Failure::Returned(1), .. });
@@ -237,7 +237,7 @@ fn a_real_kernel_gives_the_same_recording_twice() {
         execution: Execution::Deterministic,
     };
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { sections: Some(1..=99), ..options(1000) };
+    let options = KernelOptions { sections: Some(1..=99), ..options(1000) };
     let [one, two] = ["one", "two"].map(|name| {
         let output = dir.path().join(name);
         let found = recorded(&guest, &output, &options);
@@ -265,7 +265,7 @@ fn a_real_kernel_is_recorded_on_two_cpus() {
         execution: Execution::Emulated,
     };
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { sections: Some(1..=99), ..options(1000) };
+    let options = KernelOptions { sections: Some(1..=99), ..options(1000) };
     let Recorded { summary, transcript } =
         recorded(&guest, &dir.path().join("perf.data"), &options);
     assert!(summary.samples > 1000 && summary.lost_samples == 0, "{summary:?}");

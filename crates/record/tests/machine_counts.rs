@@ -7,7 +7,7 @@ mod support;
 
 use perfdata::{Input, OrderOptions, Record, RuntimeAddr};
 use record::Error;
-use record::kernel::{Counted, Options, TraceCount, count, record};
+use record::kernel::{Counted, KernelOptions, TraceCount, count, record};
 use record::machine::{Execution, Failure, Guest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,16 @@ const ENTRY: u64 = 0xffff_ffff_8020_2000;
 const WORK: u64 = ENTRY + 0x1000;
 const HELD: u64 = ENTRY + 0x2000;
 
-fn options() -> Options {
+fn options() -> KernelOptions {
     // Far longer than it takes, lest a machine that hangs keeps the tests waiting for ever.
-    Options { timeout: Some(Duration::from_secs(300)), to_the_end: true, ..Options::default() }
+    KernelOptions {
+        timeout: Some(Duration::from_secs(300)),
+        to_the_end: true,
+        ..KernelOptions::default()
+    }
 }
 
-fn counted(guest: &Guest, dir: &Path, options: &Options) -> Counted {
+fn counted(guest: &Guest, dir: &Path, options: &KernelOptions) -> Counted {
     count(&guest.argv(), &dir.join("kernel.counts"), options, &mut |_, _| {}).unwrap()
 }
 
@@ -54,14 +58,15 @@ fn left(dir: &Path) -> usize {
 fn every_branch_of_a_section_is_counted_as_often_as_it_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &[]) else { return };
-    let found = counted(&guest, dir.path(), &Options { sections: Some(1..=99), ..options() });
+    let found = counted(&guest, dir.path(), &KernelOptions { sections: Some(1..=99), ..options() });
     assert_eq!((found.traces, found.taken_branches), (twice_work(), 600));
     assert_eq!(
         found.text,
         (RuntimeAddr(0xffff_ffff_8020_1000), RuntimeAddr(0xffff_ffff_8021_0000))
     );
     assert_eq!((found.build_id, found.transcript.sections.len()), (Some(vec![1, 2, 3, 4]), 2));
-    let held = counted(&guest, dir.path(), &Options { sections: Some(101..=199), ..options() });
+    let held =
+        counted(&guest, dir.path(), &KernelOptions { sections: Some(101..=199), ..options() });
     // Two conditional jumps to held(), of which the first is not taken; 49 of its 50 rounds jump
     // back.
     let expected = [trace(HELD + 3, HELD, Some(HELD + 3), 48), trace(HELD + 3, HELD, None, 1)];
@@ -75,7 +80,7 @@ fn several_cpus_count_into_one_sum() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &[]) else { return };
     let guest = Guest { cpus: 3, execution: Execution::Emulated, ..guest };
-    let found = counted(&guest, dir.path(), &Options { sections: Some(1..=99), ..options() });
+    let found = counted(&guest, dir.path(), &KernelOptions { sections: Some(1..=99), ..options() });
     assert_eq!(found.traces, twice_work());
 }
 
@@ -106,13 +111,17 @@ fn traces_of(path: &Path) -> Vec<TraceCount> {
 }
 
 /// Counts a deterministic machine, and holds that against a recording of each single branch.
-fn agrees(guest: &Guest, options: &Options) -> u64 {
+fn agrees(guest: &Guest, options: &KernelOptions) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let exact = counted(guest, dir.path(), options);
     let output = dir.path().join("perf.data");
-    let sampled =
-        record(&guest.argv(), &output, &Options { period: 1, ..options.clone() }, &mut |_, _| {})
-            .unwrap();
+    let sampled = record(
+        &guest.argv(),
+        &output,
+        &KernelOptions { period: 1, ..options.clone() },
+        &mut |_, _| {},
+    )
+    .unwrap();
     let summary = sampled.summary;
     assert_eq!((summary.samples, summary.lost_samples), (exact.taken_branches, 0));
     assert_eq!(summary.taken_branches, Some(exact.taken_branches));
@@ -128,16 +137,16 @@ fn agrees(guest: &Guest, options: &Options) -> u64 {
 fn counts_are_those_of_a_recording_of_each_single_branch() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &[]) else { return };
-    assert_eq!(agrees(&guest, &Options { sections: Some(1..=199), ..options() }), 650);
+    assert_eq!(agrees(&guest, &KernelOptions { sections: Some(1..=199), ..options() }), 650);
     let Some(guest) = machine(dir.path(), &["-DFAULTS"]) else { return };
-    assert_eq!(agrees(&guest, &Options { sections: Some(1..=199), ..options() }), 650);
+    assert_eq!(agrees(&guest, &KernelOptions { sections: Some(1..=199), ..options() }), 650);
 }
 
 #[test]
 fn nothing_follows_a_branch_before_a_fault_and_nothing_leads_out_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &["-DFAULTS"]) else { return };
-    let found = counted(&guest, dir.path(), &Options { sections: Some(1..=99), ..options() });
+    let found = counted(&guest, dir.path(), &KernelOptions { sections: Some(1..=99), ..options() });
     // Behind the call stands an instruction that there is not; its handler steps over it.
     let expected = [
         trace(ENTRY + 2, WORK, Some(WORK), 2),
@@ -152,7 +161,7 @@ fn nothing_follows_a_branch_before_a_fault_and_nothing_leads_out_of_it() {
 fn sections_that_never_begin_and_workloads_that_fail_have_no_counts() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &["-DFAILS"]) else { return };
-    let fails = |guest: &Guest, options: &Options| {
+    let fails = |guest: &Guest, options: &KernelOptions| {
         let output = dir.path().join("kernel.counts");
         let error = count(&guest.argv(), &output, options, &mut |_, _| {}).unwrap_err();
         assert_eq!(left(dir.path()), 1, "only the kernel stays");
@@ -164,7 +173,7 @@ fn sections_that_never_begin_and_workloads_that_fail_have_no_counts() {
         "{error}"
     );
     let Some(guest) = machine(dir.path(), &[]) else { return };
-    let error = fails(&guest, &Options { sections: Some(2..=99), ..options() });
+    let error = fails(&guest, &KernelOptions { sections: Some(2..=99), ..options() });
     assert!(error.to_string().contains("in the sections 2 to 99"), "{error}");
 }
 
@@ -186,6 +195,6 @@ fn a_real_kernels_counts_are_those_of_a_recording_of_each_single_branch() {
         append,
         execution: Execution::Deterministic,
     };
-    let taken = agrees(&guest, &Options { sections: Some(1..=99), ..options() });
+    let taken = agrees(&guest, &KernelOptions { sections: Some(1..=99), ..options() });
     assert!(taken > 10_000, "{taken}");
 }

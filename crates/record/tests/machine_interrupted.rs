@@ -5,7 +5,7 @@
 mod support;
 
 use record::Error;
-use record::kernel::{Options, record};
+use record::kernel::{KernelOptions, record};
 use record::machine::{Execution, Failure, Guest};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn a_signal_ends_the_machine_and_leaves_no_file() {
         }
     };
     let output = dir.path().join("perf.data");
-    let options = Options { period: 10, ..Options::default() };
+    let options = KernelOptions { period: 10, ..KernelOptions::default() };
     let error =
         record(&guest.argv(), &output, &options, &mut |line, _| interrupt(line)).unwrap_err();
     assert!(matches!(&error, Error::Machine { failure: Failure::Interrupted, .. }), "{error}");

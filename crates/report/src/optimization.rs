@@ -24,7 +24,7 @@ pub struct Optimization {
     /// Version of planish.
     pub planish: String,
     /// Where it was done.
-    pub machine: Machine,
+    pub machine: ReportMachine,
     /// What was built.
     pub build: Build,
     /// What was recorded.
@@ -55,7 +55,7 @@ pub struct Optimization {
 
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct ReportMachine {
     /// CPU model.
     pub cpu: String,
     /// CPUs usable.

@@ -2,7 +2,7 @@
 //! speed`
 
 use random::Random;
-use statistics::{Observation, Options, compare};
+use statistics::{AnswerOptions, Observation, compare};
 use std::time::Instant;
 
 fn main() {
@@ -20,7 +20,7 @@ fn main() {
             }
         }
         let started = Instant::now();
-        let answer = compare(&runs, 0, 1, Options::default());
+        let answer = compare(&runs, 0, 1, AnswerOptions::default());
         let verdict = answer.map(|a| a.judgement.verdict);
         println!(
             "{} runs, {layouts} layouts: {:.2} s, {verdict:?}",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// How to analyse.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct AnswerOptions {
     /// Margin and error rate.
     pub rule: Rule,
     /// Random relabellings where there are too many to try all.
@@ -20,9 +20,9 @@ pub struct Options {
     pub matched: bool,
 }
 
-impl Default for Options {
+impl Default for AnswerOptions {
     fn default() -> Self {
-        Options { rule: Rule::default(), draws: 9999, seed: 1, matched: false }
+        AnswerOptions { rule: Rule::default(), draws: 9999, seed: 1, matched: false }
     }
 }
 
@@ -97,7 +97,7 @@ pub fn compare(
     observations: &[Observation],
     a: usize,
     b: usize,
-    options: Options,
+    options: AnswerOptions,
 ) -> Option<Answer> {
     let means = LayoutMeans::new(observations);
     let components = variance::components(observations, &means, Some((a, b)));
@@ -109,7 +109,7 @@ pub fn compare(
 pub fn compare_all(
     observations: &[Observation],
     variants: usize,
-    options: Options,
+    options: AnswerOptions,
 ) -> Vec<Option<Answer>> {
     let means = LayoutMeans::new(observations);
     let one = |b| {
@@ -137,7 +137,7 @@ fn compare_with(
     components: Option<Components>,
     a: usize,
     b: usize,
-    options: Options,
+    options: AnswerOptions,
 ) -> Option<Answer> {
     let as_built = AsBuilt::of(observations, a, b, options.draws, options.seed)?;
     let averaged = means.compare(a, b, options.matched, options.draws, options.seed);

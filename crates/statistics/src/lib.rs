@@ -43,7 +43,7 @@ mod swaps;
 pub mod variance;
 mod verdict;
 
-pub use answer::{Answer, Options, compare, compare_all};
+pub use answer::{Answer, AnswerOptions, compare, compare_all};
 pub use as_built::AsBuilt;
 pub use layouts::{
     Averaged, LAYOUT_TRIM, LayoutMeans, independent_effect, least_layouts, levelled, matched_effect,

@@ -19,7 +19,7 @@
 
 use crate::distribution::{normal, normal_quantile};
 use crate::robust::median;
-use crate::{AsBuilt, LayoutMeans, Observation, Options};
+use crate::{AnswerOptions, AsBuilt, LayoutMeans, Observation};
 
 /// Rounds that the confidence sequence is sharpest at.
 const SHARPEST: f64 = 30.0;
@@ -185,7 +185,7 @@ pub enum Step {
 /// Watches one variant against the base while rounds come in. With several variants use one monitor
 /// each, with the error rate divided by their number, and stop when none says [`Step::Continue`].
 pub struct Monitor {
-    options: Options,
+    options: AnswerOptions,
     pair: (usize, usize),
     plan: Plan,
     budget: usize,
@@ -201,7 +201,7 @@ pub struct Monitor {
 
 impl Monitor {
     /// For variants `a` and `b` over at most `budget` rounds.
-    pub fn new(plan: Plan, pair: (usize, usize), budget: usize, options: Options) -> Self {
+    pub fn new(plan: Plan, pair: (usize, usize), budget: usize, options: AnswerOptions) -> Self {
         let looks = match plan {
             Plan::Fixed => 1,
             Plan::Looks(looks) => looks.max(1),
@@ -284,7 +284,7 @@ impl Monitor {
         });
         let (alpha, both) = (different[look - 1], equivalent[look - 1]);
         let (a, b) = self.pair;
-        let Options { draws, seed, matched, rule } = self.options;
+        let AnswerOptions { draws, seed, matched, rule } = self.options;
         let means = self.layouts.then(|| LayoutMeans::new(&self.seen));
         let averaged = means.and_then(|means| means.compare(a, b, matched, draws, seed));
         if let Some(t) = averaged {
@@ -361,7 +361,7 @@ mod tests {
     /// Steps of a session whose variant is slower by `effect`, with 1 % noise.
     fn session(plan: Plan, effect: f64, budget: usize, margin: f64) -> (usize, Step) {
         let rule = crate::Rule { margin, ..crate::Rule::default() };
-        let options = Options { rule, draws: 1999, ..Options::default() };
+        let options = AnswerOptions { rule, draws: 1999, ..AnswerOptions::default() };
         let mut monitor = Monitor::new(plan, (0, 1), budget, options);
         let mut random = random::Random::new(3);
         for number in 0..budget as u32 {
@@ -387,7 +387,7 @@ mod tests {
     fn what_cannot_be_decided_ends_with_the_budget_and_a_decision_stands() {
         assert_eq!(session(Plan::UntilDecided, 0.0, 20, 1e-4), (20, Step::Budget));
         assert_eq!(session(Plan::Looks(4), 0.0, 20, 1e-4), (20, Step::Budget));
-        let mut monitor = Monitor::new(Plan::Fixed, (0, 1), 1, Options::default());
+        let mut monitor = Monitor::new(Plan::Fixed, (0, 1), 1, AnswerOptions::default());
         assert_eq!(monitor.feed(&round(0, 0.0, 1.0)), Step::Budget);
         assert_eq!(monitor.feed(&round(1, 0.0, 1.0)), Step::Budget);
     }

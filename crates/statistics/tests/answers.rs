@@ -3,7 +3,7 @@
 
 use random::Random;
 use statistics::{
-    AsBuilt, Averaged, Judgement, Observation, Options, Rule, Verdict, judge, least_layouts,
+    AnswerOptions, AsBuilt, Averaged, Judgement, Observation, Rule, Verdict, judge, least_layouts,
 };
 
 fn pair(estimate: f64, error: f64) -> AsBuilt {
@@ -124,7 +124,7 @@ fn recorded(layouts: u32, effect: f64, luck: f64, seed: u64) -> Vec<Observation>
 
 #[test]
 fn a_whole_comparison_sees_through_an_unlucky_build() {
-    let options = Options { draws: 1999, ..Options::default() };
+    let options = AnswerOptions { draws: 1999, ..AnswerOptions::default() };
     let lucky = statistics::compare(&recorded(16, 0.0, 0.08, 2), 0, 1, options).unwrap();
     assert_eq!(lucky.judgement.verdict, Verdict::LayoutLuck, "{lucky:?}");
     let real = statistics::compare(&recorded(16, 0.05, 0.0, 2), 0, 1, options).unwrap();
@@ -139,12 +139,13 @@ fn a_whole_comparison_sees_through_an_unlucky_build() {
 
 #[test]
 fn without_layouts_the_pair_decides_and_nothing_is_called_luck() {
-    let answer = statistics::compare(&recorded(0, 0.0, 0.05, 3), 0, 1, Options::default()).unwrap();
+    let answer =
+        statistics::compare(&recorded(0, 0.0, 0.05, 3), 0, 1, AnswerOptions::default()).unwrap();
     assert_eq!(answer.judgement.verdict, Verdict::Slower);
     assert!(
         answer.averaged.is_none() && answer.luck.is_none() && answer.detectable.unwrap() < 0.01
     );
-    assert!(statistics::compare(&[], 0, 1, Options::default()).is_none());
+    assert!(statistics::compare(&[], 0, 1, AnswerOptions::default()).is_none());
 }
 
 #[test]
@@ -154,7 +155,11 @@ fn several_variants_are_corrected_together() {
         recorded(0, 0.02, 0.0, 5).into_iter().filter(|o| o.variant == 1).collect();
     three.extend(third.iter().map(|o| Observation { variant: 2, ..*o }));
     three.sort_by_key(|o| o.round);
-    let answers = statistics::compare_all(&three, 3, Options { draws: 999, ..Options::default() });
+    let answers = statistics::compare_all(
+        &three,
+        3,
+        AnswerOptions { draws: 999, ..AnswerOptions::default() },
+    );
     let verdicts: Vec<Verdict> = answers.iter().flatten().map(|a| a.judgement.verdict).collect();
     assert_eq!(verdicts, [Verdict::Same, Verdict::Slower]);
     assert!(answers[1].as_ref().unwrap().p_value() >= 0.002);

@@ -1,6 +1,6 @@
 //! How tracing begins: with a child that waits for it, or with what runs already.
 
-use crate::options::Options;
+use crate::options::StopOptions;
 use crate::thread::State;
 use crate::tracer::Tracer;
 use crate::{Error, proc, refusal, sys};
@@ -12,7 +12,7 @@ impl Tracer {
     /// # Errors
     ///
     /// The child cannot be traced ([`Error`] says why).
-    pub fn seize_child(pid: i32, options: &Options) -> Result<Tracer, Error> {
+    pub fn seize_child(pid: i32, options: &StopOptions) -> Result<Tracer, Error> {
         let mut tracer = Tracer::new(options);
         sys::seize(pid, tracer.follow(true)).map_err(|source| refusal::explain(pid, source))?;
         tracer.insert(pid, pid, State::Unclocked { listening: false });
@@ -26,7 +26,7 @@ impl Tracer {
     /// # Errors
     ///
     /// One of them cannot be traced ([`Error`] says why); the others are let go.
-    pub fn attach(tids_or_pids: &[i32], options: &Options) -> Result<Tracer, Error> {
+    pub fn attach(tids_or_pids: &[i32], options: &StopOptions) -> Result<Tracer, Error> {
         let mut tracer = Tracer::new(options);
         for &tid in tids_or_pids {
             let status = proc::status(tid).map_err(|_| Error::Gone { pid: tid })?;

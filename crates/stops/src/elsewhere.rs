@@ -1,6 +1,6 @@
 //! The same interface where threads cannot be stopped this way: everything says so.
 
-use crate::{Counts, Ended, Error, Options, Visitor};
+use crate::{Counts, Ended, Error, StopOptions, Visitor};
 use perfdata::RuntimeAddr;
 use std::convert::Infallible;
 use std::io;
@@ -70,14 +70,14 @@ impl Tracer {
     /// # Errors
     ///
     /// Always [`Error::Unsupported`].
-    pub fn seize_child(_pid: i32, _options: &Options) -> Result<Tracer, Error> {
+    pub fn seize_child(_pid: i32, _options: &StopOptions) -> Result<Tracer, Error> {
         Err(Error::Unsupported)
     }
 
     /// # Errors
     ///
     /// Always [`Error::Unsupported`].
-    pub fn attach(_tids_or_pids: &[i32], _options: &Options) -> Result<Tracer, Error> {
+    pub fn attach(_tids_or_pids: &[i32], _options: &StopOptions) -> Result<Tracer, Error> {
         Err(Error::Unsupported)
     }
 

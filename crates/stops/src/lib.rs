@@ -82,7 +82,7 @@ pub use counts::{Counts, LeftAlone, Reason, Skip};
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub use elsewhere::{Registers, Step, Stopped, Tracer};
 pub use error::Error;
-pub use options::{Options, Trigger};
+pub use options::{StopOptions, Trigger};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use stopped::{Registers, Step, Stopped};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -2,7 +2,7 @@
 
 /// What to trace, and how often to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct StopOptions {
     /// What a thread is stopped after.
     pub trigger: Trigger,
     /// How much of it between two stops of a thread; the visitor may choose another at each stop.

@@ -8,7 +8,7 @@
 use crate::Error;
 use crate::allowance::Allowance;
 use crate::counts::{Counts, LeftAlone, add};
-use crate::options::Options;
+use crate::options::StopOptions;
 use crate::place::Place;
 use crate::proc;
 use crate::sys::tick::Ticks;
@@ -48,7 +48,7 @@ pub(crate) struct Process {
 /// Dropping it lets all threads go.
 #[derive(Debug)]
 pub struct Tracer {
-    pub(crate) options: Options,
+    pub(crate) options: StopOptions,
     /// The period that was chosen last.
     pub(crate) period: u64,
     /// Spreads first periods.
@@ -70,7 +70,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    pub(crate) fn new(options: &Options) -> Tracer {
+    pub(crate) fn new(options: &StopOptions) -> Tracer {
         Tracer {
             options: options.clone(),
             period: possible_period(options.period),

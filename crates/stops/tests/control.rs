@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use stops::{Ending, Error, Next, Options, Reason, Step, Stopped, Tracer, Visitor, Why};
+use stops::{Ending, Error, Next, Reason, Step, StopOptions, Stopped, Tracer, Visitor, Why};
 use support::{
     Log, compile, eventually, goes_on, kill, options, status_line, threads_of, trace, turn,
 };
@@ -67,7 +67,7 @@ fn a_running_program_with_threads_is_attached_to_and_let_go_again() {
     // One thread alone.
     let alone = threads_of(target.pid()).into_iter().find(|tid| *tid != target.pid()).unwrap();
     let mut log = Log::default();
-    let enough = Options { max_stops: Some(20), ..options() };
+    let enough = StopOptions { max_stops: Some(20), ..options() };
     let ended = Tracer::attach(&[alone], &enough).unwrap().run(&mut log, &|| false).unwrap();
     assert_eq!((ended.why, ended.counts.stops), (Why::MaxStops, 20));
     assert_eq!(log.threads, BTreeMap::from([(alone, 20)]));
@@ -282,7 +282,7 @@ fn the_visitor_chooses_the_next_period() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "busy.c", &[]) else { return };
     let mut slower = Slower(Vec::new());
-    let begun = Options { period: 100_000, ..options() };
+    let begun = StopOptions { period: 100_000, ..options() };
     let run = trace(&program, &["300"], &begun, &mut slower);
     assert_eq!(run.status.code(), Some(7));
     // The periods double, so the number of stops is a logarithm.
@@ -299,7 +299,7 @@ fn a_period_of_nothing_is_the_shortest_possible() {
     let run = trace(
         &program,
         &["30"],
-        &Options { period: 0, max_stops: Some(200), ..options() },
+        &StopOptions { period: 0, max_stops: Some(200), ..options() },
         &mut log,
     );
     assert_eq!((run.ended.why, run.ended.counts.stops), (Why::MaxStops, 200));

@@ -7,7 +7,7 @@
 mod support;
 
 use std::time::Instant;
-use stops::{Ending, LeftAlone, Next, Options, Stopped, Visitor};
+use stops::{Ending, LeftAlone, Next, StopOptions, Stopped, Visitor};
 use support::{Log, compile, options, trace, turn};
 
 /// A log of programs that may trace what they start.
@@ -70,7 +70,7 @@ fn of_thousands_of_short_threads_most_are_let_be() {
     let Some(program) = compile(dir.path(), "short.c", &[]) else { return };
     let begun = Instant::now();
     let mut log = Log::default();
-    let limited = Options { new_threads: Some(100), ..options() };
+    let limited = StopOptions { new_threads: Some(100), ..options() };
     let run = trace(&program, &["5000"], &limited, &mut log);
     let seconds = begun.elapsed().as_secs_f64();
     assert_eq!((run.output.as_str(), run.status.code()), ("5000\n", Some(6)));
@@ -90,7 +90,7 @@ fn threads_that_live_on_are_found_however_many_came_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "threads.c", &[]) else { return };
     let mut log = Log::default();
-    let limited = Options { new_threads: Some(2), ..options() };
+    let limited = StopOptions { new_threads: Some(2), ..options() };
     // Some seconds' work, so that each lives for two sweeps on a busy machine, too.
     let run = trace(&program, &["6", "3000000"], &limited, &mut log);
     assert_eq!(run.status.code(), Some(5));

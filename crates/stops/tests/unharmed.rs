@@ -65,7 +65,7 @@ fn children_are_left_alone_unless_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let Some(program) = compile(dir.path(), "processes.c", &[]) else { return };
     let mut log = Log::default();
-    let only = stops::Options { follow: false, ..options() };
+    let only = stops::StopOptions { follow: false, ..options() };
     let run = trace(&program, &["2", "2"], &only, &mut log);
     assert_eq!((run.status.code(), run.output.as_str()), (Some(3), "4\n"));
     assert_eq!((log.executed, log.forked), (vec![run.pid], vec![]));

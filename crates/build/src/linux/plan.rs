@@ -1,11 +1,14 @@
 //! Which steps lead from a kernel's tree to a measured, faster kernel? Each is a command that can be
 //! typed by hand.
 
-use crate::plan::{STATE_DIRECTORY, text};
-use crate::{Plan, Program, Step, quoted};
+use crate::call::{Input, Output};
+use crate::plan::STATE_DIRECTORY;
+use crate::request::kernels::{Build, Configure, KernelRequest, Knowledge, LayoutFiles, Record};
+use crate::request::{Layout, LayoutKind, Profile, Request};
+use crate::{Plan, Step};
 use kernel::Error;
 use kernel::cost::ALIGNED;
-use kernel::machine::Machine;
+use kernel::machine::BootMachine;
 use kernel::make::Make;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ pub struct Wanted<'a> {
     /// Bytes to align functions to in a further kernel, for comparison.
     pub align: Option<u32>,
     /// The machine that kernels boot on.
-    pub machine: &'a Machine,
+    pub machine: &'a BootMachine,
     /// Taken branches between two samples, where that is not the recorder's to say.
     pub period: Option<NonZeroU64>,
     /// CPUs of the machine that is recorded.
@@ -65,40 +68,31 @@ impl Wanted<'_> {
     /// Where make cannot be called so.
     pub fn plan(&self) -> Result<Plan, Error> {
         let mut steps = vec![self.configure(BUILD, "configure", &[])?, self.check()];
-        let initrd = match self.initrd {
-            Some(path) => path.to_owned(),
-            None => {
-                let output = in_state("initrd.cpio");
-                let words = ["kernel", "workload", "-o", &text(&output)];
-                let mut step = Step::planish("workload", &words);
-                step.outputs = vec![output.clone()];
-                steps.push(step);
-                output
-            }
-        };
-        steps.push(self.build("build", "base", BUILD, &[], Vec::new()));
+        let initrd = self.initrd.map_or_else(|| in_state("initrd.cpio"), Path::to_owned);
+        if self.initrd.is_none() {
+            let request = KernelRequest::Workload { initrd: Output::from(&initrd) };
+            steps.push(Step::new("workload", Request::Kernel(request)));
+        }
+        steps.push(self.build("build", "base", BUILD, None));
         let mut recorded = "base".to_owned();
         for round in 1..=self.rounds {
             steps.push(self.record(&format!("record-{round}"), &recorded, &initrd));
             steps.push(profile(round, &recorded));
-            let file = profile_file(round);
-            let mut flags = vec!["--profile".to_owned(), text(&file)];
-            let first = round == 1;
-            flags.extend(first.then(|| "--first-round".to_owned()));
             let last = round == self.rounds;
+            let knowledge = Knowledge {
+                profile: Input::from(&profile_file(round)),
+                first_round: round == 1,
+                split: false,
+                layout: None,
+            };
             if !last || self.lays_out {
                 recorded = format!("round-{round}");
-                steps.push(self.build(
-                    &format!("rebuild-{round}"),
-                    &recorded,
-                    BUILD,
-                    &flags,
-                    vec![file.clone()],
-                ));
+                let name = format!("rebuild-{round}");
+                steps.push(self.build(&name, &recorded, BUILD, Some(knowledge.clone())));
             }
             if last {
-                flags.push("--split".to_owned());
-                steps.push(self.build("autofdo", "autofdo", BUILD, &flags, vec![file]));
+                let knowledge = Knowledge { split: true, ..knowledge };
+                steps.push(self.build("autofdo", "autofdo", BUILD, Some(knowledge)));
             }
         }
         if self.lays_out {
@@ -108,43 +102,33 @@ impl Wanted<'_> {
         if let Some(bytes) = self.align {
             let directory = format!("build-align-{bytes}");
             let option = format!("CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_{bytes}B=y");
-            steps.push(self.configure(&directory, "configure-aligned", &[&option])?);
-            steps.push(self.build("build-aligned", ALIGNED, &directory, &[], Vec::new()));
+            steps.push(self.configure(&directory, "configure-aligned", &[option])?);
+            steps.push(self.build("build-aligned", ALIGNED, &directory, None));
         }
         steps.push(self.measure(&initrd));
         Ok(Plan { steps })
     }
 
     /// Makes the `.config` of a build; `more` are lines that only this build has.
-    fn configure(&self, directory: &str, name: &str, more: &[&str]) -> Result<Step, Error> {
-        let mut step = Step::new(name, Program::Named("sh".to_owned()));
-        let mut make = vec!["make".to_owned()];
-        make.extend(self.make.words(self.tree, Path::new("/"))?);
+    fn configure(&self, directory: &str, name: &str, more: &[String]) -> Result<Step, Error> {
+        let mut make = self.make.words(self.tree, Path::new("/"))?;
         make.retain(|word| !word.starts_with("O=") && !word.starts_with("-j"));
-        let make: Vec<String> = make.iter().map(|word| quoted(word)).collect();
-        let line = |line: &&str| format!("echo {} >> {directory}/all.config; ", quoted(line));
-        let lines: String = more.iter().map(line).collect();
-        let goal = if self.small { "allnoconfig" } else { "alldefconfig" };
-        // kbuild takes the fragment by an absolute name.
-        let script = format!(
-            "set -e; mkdir -p {directory}; cat {CONFIG} > {directory}/all.config; {lines}{} \
-             O=\"$PWD/{directory}\" KCONFIG_ALLCONFIG=\"$PWD/{directory}/all.config\" {goal}",
-            make.join(" "),
-        );
-        step.arguments = vec!["-c".to_owned(), script];
-        let output = in_state(&format!("{directory}.config"));
-        step.inputs = vec![CONFIG.into(), TREE_STATE.into()];
-        step.collect = vec![(Path::new(directory).join(".config"), output.clone())];
-        step.outputs = vec![output];
-        Ok(step)
+        let request = Configure {
+            make,
+            directory: directory.into(),
+            begin: Input::from(CONFIG),
+            lines: more.to_vec(),
+            small: self.small,
+            config: Output::from(&config_file(directory)),
+        };
+        let step = Step::new(name, Request::Kernel(KernelRequest::Configure(request)));
+        Ok(step.besides([TREE_STATE.into()]))
     }
 
     fn check(&self) -> Step {
-        let config = in_state(&format!("{BUILD}.config"));
-        let words = ["kernel", "config", "check", &text(self.tree), &text(&config)];
-        let mut step = Step::planish("check-config", &words);
-        step.inputs = vec![config];
-        step
+        let config = Input::from(&config_file(BUILD));
+        let request = KernelRequest::Check { tree: self.tree.to_owned(), config };
+        Step::new("check-config", Request::Kernel(request))
     }
 
     fn build(
@@ -152,81 +136,66 @@ impl Wanted<'_> {
         name: &str,
         kernel: &str,
         directory: &str,
-        flags: &[String],
-        inputs: Vec<PathBuf>,
+        knowledge: Option<Knowledge>,
     ) -> Step {
-        let words = ["kernel", "build", &text(self.tree), "--build", directory];
-        let mut step = Step::planish(name, &words);
-        step.arguments.extend_from_slice(flags);
-        step.arguments.extend(self.make.llvm.iter().map(|llvm| format!("--llvm={llvm}")));
-        step.arguments.extend(self.make.cc.iter().map(|cc| format!("--cc={cc}")));
-        step.arguments.extend(self.make.jobs.map(|jobs| format!("--jobs={jobs}")));
-        step.inputs = inputs;
-        step.inputs.extend([in_state(&format!("{directory}.config")), TREE_STATE.into()]);
-        let made = Path::new(directory);
-        step.collect = vec![
-            (made.join("vmlinux"), vmlinux(kernel)),
-            (made.join("arch/x86/boot/bzImage"), image(kernel)),
-        ];
-        step.outputs = vec![vmlinux(kernel), image(kernel)];
-        step
+        let request = Build {
+            tree: self.tree.to_owned(),
+            directory: directory.into(),
+            make: self.make.clone(),
+            knowledge,
+            vmlinux: Output::from(&vmlinux(kernel)),
+            image: Output::from(&image(kernel)),
+        };
+        Step::new(name, Request::Kernel(KernelRequest::Build(request)))
+            .besides([config_file(directory), TREE_STATE.into()])
     }
 
     fn record(&self, name: &str, kernel: &str, initrd: &Path) -> Step {
-        let output = in_state(&format!("{kernel}.data"));
-        let (image_of, initrd_of, to) = (text(&image(kernel)), text(initrd), text(&output));
-        let mut step =
-            Step::planish(name, &["kernel", "record", &image_of, "--initrd", &initrd_of]);
-        step.arguments.extend(["--sections", "train", "-o", &to].map(str::to_owned));
-        step.arguments.extend(self.machine.words());
-        step.arguments.extend(self.period.map(|period| format!("--period={period}")));
-        // A guest whose clock follows an emulating host sees time pass ten times too fast for its
-        // work: the scheduler then takes other branches than on a CPU. Time counted in instructions
-        // is right, and is what is measured with.
-        step.arguments.push(match self.cpus {
-            0 | 1 => "--deterministic".to_owned(),
-            cpus => format!("--cpus={cpus}"),
-        });
-        step.inputs = vec![image(kernel), initrd.to_owned()];
-        step.outputs = vec![output];
-        step
+        let request = Record {
+            image: Input::from(&image(kernel)),
+            initrd: Input::from(initrd),
+            machine: self.machine.clone(),
+            period: self.period,
+            cpus: self.cpus,
+            output: Output::from(&recording(kernel)),
+        };
+        Step::new(name, Request::Kernel(KernelRequest::Record(request)))
     }
 
     fn lay_out(&self, recorded: &str) -> Vec<Step> {
         let prefix = in_state("layout");
-        let files =
-            ["_cc_profile.txt", "_ld_profile.txt"].map(|end| in_state(&format!("layout{end}")));
-        // An argument that equals an output is replaced while the step runs; a prefix is not, so it
-        // is put in place.
-        let mut step =
-            from_recording("layout", "layout", recorded, &Path::new(BUILD).join("layout"));
-        step.collect = files
-            .iter()
-            .map(|file| (Path::new(BUILD).join(file.file_name().unwrap_or_default()), file.clone()))
-            .collect();
-        step.outputs = files.to_vec();
-        let file = profile_file(self.rounds);
-        let flags = ["--profile".to_owned(), text(&file), "--layout".to_owned(), text(&prefix)];
-        let mut inputs = files.to_vec();
-        inputs.push(file);
-        vec![step, self.build("relink", "layout", BUILD, &flags, inputs)]
+        let kind = LayoutKind::Propeller;
+        let files = kind.endings().iter().map(|ending| in_state(&format!("layout{ending}")));
+        let files: Vec<PathBuf> = files.collect();
+        let layout = Layout {
+            counts: Input::from(&recording(recorded)),
+            binary: Input::from(&vmlinux(recorded)),
+            kind,
+            prefix: Path::new(BUILD).join("layout"),
+            own_directory: false,
+            clone: false,
+            files: files.iter().map(Output::from).collect(),
+            summary: None,
+        };
+        let knowledge = Knowledge {
+            profile: Input::from(&profile_file(self.rounds)),
+            first_round: false,
+            split: false,
+            layout: Some(LayoutFiles { prefix, files: files.iter().map(Input::from).collect() }),
+        };
+        let layout = Step::new("layout", Request::Layout(layout));
+        vec![layout, self.build("relink", "layout", BUILD, Some(knowledge))]
     }
 
     fn measure(&self, initrd: &Path) -> Step {
-        let mut step = Step::planish("measure", &["kernel", "measure"]);
-        for name in self.measured() {
-            step.arguments.push(format!("{name}={}", text(&image(name))));
-            step.inputs.push(image(name));
-        }
-        step.inputs.push(initrd.to_owned());
-        let more = ["--initrd", &text(initrd), "--format", "json"];
-        step.arguments.extend(more.map(str::to_owned));
-        step.arguments.extend(self.machine.words());
-        step.outputs = vec![counts()];
-        step.stdout = Some(counts());
-        // A negative finding is told at the end.
-        step.also_fine = vec![1];
-        step
+        let kernels = self.measured().into_iter();
+        let request = KernelRequest::Measure {
+            kernels: kernels.map(|name| (name.to_owned(), Input::from(&image(name)))).collect(),
+            initrd: Input::from(initrd),
+            machine: self.machine.clone(),
+            counts: Output::from(&counts()),
+        };
+        Step::new("measure", Request::Kernel(request))
     }
 }
 
@@ -240,24 +209,29 @@ pub fn vmlinux(kernel: &str) -> PathBuf {
     in_state(&format!("{kernel}.vmlinux"))
 }
 
+/// The configuration of the build in a directory.
+fn config_file(directory: &str) -> PathBuf {
+    in_state(&format!("{directory}.config"))
+}
+
+fn recording(kernel: &str) -> PathBuf {
+    in_state(&format!("{kernel}.data"))
+}
+
 fn profile_file(round: u8) -> PathBuf {
     in_state(&format!("round-{round}.afdo"))
 }
 
 fn profile(round: u8, recorded: &str) -> Step {
-    let output = profile_file(round);
-    let mut step = from_recording(&format!("profile-{round}"), "profile", recorded, &output);
-    step.outputs = vec![output];
-    step
-}
-
-/// A command on what was recorded of a kernel, for the kernel with symbols.
-fn from_recording(name: &str, command: &str, recorded: &str, output: &Path) -> Step {
-    let (data, program) = (in_state(&format!("{recorded}.data")), vmlinux(recorded));
-    let words = [command, &text(&data), "--binary", &text(&program), "-o", &text(output)];
-    let mut step = Step::planish(name, &words);
-    step.inputs = vec![data, program];
-    step
+    let request = Profile {
+        counts: Input::from(&recording(recorded)),
+        binary: Input::from(&vmlinux(recorded)),
+        emit: None,
+        symbol_list: false,
+        profile: Output::from(&profile_file(round)),
+        summary: None,
+    };
+    Step::new(format!("profile-{round}"), Request::Profile(request))
 }
 
 #[cfg(test)]
@@ -273,7 +247,7 @@ mod tests {
             rounds,
             lays_out,
             align,
-            machine: &Machine { memory_mib: 700, append: None, timeout_s: 600 },
+            machine: &BootMachine { memory_mib: 700, append: None, timeout_s: 600 },
             period: None,
             cpus: 1,
             initrd: None,
@@ -302,12 +276,13 @@ mod tests {
     #[test]
     fn every_step_reads_what_an_earlier_one_made() {
         let plan = plan(2, true, Some(64));
-        let mut made: Vec<&PathBuf> = Vec::new();
+        let mut made: Vec<PathBuf> = Vec::new();
         for step in &plan.steps {
-            for input in step.inputs.iter().filter(|input| input.starts_with(STATE_DIRECTORY)) {
-                assert!(made.contains(&input), "{} reads {input:?} before it is made", step.name);
+            let inputs = step.inputs();
+            for input in inputs.iter().filter(|input| input.starts_with(STATE_DIRECTORY)) {
+                assert!(made.contains(input), "{} reads {input:?} before it is made", step.name);
             }
-            made.extend(&step.outputs);
+            made.extend(step.outputs());
         }
         let line =
             |name: &str| plan.steps.iter().find(|step| step.name == name).unwrap().command_line();

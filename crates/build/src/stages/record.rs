@@ -1,10 +1,13 @@
-//! The steps that record the training, and those that find out how.
+//! The steps that record the training and count branches, and those that find out how.
 
-use super::{Round, Stages, bound, paths};
+use super::{Round, Stages, paths};
 use crate::Step;
-use crate::config::Record;
-use crate::plan::{STATE_DIRECTORY, text};
-use crate::step::quoted;
+use crate::call::{Input, Output};
+use crate::config;
+use crate::plan::{Measured, STATE_DIRECTORY};
+use crate::request::{
+    CountBranches, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime,
+};
 use ::record::Branches;
 use std::path::{Path, PathBuf};
 
@@ -15,103 +18,100 @@ const BUDGET: f64 = 100.0;
 impl Stages<'_> {
     /// Records a round's program on every training command.
     pub(super) fn record_all(&self, round: Round, program: &Path) -> Vec<Step> {
-        let commands: Vec<Vec<String>> =
-            self.training.iter().map(|command| bound(command, program)).collect();
+        let commands: Vec<ProgramCommand> =
+            self.training.iter().map(|command| of_program(command, program)).collect();
         // What a CPU or an emulator gives does not depend on how long the program runs.
         let timed = matches!(self.config.record.branches, Branches::Auto | Branches::Software);
-        let training = round.file("training.json");
-        let mut steps: Vec<Step> =
-            timed.then(|| self.time(round, program, &training, &commands)).into_iter().collect();
-        for (n, command) in commands.iter().enumerate() {
+        let training = timed.then(|| round.file("training.json"));
+        let mut steps = Vec::new();
+        steps.extend(training.as_ref().map(|decision| self.time(round, decision, &commands)));
+        for (n, command) in commands.into_iter().enumerate() {
             let name = format!("{}record-{}", round.prefix(), n + 1);
-            let mut step = if timed {
-                let mut step = Step::planish(name, &["train", "record", "--by"]);
-                step.arguments.extend([text(&training), "-o".into()]);
-                step.inputs.push(training.clone());
-                step
-            } else {
-                Step::planish(name, &["record", "-o"])
+            let output = Output::from(&round.recording(n));
+            let request = match &training {
+                Some(by) => self.as_decided(Input::from(by), output, &name, command),
+                None => self.at_once(output, &name, command),
             };
-            let output = round.recording(n);
-            step.arguments.push(text(&output));
-            if timed {
-                step.arguments.extend(self.pace());
-            } else {
-                step.arguments.extend(self.way());
-                step.arguments.push("--whole".into());
-                // The summary tells of losses; a profile bears some.
-                step.arguments.push("--accept-losses".into());
-            }
-            self.keep_output(&mut step);
-            step.arguments.push("--".into());
-            step.arguments.extend(command.iter().cloned());
-            step.inputs.push(program.to_owned());
-            step.inputs.extend(paths(&self.config.workload.inputs));
-            step.outputs = vec![output];
-            steps.push(step);
+            steps.push(Step::new(name, request).besides(paths(&self.config.workload.inputs)));
         }
         steps
     }
 
     /// Times the training and decides how it is recorded.
-    fn time(
-        &self,
-        round: Round,
-        program: &Path,
-        training: &Path,
-        commands: &[Vec<String>],
-    ) -> Step {
+    fn time(&self, round: Round, decision: &Path, commands: &[ProgramCommand]) -> Step {
         let record = &self.config.record;
-        let mut step =
-            Step::planish(format!("{}time-training", round.prefix()), &["train", "time"]);
-        step.arguments.extend(["--branches".into(), record.branches.word().into()]);
-        let number = |key: &str, value: f64| [key.to_owned(), value.to_string()];
-        step.arguments.extend(number("--seconds", record.seconds.unwrap_or(Record::SECONDS)));
-        step.arguments.extend(number(
-            "--emulate-below",
-            record.emulate_below.unwrap_or(Record::EMULATE_BELOW),
-        ));
-        step.arguments.extend(number("--budget", record.budget.unwrap_or(BUDGET)));
-        self.keep_output(&mut step);
-        for command in commands {
-            let line: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-            step.arguments.extend(["--command".into(), line.join(" ")]);
-        }
-        step.inputs.push(program.to_owned());
-        step.inputs.extend(paths(&self.config.workload.inputs));
-        step.outputs = vec![training.to_owned()];
-        step.stdout = Some(training.to_owned());
-        step
-    }
-
-    /// How often software branch stacks are taken.
-    fn pace(&self) -> Vec<String> {
-        let record = &self.config.record;
-        let mut words = match record.period {
-            Some(period) => vec!["--period".to_owned(), period.to_string()],
-            None => vec!["--budget".to_owned(), record.budget.unwrap_or(BUDGET).to_string()],
+        let name = format!("{}time-training", round.prefix());
+        let request = TrainTime {
+            branches: record.branches,
+            seconds: record.seconds.unwrap_or(config::Record::SECONDS),
+            emulate_below: record.emulate_below.unwrap_or(config::Record::EMULATE_BELOW),
+            budget: record.budget.unwrap_or(BUDGET),
+            program_output: program_output(&name),
+            commands: commands.to_vec(),
+            decision: Output::from(decision),
         };
-        words.extend(
-            record.stop_by.into_iter().flat_map(|by| ["--stop-by".into(), by.word().into()]),
-        );
-        words
+        Step::new(name, Request::TrainTime(request)).besides(paths(&self.config.workload.inputs))
     }
 
-    /// Where branch stacks come from, and how far they are apart.
-    fn way(&self) -> Vec<String> {
+    /// A recording as the timing decided.
+    fn as_decided(
+        &self,
+        by: Input,
+        output: Output,
+        name: &str,
+        command: ProgramCommand,
+    ) -> Request {
         let record = &self.config.record;
-        let mut words = vec![format!("--branches={}", record.branches.word())];
+        let budget = Pace::Budget(record.budget.unwrap_or(BUDGET));
+        Request::TrainRecord(TrainRecord {
+            by,
+            output,
+            pace: Some(record.period.map_or(budget, Pace::Period)),
+            stop_by: record.stop_by,
+            program_output: Some(program_output(name)),
+            command,
+        })
+    }
+
+    /// A recording that needs no timing.
+    fn at_once(&self, output: Output, name: &str, command: ProgramCommand) -> Request {
+        let record = &self.config.record;
         // Under emulation time means nothing and a period of 1,000 taken branches costs little.
         // Elsewhere record knows a rate that the machine bears.
-        let period = record.period.or((record.branches == Branches::Emulated).then_some(1000));
-        words.extend(period.into_iter().flat_map(|n| ["-c".to_owned(), n.to_string()]));
-        words
+        let emulated = record.branches == Branches::Emulated;
+        Request::Record(Record {
+            output,
+            branches: record.branches,
+            pace: record.period.or(emulated.then_some(1000)).map(Pace::Period),
+            stop_by: None,
+            program_output: Some(program_output(name)),
+            repeat: None,
+            command,
+        })
     }
 
-    /// Lets a step put what the recorded program prints into a file of its own.
-    pub(super) fn keep_output(&self, step: &mut Step) {
-        let file = PathBuf::from(STATE_DIRECTORY).join("log").join(format!("{}.output", step.name));
-        step.arguments.extend(["--program-output".into(), text(&file)]);
-        step.program_log = Some(file);
+    /// Counts the branches that a program takes on an evaluation command.
+    pub(crate) fn count(&self, program: &Measured, n: usize, command: &[String]) -> Step {
+        let counts = self.files.branches(program.ending, n);
+        let name = format!("branches-{}-{}", program.ending, n + 1);
+        let request = CountBranches {
+            data: Output::from(&counts.with_extension("data")),
+            counts: Output::from(&counts),
+            program_output: program_output(&name),
+            command: of_program(command, &program.path),
+        };
+        // Not every machine has the emulator, and the measurement stands without it.
+        Step::new(name, Request::CountBranches(request))
+            .besides(paths(&self.config.evaluate.inputs))
+            .optional()
     }
+}
+
+fn of_program(words: &[String], program: &Path) -> ProgramCommand {
+    ProgramCommand { words: words.to_vec(), program: Some(Input::from(program)) }
+}
+
+/// Where what a step's recorded program prints goes.
+fn program_output(step: &str) -> PathBuf {
+    Path::new(STATE_DIRECTORY).join("log").join(format!("{step}.output"))
 }

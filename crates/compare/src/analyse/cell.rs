@@ -1,6 +1,6 @@
 //! One benchmark on one machine: every variant against the base.
 
-use super::{Options, confirm, words};
+use super::{AnalysisOptions, confirm, words};
 use crate::design::Stopping;
 use crate::result::{Averaged, Compared, Confirmation, Effect, Needed, OtherMetric, Verdict};
 use crate::runs::Recorded;
@@ -156,15 +156,20 @@ pub(super) fn rows(
     runs: &Runs,
     machine: usize,
     margin: f64,
-    options: &Options,
+    options: &AnalysisOptions,
 ) -> Result<Vec<Row>, Error> {
     let rule = Rule { margin, alpha: 0.05, rows: 1 };
-    let settings =
-        statistics::Options { rule, draws: options.draws, seed: runs.design.seed, matched: false };
+    let settings = statistics::AnswerOptions {
+        rule,
+        draws: options.draws,
+        seed: runs.design.seed,
+        matched: false,
+    };
     let watched = watched(runs);
     let mut rows = Vec::new();
     for &variant in runs.variants.iter().filter(|&&v| v > 0) {
-        let settings = statistics::Options { matched: runs.design.is_matched(variant), ..settings };
+        let settings =
+            statistics::AnswerOptions { matched: runs.design.is_matched(variant), ..settings };
         let Some(answer) = statistics::compare(&runs.observations, 0, variant, settings) else {
             return Err(Error::TooFew(format!(
                 "{}: the base and {variant} never ran in one round",
@@ -382,12 +387,12 @@ fn typical(runs: &Runs, metric: &Metric, variant: usize) -> (f64, f64) {
 /// Swaps drawn for a metric that does not decide: p-values in steps of a thousandth.
 const FEWER_DRAWS: usize = 999;
 
-fn others(runs: &Runs, variant: usize, settings: statistics::Options) -> Vec<OtherMetric> {
+fn others(runs: &Runs, variant: usize, settings: statistics::AnswerOptions) -> Vec<OtherMetric> {
     let one = |metric: &Metric| {
         // A number that is missing in some run (a counter, say) is left out rather than failing the
         // comparison.
         let observations = observations(runs.design, metric, &runs.used, false).ok()?;
-        let settings = statistics::Options { draws: FEWER_DRAWS, ..settings };
+        let settings = statistics::AnswerOptions { draws: FEWER_DRAWS, ..settings };
         let answer = statistics::compare(&observations, 0, variant, settings)?;
         let (as_built, averaged) = of_answer(&answer, metric.sign());
         Some(OtherMetric {

@@ -1,7 +1,7 @@
 //! Several machines and benchmarks: what is common to the files, and the means over rows.
 
 use super::cell::Row;
-use crate::result::{Benchmark, Index, Machine, Variant};
+use crate::result::{Benchmark, Index, MeasuredMachine, Variant};
 use crate::runs::Recorded;
 use crate::{Error, Metric};
 use statistics::many;
@@ -56,7 +56,7 @@ pub(super) fn variants(recorded: &[Recorded]) -> Result<Vec<Variant>, Error> {
 
 /// Geometric means of every variant: over each machine's benchmarks, and over all cells where there
 /// are several machines.
-pub(super) fn indices(rows: &[Row], machines: &[Machine]) -> Vec<Index> {
+pub(super) fn indices(rows: &[Row], machines: &[MeasuredMachine]) -> Vec<Index> {
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
         if !names.contains(&row.variant.as_str()) {

@@ -3,13 +3,14 @@
 use super::code::Code;
 use super::unwind::{self, Entry};
 use super::{ContextCounts, ContextLedger};
-use crate::aggregate::Options;
+use crate::aggregate::CountOptions;
 use crate::binding::{Binding, Bindings};
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::listed;
 use crate::resolve::Spaces;
 use crate::sideband::read_sideband;
-use crate::timeline::{Clock, Timeline};
+use address_spaces::Timeline;
 use image::{Image, ImageAddr};
 use perfdata::{DeferredChains, EventAttr, Input, RuntimeAddr, Sample, raw_records, sample_type};
 use rustc_hash::FxHashMap;
@@ -32,7 +33,7 @@ pub fn of_recording(
     path: &Path,
     input: &Input,
     image: &Arc<Image>,
-    options: Options,
+    options: CountOptions,
 ) -> Result<ContextCounts, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = Clock::of(input);

@@ -6,7 +6,7 @@
 mod program;
 mod recording;
 
-use counts::aggregate::{Aggregated, Options, aggregate};
+use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use counts::{Counts, Error, Reason, text};
 use image::Image;
@@ -19,17 +19,21 @@ use std::sync::Arc;
 
 const PID: i32 = 4242;
 
-fn options(threads: usize) -> Options {
-    Options { rules: Rules::Auto, threads, pid: None, paths: false }
+fn options(threads: usize) -> CountOptions {
+    CountOptions { rules: Rules::Auto, threads, pid: None, paths: false }
 }
 
-fn read(recording: &Recording, program: &Program, options: Options) -> Result<Aggregated, Error> {
+fn read(
+    recording: &Recording,
+    program: &Program,
+    options: CountOptions,
+) -> Result<Aggregated, Error> {
     let path = program.path.with_extension("data");
     recording.write(&path);
     read_file(&path, program, options)
 }
 
-fn read_file(path: &Path, program: &Program, options: Options) -> Result<Aggregated, Error> {
+fn read_file(path: &Path, program: &Program, options: CountOptions) -> Result<Aggregated, Error> {
     let images = [Arc::new(Image::open(&program.path).unwrap())];
     let found = aggregate(path, &Input::open(path).unwrap(), &images, options, &|_| ())?;
     assert!(found.counts.ledger.balances(), "{:?}", found.counts.ledger);
@@ -178,7 +182,7 @@ fn damage_costs_the_record_it_is_in_and_is_counted_with_its_place() {
 
 /// Samples of each process, which the option that selects one tells.
 fn samples_of(recording: &Recording, p: &Program, pid: i32) -> u64 {
-    let found = read(recording, p, Options { pid: Some(pid), ..options(1) });
+    let found = read(recording, p, CountOptions { pid: Some(pid), ..options(1) });
     found.map_or(0, |found| found.counts.ledger.samples.used)
 }
 
@@ -361,6 +365,6 @@ fn the_counts_survive_the_artefact() {
     let path = directory.path().join("run.counts");
     let mut file = std::fs::File::create(&path).unwrap();
     counts::artefact::write(&path, &counts, &mut file).unwrap();
-    let again: Counts = counts::artefact::read(&path).unwrap();
+    let again: Counts = counts::artefact::read(&path, std::fs::File::open(&path).unwrap()).unwrap();
     assert_eq!(again, counts);
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
-use counts::aggregate::{Aggregated, Options, aggregate};
+use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use counts::{Counts, Error};
 use image::Image;
@@ -166,7 +166,7 @@ impl Recording {
             file.path(),
             &input,
             images,
-            Options { rules, threads: 2, pid: None, paths: false },
+            CountOptions { rules, threads: 2, pid: None, paths: false },
             &|_| {},
         )?;
         assert!(found.counts.ledger.balances());

@@ -12,8 +12,8 @@ use crate::Error;
 use boots::{OPERATIONS, SECTION};
 use compare::result::{Compared, Measurement};
 use compare::{
-    Benchmark, Design, LAYOUTS_ADVICE, Options, Recorded, Settings, Teller, Variant, Work, analyse,
-    kept,
+    AnalysisOptions, Benchmark, Design, LAYOUTS_ADVICE, Recorded, Settings, Teller, Variant, Work,
+    analyse, kept,
 };
 use record::machine::Execution;
 use serde::Serialize;
@@ -64,7 +64,7 @@ pub struct Section {
 pub fn measure(
     mut boots: Boots<'_>,
     design: Design,
-    options: &Options,
+    options: &AnalysisOptions,
     stop: &AtomicBool,
     teller: &mut dyn Teller,
 ) -> Result<Timed, Error> {
@@ -86,7 +86,7 @@ pub fn measure(
     };
     comparison.interrupted = interrupted;
     comparison.raw = boots.keep.raw.iter().map(|path| path.display().to_string()).collect();
-    let emulator = code_metrics::machine::version(Path::new("qemu-system-x86_64"));
+    let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
     Ok(Timed::of(comparison, &recorded, boots.emulated, emulator))
 }
 

@@ -1,5 +1,7 @@
 //! Do the lists and the rules that stand elsewhere hold for every command?
 
+mod plans;
+
 use super::*;
 use std::collections::BTreeSet;
 

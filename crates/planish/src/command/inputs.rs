@@ -6,7 +6,7 @@ use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context, bail};
 use beside::given::Bounded;
-use counts::aggregate::{Aggregated, Options, aggregate};
+use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::input::{HEAD_BYTES, Kind};
 use counts::resolve::Rules;
 use counts::{artefact, preaggregated, script};
@@ -77,8 +77,12 @@ pub fn read(
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let rules = selection.dedup.unwrap_or_default();
-    let options =
-        Options { rules, threads: global.threads(), pid: selection.pid, paths: selection.paths };
+    let options = CountOptions {
+        rules,
+        threads: global.threads(),
+        pid: selection.pid,
+        paths: selection.paths,
+    };
     if path == Path::new("-") {
         return read_stream(path, std::io::stdin().lock(), images, options, global);
     }
@@ -96,7 +100,7 @@ pub fn read(
     let text =
         || Ok::<_, anyhow::Error>(BufReader::with_capacity(1 << 18, crate::input::open(path)?));
     Ok(match kind {
-        Kind::Artefact => artefact::read(path)?.into(),
+        Kind::Artefact => artefact::read(path, crate::input::regular(path)?)?.into(),
         Kind::Script => script::aggregate(path, text()?, images, options)?,
         Kind::Preaggregated => preaggregated::aggregate(path, text()?, images)?,
         Kind::Recording => {
@@ -110,7 +114,7 @@ fn read_stream(
     path: &Path,
     stream: impl Read,
     images: &[Arc<Image>],
-    options: Options,
+    options: CountOptions,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let mut stream = Bounded::new(stream, STREAM_BYTES);
@@ -123,7 +127,7 @@ fn read_stream(
             // Parquet is read from its end.
             let mut spool = tempfile::NamedTempFile::new().context("temporary file")?;
             std::io::copy(&mut whole, &mut spool).with_context(named)?;
-            artefact::read(spool.path()).with_context(named)?.into()
+            artefact::read(path, spool.reopen()?)?.into()
         }
         Kind::Script => script::aggregate(path, whole, images, options)?,
         Kind::Preaggregated => preaggregated::aggregate(path, whole, images)?,
@@ -138,7 +142,7 @@ fn from_recording(
     path: &Path,
     input: &perfdata::Input,
     images: &[Arc<Image>],
-    options: Options,
+    options: CountOptions,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
     let bar = progress::Bytes::new("aggregate", input.data_bytes(), global.quiet);

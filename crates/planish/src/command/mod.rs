@@ -14,6 +14,7 @@ pub mod optimize;
 pub mod pages;
 mod percent;
 pub mod profile;
+mod project_args;
 pub mod record;
 pub mod report;
 pub mod stat;

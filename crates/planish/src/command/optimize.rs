@@ -1,5 +1,6 @@
 //! `planish optimize`: build, record, aggregate, profile, rebuild, verify, measure, report.
 
+use super::project_args::ProjectArgs;
 use super::{INTERRUPTED, steps};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::{self, Stream, error_style};
@@ -15,8 +16,9 @@ use std::path::{Path, PathBuf};
 ///
 /// Every step is a command that you can type by hand (--dry-run prints them). A finished step is
 /// not repeated unless its inputs changed; after Ctrl-C the same command goes on. Everything made
-/// is in .planish/, next to planish.toml. Exit code: 0 fine, 1 the rebuilt program is slower, 2 a
-/// step failed, 3 a compiler or tool is missing, 130 interrupted.
+/// is in .planish/, next to planish.toml. Without a planish.toml, name the build system and the
+/// work: planish optimize --cargo --train '{bin} a' --evaluate '{bin} b'. Exit code: 0 fine, 1 the
+/// rebuilt program is slower, 2 a step failed, 3 a compiler or tool is missing, 130 interrupted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration
@@ -31,11 +33,16 @@ pub struct Args {
     /// How to print the result; json is the content of report.json
     #[arg(long, value_enum, default_value_t, conflicts_with = "dry_run")]
     pub format: Format,
+    /// The project
+    #[command(flatten)]
+    pub project: ProjectArgs,
 }
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
-    let project = open(&args.config, if args.dry_run { Asking::Reading } else { Asking::Running })?;
+    let asking = if args.dry_run { Asking::Reading } else { Asking::Running };
+    let project = Project::of(args.project.said().meant(&args.config)?, asking)?;
+    tell_notes(&project);
     project.rust.check(&project.tools)?;
     let plan = project.plan()?;
     let notes = plan::notes(&project.config, &project.tools, project.rust.used);
@@ -59,8 +66,12 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 /// Opens a project, and says what a run may find that was not looked at.
 pub fn open(path: &Path, asking: Asking) -> Result<Project, build::Error> {
     let project = Project::open(path, asking)?;
-    project.notes.iter().for_each(|note| eprintln!("planish: note: {note}"));
+    tell_notes(&project);
     Ok(project)
+}
+
+fn tell_notes(project: &Project) {
+    project.notes.iter().for_each(|note| eprintln!("planish: note: {note}"));
 }
 
 /// Prints the result and where the report lies.

@@ -4,7 +4,7 @@ use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::{Context as _, bail};
 use record::live::{self, Target};
-use record::stat::{self, Options};
+use record::stat::{self, StatOptions};
 use record::{Stdout, Workload};
 use report::stat as tell;
 use std::ffi::OsString;
@@ -79,7 +79,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let target = target(args)?;
-    let options = Options {
+    let options = StatOptions {
         events: args.events.clone(),
         cpus: args.cpus.as_deref().map(live::cpu_list).transpose()?.unwrap_or_default(),
         cgroups: args.cgroups.clone(),

@@ -6,6 +6,7 @@ use crate::cli::Global;
 use crate::output::error_style;
 use anyhow::Context;
 use build::execute::Place;
+use build::progress::Progress;
 use build::telling::{self, Screen};
 use build::{Plan, Step};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -64,7 +65,7 @@ impl Screen for Display {
     fn started(&mut self, place: &str, step: &Step) {
         let head = self.style.paint(Colour::Strong, &format!("{place} {}", step.name));
         eprintln!("{head}: {}", self.style.paint(Colour::Faint, &step.command_line()));
-        self.clock = (self.terminal && !step.interactive).then(clock);
+        self.clock = (self.terminal && !step.call().interactive).then(clock);
     }
 
     fn line(&mut self, line: &str) {
@@ -74,10 +75,15 @@ impl Screen for Display {
         }
     }
 
-    fn progress(&mut self, lines: u64, last: &str) {
-        if let Some(clock) = &self.clock {
-            clock.set_message(format!("{}: {last}", report::counted(lines, "line", "lines")));
-        }
+    fn progress(&mut self, progress: &Progress, left: Option<Duration>, last: &str) {
+        let Some(clock) = &self.clock else { return };
+        let done = match (progress.objects, progress.share) {
+            (Some((done, total)), _) => format!("{done} of {total}"),
+            (None, Some(share)) => format!("{:.0} %", share * 100.0),
+            (None, None) => report::counted(progress.lines, "line", "lines"),
+        };
+        let left = left.map(|left| format!(", about {} s left", left.as_secs()));
+        clock.set_message(format!("{done}{}: {last}", left.unwrap_or_default()));
     }
 
     fn finished(&mut self, step: &Step, took: Duration) {

@@ -5,9 +5,12 @@ use crate::output;
 use ::record::branches::Offered;
 use ::record::{Branches, Ending};
 use anyhow::Context;
+use build::call::{Input, Output};
 use build::config::Record;
-use build::split_words;
-use build::training::{self, Take, Training, Wish};
+use build::recording::StopBy;
+use build::request::{Pace, ProgramCommand, TrainRecord};
+use build::training::{self, Training, Wish};
+use build::{Request, split_words};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -79,8 +82,8 @@ struct RecordArgs {
     #[arg(long, value_name = "N")]
     period: Option<u64>,
     /// Software branch stacks: what is counted between two stops
-    #[arg(long, value_name = "WHAT")]
-    stop_by: Option<String>,
+    #[arg(long, value_name = "WHAT", value_parser = stop_by)]
+    stop_by: Option<StopBy>,
     /// Put what the command prints into this file
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
@@ -107,6 +110,10 @@ struct CommandArgs {
         value_name = "CMD"
     )]
     command: Vec<String>,
+}
+
+fn stop_by(text: &str) -> Result<StopBy, String> {
+    StopBy::parse(text).ok_or_else(|| "it is neither clock nor branches".to_owned())
 }
 
 /// Runs the command.
@@ -143,15 +150,17 @@ fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
 /// Becomes the `planish record` that was decided on.
 fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     let planish = std::env::current_exe().context("cannot find this executable")?;
-    let take = Take {
-        output: &args.output,
-        program_output: args.program_output.as_deref(),
-        period: args.period,
-        budget: args.budget,
-        stop_by: args.stop_by.as_deref(),
-        command: &args.what.command,
+    let budget = args.budget.map(Pace::Budget);
+    let asked = TrainRecord {
+        by: Input::from(&args.by),
+        output: Output::from(&args.output),
+        pace: args.period.map(Pace::Period).or(budget),
+        stop_by: args.stop_by,
+        program_output: args.program_output.clone(),
+        command: ProgramCommand { words: args.what.command.clone(), program: None },
     };
-    let words = Training::read(&args.by)?.arguments(&planish, &take);
+    let recording = Request::Record(Training::read(&args.by)?.recording(&planish, &asked));
+    let words = recording.call().arguments(|_| true);
     let failed = Command::new(&planish).args(words).exec();
     Err(failed).context("cannot start planish record")
 }

@@ -6,7 +6,7 @@
 //! `PLANISH_DAMAGE=all cargo test --release -p planish --test end_to_end damage -- --nocapture`
 
 use crate::bench::{Bench, fixture, has, text};
-use counts::aggregate::{Options, aggregate};
+use counts::aggregate::{CountOptions, aggregate};
 use counts::resolve::Rules;
 use counts::{Branch, Counts, FallThrough, ImageCounts, artefact};
 use image::debug::DebugInfo;
@@ -128,8 +128,8 @@ fn peak_memory_kib() -> u64 {
     peak.map_or(0, |peak| peak.trim().trim_end_matches(" kB").parse().unwrap())
 }
 
-fn options() -> Options {
-    Options { rules: Rules::Auto, threads: 1, pid: None, paths: false }
+fn options() -> CountOptions {
+    CountOptions { rules: Rules::Auto, threads: 1, pid: None, paths: false }
 }
 
 fn binary() -> Vec<u8> {
@@ -338,10 +338,11 @@ fn damaged_counts_are_read_or_refused() {
     artefact::write(Path::new("whole"), &counts, &mut whole).unwrap();
     let bench = Bench::new();
     bench.write("whole", &whole);
-    artefact::read(&bench.at("whole")).unwrap();
+    artefact::read(&bench.at("whole"), std::fs::File::open(bench.at("whole")).unwrap()).unwrap();
     damaged("counts", &whole, 200, 2500, &|bytes| {
         bench.write("damaged", bytes);
-        let _ = artefact::read(&bench.at("damaged"));
+        let _ =
+            artefact::read(&bench.at("damaged"), std::fs::File::open(bench.at("damaged")).unwrap());
     });
 }
 

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 /// Where the kernel's descriptions lie.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct EventSources {
     /// A directory per PMU.
     pub pmus: PathBuf,
     /// The mounted tracefs, when there is one.
     pub tracefs: Option<PathBuf>,
 }
 
-impl Machine {
+impl EventSources {
     /// This machine.
-    pub fn here() -> Machine {
+    pub fn here() -> EventSources {
         let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
-        Machine {
+        EventSources {
             pmus: PathBuf::from("/sys/bus/event_source/devices"),
             tracefs: places.into_iter().find(|place| place.join("events").is_dir()),
         }

@@ -1,6 +1,6 @@
 //! Events by perf's syntax: from the text of `-e` to what the kernel is asked for.
 //!
-//! [`syntax::parse`] makes a tree of the text, [`resolve`] looks its names up on a [`Machine`], and
+//! [`syntax::parse`] makes a tree of the text, [`resolve`] looks its names up on a [`EventSources`], and
 //! [`Event::attr`] gives the kernel's structure, to which a recorder or a counter adds what it
 //! wants to know.
 //!
@@ -20,7 +20,7 @@ pub mod syntax;
 mod terms;
 
 pub use error::Error;
-pub use machine::Machine;
+pub use machine::EventSources;
 pub use names::all as all_names;
 pub use resolve::{Event, parse, parse_for_counts, resolve};
 pub use terms::Settings;

@@ -1,7 +1,7 @@
 //! From the tree to events with the kernel's numbers: names looked up, terms spread, groups led.
 
 use super::error::Error;
-use super::machine::Machine;
+use super::machine::EventSources;
 use super::modifiers::{self, Scope};
 use super::names::{self, nearest};
 use super::syntax::{self, EventList, Group, Name, Spec};
@@ -43,12 +43,12 @@ pub struct Event {
 }
 
 /// The same as [`parse`], but a tracepoint that this user may not look up is an event that says so.
-pub fn parse_for_counts(texts: &[String], machine: &Machine) -> Result<Vec<Event>, Error> {
+pub fn parse_for_counts(texts: &[String], machine: &EventSources) -> Result<Vec<Event>, Error> {
     resolve_with(&read_all(texts)?, machine, true)
 }
 
 /// Reads and looks up several texts, as `-e` can be repeated.
-pub fn parse(texts: &[String], machine: &Machine) -> Result<Vec<Event>, Error> {
+pub fn parse(texts: &[String], machine: &EventSources) -> Result<Vec<Event>, Error> {
     resolve(&read_all(texts)?, machine)
 }
 
@@ -61,11 +61,15 @@ fn read_all(texts: &[String]) -> Result<EventList, Error> {
 }
 
 /// Looks the names up.
-pub fn resolve(list: &EventList, machine: &Machine) -> Result<Vec<Event>, Error> {
+pub fn resolve(list: &EventList, machine: &EventSources) -> Result<Vec<Event>, Error> {
     resolve_with(list, machine, false)
 }
 
-fn resolve_with(list: &EventList, machine: &Machine, denied: bool) -> Result<Vec<Event>, Error> {
+fn resolve_with(
+    list: &EventList,
+    machine: &EventSources,
+    denied: bool,
+) -> Result<Vec<Event>, Error> {
     let mut events = Vec::new();
     for group in &list.groups {
         let leader = events.len();
@@ -85,7 +89,12 @@ fn resolve_with(list: &EventList, machine: &Machine, denied: bool) -> Result<Vec
 }
 
 /// The events of one text: several for a tracepoint with wildcards.
-fn one(spec: &Spec, group: &Group, machine: &Machine, denied: bool) -> Result<Vec<Event>, Error> {
+fn one(
+    spec: &Spec,
+    group: &Group,
+    machine: &EventSources,
+    denied: bool,
+) -> Result<Vec<Event>, Error> {
     let own = modifiers::parse(spec.modifiers.strip_prefix(':').unwrap_or(&spec.modifiers))?;
     let shared = modifiers::parse(&group.modifiers)?;
     let scope = Scope::of(own).with(shared);
@@ -157,7 +166,7 @@ fn pmu_event(
     event: &mut Event,
     name: &str,
     terms: Option<&[syntax::Term]>,
-    machine: &Machine,
+    machine: &EventSources,
 ) -> Result<(), Error> {
     let alias = syntax::Term { key: name.to_owned(), value: None };
     let owner = machine.pmu_with_event(name);
@@ -198,7 +207,7 @@ fn tracepoints(
     event: &Event,
     spec: &Spec,
     (system, name): (&str, &str),
-    machine: &Machine,
+    machine: &EventSources,
 ) -> Result<Vec<Event>, Error> {
     let settings =
         terms::of_generic(&format!("{system}:{name}"), spec.terms.as_deref().unwrap_or_default())?;

@@ -1,7 +1,7 @@
 //! The parser against texts of all kinds, and the look-up against a made-up machine.
 
 use super::syntax::{self, EventList, Group, Name, Spec, Term, Value};
-use super::{Error, Machine, parse};
+use super::{Error, EventSources, parse};
 use perfdata::attr_flag as flag;
 use proptest::prelude::*;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn write(path: &Path, text: &str) {
 }
 
 /// A machine with a CPU's PMU, an uncore one, and three tracepoints.
-fn machine(dir: &Path) -> Machine {
+fn machine(dir: &Path) -> EventSources {
     let pmus = dir.join("devices");
     for (file, text) in [
         ("cpu/type", "4\n"),
@@ -35,7 +35,7 @@ fn machine(dir: &Path) -> Machine {
     {
         write(&dir.join("tracing/events").join(name).join("id"), id);
     }
-    Machine { pmus, tracefs: Some(dir.join("tracing")) }
+    EventSources { pmus, tracefs: Some(dir.join("tracing")) }
 }
 
 fn resolved(text: &str) -> Result<Vec<super::Event>, Error> {
@@ -104,7 +104,7 @@ fn what_is_wrong_is_said_with_what_was_probably_meant() {
         let error = resolved(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
-    let none = Machine { pmus: "/nowhere".into(), tracefs: None };
+    let none = EventSources { pmus: "/nowhere".into(), tracefs: None };
     let error = parse(&["sched:sched_switch".to_owned()], &none).unwrap_err().to_string();
     assert!(error.contains("mount -t tracefs"), "{error}");
 }
@@ -125,7 +125,7 @@ fn blanks_between_events_and_quotes_are_no_part_of_names() {
         assert_eq!(read(text), expected, "{text}");
     }
     let names = |text: &str| {
-        let none = Machine { pmus: "/nowhere".into(), tracefs: None };
+        let none = EventSources { pmus: "/nowhere".into(), tracefs: None };
         let events = parse(&[text.to_owned()], &none).unwrap();
         events.into_iter().map(|event| event.name).collect::<Vec<_>>()
     };
@@ -203,7 +203,7 @@ proptest! {
             let solid = |text: &str| colons(&text.replace(' ', ""));
             prop_assert_eq!(solid(&printed), solid(&text));
         }
-        let none = Machine { pmus: "/nowhere".into(), tracefs: None };
+        let none = EventSources { pmus: "/nowhere".into(), tracefs: None };
         let _ = parse(&[text], &none);
     }
 

@@ -4,7 +4,7 @@
 //! which is the branch and the straight line behind it. Nothing is sampled, so on a deterministic
 //! machine the counts are those of the run, and their sum is the number of taken branches.
 
-use super::{Options, Watcher, directory, no_branch, run};
+use super::{KernelOptions, Watcher, directory, no_branch, run};
 use crate::emulate::Spool;
 use crate::machine::Transcript;
 use crate::sys::{ForwardSignals, Map};
@@ -49,7 +49,7 @@ pub struct Counted {
 }
 
 /// Runs a machine as [`super::record`] does, and counts the taken branches of its kernel, all of
-/// them. [`Options::period`] and [`Options::stated`] have no meaning here. A file for the plugin's
+/// them. [`KernelOptions::period`] and [`KernelOptions::stated`] have no meaning here. A file for the plugin's
 /// counts, some megabytes, lies beside `output`, which is not written, until this returns.
 ///
 /// # Errors
@@ -58,7 +58,7 @@ pub struct Counted {
 pub fn count(
     argv: &[OsString],
     output: &Path,
-    options: &Options,
+    options: &KernelOptions,
     watch: &mut Watcher<'_>,
 ) -> Result<Counted, Error> {
     let start = Instant::now();

@@ -87,9 +87,9 @@ pub struct Transcript {
 }
 
 /// Ends the machine whatever happens to its watcher.
-struct Machine(Child);
+struct Qemu(Child);
 
-impl Drop for Machine {
+impl Drop for Qemu {
     fn drop(&mut self) {
         // Both fail only for a child that is gone already.
         let _ = self.0.kill();
@@ -132,7 +132,7 @@ impl Run<'_> {
         let shown = emulator.display().to_string();
         let started =
             command.spawn().map_err(|source| Error::Start { program: shown.clone(), source })?;
-        let mut machine = Machine(started);
+        let mut machine = Qemu(started);
         forward.child(machine.0.id());
         let mut watched = Watched::default();
         let console = read(machine.0.stdout.take());

@@ -94,7 +94,7 @@ impl Pace {
 
 /// How to look ahead.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct LookAheadOptions {
     /// Taken branches of each stack, 1 to [`MOST_DEPTH`].
     pub depth: usize,
     /// How often.
@@ -107,9 +107,9 @@ pub struct Options {
     pub no_inherit: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for LookAheadOptions {
+    fn default() -> LookAheadOptions {
+        LookAheadOptions {
             depth: DEPTH,
             pace: Pace::Budget(0.03),
             stop_by: StopBy::Auto,
@@ -144,7 +144,7 @@ pub fn record(
     _target: &Target,
     _command: Option<&Workload>,
     _output: &Path,
-    _options: &Options,
+    _options: &LookAheadOptions,
 ) -> Result<Summary, Error> {
     Err(elsewhere())
 }

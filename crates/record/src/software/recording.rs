@@ -3,9 +3,9 @@
 //! [`Opened`], [`Running`], [`Ended`].
 
 use super::visitor::Recorder;
-use super::{CLOCK_EVENT, COUNTER_EVENT, MOST_DEPTH, Options, StopBy, budget, trigger};
+use super::{CLOCK_EVENT, COUNTER_EVENT, LookAheadOptions, MOST_DEPTH, StopBy, budget, trigger};
 use crate::child::{Waiting, Workload};
-use crate::event::Machine;
+use crate::event::EventSources;
 use crate::features::{self, features};
 use crate::file::{self, Output};
 use crate::options::{self, Sampling, Scope};
@@ -35,7 +35,7 @@ pub fn record(
     target: &Target,
     command: Option<&Workload>,
     output: &Path,
-    options: &Options,
+    options: &LookAheadOptions,
 ) -> Result<Summary, Error> {
     Reserved::new(target, command, output, options)?.open()?.seize()?.run()?.told()
 }
@@ -44,7 +44,7 @@ pub fn record(
 struct Recording<'r> {
     target: &'r Target,
     output: &'r Path,
-    options: &'r Options,
+    options: &'r LookAheadOptions,
     sampling: Sampling,
     /// Those that tell what is mapped and started.
     events: Vec<Planned>,
@@ -65,7 +65,7 @@ impl<'r> Reserved<'r> {
         target: &'r Target,
         command: Option<&Workload>,
         output: &'r Path,
-        options: &'r Options,
+        options: &'r LookAheadOptions,
     ) -> Result<Reserved<'r>, Error> {
         let start = Instant::now();
         let no_inherit = options.no_inherit || matches!(target, Target::Threads(_));
@@ -87,7 +87,7 @@ impl<'r> Reserved<'r> {
         let (target, events) = (recording.target, &mut recording.events);
         let child = waiting.as_ref().map(Waiting::pid);
         let sampling = recording.sampling.clone();
-        let how = options::Options { sampling, ..options::Options::default() };
+        let how = options::RecordOptions { sampling, ..options::RecordOptions::default() };
         let opened = open::of_target(target, events, &how, child, 1)?;
         let trigger = recording.options.stop_by.trigger()?;
         let mut attrs = vec![attr::looked_ahead(EVENT_ID, event_name(trigger), trigger)];
@@ -117,7 +117,7 @@ impl<'r> Opened<'r> {
         let Opened { recording, waiting, opened, trigger, attrs, file, kernel } = self;
         let Recording { target, options, sampling, .. } = &recording;
         let mut budget = budget::Budget::new(options.pace, trigger != Trigger::CpuClock);
-        let stop_options = stops::Options {
+        let stop_options = stops::StopOptions {
             trigger,
             period: budget.period(),
             spread_first: true,
@@ -221,7 +221,7 @@ impl Ended<'_> {
             return Err(Error::Empty { reason });
         }
         let mut features = features(None, None, &seen, kernel);
-        features::describe_events(&mut features, &recording.events, &Machine::here(), None);
+        features::describe_events(&mut features, &recording.events, &EventSources::here(), None);
         if let Err(source) = written {
             return Err(file.keep(source, &features, &mut []));
         }
@@ -272,7 +272,7 @@ fn nothing(start: Instant, let_be: u64) -> String {
 fn seize(
     target: &Target,
     child: Option<i32>,
-    options: &stops::Options,
+    options: &stops::StopOptions,
 ) -> Result<stops::Tracer, Error> {
     if let (Scope::Command, Some(child)) = (target.scope(), child) {
         return Ok(stops::Tracer::seize_child(child, options)?);
@@ -312,9 +312,9 @@ fn tracker(sampling: &Sampling, scope: Scope) -> Planned {
 pub fn probe() -> Result<(), Error> {
     let waiting = Workload::new(["true"]).pause()?;
     let mut events = vec![tracker(&Sampling::default(), Scope::Command)];
-    let how = options::Options::default();
+    let how = options::RecordOptions::default();
     open::of_target(&Target::Command, &mut events, &how, Some(waiting.pid()), 0)?;
-    let options = stops::Options {
+    let options = stops::StopOptions {
         trigger: Trigger::CpuClock,
         period: 1_000_000,
         spread_first: false,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// What to count, and when to tell.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct StatOptions {
     /// Texts of events by perf's syntax; [`usual_events`] when there are none.
     pub events: Vec<String>,
     /// CPUs to count on; all when there are none. Only for [`crate::live::Target::System`].
@@ -74,7 +74,7 @@ pub type Tell<'t, E> = dyn FnMut(&[Counter], &Counts) -> Result<(), E> + 't;
 pub fn repeated<E: From<Error>>(
     target: &Target,
     command: Option<&Workload>,
-    options: &Options,
+    options: &StatOptions,
     times: Option<u32>,
     tell: &mut Tell<'_, E>,
 ) -> Result<Vec<Stat>, E> {

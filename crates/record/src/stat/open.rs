@@ -6,11 +6,11 @@
 //! stops all of them is an error.
 
 use super::counts::{Count, Counter};
-use super::{Options, RARE, usual_events};
+use super::{RARE, StatOptions, usual_events};
 use crate::attr::bit;
 use crate::cgroups::{self, Cgroup};
 use crate::descriptors::Need;
-use crate::event::{self, Machine};
+use crate::event::{self, EventSources};
 use crate::options::Scope;
 use crate::planned::without_kernel;
 use crate::refusal::{NO_FIT, general_reason, paranoid};
@@ -52,12 +52,12 @@ pub(crate) struct Slot {
 }
 
 /// Looks the events up and finds out which of them can be counted.
-pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> {
+pub(crate) fn want(target: &Target, options: &StatOptions) -> Result<Wanted, Error> {
     let scope = target.scope();
     cpus::check(&options.cpus)?;
     let usual = options.events.is_empty();
     let texts = if usual { usual_events(scope == Scope::Cpus) } else { options.events.clone() };
-    let events = event::parse_for_counts(&texts, &Machine::here())?;
+    let events = event::parse_for_counts(&texts, &EventSources::here())?;
     let groups: Vec<usize> = events.iter().map(|event| event.leader).collect();
     let members = |leader: usize| groups.iter().filter(|other| **other == leader).count();
     let mut wanted = Wanted { counters: Vec::new(), ways: Vec::new(), scope, notes: Vec::new() };
@@ -118,7 +118,7 @@ pub(crate) fn want(target: &Target, options: &Options) -> Result<Wanted, Error> 
 
 impl Wanted {
     /// Opens each event where it is to count, or on this process, and notes what the kernel says.
-    fn probe(&mut self, options: &Options) -> Result<(), Error> {
+    fn probe(&mut self, options: &StatOptions) -> Result<(), Error> {
         let first =
             options.cpus.first().copied().or_else(|| cpus::online().first().copied()).unwrap_or(0);
         loop {

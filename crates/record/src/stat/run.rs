@@ -3,7 +3,7 @@
 
 use super::counts::{Count, Counter, Counts, Thread};
 use super::open::{Slot, Wanted, want};
-use super::{Options, Stat};
+use super::{Stat, StatOptions};
 use crate::child::{Waiting, Workload};
 use crate::options::Scope;
 use crate::sys::count::{self as sys, Times};
@@ -25,7 +25,7 @@ const BLIND_TICK: Duration = Duration::from_millis(5);
 pub fn count(
     target: &Target,
     command: Option<&Workload>,
-    options: &Options,
+    options: &StatOptions,
     tell: &mut dyn FnMut(&[Counter], &Counts),
 ) -> Result<Stat, Error> {
     let wanted = want(target, options)?;
@@ -85,7 +85,7 @@ fn now() -> Duration {
 fn open(
     target: &Target,
     wanted: &Wanted,
-    options: &Options,
+    options: &StatOptions,
     child: Option<i32>,
 ) -> Result<Vec<Slot>, Error> {
     match target {

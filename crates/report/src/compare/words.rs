@@ -2,8 +2,8 @@
 
 use crate::style::Colour;
 use ::compare::result::{
-    Averaged, Compared, Direction, Effect, Index, Machine, Measurement, MetricInfo, Variant,
-    Verdict,
+    Averaged, Compared, Direction, Effect, Index, MeasuredMachine, Measurement, MetricInfo,
+    Variant, Verdict,
 };
 
 /// Verdicts in the order in which they are told.
@@ -165,7 +165,7 @@ fn four_digits(value: f64) -> String {
 }
 
 /// What calibration says about the machine.
-pub(crate) fn calibration(machine: &Machine) -> String {
+pub(crate) fn calibration(machine: &MeasuredMachine) -> String {
     let Some(c) = &machine.calibration else {
         return "not calibrated: run planish compare calibrate".into();
     };
@@ -392,14 +392,15 @@ mod tests {
     fn a_calibration_taken_on_a_busy_machine_says_so() {
         let calibration =
             ::compare::result::Calibration { others_share: Some(0.42), ..Default::default() };
-        let machine = Machine { calibration: Some(calibration), ..Machine::default() };
+        let machine =
+            MeasuredMachine { calibration: Some(calibration), ..MeasuredMachine::default() };
         let text = super::calibration(&machine);
         assert!(text.contains("taken on a busy machine (others used 42 % of the CPUs"), "{text}");
     }
 
     #[test]
     fn calibration_is_quoted_or_asked_for() {
-        let mut machine = Machine::default();
+        let mut machine = MeasuredMachine::default();
         assert_eq!(calibration(&machine), "not calibrated: run planish compare calibrate");
         machine.calibration = Some(::compare::result::Calibration {
             false_positive_rate: 0.046,

@@ -51,7 +51,7 @@ fn report() -> Optimization {
         schema: "planish-optimize".into(),
         version: 1,
         planish: "0.1.0".into(),
-        machine: Machine::default(),
+        machine: ReportMachine::default(),
         build: Build {
             base: program(".planish/app.base"),
             opt: program(".planish/app.opt"),

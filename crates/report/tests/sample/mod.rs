@@ -147,11 +147,11 @@ fn indices() -> Vec<Index> {
     ]
 }
 
-fn machine(name: &str, calibrated: bool) -> Machine {
+fn machine(name: &str, calibrated: bool) -> MeasuredMachine {
     let mut noise = Noise::new(77);
     let mut p_values: Vec<f64> = (0..400).map(|_| noise.uniform()).collect();
     p_values.sort_by(f64::total_cmp);
-    Machine {
+    MeasuredMachine {
         name: name.into(),
         fingerprint: "0123".into(),
         cpu: if calibrated { "AMD EPYC 7B13" } else { "Neoverse-N1" }.into(),

@@ -5,7 +5,7 @@ use crate::session::{LAYOUT, Layouts, Session};
 use random::Random;
 use statistics::distribution::clopper_pearson;
 use statistics::sequential::{Monitor, Plan, Step};
-use statistics::{Answer, Observation, Options, Verdict, compare};
+use statistics::{Answer, AnswerOptions, Observation, Verdict, compare};
 use std::fmt;
 
 /// What a case watches.
@@ -178,8 +178,12 @@ impl Case {
         let mut random = Random::new(random.next_bits());
         let observations = self.session.record(&mut random);
         let matched = matches!(self.session.layouts, Layouts::Matched(..));
-        let options =
-            Options { draws: DRAWS, seed: random.next_bits(), matched, ..Options::default() };
+        let options = AnswerOptions {
+            draws: DRAWS,
+            seed: random.next_bits(),
+            matched,
+            ..AnswerOptions::default()
+        };
         match self.watch {
             Watch::Stopping(plan, _) | Watch::StoppingPower(plan) => {
                 self.stopped(plan, &observations, options)
@@ -213,7 +217,7 @@ impl Case {
         }
     }
 
-    fn stopped(&self, plan: Plan, observations: &[Observation], options: Options) -> Outcome {
+    fn stopped(&self, plan: Plan, observations: &[Observation], options: AnswerOptions) -> Outcome {
         let mut monitor = Monitor::new(plan, (0, 1), self.session.rounds as usize, options);
         let mut outcome = Outcome { comparisons: 1, ..Outcome::default() };
         for round in observations.chunk_by(|x, y| x.round == y.round) {

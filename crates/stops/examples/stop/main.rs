@@ -7,11 +7,11 @@ mod sys;
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use stops::{Ending, Next, Options, Step, Stopped, Tracer, Trigger, Visitor};
+use stops::{Ending, Next, Step, StopOptions, Stopped, Tracer, Trigger, Visitor};
 
 /// What the command line asks for.
 struct Arguments {
-    options: Options,
+    options: StopOptions,
     seconds: f64,
     step: u32,
     pids: Vec<i32>,
@@ -19,7 +19,7 @@ struct Arguments {
 }
 
 fn arguments() -> Option<Arguments> {
-    let options = Options {
+    let options = StopOptions {
         trigger: Trigger::CpuClock,
         spread_first: false,
         period: 1_000_000,

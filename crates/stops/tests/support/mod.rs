@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use stops::{Ended, Ending, Next, Options, Stopped, Tracer, Trigger, Visitor};
+use stops::{Ended, Ending, Next, StopOptions, Stopped, Tracer, Trigger, Visitor};
 
 /// A millisecond of CPU time.
 pub const PERIOD_NS: u64 = 1_000_000;
 
 /// Options of most tests: children too, no limit.
-pub fn options() -> Options {
-    Options {
+pub fn options() -> StopOptions {
+    StopOptions {
         trigger: Trigger::CpuClock,
         spread_first: false,
         period: PERIOD_NS,
@@ -104,7 +104,12 @@ pub struct Run {
 }
 
 /// Runs a program traced from its start.
-pub fn trace(program: &Path, words: &[&str], options: &Options, visitor: &mut impl Visitor) -> Run {
+pub fn trace(
+    program: &Path,
+    words: &[&str],
+    options: &StopOptions,
+    visitor: &mut impl Visitor,
+) -> Run {
     let dir = tempfile::tempdir().unwrap();
     let said = dir.path().join("said");
     let mut command = Command::new(program);

@@ -1,7 +1,7 @@
 //! The arguments of `planish compare`, and what they mean to the library.
 
 use crate::cli::{Choice, Format};
-use compare::{Aslr, Correction, Keep, LayoutMode, Metric, Options, Settings, Stopping};
+use compare::{AnalysisOptions, Aslr, Correction, Keep, LayoutMode, Metric, Settings, Stopping};
 use std::path::PathBuf;
 
 /// What to compare and how.
@@ -224,14 +224,14 @@ impl How {
 
 impl What {
     /// How the runs are analysed; the margin is that of the design unless one was given.
-    pub fn options(&self) -> anyhow::Result<Options> {
+    pub fn options(&self) -> anyhow::Result<AnalysisOptions> {
         let metric = self.how.metric.first().filter(|_| !self.from.is_empty());
-        Ok(Options {
+        Ok(AnalysisOptions {
             margin: self.how.margin.map(|per_cent| per_cent / 100.0),
             correction: self.output.correct,
             metric: metric.map(|metric| Metric::parse(metric)).transpose()?,
             among: self.output.among.unwrap_or(0) as usize,
-            ..Options::default()
+            ..AnalysisOptions::default()
         })
     }
 }

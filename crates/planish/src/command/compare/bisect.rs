@@ -9,7 +9,7 @@ use build::comparison::Comparison;
 use build::variants::VariantConfig;
 use compare::bisect::{Commits, short, walk};
 use compare::result::Measurement;
-use compare::{Keep, Options};
+use compare::{AnalysisOptions, Keep};
 use std::path::PathBuf;
 
 /// Find the commit that made the program slower.
@@ -43,7 +43,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let prepared = Prepared::of(&project, &args.how, global)?;
     let (good, commits) = project.range(&args.good, &args.bad)?;
     let margin = args.how.margin.map(|per_cent| per_cent / 100.0);
-    let options = Options { margin, ..Options::default() };
+    let options = AnalysisOptions { margin, ..AnalysisOptions::default() };
     let judge = Judge { options, gates: Vec::new(), global };
     let mut built = Built { project: &project, prepared: &prepared, judge: &judge };
     let Some(found) = walk(&good, &commits, &mut built)? else { return Ok(INTERRUPTED) };

@@ -3,6 +3,7 @@
 use crate::cli::Global;
 use anyhow::Context;
 use compare::{Design, bind};
+use record::code_metrics;
 
 /// Runs every variant once under emulation on every benchmark and notes the figures.
 pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
@@ -26,7 +27,7 @@ pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
                     .with_context(|| link.display().to_string())?;
             }
             let options =
-                code_metrics::Options { name: Some("program".into()), ..Default::default() };
+                code_metrics::MetricsOptions { name: Some("program".into()), ..Default::default() };
             let found = code_metrics::measure(&bind(&benchmark.command, &link), &options)
                 .with_context(|| {
                     format!("--code-metrics: {} on {}", variant.name, benchmark.name)

@@ -22,7 +22,8 @@ use compare::calibrate::{self, Relinks};
 use compare::gate::{self, Gate};
 use compare::result::Compared;
 use compare::{
-    Analysis, Design, Error, Keep, Metric, Options, Recorded, Source, analyse, layouts, named, runs,
+    Analysis, AnalysisOptions, Design, Error, Keep, Metric, Recorded, Source, analyse, layouts,
+    named, runs,
 };
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -166,7 +167,7 @@ fn twice(objects: Option<&PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Kept runs, analysed again.
-fn again(what: &What, options: &Options) -> anyhow::Result<Told> {
+fn again(what: &What, options: &AnalysisOptions) -> anyhow::Result<Told> {
     let mut files = Vec::new();
     for path in &what.from {
         files.push(runs::read(path, BufReader::new(crate::input::stream(path)?))?);
@@ -213,7 +214,7 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
 
 /// By what a measurement is judged.
 struct Judge<'a> {
-    options: Options,
+    options: AnalysisOptions,
     gates: Vec<Gate>,
     global: &'a Global,
 }
@@ -231,12 +232,9 @@ impl Judge<'_> {
     }
 }
 
-/// The name of the kept runs. A step of `planish optimize` writes beside and renames when all is
-/// done.
+/// The name of the kept runs.
 fn shown_name(path: &Path) -> String {
-    let own = path.parent().is_some_and(|folder| folder.ends_with(STATE_DIRECTORY));
     // Below the directory in which the commands run, the name from there says enough.
     let here = std::env::current_dir().unwrap_or_default();
-    let shown = path.strip_prefix(here).unwrap_or(path).display().to_string();
-    shown.strip_suffix(".partial").filter(|_| own).map_or(shown.clone(), str::to_owned)
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
 }

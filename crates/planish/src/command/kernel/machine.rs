@@ -2,7 +2,7 @@
 
 use crate::cli::Format;
 use crate::progress::Ticker;
-use kernel::machine::{MEMORY_MIB, MOST_CPUS, Machine, TIMEOUT_S};
+use kernel::machine::{BootMachine, MEMORY_MIB, MOST_CPUS, TIMEOUT_S};
 use record::machine::Statement;
 use std::path::PathBuf;
 
@@ -43,9 +43,9 @@ pub struct MachineArgs {
 
 impl MachineArgs {
     /// As the library has it.
-    pub fn machine(&self) -> Machine {
+    pub fn machine(&self) -> BootMachine {
         let (memory_mib, timeout_s) = (self.memory, self.timeout);
-        Machine { memory_mib, append: self.append.clone(), timeout_s }
+        BootMachine { memory_mib, append: self.append.clone(), timeout_s }
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use image::Image;
 use kernel::machine::{Initrd, boot_image};
 use kernel::recording::{self, Recording, Sections};
-use record::kernel::Options;
+use record::kernel::KernelOptions;
 use record::machine::{Execution, Guest};
 use report::Form;
 use std::path::{Path, PathBuf};
@@ -126,13 +126,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let (machine, parts) = (args.machine.machine(), args.sections);
     let guest = machine.guest(&image, &initrd.path, parts.word(), execution);
     let guest = Guest { cpus: args.cpus, ..guest };
-    let options = Options {
+    let options = KernelOptions {
         period: args.period.map_or(recording::PERIOD, std::num::NonZeroU64::get),
         sections: parts.numbers(),
         timeout: Some(machine.timeout()),
         to_the_end: true,
         stated: args.initrd.is_none().then(|| guest.argv_with_initrd("planish's workload")),
-        ..Options::default()
+        ..KernelOptions::default()
     };
     crate::command::handle_interrupts();
     let done = match &vmlinux {
@@ -163,7 +163,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 fn counts(
     output: &Path,
     guest: &Guest,
-    options: &Options,
+    options: &KernelOptions,
     vmlinux: &Path,
     global: &Global,
 ) -> anyhow::Result<Option<(Recording, Option<Aggregated>)>> {

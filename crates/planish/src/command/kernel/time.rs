@@ -7,7 +7,7 @@ use crate::command::compare::{Bar, CORRECT, stop_flag};
 use crate::output::{self, Stream};
 use anyhow::bail;
 use compare::result::Compared;
-use compare::{Correction, Keep, Options, Settings, gate, kept};
+use compare::{AnalysisOptions, Correction, Keep, Settings, gate, kept};
 use kernel::Error;
 use kernel::machine::{Initrd, named};
 use kernel::time::{Boots, KVM, design, measure, on_the_cpu};
@@ -97,7 +97,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let settings = Settings { rounds: args.rounds, seed: args.seed, margin, ..Settings::default() };
     let design = design(kernels, &settings)?;
     let correction = args.correct.unwrap_or_default();
-    let options = Options { correction, ..Options::default() };
+    let options = AnalysisOptions { correction, ..AnalysisOptions::default() };
     let timed = match measure(boots, design, &options, &*stop_flag()?, &mut Bar::new(global)) {
         Err(Error::Compare(error @ compare::Error::Interrupted(_))) => {
             eprintln!("planish: {error}");

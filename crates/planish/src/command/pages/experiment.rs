@@ -9,7 +9,7 @@ use super::size;
 use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::{INTERRUPTED, compare as measuring};
 use anyhow::{Context as _, bail};
-use compare::{Benchmark, Design, Metric, Options, Recorded, Variant, analyse, gate};
+use compare::{AnalysisOptions, Benchmark, Design, Metric, Recorded, Variant, analyse, gate};
 use measuring::{Output, Told};
 use report::pages::warmed;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let at_end = copies.warm()?;
     let warm: u64 = at_end.iter().map(|file| file.before_bytes).sum();
     let eligible: u64 = at_end.iter().map(|file| file.eligible_bytes).sum();
-    let mut analysis = analyse(&[recorded], &Options::default())?;
+    let mut analysis = analyse(&[recorded], &AnalysisOptions::default())?;
     analysis.measurement.interrupted = interrupted;
     if warm < eligible {
         let warning = format!(

@@ -7,7 +7,7 @@ use crate::cli::{FINE, Format, Global};
 use crate::command::inputs;
 use crate::output::print_json;
 use anyhow::{bail, ensure};
-use counts::aggregate::Options;
+use counts::aggregate::CountOptions;
 use counts::contexts::{self, ContextCounts};
 use counts::evidence::Evidence;
 use counts::input::Kind;
@@ -17,6 +17,7 @@ use profile::attribute::{AttributeOptions, attribute_contexts};
 use profile::operations::{merge_cold_contexts, nest_contexts};
 use profile::recorded::Recorded;
 use report::profile as tell;
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -109,7 +110,8 @@ fn read(
         bail!("--dedup is not for --contexts, which always takes ranges as llvm-profgen does");
     }
     let rules = counts::resolve::Rules::Profgen;
-    let options = Options { rules, threads: global.threads(), pid: selection.pid, paths: false };
+    let options =
+        CountOptions { rules, threads: global.threads(), pid: selection.pid, paths: false };
     let kind = if path.is_dir() {
         Kind::Recording
     } else {
@@ -131,7 +133,10 @@ fn read(
         Kind::Recording => {
             Ok(contexts::of_recording(path, &perfdata::Input::open(path)?, image, options)?)
         }
-        Kind::Script => Ok(contexts::of_text(path, image, options)?),
+        Kind::Script => {
+            let text = BufReader::with_capacity(1 << 18, crate::input::regular(path)?);
+            Ok(contexts::of_text(path, text, image, options)?)
+        }
         Kind::Preaggregated | Kind::Artefact => {
             bail!(
                 "{}: counts hold no calling contexts; give --contexts the recording itself",

@@ -134,14 +134,14 @@ impl Args {
             has_command: !self.command.is_empty(),
             given: self.given(),
             software: self.software.options(pace, sampling.no_inherit),
-            live: live::Options {
+            live: live::RecordOptions {
                 rate: self.period.map(Rate::Period).or(self.frequency.map(Rate::Frequency)),
                 events: self.events.clone(),
                 sampling: self.perf.apply(sampling),
                 cpus: self.who.cpus()?,
                 cgroups: self.who.cgroups.clone(),
                 streaming: self.streams.streaming(),
-                ..live::Options::default()
+                ..live::RecordOptions::default()
             },
         })
     }

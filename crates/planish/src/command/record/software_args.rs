@@ -1,7 +1,7 @@
 //! The options of `planish record` for software branch stacks.
 
 use crate::cli::Choice;
-use record::software::{Options, Pace, StopBy};
+use record::software::{LookAheadOptions, Pace, StopBy};
 
 /// What is counted between two stops for a software branch stack.
 const STOP_BY: Choice<StopBy> = Choice(&[
@@ -53,9 +53,9 @@ impl SoftwareArgs {
     }
 
     /// The same as values; the pace that stands outside of them (`-c`, `-F`) where there is one.
-    pub fn options(&self, pace: Option<Pace>, no_inherit: bool) -> Options {
-        let usual = Options::default();
-        Options {
+    pub fn options(&self, pace: Option<Pace>, no_inherit: bool) -> LookAheadOptions {
+        let usual = LookAheadOptions::default();
+        LookAheadOptions {
             depth: self.depth.map_or(usual.depth, usize::from),
             pace: self.budget.map(Pace::Budget).or(pace).unwrap_or(usual.pace),
             stop_by: match self.stop_by {

@@ -6,7 +6,7 @@ use super::scale::{Scale, labels};
 use super::svg::{Anchor, HALF, Picture, figure};
 use crate::compare::markup::{Markup, Px};
 use crate::compare::words;
-use ::compare::result::Machine;
+use ::compare::result::MeasuredMachine;
 
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 230.0;
@@ -14,7 +14,7 @@ const LEFT: f64 = 48.0;
 const RIGHT: f64 = HALF - 12.0;
 
 /// Nothing for a machine that was not calibrated.
-pub(super) fn calibration(id: &str, machine: &Machine) -> Option<Markup> {
+pub(super) fn calibration(id: &str, machine: &MeasuredMachine) -> Option<Markup> {
     let c = machine.calibration.as_ref()?;
     let mut sorted: Vec<f64> =
         c.p_values.iter().copied().filter(|p| (0.0..=1.0).contains(p)).collect();

@@ -1,0 +1,251 @@
+//! Which configuration is meant, where a command line says some of it or all of it?
+//!
+//! It is written into the state directory, so that every step of the plan reads the same: a file
+//! there speaks for the directory above.
+
+use crate::plan::STATE_DIRECTORY;
+use crate::recognise::{Kind, Recognised, Wish, Work, recognise};
+use crate::{Config, Error};
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// What a command line says of a project.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// The build system to ask.
+    pub kind: Option<Kind>,
+    /// The build command, where no build system is asked.
+    pub build: Option<String>,
+    /// The program: by its name, or by its path below `$PLANISH_OUT`.
+    pub program: Option<String>,
+    /// Training and evaluation.
+    pub work: Work,
+    /// `TABLE.KEY=VALUE`.
+    pub settings: Vec<String>,
+}
+
+impl Said {
+    /// Whether it describes a project by itself, without a file.
+    pub fn describes(&self) -> bool {
+        self.kind.is_some() || self.build.is_some()
+    }
+
+    /// What the files of a directory, and what is said, make of it.
+    ///
+    /// # Errors
+    /// Where nothing is recognised, or no program.
+    pub fn recognise(&self, directory: &Path) -> Result<Recognised, Error> {
+        let program = self.program.as_deref();
+        let Some(command) = &self.build else {
+            return recognise(directory, &Wish { kind: self.kind, program });
+        };
+        let Some(binary) = program else {
+            return Err(Error::Setting {
+                setting: "build.command".into(),
+                problem: "--build needs --program PATH, the program that the command makes below \
+                          $PLANISH_OUT"
+                    .into(),
+            });
+        };
+        Ok(Recognised {
+            kind: Kind::Make,
+            command: command.clone(),
+            binary: binary.to_owned(),
+            program: binary.rsplit('/').next().unwrap_or(binary).to_owned(),
+            others: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// A configuration's text with the settings that are said; as it is where there are none.
+    ///
+    /// # Errors
+    /// Where a setting is none.
+    pub fn with_settings(&self, text: &str) -> Result<String, Error> {
+        match self.settings.as_slice() {
+            [] => Ok(text.to_owned()),
+            settings => merged(text, &Work::default(), settings),
+        }
+    }
+
+    /// The configuration that is meant: `file` as it is where nothing is said; else a copy of it,
+    /// or of what is recognised, with all that is said. Nothing is written.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, nothing is recognised, or a setting is none.
+    pub fn meant(&self, file: &Path) -> Result<Meant, Error> {
+        let more = !self.work.train.is_empty() || !self.work.evaluate.is_empty();
+        let file = if file.is_dir() { file.join("planish.toml") } else { file.to_owned() };
+        if !self.describes() && self.settings.is_empty() && !more {
+            return Ok(Meant { config: Config::read(&file)?, path: file, text: None });
+        }
+        let directory = match file.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let text = if self.describes() {
+            if self.work.train.is_empty() {
+                return Err(Error::Setting {
+                    setting: "workload.train".into(),
+                    problem: "say what the program is recorded on: --train '{bin} ARGUMENTS' (and \
+                              --evaluate '{bin} OTHER ARGUMENTS', what it is measured on)"
+                        .into(),
+                });
+            }
+            self.recognise(&directory)?.toml(&self.work)
+        } else {
+            crate::config::read_text(&file)?
+        };
+        let work = if self.describes() { Work::default() } else { self.work.clone() };
+        let text = merged(&text, &work, &self.settings)?;
+        // What is wrong is said of what the user named.
+        let config = Config::parse(&text, &file)?;
+        let path = directory.join(STATE_DIRECTORY).join("planish.toml");
+        Ok(Meant { config, path, text: Some(text) })
+    }
+}
+
+/// A configuration, and where every step of its plan reads it.
+#[derive(Clone, Debug)]
+pub struct Meant {
+    /// What it says.
+    pub config: Config,
+    /// Where it lies, or will.
+    pub path: PathBuf,
+    /// Its text, where it is not there yet.
+    pub text: Option<String>,
+}
+
+impl Meant {
+    /// Puts it where the steps read it.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self) -> Result<(), Error> {
+        let Some(text) = &self.text else { return Ok(()) };
+        let failed =
+            |source| Error::File { path: self.path.clone(), action: "cannot write", source };
+        if let Some(directory) = self.path.parent() {
+            std::fs::create_dir_all(directory).map_err(failed)?;
+        }
+        beside::write(&self.path, text).map_err(failed)
+    }
+}
+
+/// A configuration's text with other work and other settings.
+fn merged(text: &str, work: &Work, settings: &[String]) -> Result<String, Error> {
+    let failed =
+        |setting: &str, problem: String| Error::Setting { setting: setting.into(), problem };
+    let mut table: Table =
+        text.parse().map_err(|error: toml::de::Error| failed("…", error.to_string()))?;
+    let lines = |lines: &[String]| Value::Array(lines.iter().cloned().map(Value::String).collect());
+    for (name, key, said) in
+        [("workload", "train", &work.train), ("evaluate", "command", &work.evaluate)]
+    {
+        if !said.is_empty() {
+            set(&mut table, name, key, lines(said)).map_err(|problem| failed(name, problem))?;
+        }
+    }
+    for setting in settings {
+        apply(&mut table, setting).map_err(|problem| failed(setting, problem))?;
+    }
+    toml::to_string(&table).map_err(|error| failed("…", error.to_string()))
+}
+
+/// The directory that a configuration speaks for, and its name there.
+pub(crate) fn place(full: &Path) -> Option<(&Path, PathBuf)> {
+    let (directory, name) = (full.parent()?, full.file_name()?);
+    match directory.file_name() {
+        Some(own) if own == STATE_DIRECTORY => {
+            Some((directory.parent()?, Path::new(own).join(name)))
+        }
+        _ => Some((directory, PathBuf::from(name))),
+    }
+}
+
+/// Applies one `TABLE.KEY=VALUE`. What is no value of TOML is a string.
+fn apply(table: &mut Table, setting: &str) -> Result<(), String> {
+    let form = "expected TABLE.KEY=VALUE, as in evaluate.rounds=60";
+    let (path, value) = setting.split_once('=').ok_or(form)?;
+    let (name, key) = path.trim().split_once('.').ok_or(form)?;
+    if name.is_empty() || key.is_empty() || key.contains('.') {
+        return Err(form.into());
+    }
+    let parsed = format!("value = {value}").parse::<Table>().ok();
+    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut t| t.remove("value"));
+    set(table, name, key, parsed.unwrap_or_else(|| Value::String(value.to_owned())))
+}
+
+fn set(table: &mut Table, name: &str, key: &str, value: Value) -> Result<(), String> {
+    let entry = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
+    let Some(inside) = entry.as_table_mut() else {
+        return Err(format!("{name} is no table with one value a key"));
+    };
+    inside.insert(key.to_owned(), value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Compiler;
+
+    fn said(settings: &[&str]) -> Said {
+        Said {
+            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
+            ..Said::default()
+        }
+    }
+
+    const FILE: &str = "[build]\ncommand = 'make'\nbinary = 'app'\n[workload]\ntrain = '{bin} \
+                        a'\n[evaluate]\ncommand = '{bin} b'\n";
+
+    #[test]
+    fn settings_replace_what_the_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("planish.toml");
+        std::fs::write(&file, FILE).unwrap();
+        assert_eq!(said(&[]).meant(&file).unwrap().path, file);
+        let all = ["evaluate.rounds=12", "build.compiler=gcc", "optimize.also=[\"pgo\"]"];
+        let with = Said {
+            work: Work { train: vec!["{bin} c".into()], evaluate: Vec::new() },
+            ..said(&all)
+        };
+        let made = with.meant(&file).unwrap();
+        assert_eq!(made.path, folder.path().join(".planish/planish.toml"));
+        assert!(!made.path.exists(), "a dry run leaves nothing behind");
+        made.write().unwrap();
+        let config = Config::read(&made.path).unwrap();
+        assert_eq!(config, made.config);
+        assert_eq!((config.evaluate.rounds, config.build.compiler), (12, Compiler::Gcc));
+        assert_eq!(config.workload.train.all(), ["{bin} c"]);
+        assert_eq!(config.evaluate.command.all(), ["{bin} b"]);
+        assert_eq!(place(&made.path).unwrap().0, folder.path());
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("planish.toml");
+        std::fs::write(&file, FILE).unwrap();
+        let refused = |setting: &str| said(&[setting]).meant(&file).unwrap_err().to_string();
+        assert!(refused("rounds=3").contains("TABLE.KEY=VALUE"));
+        assert!(refused("evaluate.rounds").contains("TABLE.KEY=VALUE"));
+        assert!(refused("evaluate.rouds=30").contains("rouds"), "an unknown key is named");
+        assert!(refused("evaluate.rounds=few").contains("rounds"));
+    }
+
+    #[test]
+    fn a_command_and_a_program_need_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("planish.toml");
+        let mut wanted = Said { build: Some("./build.sh".into()), ..Said::default() };
+        assert!(wanted.meant(&file).unwrap_err().to_string().contains("--train"));
+        wanted.work.train.push("{bin} a".into());
+        assert!(wanted.meant(&file).unwrap_err().to_string().contains("--program"));
+        wanted.program = Some("bin/app".into());
+        let config = wanted.meant(&file).unwrap().config;
+        assert_eq!(config.build.binary, "bin/app");
+        assert_eq!(config.evaluate.command.all(), ["{bin} a"]);
+    }
+}

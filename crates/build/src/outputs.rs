@@ -1,0 +1,163 @@
+//! How do a step's outputs come to their places, all of them or none?
+//!
+//! A program is told the names that its outputs will have, so what it prints of them is true. What
+//! lay there is set aside before it runs: so it cannot be taken for what the step made, and comes
+//! back where the step fails. Standard output and what is collected go to files of other names,
+//! which are renamed when they are whole.
+
+use crate::call::Call;
+use crate::error::Error;
+use crate::pages::Pages;
+use crate::plan::STATE_DIRECTORY;
+use beside::Unfinished;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// In the state directory: what lay where the running step makes its outputs. A run that is killed
+/// leaves it behind, and the next one removes it.
+const ASIDE: &str = "aside";
+
+/// What is said of a step that calls no build command and does not make what it promised.
+const PROGRAM_FAULT: &str = "this is a fault of the step's program";
+
+/// The outputs of a step that runs. Unless they are kept, all is as it was before.
+pub(crate) struct Outputs<'c> {
+    call: &'c Call,
+    directory: &'c Path,
+    stdout: Option<Unfinished>,
+    /// Of how many outputs the place is free.
+    free: usize,
+    kept: bool,
+}
+
+impl<'c> Outputs<'c> {
+    /// Makes room for what `call` makes in `directory`.
+    ///
+    /// # Errors
+    /// Where what lies there cannot be set aside.
+    pub(crate) fn begin(call: &'c Call, directory: &'c Path) -> Result<Outputs<'c>, Error> {
+        let mut outputs = Outputs { call, directory, stdout: None, free: 0, kept: false };
+        let aside = outputs.aside();
+        empty(&aside).map_err(|source| file_error(&aside, "cannot make", source))?;
+        for (number, path) in call.written().enumerate() {
+            set_aside(&directory.join(path), &aside.join(number.to_string()))
+                .map_err(|source| file_error(path, "cannot replace", source))?;
+            outputs.free = number + 1;
+        }
+        let begun = call.stdout().map(|path| {
+            let unfinished = Unfinished::at(&directory.join(path));
+            unfinished.map_err(|source| file_error(path, "cannot create", source))
+        });
+        outputs.stdout = begun.transpose()?;
+        Ok(outputs)
+    }
+
+    /// What the program's standard output goes to, where that is an output.
+    ///
+    /// # Errors
+    /// Where the file cannot be handed over.
+    pub(crate) fn stdout(&self) -> Result<Option<File>, Error> {
+        let file = self.stdout.as_ref().map(|unfinished| unfinished.file()?.try_clone());
+        let path = self.call.stdout().unwrap_or(Path::new(""));
+        file.transpose().map_err(|source| file_error(path, "cannot write", source))
+    }
+
+    /// Puts all outputs in their places; `told` hears what is said of that.
+    ///
+    /// # Errors
+    /// Where the step named `step` has not made one, or it cannot be put there.
+    pub(crate) fn keep(mut self, step: &str, told: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let call = self.call;
+        let written = call.written().map(|path| (path, PROGRAM_FAULT.to_owned()));
+        let collected = call.collect.iter().map(|(made, _)| (made.as_path(), self.hint(made)));
+        for (path, next) in collected.chain(written) {
+            if !self.directory.join(path).is_file() {
+                let (step, path) = (step.to_owned(), path.to_owned());
+                return Err(Error::NoOutput { step, path, next });
+            }
+        }
+        for (made, output) in &call.collect {
+            let (from, to) = (self.directory.join(made), self.directory.join(output));
+            // Else a program on superpages would be written to where a link leads.
+            if to.is_symlink() {
+                std::fs::remove_file(&to)
+                    .map_err(|source| file_error(output.as_ref(), "cannot replace", source))?;
+            }
+            match call.pages_of(output) {
+                Pages::Off => beside::copy(&from, &to)
+                    .map_err(|source| file_error(&to, "cannot copy to", source))?,
+                pages => pages.write(&from, &to)?.iter().for_each(|line| told(line)),
+            }
+        }
+        if let Some((program, pages)) = call.rewritten() {
+            let made = self.directory.join(program);
+            pages.write(&made, &made)?.iter().for_each(|line| told(line));
+        }
+        if let Some(unfinished) = self.stdout.take() {
+            let path = call.stdout().unwrap_or(Path::new(""));
+            unfinished.finish().map_err(|source| file_error(path, "cannot rename to", source))?;
+        }
+        self.kept = true;
+        Ok(())
+    }
+
+    /// What to do where a build has not made what is collected.
+    fn hint(&self, made: &Path) -> String {
+        match self.call.environment.get("PLANISH_OUT") {
+            None => PROGRAM_FAULT.to_owned(),
+            Some(_) if made.ends_with(crate::reuse::LOG) => {
+                "the layout is applied by what PLANISH_CC and PLANISH_CXX name: the build command \
+                 must compile with them"
+                    .to_owned()
+            }
+            Some(out) => format!(
+                "check [build] binary in planish.toml, and that the command writes below \
+                 $PLANISH_OUT ({out})"
+            ),
+        }
+    }
+
+    fn aside(&self) -> PathBuf {
+        self.directory.join(STATE_DIRECTORY).join(ASIDE)
+    }
+}
+
+impl Drop for Outputs<'_> {
+    fn drop(&mut self) {
+        let aside = self.aside();
+        if !self.kept {
+            // Half-made outputs help nobody. Where one cannot be put back, the step runs again.
+            for (number, path) in self.call.written().enumerate().take(self.free) {
+                let place = self.directory.join(path);
+                let _ = std::fs::remove_file(&place);
+                let _ = std::fs::rename(aside.join(number.to_string()), &place);
+            }
+        }
+        let _ = std::fs::remove_dir_all(&aside);
+    }
+}
+
+/// An empty directory of this name; what is planted there is removed, never followed.
+fn empty(directory: &Path) -> io::Result<()> {
+    let removed = match std::fs::symlink_metadata(directory) {
+        Ok(about) if about.is_dir() => std::fs::remove_dir_all(directory),
+        Ok(_) => std::fs::remove_file(directory),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    removed.and_then(|()| std::fs::create_dir(directory))
+}
+
+fn set_aside(place: &Path, aside: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(place) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(about) if about.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(_) => std::fs::rename(place, aside),
+    }
+}
+
+pub(crate) fn file_error(path: &Path, action: &'static str, source: io::Error) -> Error {
+    Error::File { path: path.to_owned(), action, source }
+}

@@ -1,0 +1,99 @@
+//! Which programs does a CMake project make, and how?
+//!
+//! Source: the CMake manual, commands `project`, `set` and `add_executable`.
+
+use super::{Found, Made, files};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the CMakeLists.txt of the project and below it say.
+pub(super) fn found(directory: &Path) -> Found {
+    let mut known = BTreeMap::new();
+    let mut programs = Vec::new();
+    for (_, text) in files::all(directory, "CMakeLists.txt") {
+        programs.extend(executables(&text, &mut known));
+    }
+    let project = known.get("PROJECT_NAME").cloned().unwrap_or_default();
+    // The program that is named like the project is likelier meant than its tests and examples.
+    let likely = |name: &str| {
+        let minor = ["test", "bench", "example", "demo", "fuzz", "sample"];
+        (name != project, minor.iter().any(|word| name.to_lowercase().contains(word)))
+    };
+    programs.sort_by_key(|name| likely(name));
+    let mut seen: Vec<String> = Vec::new();
+    programs.retain(|name| {
+        !seen.contains(name) && {
+            seen.push(name.clone());
+            true
+        }
+    });
+    let made = |name: String| Made { binary: format!("planish-bin/{name}"), name };
+    Found {
+        programs: programs.into_iter().map(made).collect(),
+        // Release's own flags follow, as in the project's own release builds.
+        command: "cmake -S . -B \"$PLANISH_OUT\" -DCMAKE_BUILD_TYPE=Release \
+                  -DCMAKE_C_COMPILER=\"$PLANISH_CC\" -DCMAKE_CXX_COMPILER=\"$PLANISH_CXX\" \
+                  -DCMAKE_C_FLAGS=\"$PLANISH_CFLAGS\" -DCMAKE_CXX_FLAGS=\"$PLANISH_CXXFLAGS\" \
+                  -DCMAKE_EXE_LINKER_FLAGS=\"$PLANISH_LDFLAGS\" \
+                  -DCMAKE_SHARED_LINKER_FLAGS=\"$PLANISH_LDFLAGS\" \
+                  -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=\"$PLANISH_OUT/planish-bin\" && cmake --build \
+                  \"$PLANISH_OUT\" --parallel \"$(nproc)\" --target @PROGRAM@"
+            .to_owned(),
+        takes_paths: true,
+        notes: Vec::new(),
+    }
+}
+
+/// The names of executables in one file; `known` holds the variables of the files before.
+fn executables(text: &str, known: &mut BTreeMap<String, String>) -> Vec<String> {
+    let mut names = Vec::new();
+    for (command, words) in commands(text) {
+        let Some(first) = words.first() else { continue };
+        let resolved = resolve(first, known);
+        match (command.as_str(), resolved) {
+            ("project", Some(name)) => {
+                known.entry("PROJECT_NAME".to_owned()).or_insert_with(|| name.clone());
+                known.entry("CMAKE_PROJECT_NAME".to_owned()).or_insert(name);
+            }
+            ("set", Some(name)) => {
+                if let Some(value) = words.get(1).and_then(|word| resolve(word, known)) {
+                    known.insert(name, value);
+                }
+            }
+            ("add_executable", Some(name)) => {
+                let made = words.iter().all(|word| word != "IMPORTED" && word != "ALIAS");
+                names.extend(made.then_some(name));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The commands of a file: lower-case name and words.
+fn commands(text: &str) -> Vec<(String, Vec<String>)> {
+    let uncommented: String = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n");
+    let mut found = Vec::new();
+    let mut rest = uncommented.as_str();
+    while let Some((before, after)) = rest.split_once('(') {
+        let name = before.split_whitespace().next_back().unwrap_or_default().to_lowercase();
+        let (inside, next) = after.split_once(')').unwrap_or((after, ""));
+        let words = inside.split_whitespace().map(|word| word.trim_matches('"').to_owned());
+        found.push((name, words.collect()));
+        rest = next;
+    }
+    found
+}
+
+/// A word with the variables that are known; none where another one is left.
+fn resolve(word: &str, known: &BTreeMap<String, String>) -> Option<String> {
+    let mut word = word.to_owned();
+    for (name, value) in known {
+        word = word.replace(&format!("${{{name}}}"), value);
+    }
+    (!word.contains(['$', '<', '{']) && !word.is_empty()).then_some(word)
+}

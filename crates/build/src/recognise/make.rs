@@ -1,0 +1,80 @@
+//! Which programs does a makefile make, and how?
+//!
+//! Source: the GNU make manual, "Overriding Variables" and "Makefile Conventions".
+
+use super::{Found, Made, files};
+use std::path::Path;
+
+/// Variables that usually name a program.
+const NAMES: [&str; 11] = [
+    "PROG",
+    "PROGRAM",
+    "PROGRAMS",
+    "PROGS",
+    "BIN",
+    "BINARY",
+    "TARGET",
+    "TARGETS",
+    "EXE",
+    "EXECUTABLE",
+    "NAME",
+];
+
+/// What a makefile says.
+pub(super) fn found(directory: &Path, file: &str) -> Found {
+    let text = files::text(&directory.join(file)).unwrap_or_default().replace("\\\n", " ");
+    let mut names: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once('=') else { continue };
+        let name = name.trim_end_matches([':', '?', '+']).trim();
+        if NAMES.contains(&name) {
+            names.extend(value.split_whitespace().map(str::to_owned));
+        }
+    }
+    // The first rule, and what usually stands for everything.
+    for target in ["all", "default"] {
+        let rules = text.lines().filter_map(|line| line.strip_prefix(target)?.strip_prefix(':'));
+        names.extend(rules.flat_map(|line| line.split_whitespace().map(str::to_owned)));
+    }
+    let is_program = |name: &String| {
+        !name.is_empty()
+            && !name.starts_with(['-', '/', '#', ':'])
+            && !name.contains(['$', '=', '*', '%', '.', '@', '(', ')'])
+            && !["all", "default", "clean", "install", "test", "check", "doc", "docs", "man"]
+                .contains(&name.as_str())
+    };
+    names.retain(is_program);
+    let mut seen: Vec<String> = Vec::new();
+    names.retain(|name| {
+        !seen.contains(name) && {
+            seen.push(name.clone());
+            true
+        }
+    });
+    let made = |path: String| Made {
+        name: path.rsplit('/').next().unwrap_or(&path).to_owned(),
+        binary: path,
+    };
+    let mut notes = Vec::new();
+    if directory.join("configure").is_file() {
+        notes.push(
+            "There is a configure script, which is not called here: put it before make if the \
+             makefile needs it."
+                .to_owned(),
+        );
+    }
+    Found {
+        programs: names.into_iter().map(made).collect(),
+        // A makefile builds where it lies, so it gets a copy of the sources for each build, always
+        // at the same place. The flags go with the compilers: given as CFLAGS they would replace
+        // those that the makefile needs. Objects of an earlier build had other flags.
+        command:
+            "tar -cf - --exclude=./.planish --exclude=./.git --exclude='*.o' . | tar -xf - -C \
+                  \"$PLANISH_OUT\" && f=-Wno-unused-command-line-argument && make -C \
+                  \"$PLANISH_OUT\" -j\"$(nproc)\" CC=\"$PLANISH_CC $PLANISH_CFLAGS \
+                  $PLANISH_LDFLAGS $f\" CXX=\"$PLANISH_CXX $PLANISH_CXXFLAGS $PLANISH_LDFLAGS $f\""
+                .to_owned(),
+        takes_paths: true,
+        notes,
+    }
+}

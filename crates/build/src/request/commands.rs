@@ -1,0 +1,74 @@
+//! Which requests run a command of the user's: a build, a test, an instrumented program.
+
+use crate::call::{Call, Input, Output, Word, Wrapper};
+use crate::pages::Pages;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Run the user's build command, and keep what it makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildCommand {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The compilers, flags and directories that it is handed.
+    pub environment: BTreeMap<String, String>,
+    /// What stands in the compilers' place, so that objects are kept or reused.
+    pub wrappers: Vec<Wrapper>,
+    /// What the program is built from.
+    pub sources: Vec<Input>,
+    /// The profile or the merged counters that the flags name.
+    pub knowledge: Option<Input>,
+    /// The files of the layout that the flags name.
+    pub layout: Vec<Input>,
+    /// Directories emptied before.
+    pub fresh_directories: Vec<PathBuf>,
+    /// Where the command leaves the program.
+    pub made: PathBuf,
+    /// Where the program is kept.
+    pub program: Output,
+    /// How it is written there.
+    pub pages: Pages,
+    /// What else is kept: (made, output).
+    pub more: Vec<(PathBuf, Output)>,
+}
+
+impl BuildCommand {
+    pub(super) fn call(&self) -> Call {
+        let (program, arguments) = self.command.split_first().unzip();
+        let mut call = Call::named(program.map_or("", String::as_str));
+        call = call.with_all(arguments.unwrap_or_default());
+        call.environment = self.environment.clone();
+        call.wrappers = self.wrappers.clone();
+        let built_from = self.sources.iter().chain(&self.knowledge).chain(&self.layout);
+        call.reads = built_from.cloned().collect();
+        call.fresh_directories = self.fresh_directories.clone();
+        let kept = (self.made.clone(), self.program.clone());
+        call.collect = std::iter::once(kept).chain(self.more.iter().cloned()).collect();
+        call.with_pages(&self.program, self.pages)
+    }
+}
+
+/// Run a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserCommand {
+    /// The program, found through PATH.
+    pub program: String,
+    /// Its arguments.
+    pub words: Vec<Word>,
+    /// Variables added to the environment.
+    pub environment: BTreeMap<String, String>,
+    /// What it reads without being told.
+    pub reads: Vec<Input>,
+    /// Directories emptied before.
+    pub fresh_directories: Vec<PathBuf>,
+}
+
+impl UserCommand {
+    pub(super) fn call(&self) -> Call {
+        let mut call = Call::named(&self.program).with_all(self.words.iter().cloned());
+        call.environment = self.environment.clone();
+        call.reads = self.reads.clone();
+        call.fresh_directories = self.fresh_directories.clone();
+        call
+    }
+}

@@ -1,0 +1,73 @@
+//! Which requests measure programs, and tell what all steps found?
+
+use crate::call::{Call, Input, Output, Word};
+
+/// Measure programs against the first of them, on one command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compare {
+    /// Rounds: every program runs once in each.
+    pub rounds: u32,
+    /// Seed of the schedule.
+    pub seed: u64,
+    /// What decides.
+    pub metric: String,
+    /// Claims of one run of planish, which are corrected together.
+    pub among: usize,
+    /// Whether programs may print what the first does not.
+    pub ignore_output: bool,
+    /// The programs, and whether the rest is worth measuring without it.
+    pub programs: Vec<(Input, bool)>,
+    /// The command, `{bin}` standing for each program.
+    pub command: Vec<String>,
+    /// Every run.
+    pub runs: Output,
+    /// What they show.
+    pub result: Output,
+}
+
+impl Compare {
+    pub(super) fn call(&self) -> Call {
+        let mut call = Call::planish(["compare"])
+            .with_json(&self.result)
+            .with_option("--rounds", self.rounds)
+            .with_option("--seed", self.seed)
+            .with_option("--metric", &self.metric)
+            .with_option("--among", self.among)
+            // A claim that decides the exit code is measured twice.
+            .with("--confirm")
+            .with_if(self.ignore_output, "--ignore-output")
+            .with("--raw")
+            .with(&self.runs)
+            .with_all(self.programs.iter().map(|(program, optional)| match optional {
+                true => Word::Optional(program.clone()),
+                false => Word::Input(program.clone()),
+            }))
+            .with("--")
+            .with_all(&self.command);
+        call.negative_is_fine = true;
+        call.interactive = true;
+        call
+    }
+}
+
+/// Collect what all steps found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The planish.toml.
+    pub config: Input,
+    /// For people.
+    pub markdown: Output,
+    /// For programs.
+    pub json: Output,
+}
+
+impl Report {
+    pub(super) fn call(&self) -> Call {
+        Call::planish(["report", "--collect"])
+            .with(&self.config)
+            .with("-o")
+            .with(&self.markdown)
+            .with("--json")
+            .with(&self.json)
+    }
+}

@@ -1,0 +1,271 @@
+//! Which requests record or count a program's runs, and which decide how?
+
+use crate::call::{Call, Input, Output, Word};
+use crate::recording::StopBy;
+use crate::words::quoted;
+use record::Branches;
+use std::path::{Path, PathBuf};
+
+/// A command in words, `{bin}` standing for a program of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramCommand {
+    /// The words.
+    pub words: Vec<String>,
+    /// The program; absent where the words name it themselves.
+    pub program: Option<Input>,
+}
+
+impl ProgramCommand {
+    /// The words with the program's name.
+    fn bound(&self) -> Vec<String> {
+        let Some(program) = &self.program else { return self.words.clone() };
+        bound(&self.words, program.as_ref())
+    }
+
+    /// Adds them to a call.
+    fn add_to(&self, mut call: Call) -> Call {
+        call = call.with("--");
+        let words = self.words.iter().zip(self.bound());
+        call = call.with_all(words.map(|(word, bound)| naming(word, bound, self.program.as_ref())));
+        // A command that does not name the program may run it nevertheless.
+        call.reads.extend(self.program.clone().filter(|_| !self.names_program()));
+        call
+    }
+
+    fn names_program(&self) -> bool {
+        self.words.iter().any(|word| word.contains(BIN))
+    }
+}
+
+/// What stands for a program in a command.
+const BIN: &str = "{bin}";
+
+/// A command's words, `{bin}` replaced by a program's name.
+pub(crate) fn bound(command: &[String], program: &Path) -> Vec<String> {
+    // With a slash, so that it is not looked for in PATH.
+    let path = if program.is_absolute() {
+        program.display().to_string()
+    } else {
+        format!("./{}", program.display())
+    };
+    command.iter().map(|word| word.replace(BIN, &path)).collect()
+}
+
+/// A bound word, with the program it names.
+fn naming(word: &str, bound: String, program: Option<&Input>) -> Word {
+    match program {
+        Some(program) if word.contains(BIN) => Word::Naming(bound, program.clone()),
+        _ => Word::Plain(bound),
+    }
+}
+
+/// How far samples or stops are apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// By so many of what is counted.
+    Period(u64),
+    /// Stops alone: so many per cent of the program's CPU time go into them.
+    Budget(f64),
+}
+
+/// Time all training commands, and decide how they are recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainTime {
+    /// Which branch stacks are wanted: `auto` or `software`.
+    pub branches: Branches,
+    /// Seconds to record, all commands together.
+    pub seconds: f64,
+    /// Seconds of native training below which it is emulated.
+    pub emulate_below: f64,
+    /// Per cent of the program's CPU time that goes into stops.
+    pub budget: f64,
+    /// Where what the commands print goes.
+    pub program_output: PathBuf,
+    /// The commands.
+    pub commands: Vec<ProgramCommand>,
+    /// What was decided.
+    pub decision: Output,
+}
+
+impl TrainTime {
+    pub(super) fn call(&self) -> Call {
+        let mut call = Call::planish(["train", "time"])
+            .with_option("--branches", self.branches.word())
+            .with_option("--seconds", self.seconds)
+            .with_option("--emulate-below", self.emulate_below)
+            .with_option("--budget", self.budget)
+            .with_program_output(&self.program_output);
+        for command in &self.commands {
+            let line: Vec<String> = command.bound().iter().map(|word| quoted(word)).collect();
+            let line = line.join(" ");
+            call = call.with("--command").with(match &command.program {
+                Some(program) => Word::Naming(line, program.clone()),
+                None => Word::Plain(line),
+            });
+        }
+        call.with(Word::Stdout(self.decision.clone()))
+    }
+}
+
+/// Record one training command as [`TrainTime`] decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainRecord {
+    /// What was decided.
+    pub by: Input,
+    /// The recording.
+    pub output: Output,
+    /// Software branch stacks: how far stops are apart; absent: what suits.
+    pub pace: Option<Pace>,
+    /// Software branch stacks: what is counted between two stops; absent: what the machine can.
+    pub stop_by: Option<StopBy>,
+    /// Where what the command prints goes; absent: where planish's own words go.
+    pub program_output: Option<PathBuf>,
+    /// The command.
+    pub command: ProgramCommand,
+}
+
+impl TrainRecord {
+    pub(super) fn call(&self) -> Call {
+        let call = Call::planish(["train", "record", "--by"]).with(&self.by);
+        let call = with_pace(call.with("-o").with(&self.output), "--period", self.pace);
+        self.command.add_to(with_stops(call, self.stop_by, self.program_output.as_deref()))
+    }
+}
+
+/// Record one training command: all of the program, and with losses, which the summary tells and a
+/// profile bears.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The recording.
+    pub output: Output,
+    /// Where branch stacks come from.
+    pub branches: Branches,
+    /// How far samples or stops are apart; absent: a rate that the machine bears.
+    pub pace: Option<Pace>,
+    /// Software branch stacks: what is counted between two stops; absent: what the machine can.
+    pub stop_by: Option<StopBy>,
+    /// Where what the command prints goes; absent: where planish's own words go.
+    pub program_output: Option<PathBuf>,
+    /// How often the command runs; absent for once.
+    pub repeat: Option<Repeat>,
+    /// The command.
+    pub command: ProgramCommand,
+}
+
+/// A command run several times in one recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// How often.
+    pub runs: u64,
+    /// The planish that repeats it.
+    pub planish: PathBuf,
+}
+
+impl Record {
+    pub(super) fn call(&self) -> Call {
+        let call = Call::planish(["record", "-o"])
+            .with(&self.output)
+            .with(format!("--branches={}", self.branches.word()));
+        let call = with_pace(call, "-c", self.pace).with_all(["--whole", "--accept-losses"]);
+        let mut call = with_stops(call, self.stop_by, self.program_output.as_deref());
+        if let Some(Repeat { runs, planish }) = &self.repeat {
+            call = call.with("--").with(planish.as_path()).with_all(["train", "repeat"]);
+            call = call.with_option("--runs", runs);
+        }
+        self.command.add_to(call)
+    }
+}
+
+fn with_pace(call: Call, period: &str, pace: Option<Pace>) -> Call {
+    match pace {
+        Some(Pace::Period(count)) => call.with_option(period, count),
+        Some(Pace::Budget(share)) => call.with_option("--budget", share),
+        None => call,
+    }
+}
+
+fn with_stops(mut call: Call, stop_by: Option<StopBy>, program_output: Option<&Path>) -> Call {
+    if let Some(by) = stop_by {
+        call = call.with_option("--stop-by", by.word());
+    }
+    match program_output {
+        Some(log) => call.with_program_output(log),
+        None => call,
+    }
+}
+
+/// Count the branches that a command takes, under emulation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountBranches {
+    /// The recording, which nobody reads.
+    pub data: Output,
+    /// The summary with the counts.
+    pub counts: Output,
+    /// Where what the command prints goes.
+    pub program_output: PathBuf,
+    /// The command.
+    pub command: ProgramCommand,
+}
+
+impl CountBranches {
+    /// Branches from one sample to the next. What is wanted is the number of taken branches that
+    /// the summary tells; the samples are so far apart that the recording is small.
+    const PERIOD: u32 = 100_003;
+
+    pub(super) fn call(&self) -> Call {
+        let call = Call::planish(["record", "--branches=emulated"])
+            .with_option("-c", Self::PERIOD)
+            .with_json(&self.counts)
+            .with("-o")
+            .with(&self.data);
+        self.command.add_to(call.with_program_output(&self.program_output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            output: Output::from("a b.data"),
+            branches: Branches::Software,
+            pace: Some(Pace::Budget(2.5)),
+            stop_by: Some(StopBy::Clock),
+            program_output: Some("log".into()),
+            repeat: Some(Repeat { runs: 3, planish: "/p".into() }),
+            command: ProgramCommand {
+                words: ["{bin}", "-x={bin}", "y z"].map(str::to_owned).to_vec(),
+                program: Some(Input::from("app")),
+            },
+        }
+    }
+
+    #[test]
+    fn a_recording_is_rendered_with_all_that_it_asks_for() {
+        let call = record().call();
+        assert_eq!(
+            call.command_line(),
+            "planish record -o 'a b.data' --branches=software --budget 2.5 --whole \
+             --accept-losses --stop-by clock --program-output log -- /p train repeat --runs 3 -- \
+             ./app -x=./app 'y z'"
+        );
+        assert_eq!(call.inputs(), [Path::new("app")]);
+        assert_eq!(call.outputs(), [Path::new("a b.data")]);
+        let plain = Record { pace: None, stop_by: None, repeat: None, ..record() };
+        let plain = Record { program_output: None, branches: Branches::Hardware, ..plain };
+        assert_eq!(
+            plain.call().command_line(),
+            "planish record -o 'a b.data' --branches=hardware --whole --accept-losses -- ./app \
+             -x=./app 'y z'"
+        );
+    }
+
+    #[test]
+    fn a_program_that_no_word_names_is_read_nevertheless() {
+        let command = ProgramCommand { words: vec!["sh".into()], ..record().command };
+        let call = Record { command, ..record() }.call();
+        assert!(call.command_line().ends_with("-- sh"));
+        assert_eq!(call.inputs(), [Path::new("app")]);
+    }
+}

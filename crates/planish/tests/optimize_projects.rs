@@ -1,0 +1,187 @@
+//! `planish init` and `planish optimize` on projects as people have them: cargo, CMake, make,
+//! without a planish.toml.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static unsigned step(unsigned x) { return x % 7 == 3 ? x / 3 : x % 2 ? 3 * x + 1 : x / 2; }
+static unsigned walk(unsigned x) {
+  unsigned n = 0;
+  while (x > 4 && n < 1000) { x = step(x); n++; if (x == 4000000001u) n += printf("rare\n"); }
+  return n;
+}
+int main(int argc, char **argv) {
+  unsigned limit = argc > 2 ? atoi(argv[2]) : 1000, sum = 0;
+  for (unsigned i = 1; i < limit; i++) sum += walk(i * (argv[1][0] == 't' ? 3 : 5));
+  printf("%u\n", sum);
+  return 0;
+}
+"#;
+
+const RUST: &str = r#"
+fn step(x: u32) -> u32 {
+    if x % 7 == 3 { x / 3 } else if x % 2 == 1 { x.wrapping_mul(3) + 1 } else { x / 2 }
+}
+#[inline(never)]
+fn walk(mut x: u32) -> u32 {
+    let mut n = 0;
+    while x > 4 && n < 1000 { x = step(x); n += 1; if x == 4_000_000_001 { println!("rare"); } }
+    n
+}
+fn main() {
+    let limit: u32 = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(1000);
+    println!("{}", (1..limit).map(walk).fold(0u32, u32::wrapping_add));
+}
+"#;
+
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Project {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Project { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn planish(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+        // Settings of a cargo that runs the tests are not those of the project.
+        for (name, _) in std::env::vars_os() {
+            let own = name.to_string_lossy().starts_with("CARGO_") && name != "CARGO_HOME";
+            if own || name == "RUSTFLAGS" {
+                command.env_remove(name);
+            }
+        }
+        command.args(arguments).current_dir(self.folder.path()).env("NO_COLOR", "1");
+        command.output().unwrap()
+    }
+
+    /// Optimises with emulated recordings, few rounds and what is given.
+    fn optimize(&self, more: &[&str]) -> (Output, serde_json::Value) {
+        let common = ["--set", "record.branches=emulated", "--set", "evaluate.rounds=6"];
+        let work = ["--train", "{bin} train 20000", "--evaluate", "{bin} eval 20000"];
+        let done = self.planish(&[&["optimize"], more, &work[..], &common[..]].concat());
+        assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
+        let report = std::fs::read(self.at(".planish/report.json")).unwrap();
+        (done, serde_json::from_slice(&report).unwrap())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn has(tool: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let found = path.split(':').any(|d| Path::new(d).join(tool).is_file());
+    if !found {
+        eprintln!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+/// The plugin lies beside the tests' executable once `cargo build -p qemu-branches` has run.
+fn can_optimize() -> bool {
+    let beside =
+        Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
+    let found = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
+    if !found {
+        eprintln!("skipped: the emulation plugin is not built");
+    }
+    found && has("qemu-x86_64") && has("clang-22") && has("ld.lld-22")
+}
+
+/// All samples lie in functions that the compiler found, and the rebuilt program is another one.
+fn has_gained(report: &serde_json::Value) {
+    assert_eq!(report["matched"]["samples"], report["matched"]["samples_matched"], "{report:#}");
+    let branches = &report["branches"][0];
+    assert!(branches["opt"].as_u64().unwrap() < branches["base"].as_u64().unwrap(), "{branches}");
+}
+
+const MAKEFILE: &str = "CFLAGS = -O2 -DNEEDED\nall: app\napp: app.o\n\t$(CC) $(CFLAGS) -o $@ \
+                        app.o\nclean:\n\trm -f app app.o\n";
+
+#[test]
+fn a_makefile_needs_no_planish_toml() {
+    if !can_optimize() || !has("make") {
+        return;
+    }
+    // An object of an earlier build must not come into ours.
+    let project = Project::new(&[("Makefile", MAKEFILE), ("app.c", PROGRAM), ("app.o", "old")]);
+    let arguments = ["--make", "--program", "app"];
+    let dry = project
+        .planish(&[&["optimize", "--dry-run", "--train", "{bin} t"], &arguments[..]].concat());
+    assert!(text(&dry.stdout).contains("make -C"), "{}", text(&dry.stderr));
+    assert!(!project.at(".planish").exists(), "a dry run leaves nothing behind");
+    let (_, report) = project.optimize(&arguments);
+    has_gained(&report);
+    assert!(!project.at("app").exists() && !project.at("planish.toml").exists());
+    // The same again repeats nothing.
+    let (again, _) = project.optimize(&arguments);
+    assert!(text(&again.stderr).contains("build: up to date"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn a_cmake_project_is_initialised_and_optimised() {
+    if !can_optimize() || !has("cmake") {
+        return;
+    }
+    let lists = "cmake_minimum_required(VERSION 3.13)\nproject(app C)\nadd_subdirectory(src)\n";
+    let below = "add_executable(${PROJECT_NAME} app.c)\n";
+    let files = [("CMakeLists.txt", lists), ("src/CMakeLists.txt", below), ("src/app.c", PROGRAM)];
+    let project = Project::new(&files);
+    let written =
+        project.planish(&["init", "--train", "{bin} t 20000", "--set", "build.flags=-g0"]);
+    assert!(text(&written.stderr).contains("builds app with CMake"), "{}", text(&written.stderr));
+    let file = std::fs::read_to_string(project.at("planish.toml")).unwrap();
+    assert!(file.contains("-g0") && file.contains("{bin} t 20000"), "{file}");
+    let (_, report) = project.optimize(&["--set", "build.flags="]);
+    has_gained(&report);
+}
+
+#[test]
+fn a_cargo_project_is_optimised_by_one_command() {
+    if !can_optimize() || !has("cargo") {
+        return;
+    }
+    let manifest = "[package]\nname = 'app'\nversion = '0.1.0'\nedition = '2021'\n[workspace]\n";
+    let project = Project::new(&[("Cargo.toml", manifest), ("src/main.rs", RUST)]);
+    let (_, report) = project.optimize(&["--cargo"]);
+    assert!(report["matched"]["samples_matched"].as_u64().unwrap() > 0, "{report:#}");
+    let names = project.planish(&["optimize", "--cargo", "--program", "no", "--train", "{bin}"]);
+    assert_eq!(names.status.code(), Some(2));
+    assert!(text(&names.stderr).contains("there: app"), "{}", text(&names.stderr));
+}
+
+#[test]
+fn what_is_not_said_is_asked_for() {
+    let project = Project::new(&[("Makefile", MAKEFILE)]);
+    let refused = |arguments: &[&str], says: &str| {
+        let said = project.planish(arguments);
+        assert_eq!(said.status.code(), Some(2), "{}", text(&said.stderr));
+        assert!(text(&said.stderr).contains(says), "{}", text(&said.stderr));
+    };
+    refused(&["optimize", "--make"], "--train");
+    refused(&["optimize", "--cargo", "--train", "{bin}"], "Cargo.toml");
+    refused(&["optimize", "--build", "make", "--train", "{bin}"], "--program");
+    refused(&["optimize", "--set", "evaluate.rounds=9"], "`planish init` writes one");
+    refused(&["optimize", "--make", "--train", "{bin}", "--set", "a=b"], "TABLE.KEY=VALUE");
+    assert!(project.planish(&["init", "-"]).stdout.starts_with(b"# How planish builds"));
+    let example = project.planish(&["init", "--example", "-"]);
+    assert!(text(&example.stdout).contains("emulate_below"), "{}", text(&example.stdout));
+}

@@ -1,0 +1,7 @@
+# zstd from Debian's sources: its own makefile, C.
+title="zstd 1.5"
+project=(--make --program programs/zstd)
+more=('optimize.steps=["autofdo","propeller"]')
+train=("{bin} -q -c -12 --single-thread $work/corpus/train.txt" "{bin} -q -c -3 --single-thread $work/corpus/train.txt")
+evaluate=("{bin} -q -c -13 --single-thread $work/corpus/evaluate.txt")
+prepare() { debian libzstd; }

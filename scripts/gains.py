@@ -1,0 +1,153 @@
+"""Keeps what scripts/gains.sh measured, and tells it as tables.
+
+  gains.py row NAME TITLE DIRECTORY PROGRAM JSON COMMAND    one program's results into JSON
+  gains.py tell JSON MARKDOWN README                         the tables, in MARKDOWN and between README's marks
+"""
+import datetime
+import json
+import os
+import re
+import sys
+
+KINDS = [
+    ("base", "as built"),
+    ("opt", "AutoFDO"),
+    ("layout", "AutoFDO + layout"),
+    ("pgo", "instrumented PGO"),
+    ("bolt", "AutoFDO + BOLT"),
+]
+COUNTS = [
+    ("taken_branches", "taken branches"),
+    ("l1i_misses", "L1i misses"),
+    ("itlb_4k_misses", "ITLB misses (4 KiB)"),
+]
+
+
+def read(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+def write(path, text):
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
+def row(name, title, directory, program, kept, command):
+    state = f"{directory}/source/.planish"
+    report = read(f"{state}/report.json")
+    variants = {}
+
+    def of(full):
+        ending = full.rsplit(".", 1)[-1]
+        return variants.setdefault(ending, {})
+
+    for measurement in report["measurements"]:
+        for variant in measurement["variants"]:
+            of(variant["name"])["text"] = variant["sizes"]["text"]
+        for compared in measurement["comparisons"]:
+            if compared["metric"] == "cpu":
+                of(compared["variant"])["cpu"] = {
+                    "ratio": compared["effect"],
+                    "interval": compared["interval"],
+                    "verdict": compared["verdict"],
+                    "rounds": compared["n"],
+                }
+    if os.path.exists(f"{directory}/metrics.json"):
+        for variant in read(f"{directory}/metrics.json")["variants"]:
+            for counts in variant.get("code_metrics", {}).values():
+                of(variant["name"])["counts"] = {key: counts[key] for key, _ in COUNTS}
+    seconds = {stage["name"]: stage["seconds"] for stage in report["stages"]}
+    beside = [n for n in seconds if n.startswith(("pgo", "bolt", "compare", "branches"))]
+    rows = read(kept) if os.path.exists(kept) else {"schema": "planish-gains", "version": 1, "programs": {}}
+    rows["programs"][name] = {
+        "title": title,
+        "date": datetime.date.today().isoformat(),
+        "command": re.sub(r"/\S*/target/gains/", "", "planish optimize " + command),
+        "machine": report["machine"],
+        "compiler": report["build"]["compiler"],
+        "planish": report["planish"],
+        "evidence": report["profile"].get("evidence"),
+        "seconds": {
+            "base": seconds.get("build", 0),
+            "result": sum(value for stage, value in seconds.items() if stage not in beside),
+        },
+        "variants": variants,
+    }
+    write(kept, json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+def ratio(variant, base, key):
+    own, first = variant.get("counts", {}).get(key), base.get("counts", {}).get(key)
+    return f"{own / first:.3f}" if own is not None and first else "–"
+
+
+def cpu(variant):
+    found = variant.get("cpu")
+    if not found:
+        return "–"
+    low, high = found["interval"]
+    return f"{found['ratio']:.3f} ({low:.3f}–{high:.3f}), {found['verdict']}"
+
+
+def table(programs):
+    head = ["program", "built", "CPU time"] + [words for _, words in COUNTS] + ["text"]
+    lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
+    for program in programs.values():
+        variants = program["variants"]
+        base = variants.get("base", {})
+        for ending, words in KINDS[1:]:
+            if ending not in variants:
+                continue
+            own = variants[ending]
+            text = own.get("text", 0) / base["text"] if base.get("text") else 0
+            cells = [program["title"], words, cpu(own)]
+            cells += [ratio(own, base, key) for key, _ in COUNTS] + [f"{text:.3f}"]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def tell(kept, markdown, readme):
+    programs = read(kept)["programs"]
+    text = [
+        "# What planish gains on real programs",
+        "",
+        "Made by `make gains` (`make gains PROGRAM=xz` for one); the numbers stand in [gains.json](gains.json). Each number",
+        "is a ratio to the program as built with the same compiler and optimisation, without a profile; smaller is better.",
+        "CPU time has its 95 % interval and the verdict of `planish compare`; each program was linked once, and another link",
+        "of the same code can move CPU time by a percent. Taken branches and misses are counted under emulation with",
+        "simulated caches ([layout metrics](../docs/reference/code-metrics.md)): they are exact and do not depend on the machine.",
+        "Training and evaluation have different input. Losses are in the table like gains.",
+        "",
+        table(programs),
+        "",
+        "| program | command | machine, date | rounds | build, and all that planish did to its result |",
+        "|---|---|---|---:|---:|",
+    ]
+    for program in programs.values():
+        rounds = max((v["cpu"]["rounds"] for v in program["variants"].values() if "cpu" in v), default=0)
+        machine = program["machine"]
+        seconds = program["seconds"]
+        command = program["command"].replace("|", "\\|")
+        text.append(
+            f"| {program['title']} | `{command}` | {machine['cpu']}, {machine['cpus']} CPUs, {program['compiler']}, "
+            f"{program['date']} | {rounds} | {seconds['base']:.0f} s, {seconds['result']:.0f} s |"
+        )
+    write(markdown, "\n".join(text) + "\n")
+    begin, end = "<!-- gains: made by make gains -->", "<!-- gains end -->"
+    old = open(readme).read()
+    if begin in old and end in old:
+        before, rest = old.split(begin, 1)
+        after = rest.split(end, 1)[1]
+        short = {name: program for name, program in programs.items()}
+        write(readme, before + begin + "\n" + table(short) + "\n" + end + after)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["row"] and len(sys.argv) == 8:
+        row(*sys.argv[2:])
+    elif sys.argv[1:2] == ["tell"] and len(sys.argv) == 5:
+        tell(*sys.argv[2:])
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# What planish gains on real programs, beside instrumented PGO and BOLT; hours for all of them.
+#   scripts/gains.sh [PROGRAM...]       one or all of gains/*.sh; writes measurements/gains.json and gains.md
+#
+# Each gains/PROGRAM.sh says where the sources come from, how `planish optimize` builds them, what it records and what it
+# measures (other input). GAINS_ROUNDS (default 20): rounds of the comparison of CPU time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+rounds=${GAINS_ROUNDS:-20}
+repository=$PWD
+if [ -z "${PLANISH:-}" ]; then scripts/build.sh; fi
+. scripts/toolchain.sh
+need_rust
+export PATH=$(dirname "$CARGO"):$PATH
+work=${CARGO_TARGET_DIR:-$PWD/target}/gains
+planish=${PLANISH:-${CARGO_TARGET_DIR:-$PWD/target}/release/planish}
+mkdir -p "$work" measurements
+say() { echo "gains: $*" >&2; }
+
+# The machine's own package sources, asked for source packages too.
+sources() {
+  mkdir -p "$work/lists/partial"
+  {
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -n 's/^deb /deb-src /p' || true
+    for file in /etc/apt/sources.list.d/*.sources; do
+      [ -e "$file" ] || continue
+      awk -F': *' '
+        function out(  u, n, i, s, m, j) {
+          n = split(uri, u, " "); m = split(suite, s, " ")
+          for (i = 1; i <= n; i++) for (j = 1; j <= m; j++) print "deb-src " u[i] " " s[j] " " part
+          uri = suite = part = ""
+        }
+        /^URIs/ { uri = $2; for (i = 3; i <= NF; i++) uri = uri ":" $i }
+        /^Suites/ { suite = $2 } /^Components/ { part = $2 }
+        /^$/ { if (uri) out() } END { if (uri) out() }' "$file"
+    done
+  } | sort -u >"$work/sources.list"
+}
+# debian PACKAGE: its sources, patched, in $at/source.
+debian() {
+  [ -d "$at/source" ] && return
+  sources
+  local options=(-o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists")
+  apt-get -q "${options[@]}" update >/dev/null
+  rm -rf "$at/fetched"; mkdir -p "$at/fetched"
+  (cd "$at/fetched" && apt-get -q "${options[@]}" source "$1" >/dev/null 2>&1)
+  mv "$(find "$at/fetched" -mindepth 1 -maxdepth 1 -type d)" "$at/source"
+}
+# crate NAME VERSION: its sources, in $at/source.
+crate() {
+  [ -d "$at/source" ] && return
+  rm -rf "$at/fetched"; mkdir -p "$at/fetched/src"
+  : >"$at/fetched/src/lib.rs"
+  printf '[package]\nname = "fetched"\nversion = "0.1.0"\nedition = "2021"\n[workspace]\n[dependencies]\n%s = "=%s"\n' "$1" "$2" \
+    >"$at/fetched/Cargo.toml"
+  (cd "$at/fetched" && cargo vendor -q vendor >/dev/null 2>&1)
+  cp -r "$at/fetched/vendor/$1" "$at/source"
+  rm -f "$at/source/.cargo-checksum.json"
+  # A crate below another project's directory belongs to that project's workspace unless it says otherwise.
+  grep -q '^\[workspace\]' "$at/source/Cargo.toml" || printf '\n[workspace]\n' >>"$at/source/Cargo.toml"
+}
+# corpus: text that compresses, parses and is searched as people's does: this project's own sources and documents, in two
+# halves that share no file.
+corpus() {
+  [ -e "$work/corpus/done" ] && return
+  mkdir -p "$work/corpus/train" "$work/corpus/evaluate"
+  local number=0 to
+  git ls-files -z '*.rs' '*.md' '*.sh' | while IFS= read -r -d '' file; do
+    number=$((number + 1)); to=train; [ $((number % 2)) = 0 ] || to=evaluate
+    cp "$file" "$work/corpus/$to/$(tr / _ <<<"$file")"
+  done
+  for half in train evaluate; do cat "$work/corpus/$half"/* >"$work/corpus/$half.txt"; done
+  touch "$work/corpus/done"
+}
+
+one() {
+  local name=$1
+  at=$work/$name
+  mkdir -p "$at"
+  title="" project=() train=() evaluate=() more=()
+  # shellcheck source=/dev/null
+  . "gains/$name.sh"
+  corpus
+  say "$name: sources"
+  prepare
+  say "$name: planish optimize"
+  local arguments=("${project[@]}") line
+  for line in "${train[@]}"; do arguments+=(--train "$line"); done
+  for line in "${evaluate[@]}"; do arguments+=(--evaluate "$line"); done
+  for line in "${more[@]}"; do arguments+=(--set "$line"); done
+  local code=0
+  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set 'optimize.also=["pgo","bolt"]' \
+    --set record.count_branches=false >"$at/told.txt") || code=$?
+  # 1: the result is slower, which the table says.
+  [ "$code" -le 1 ] || { say "$name: ended with $code"; return 1; }
+  say "$name: taken branches and misses"
+  local state=$at/source/.planish programs=() ending program
+  program=$(basename "$(ls "$state"/*.base | head -n 1)" .base)
+  for ending in base opt layout pgo bolt; do
+    [ ! -x "$state/$program.$ending" ] || programs+=("$state/$program.$ending")
+  done
+  # Two rounds: the counts are the same in each.
+  line=${evaluate[0]}
+  local words
+  eval "words=($(sed "s/{bin}/'{bin}'/g" <<<"$line"))"
+  (cd "$at/source" && "$planish" -q compare "${programs[@]}" --rounds 6 --code-metrics --ignore-output --format json -- "${words[@]}" >"$at/metrics.json") || true
+  python3 scripts/gains.py row "$name" "$title" "$at" "$program" measurements/gains.json "${arguments[*]}"
+}
+
+names=("$@")
+if [ ${#names[@]} -eq 0 ]; then
+  for file in gains/*.sh; do names+=("$(basename "$file" .sh)"); done
+fi
+failed=()
+for name in "${names[@]}"; do
+  [ -e "gains/$name.sh" ] || { echo "gains: no gains/$name.sh; there are: $(ls gains | sed 's/\.sh$//' | xargs)" >&2; exit 2; }
+  one "$name" || failed+=("$name")
+done
+python3 scripts/gains.py tell measurements/gains.json measurements/gains.md README.md
+[ ${#failed[@]} -eq 0 ] || { echo "gains: failed: ${failed[*]}" >&2; exit 1; }
