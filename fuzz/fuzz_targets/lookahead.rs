@@ -21,7 +21,8 @@ struct Memory<'i> {
 }
 
 impl Source for Memory<'_> {
-    fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
+    fn page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched {
+        let address = address.0;
         let number = address >> 12;
         let in_code = (CODE..CODE + (1 << 20)).contains(&address);
         if !in_code && number % 13 == 5 {
@@ -55,7 +56,7 @@ impl Source for Memory<'_> {
         Fetched::Copied
     }
 
-    fn text(&mut self, _: u64) -> Text {
+    fn text(&mut self, _: RuntimeAddr) -> Text {
         self.text
     }
 }

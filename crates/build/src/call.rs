@@ -167,7 +167,7 @@ pub struct Call {
     pub wrappers: Vec<Wrapper>,
     /// The file that the command is told to put the output of a recorded program into.
     pub program_log: Option<PathBuf>,
-    /// True where exit code 1, a negative finding, is no failure.
+    /// True where exit codes 1 and 4, a finding that is negative or undecided, are no failure.
     pub negative_is_fine: bool,
     /// True when it draws its own progress on the terminal.
     pub interactive: bool,

@@ -137,7 +137,7 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
         return Err(Error::Interrupted { step: step.name.clone() });
     }
     let status = status?;
-    let is_finding = call.negative_is_fine && status.code() == Some(1);
+    let is_finding = call.negative_is_fine && matches!(status.code(), Some(1 | 4));
     if !status.success() && !is_finding {
         let _ = file.finish();
         return Err(failure((step, &call), &status, log, place));

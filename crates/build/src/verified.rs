@@ -6,7 +6,7 @@ use image::Image;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What `planish build --verify` finds.
+/// What `planish build verify` finds.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Verified {
     /// How much of the profile fits.

@@ -158,6 +158,12 @@ impl Found {
     pub fn is_slower(&self) -> bool {
         self.culprit.is_some() || !self.undecided.is_empty()
     }
+
+    /// Whether it is open which commit is slower, or whether one is.
+    pub fn is_undecided(&self) -> bool {
+        let no_culprit = self.culprit.is_none();
+        no_culprit && (!self.undecided.is_empty() || self.slowdown.verdict == Verdict::Undecided)
+    }
 }
 
 /// A hash as it is shown.

@@ -126,6 +126,14 @@ pub fn open(gates: &[Gate], result: &Measurement) -> Vec<String> {
     gates.iter().filter(judged).filter_map(one).collect()
 }
 
+/// Whether a row that is undecided leaves open that the variant is slower by more than the margin:
+/// its interval reaches there, or there is none.
+pub fn may_be_slower(row: &Compared, result: &Measurement) -> bool {
+    let what = What::Verdict(Verdict::Slower);
+    let gate = Gate { what, over: result.margin, text: String::new() };
+    row.verdict == Verdict::Undecided && gate.may_be_hit(row, result)
+}
+
 impl Gate {
     /// Can only a difference that is shown hit it?
     fn needs_a_claim(&self) -> bool {

@@ -4,9 +4,10 @@
 use crate::layouts::LayoutMode;
 use crate::{Aslr, Design, Error, MOST_LAYOUTS, Metric, Stopping, calibrate, this_machine};
 
-/// Rounds where none are asked for.
+/// Rounds where none are asked for: enough to show 1 % among runs that spread by 1 %.
 const ROUNDS: u32 = 30;
-/// Differences within ± this share count as none, where nothing else is asked for.
+/// Differences within ± this share count as none, where nothing else is asked for: what another
+/// link of the same code can do (docs/explanation/statistics.md).
 const MARGIN: f64 = 0.01;
 
 /// How to measure; what is absent is as planish.toml has it, or usual.

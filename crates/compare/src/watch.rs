@@ -7,7 +7,8 @@ use statistics::sequential::{Monitor, Plan, Step};
 use statistics::{AnswerOptions, Observation, Rule};
 use std::collections::BTreeMap;
 
-/// Scheduled looks of [`Stopping::Looks`].
+/// Scheduled looks of [`Stopping::Looks`]: more would ask more of each p-value than they save in
+/// rounds.
 const LOOKS: usize = 4;
 /// Swaps drawn at a look; the final analysis draws its own.
 const DRAWS: usize = 4999;

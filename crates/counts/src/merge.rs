@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
-use image::BuildId;
+use image::{BuildId, ImageAddr};
 use std::collections::BTreeMap;
 
 /// Adds counts up, image by image. Images are the same where build ID and path are, or, with a
@@ -50,7 +50,7 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
                 |s| s.count,
                 |a, b| Some(SampleCount { count: a.count.checked_add(b.count)?, ..*a }),
             );
-            sum.map_err(|s| overflow(&image.path, s.address.0))
+            sum.map_err(|s| overflow(&image.path, s.address))
         };
         image.samples = samples(image.samples)?;
         image.first_half.samples = samples(image.first_half.samples)?;
@@ -60,7 +60,7 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
             |r| r.count,
             |a, b| Some(FallThrough { count: a.count.checked_add(b.count)?, ..*a }),
         )
-        .map_err(|r| overflow(&image.path, r.first.0))?;
+        .map_err(|r| overflow(&image.path, r.first))?;
         let branches = |list| {
             let sum = add_up(
                 list,
@@ -71,7 +71,7 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
                     Some(Branch { count: a.count.checked_add(b.count)?, mispredicted, ..*a })
                 },
             );
-            sum.map_err(|b| overflow(&image.path, b.from.or(b.to).map_or(0, |a| a.0)))
+            sum.map_err(|b| overflow(&image.path, b.from.or(b.to).unwrap_or_default()))
         };
         image.branches = branches(image.branches)?;
         image.first_half.branches = branches(image.first_half.branches)?;
@@ -81,7 +81,7 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
             |p| p.count,
             |a, b| Some(Path { count: a.count.checked_add(b.count)?, ..*a }),
         )
-        .map_err(|p| overflow(&image.path, p.first.0))?;
+        .map_err(|p| overflow(&image.path, p.first))?;
         if !image.is_empty() {
             counts.images.push(image);
         }
@@ -90,8 +90,8 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
     Ok(())
 }
 
-fn overflow(path: &str, address: u64) -> Error {
-    Error::Overflow { place: format!("{path} {address:#x}") }
+fn overflow(path: &str, address: ImageAddr) -> Error {
+    Error::Overflow { place: format!("{path} {:#x}", address.0) }
 }
 
 /// Sorts by key and adds entries of equal keys; entries of count 0 fall away. Fails with the entry

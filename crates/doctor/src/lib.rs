@@ -82,7 +82,7 @@ impl Finding {
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// What this object is, for readers that get several kinds.
-    pub format: &'static str,
+    pub schema: &'static str,
     /// Version of this object's shape.
     pub version: u32,
     /// Whether nothing that the main job needs is missing.
@@ -106,7 +106,7 @@ pub fn examine(files: &[PathBuf]) -> Report {
         findings.extend(binary::examine(path).into_iter().map(|finding| finding.of(&area)));
     }
     let ready = findings.iter().all(|finding| finding.state != State::Missing);
-    Report { format: "planish doctor", version: 1, ready, findings }
+    Report { schema: "planish-doctor", version: 1, ready, findings }
 }
 
 /// The one thing every profile starts from: is there any way at all to get branch stacks?

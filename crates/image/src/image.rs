@@ -24,7 +24,7 @@ pub(crate) struct CodeRange {
 /// A field of an instruction that only the linker can fill in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodeRelocation {
-    pub(crate) address: u64,
+    pub(crate) address: ImageAddr,
     /// Where a direct branch goes, if into this file.
     pub(crate) target: Option<u64>,
 }

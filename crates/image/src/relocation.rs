@@ -73,9 +73,10 @@ impl Image {
         let relocations =
             self.code_relocations.get_or_init(|| self.read_code_relocations().unwrap_or_default());
         let first =
-            relocations.partition_point(|relocation| relocation.address < instruction.address.0);
+            relocations.partition_point(|relocation| relocation.address < instruction.address);
         let end = instruction.address.0.saturating_add(u64::from(instruction.len));
-        if let Some(found) = relocations.get(first).filter(|relocation| relocation.address < end) {
+        if let Some(found) = relocations.get(first).filter(|relocation| relocation.address.0 < end)
+        {
             instruction.target = found.target.map(ImageAddr);
         }
     }
@@ -93,7 +94,7 @@ impl Image {
                 matches!(relocation.kind, RelocationKind::Relative | RelocationKind::PltRelative);
             let target = near && relocation.defined && !relocation.implicit;
             let target = target.then(|| relocation.value.wrapping_add(after_field));
-            list.push(CodeRelocation { address: address.0, target });
+            list.push(CodeRelocation { address, target });
         })?;
         list.sort_by_key(|relocation| (relocation.address, relocation.target));
         Ok(list)

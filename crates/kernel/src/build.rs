@@ -120,7 +120,7 @@ impl Wanted {
         Err(Error::of_file(
             &path,
             &format!(
-                "not a configuration for profiles: {}. `planish kernel config {} --check {}` says \
+                "not a configuration for profiles: {}. `planish kernel config check {} {}` says \
                  more",
                 must.join("; "),
                 self.tree.display(),

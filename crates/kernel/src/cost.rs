@@ -1,8 +1,8 @@
 //! What does a kernel's code cost? Counts of each section of the workload, sums of the training and
 //! of the held-out ones, and sizes, side by side for several kernels.
 
+use crate::Error;
 use crate::machine::{BootMachine, Initrd, is_interrupted};
-use crate::{Error, Form};
 use object::{Object, ObjectSection, SectionKind};
 use record::code_metrics::machine::{MachineMetricsOptions, SectionMetrics};
 use record::machine::{Execution, Watcher};
@@ -219,7 +219,7 @@ type Ratios = BTreeMap<String, BTreeMap<&'static str, Option<f64>>>;
 
 impl Outcome {
     /// Puts counts and sizes together.
-    pub fn of(counts: Counts, sizes: Vec<Sizes>, seconds: f64) -> Form<Outcome> {
+    pub fn of(counts: Counts, sizes: Vec<Sizes>, seconds: f64) -> Outcome {
         let ratios = |held_out: bool| -> Ratios {
             let of = |kernel: &Kernel| {
                 let ratio = |figure: Figure| (figure.0, counts.ratio(kernel, held_out, figure));
@@ -228,8 +228,7 @@ impl Outcome {
             counts.kernels.iter().map(|kernel| (kernel.name.clone(), of(kernel))).collect()
         };
         let (training, held_out) = (ratios(false), ratios(true));
-        let outcome = Outcome { seconds, training, held_out, sizes, counts };
-        Form::first("planish-kernel-optimize", outcome)
+        Outcome { seconds, training, held_out, sizes, counts }
     }
 }
 

@@ -20,7 +20,6 @@ pub mod config;
 pub mod cost;
 pub mod edits;
 mod error;
-mod form;
 pub mod initrd;
 pub mod machine;
 pub mod make;
@@ -37,7 +36,6 @@ pub mod workload;
 pub mod write;
 
 pub use error::Error;
-pub use form::Form;
 
 /// The start of what was found, for messages.
 pub(crate) fn shortened(text: &str) -> String {

@@ -249,7 +249,7 @@ pub struct Finding {
     pub wish: String,
 }
 
-/// How a configuration stands, as `planish kernel config --check --format json` prints it.
+/// How a configuration stands, as `planish kernel config check --format json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
     /// The file.

@@ -56,7 +56,7 @@ impl HeatMap {
 pub fn before(cfg: &Cfg, text: Range<ImageAddr>, page_bytes: u64) -> HeatMap {
     let mut sums = Sums::new(page_bytes);
     for block in cfg.functions.iter().flat_map(|function| &function.blocks) {
-        sums.add(block.address.0, block.size, block.frequency);
+        sums.add(block.address, block.size, block.frequency);
     }
     sums.finish(text)
 }
@@ -93,7 +93,7 @@ pub fn after(
             let Some(block) = function.blocks.get(placed.block.0 as usize) else { continue };
             let share = shares.get(&(of.function.0, *placed)).copied();
             let own = if placed.clone == 0 { block.frequency } else { 0 };
-            sums.add(end, block.size, share.unwrap_or(own));
+            sums.add(ImageAddr(end), block.size, share.unwrap_or(own));
             end = end.saturating_add(u64::from(block.size));
         }
     }
@@ -106,7 +106,7 @@ pub fn after(
                 continue;
             }
             let share = shares.get(&(of.function.0, own)).copied();
-            sums.add(end, block.size, share.unwrap_or(block.frequency));
+            sums.add(ImageAddr(end), block.size, share.unwrap_or(block.frequency));
             end = end.saturating_add(u64::from(block.size));
         }
     }
@@ -124,7 +124,7 @@ impl Sums {
         Sums { page_bytes: page_bytes.max(1), pages: BTreeMap::new() }
     }
 
-    fn add(&mut self, address: u64, size: u32, frequency: u64) {
+    fn add(&mut self, ImageAddr(address): ImageAddr, size: u32, frequency: u64) {
         if frequency == 0 {
             return;
         }

@@ -23,7 +23,8 @@ use crate::{Block, BlockIndex, CallEdge, CallKind, Cfg, FunctionIndex, Place};
 /// Executions that one sample in a block of one instruction stands for, so that larger blocks do
 /// not round to nothing.
 const EXECUTIONS_PER_SAMPLE: u64 = 64;
-/// Mean size of an instruction in bytes, for processors without a decoder.
+/// Mean size of an instruction in bytes, for processors without a decoder; about that of x86-64, and
+/// that of AArch64.
 const INSTRUCTION_BYTES: u64 = 4;
 
 /// Makes the graph of the functions that hold samples.

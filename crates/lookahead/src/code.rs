@@ -6,6 +6,7 @@ use crate::memory::{Pages, Source, Text};
 use crate::native::Native;
 use crate::op::{Extent, MOST_CALLS, Op, run};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
 
 /// Instructions of a block, at most; where it is cut there, one more op says so.
@@ -147,7 +148,10 @@ impl Code {
         let count = self.ops.len() as u32 - first;
         let length = ip.wrapping_sub(start) as usize;
         let mut made_of = None;
-        if [start, ip.wrapping_sub(1)].into_iter().any(|end| source.text(end) == Text::Passing) {
+        if [start, ip.wrapping_sub(1)]
+            .into_iter()
+            .any(|end| source.text(RuntimeAddr(end)) == Text::Passing)
+        {
             let mut bytes = vec![0; length.min(MOST_BYTES)].into_boxed_slice();
             pages.copy_out(source, start, &mut bytes)?;
             made_of = Some(bytes);

@@ -24,14 +24,14 @@ const NO_BRANCH: Branch = Branch { from: RuntimeAddr(0), to: RuntimeAddr(0) };
 struct Data([Page; 2]);
 
 impl Source for Data {
-    fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
-        let found = address.checked_sub(DATA).and_then(|at| self.0.get((at / 4096) as usize));
+    fn page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched {
+        let found = address.0.checked_sub(DATA).and_then(|at| self.0.get((at / 4096) as usize));
         found.map_or(Fetched::Absent, |page| {
             *into = *page;
             Fetched::Copied
         })
     }
-    fn text(&mut self, _: u64) -> Text {
+    fn text(&mut self, _: RuntimeAddr) -> Text {
         Text::Lasting
     }
 }

@@ -2,6 +2,7 @@
 //! What the interpreted code writes goes into the copies, and into nothing else.
 
 use crate::word::Word;
+use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
 
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -41,10 +42,10 @@ pub enum Text {
 /// The stopped thread's memory.
 pub trait Source {
     /// Copies the page that begins at the address.
-    fn page(&mut self, address: u64, into: &mut Page) -> Fetched;
+    fn page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched;
 
     /// How the code at an address may be remembered.
-    fn text(&mut self, address: u64) -> Text;
+    fn text(&mut self, address: RuntimeAddr) -> Text;
 
     /// Whether the thread keeps a second stack of return addresses, which some instructions then
     /// read.
@@ -53,7 +54,7 @@ pub trait Source {
     }
 
     /// Copies several pages at once, as far as it can, and says how many from the first on.
-    fn pages(&mut self, addresses: &[u64], into: &mut [Page]) -> usize {
+    fn pages(&mut self, addresses: &[RuntimeAddr], into: &mut [Page]) -> usize {
         let mut done = 0;
         for (address, page) in addresses.iter().zip(into) {
             if self.page(*address, page) != Fetched::Copied {
@@ -116,7 +117,7 @@ pub(crate) struct Pages {
     accessed: Vec<u64>,
     /// Pages that the last look-aheads accessed, to be fetched together with the first.
     habit: Habit,
-    wanted: Vec<u64>,
+    wanted: Vec<RuntimeAddr>,
 }
 
 impl Pages {
@@ -171,15 +172,15 @@ impl Pages {
             return Err(false);
         }
         // The page behind it costs little more, and a third of the times it is wanted soon.
-        let both = [page, page.wrapping_add(PAGE_BYTES as u64)];
-        let wanted = if self.slots.contains_key(&both[1]) { &both[..1] } else { &both };
+        let both = [page, page.wrapping_add(PAGE_BYTES as u64)].map(RuntimeAddr);
+        let wanted = if self.slots.contains_key(&both[1].0) { &both[..1] } else { &both };
         let slot = self.used;
         if self.copy(source, wanted) > 0 {
             self.remember(page, slot as u32);
             return Ok(slot);
         }
         let Some(place) = self.free_pages(1).first_mut() else { return Err(false) };
-        match source.page(page, place) {
+        match source.page(RuntimeAddr(page), place) {
             Fetched::Copied => {
                 self.used += 1;
                 self.slots.insert(page, slot as u32);
@@ -196,12 +197,12 @@ impl Pages {
     }
 
     /// Copies pages that are not there, as far as it can; how many from the first on.
-    fn copy(&mut self, source: &mut dyn Source, addresses: &[u64]) -> usize {
+    fn copy(&mut self, source: &mut dyn Source, addresses: &[RuntimeAddr]) -> usize {
         let pages = self.free_pages(addresses.len());
         let wanted = addresses.get(..pages.len()).unwrap_or(addresses);
         let done = source.pages(wanted, pages).min(wanted.len());
         for address in addresses.iter().take(done) {
-            self.slots.insert(*address, self.used as u32);
+            self.slots.insert(address.0, self.used as u32);
             self.used += 1;
         }
         done
@@ -368,14 +369,14 @@ impl Habit {
     }
 
     /// The pages, sorted, so that neighbours are fetched as one.
-    fn wanted(&self, stack: u64, wanted: &mut Vec<u64>) {
+    fn wanted(&self, stack: u64, wanted: &mut Vec<RuntimeAddr>) {
         wanted.clear();
-        wanted.push(stack);
+        wanted.push(RuntimeAddr(stack));
         let often = self
             .weights
             .iter()
             .filter(|(page, weight)| **weight >= Self::WANTED && **page != stack);
-        wanted.extend(often.map(|(page, _)| *page).take(Self::MOST));
+        wanted.extend(often.map(|(page, _)| RuntimeAddr(*page)).take(Self::MOST));
         wanted.sort_unstable();
     }
 }
@@ -388,11 +389,15 @@ mod tests {
     struct Numbered;
 
     impl Source for Numbered {
-        fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
-            into.fill((address >> 12) as u8);
-            if address < (MOST_PAGES as u64 + 9) << 12 { Fetched::Copied } else { Fetched::Absent }
+        fn page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched {
+            into.fill((address.0 >> 12) as u8);
+            if address.0 < (MOST_PAGES as u64 + 9) << 12 {
+                Fetched::Copied
+            } else {
+                Fetched::Absent
+            }
         }
-        fn text(&mut self, _: u64) -> Text {
+        fn text(&mut self, _: RuntimeAddr) -> Text {
             Text::Passing
         }
     }

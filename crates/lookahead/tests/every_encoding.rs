@@ -16,8 +16,8 @@ struct Memory {
 }
 
 impl Source for Memory {
-    fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
-        if address == CODE {
+    fn page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched {
+        if address.0 == CODE {
             into.fill(0xcc);
             into.iter_mut().zip(&self.code).for_each(|(to, from)| *to = *from);
         } else {
@@ -25,7 +25,7 @@ impl Source for Memory {
         }
         Fetched::Copied
     }
-    fn text(&mut self, _: u64) -> Text {
+    fn text(&mut self, _: RuntimeAddr) -> Text {
         Text::Passing
     }
 }

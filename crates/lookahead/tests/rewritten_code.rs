@@ -12,14 +12,14 @@ const CODE: u64 = 0x40_0000;
 struct Memory<'c>(&'c [u8]);
 
 impl Source for Memory<'_> {
-    fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
+    fn page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched {
         into.fill(0);
-        if address == CODE {
+        if address.0 == CODE {
             into.iter_mut().zip(self.0).for_each(|(to, from)| *to = *from);
         }
         Fetched::Copied
     }
-    fn text(&mut self, _: u64) -> Text {
+    fn text(&mut self, _: RuntimeAddr) -> Text {
         Text::Passing
     }
     fn has_shadow_stack(&mut self) -> bool {

@@ -1,7 +1,9 @@
 //! The command line: one verb a step, flags that hold for all of them, and the exit codes.
 
+mod choice;
 mod words;
 
+pub use choice::Choice;
 pub use words::parse;
 
 use crate::command;

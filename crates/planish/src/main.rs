@@ -2,22 +2,22 @@
 //! an exit code.
 
 #[macro_use]
-mod output;
+extern crate terminal;
 mod cli;
 mod command;
-mod input;
 mod lacks;
-mod progress;
+mod output;
 
 use std::process::ExitCode;
+use terminal::{input, progress};
 
 fn main() -> ExitCode {
-    output::restore_broken_pipe();
+    terminal::restore_broken_pipe();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(code) => return ExitCode::from(output::finish("").unwrap_or(code)),
     };
-    output::remove_temporaries_on_interrupt();
+    terminal::remove_temporaries_on_interrupt(command::handles_interrupts);
     let (code, said) = match cli.run() {
         Ok(code) => (code, String::new()),
         Err(error) => {

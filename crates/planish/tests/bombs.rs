@@ -369,7 +369,7 @@ fn numbers_in_files_ask_for_no_endless_work() {
     refused("compare /bin/true /bin/true --rounds 4000000000 -- {bin}", "4000000000");
     refused("compare /bin/true /bin/true --layouts 4000000000 -- {bin}", "4000000000");
     let measured = ended(here, "compare /bin/true /bin/true --rounds 6 --raw runs.jsonl -- {bin}");
-    assert!(matches!(measured.status.code(), Some(0 | 1)), "{}", said(&measured));
+    assert!(matches!(measured.status.code(), Some(0 | 1 | 4)), "{}", said(&measured));
     let runs = std::fs::read_to_string(here.join("runs.jsonl")).expect("runs");
     let changed = |from: &str, to: &str| {
         assert!(runs.contains(from), "{runs}");
@@ -381,7 +381,7 @@ fn numbers_in_files_ask_for_no_endless_work() {
     refused("compare show changed.jsonl", "`looked`");
     changed("\"round\":6", "\"round\":4294967295");
     let found = ended(here, "compare show changed.jsonl");
-    assert!(matches!(found.status.code(), Some(0..=2)), "{:?}: {}", found.status, said(&found));
+    assert!(matches!(found.status.code(), Some(0..=2 | 4)), "{:?}: {}", found.status, said(&found));
 }
 
 #[test]

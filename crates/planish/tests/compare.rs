@@ -269,8 +269,12 @@ fn bisect_finds_the_commit_that_added_work() {
     let (code, found) = project.json(&["compare", "bisect", "t0", "t4", "--rounds", "8"]);
     assert_eq!((code, &found["culprit"]["subject"]), (1, &Value::from("Change 3")), "{found}");
     assert_eq!(found["culprit"]["step"]["verdict"], "slower");
+    assert_eq!(found["schema"], "planish-bisect");
     let (code, none) = project.json(&["compare", "bisect", "t0", "t2", "--rounds", "8"]);
-    assert_eq!((code, &none["culprit"]), (0, &Value::Null), "{none}");
+    // Whether nothing is different is for the noise of this machine to allow.
+    let open = none["slowdown"]["verdict"] == "undecided";
+    let expected = if open { 4 } else { 0 };
+    assert_eq!((code, &none["culprit"]), (expected, &Value::Null), "{none}");
 }
 
 /// A rate that halves at the third change, and a size that never does; both with noise.
@@ -300,7 +304,10 @@ fn bisect_finds_the_commit_that_lowered_a_rate() {
         "{found}"
     );
     let (code, none) = project.json(&["compare", "bisect", "t0", "t2", "--rounds", "8"]);
-    assert_eq!((code, &none["culprit"]), (0, &Value::Null), "{none}");
+    // Whether nothing is different is for the noise of this machine to allow.
+    let open = none["slowdown"]["verdict"] == "undecided";
+    let expected = if open { 4 } else { 0 };
+    assert_eq!((code, &none["culprit"]), (expected, &Value::Null), "{none}");
 }
 
 #[test]
@@ -352,6 +359,7 @@ fn a_calibration_is_stored_and_quoted_by_later_reports() {
     let program = ".planish/variants/base";
     let (code, told) =
         project.json(&["compare", "calibrate", program, "--rounds", "6", "--", "{bin}", "100"]);
+    assert_eq!(told["schema"], "planish-calibration");
     let rate = told["false_positive_rate"].as_f64().unwrap();
     assert!(code == 0 && rate < 0.3, "{told}");
     let (_, later) =

@@ -4,41 +4,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod kernel_command;
 #[path = "../../kernel/tests/trees/mod.rs"]
 mod trees;
 
+use kernel_command::{fine, planish, refuses, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use trees::{contents, edit, make};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs `planish kernel` in a directory.
-fn planish(dir: &Path, words: &[&str]) -> Output {
-    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(dir).arg("kernel").args(words).stdin(Stdio::null()).output().unwrap()
-}
-
-#[track_caller]
-fn fine(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
-}
-
-/// Exit code 2, one message with all of `parts`, no panic.
-#[track_caller]
-fn refuses(output: &Output, parts: &[&str]) {
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert_eq!(message.lines().filter(|line| line.starts_with("planish:")).count(), 1, "{message}");
-    for part in parts {
-        assert!(message.contains(part), "no `{part}` in: {message}");
-    }
-}
 
 /// A directory with a made-up tree `linux` of version 6.`minor`.
 fn tree(minor: u32) -> tempfile::TempDir {
@@ -241,12 +216,20 @@ fn results_are_told_as_json_too() {
         serde_json::from_str(&fine(&planish(dir.path(), words))).unwrap()
     };
     let prepared = json(&["prepare", "linux", "--format", "json"]);
+    assert_eq!(prepared["schema"], "planish-kernel-prepare");
     assert_eq!(prepared["result"], "prepared");
     assert_eq!(prepared["linux"], "6.1.9");
     assert_eq!(prepared["files"][0]["change"], "added");
     assert_eq!(json(&["prepare", "linux", "--format", "json"])["result"], "was-prepared");
     let settings = json(&["config", "linux", "--format", "json"]);
+    assert_eq!(settings["schema"], "planish-kernel-config");
     assert_eq!(settings["settings"][0]["wanted"], "CONFIG_AUTOFDO_CLANG=y");
+    std::fs::write(dir.path().join("linux/.config"), "CONFIG_X86_64=y\n").unwrap();
+    let checked = planish(dir.path(), &["config", "check", "linux", "--format", "json"]);
+    assert_eq!(checked.status.code(), Some(1), "{}", text(&checked.stderr));
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(checked["schema"], "planish-kernel-config-check");
+    assert_eq!(checked["fine"], false, "{checked}");
 }
 
 #[test]
@@ -258,7 +241,7 @@ fn a_configuration_is_held_against_what_profiles_need() {
     );
     fine(&planish(dir.path(), &["prepare", "linux"]));
     refuses(
-        &planish(dir.path(), &["config", "linux", "--check"]),
+        &planish(dir.path(), &["config", "check", "linux"]),
         &["linux/.config", "make LLVM=-22 defconfig"],
     );
     refuses(
@@ -271,13 +254,13 @@ fn a_configuration_is_held_against_what_profiles_need() {
     std::fs::write(&config, tools.to_owned() + &fine(&planish(dir.path(), &["config", "linux"])))
         .unwrap();
     assert!(
-        fine(&planish(dir.path(), &["config", "linux", "--check"]))
+        fine(&planish(dir.path(), &["config", "check", "linux"]))
             .contains("has all that profiles need")
     );
 
     let gcc = "CONFIG_X86_64=y\nCONFIG_CC_IS_GCC=y\nCONFIG_KASAN=y\nCONFIG_PERF_EVENTS=y\n";
     std::fs::write(dir.path().join("gcc.config"), gcc).unwrap();
-    let found = planish(dir.path(), &["config", "linux", "--check", "gcc.config"]);
+    let found = planish(dir.path(), &["config", "check", "linux", "gcc.config"]);
     assert_eq!(found.status.code(), Some(1));
     let said = text(&found.stdout);
     for line in [
@@ -289,17 +272,17 @@ fn a_configuration_is_held_against_what_profiles_need() {
     let good = std::fs::read_to_string(&config).unwrap();
     for worse in ["# CONFIG_AUTOFDO_CLANG is not set\n", "CONFIG_AUTOFDO_CLANG=m\n"] {
         std::fs::write(dir.path().join("worse.config"), good.clone() + worse).unwrap();
-        let found = planish(dir.path(), &["config", "linux", "--check", "worse.config"]);
+        let found = planish(dir.path(), &["config", "check", "linux", "worse.config"]);
         assert_eq!(found.status.code(), Some(1), "{worse}{}", text(&found.stdout));
     }
     std::fs::write(dir.path().join("bad.config"), "CONFIG_X86_64=y\nhello\n").unwrap();
     refuses(
-        &planish(dir.path(), &["config", "linux", "--check", "bad.config"]),
+        &planish(dir.path(), &["config", "check", "linux", "bad.config"]),
         &["bad.config, line 2", "`hello`"],
     );
     std::fs::write(dir.path().join("arm.config"), "CONFIG_ARM64=y\n").unwrap();
     refuses(
-        &planish(dir.path(), &["config", "linux", "--check", "arm.config"]),
+        &planish(dir.path(), &["config", "check", "linux", "arm.config"]),
         &["arm.config", "not supported yet"],
     );
 }
@@ -340,6 +323,7 @@ fn a_build_shows_where_the_flags_went() {
     let wrong = planish(dir.path(), &["check", "build", "--format", "json"]);
     assert_eq!(wrong.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&wrong.stdout).unwrap();
+    assert_eq!(found["schema"], "planish-kernel-check");
     assert_eq!(found["wrong"].as_array().unwrap().len(), 1, "{found}");
     assert_eq!(found["areas"][1]["with_autofdo"], 1, "{found}");
 

@@ -5,39 +5,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+mod kernel_command;
 #[path = "../../kernel/tests/trees/mod.rs"]
 mod trees;
 
 use image::Image;
 use image::code::instructions;
+use kernel_command::{fine, planish, refuses, text};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn planish(dir: &Path, words: &[&str]) -> Output {
-    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(dir).arg("kernel").args(words).stdin(Stdio::null()).output().unwrap()
-}
-
-#[track_caller]
-fn fine(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
-}
-
-#[track_caller]
-fn refuses(output: &Output, parts: &[&str]) {
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(!message.contains("panicked"), "{message}");
-    for part in parts {
-        assert!(message.contains(part), "no `{part}` in: {message}");
-    }
-}
 
 /// What stands in for the kernel's makefile: it says which variables it got.
 const MAKEFILE: &str = "\
@@ -102,6 +79,7 @@ fn make_runs_in_a_prepared_and_configured_build_only() {
     configure(dir.path());
     let said = make(dir.path(), &["--format", "json"], &["all"]);
     let found: Value = serde_json::from_str(&fine(&said)).unwrap();
+    assert_eq!(found["schema"], "planish-kernel-build");
     assert_eq!((&found["compiled"], &found["profiled"]), (&1.into(), &Value::Null));
     assert_eq!(found["warnings"].as_array().unwrap().len(), 1);
     let log = std::fs::read_to_string(dir.path().join("out/planish/make.log")).unwrap();

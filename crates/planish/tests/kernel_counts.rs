@@ -222,7 +222,9 @@ fn a_real_kernels_counts_add_up_to_what_measuring_it_counts() {
         "-o",
         "kernel.counts",
     ]);
+    assert_eq!(recorded["schema"], "planish-kernel-record");
     let measured = json(&["measure"]);
+    assert_eq!(measured["schema"], "planish-kernel-measure");
     let sections = measured["kernels"][0]["sections"].as_array().unwrap();
     let taken = |section: &Value| section["taken_branches"].as_u64().unwrap();
     let inside = sections.iter().filter(|section| section["section"] != 0);

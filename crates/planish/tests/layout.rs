@@ -400,6 +400,7 @@ fn the_text_is_shown_page_by_page_and_a_function_block_by_block() {
     let Some(app) = Recorded::new(FLAGS) else { return };
     let show = ["layout", "show", "perf.data", "--binary", "app"];
     let view = app.json(&[&show[..], &["--format", "json"]].concat());
+    assert_eq!(view["schema"], "planish-layout-show");
     let summary = app.json(&[
         "layout",
         "perf.data",

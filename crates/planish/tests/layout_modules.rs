@@ -155,6 +155,7 @@ fn static_functions_of_one_name_are_told_apart_by_their_files() {
     let words =
         ["layout", "verify", "perf.data", "--binary", "app", "--new", "new", "--format", "json"];
     let verified: Value = serde_json::from_slice(&planish(dir, &words).stdout).unwrap();
+    assert_eq!(verified["schema"], "planish-layout-verify");
     let [functions, executions, of] =
         [0, 1, 2].map(|at| verified["not_checked"][at].as_u64().unwrap());
     assert!(functions == 2 && 0 < executions && executions < of, "{verified:#}");

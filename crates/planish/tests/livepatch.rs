@@ -53,7 +53,9 @@ fn a_closure_names_reasons_and_evidence_in_every_format() {
     if !compile(dir, &["inline.c", "copies.c", "folded.c"], &[]) {
         return;
     }
+    assert_eq!(json(dir, &["build"])["schema"], "planish-livepatch-summary");
     let told = json(dir, &["build", "--function", "tiny"]);
+    assert_eq!(told["schema"], "planish-livepatch");
     let names: Vec<&str> = told["members"]
         .as_array()
         .unwrap()
@@ -160,6 +162,7 @@ fn other_flags_make_other_closures() {
     let done = planish(old.path(), &[&words[..], &["--format", "json"]].concat());
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(told["schema"], "planish-livepatch-diff");
     let one = told["functions"].as_array().unwrap().iter().find(|it| it["name"] == "one").unwrap();
     assert_eq!(one["lost"][0]["name"], "two", "{told}");
     let same = planish(old.path(), &["diff", words[1], words[1]]);
@@ -208,6 +211,7 @@ fn the_compiler_is_asked_for_its_switches() {
     }
     let dir = tempfile::tempdir().unwrap();
     let told = json(dir.path(), &["flags"]);
+    assert_eq!(told["schema"], "planish-livepatch-flags");
     let silent: Vec<&str> =
         told["without_trace"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     assert!(silent.contains(&"-fipa-ra") && silent.contains(&"-fipa-pure-const"), "{silent:?}");

@@ -141,6 +141,7 @@ fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(project.at(".planish/report.json")).unwrap())
             .unwrap();
+    assert_eq!(json["schema"], "planish-optimize");
     assert_eq!(json["matched"]["samples"], json["matched"]["samples_matched"], "{json:#}");
     let branches = &json["branches"][0];
     assert!(branches["opt"].as_u64().unwrap() < branches["base"].as_u64().unwrap(), "{branches}");
@@ -176,7 +177,7 @@ fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
     assert!(built.status.success(), "{}", text(&built.stderr));
     let verify = |binary: &str| {
         let files = ["--baseline", ".planish/app.base", "--profile", ".planish/app.afdo"];
-        project.planish(&[&["build", "--verify", "--binary", binary][..], &files[..]].concat())
+        project.planish(&[&["build", "verify", "--binary", binary][..], &files[..]].concat())
     };
     let refused = verify("absolute");
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stdout));
@@ -295,8 +296,11 @@ fn functions_inlined_everywhere_count_as_present_without_linkage_names() {
             assert!(build.current_dir(project.folder.path()).status().unwrap().success());
         }
         let verify =
-            ["build", "--verify", "--binary", "opt", "--baseline", "base", "--profile", profile];
+            ["build", "verify", "--binary", "opt", "--baseline", "base", "--profile", profile];
         let verified = project.planish(&verify);
+        let json = project.planish(&[&verify[..], &["--format", "json"]].concat());
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(json["schema"], "planish-build-verify", "{compiler}");
         let said = text(&verified.stdout);
         assert!(said.contains("3 of 3 functions"), "{compiler}: {said}{}", text(&verified.stderr));
     }

@@ -162,6 +162,7 @@ fn long_training_is_stopped_and_repeated_to_the_time_asked_for() {
     let said = text(&done.stderr);
     assert!(matches!(done.status.code(), Some(0 | 1)), "{said}");
     let training = project.json(".planish/training.json");
+    assert_eq!(training["schema"], "planish-training");
     assert_eq!(training["branches"], "software");
     let runs = training["runs"].as_u64().unwrap();
     assert!(

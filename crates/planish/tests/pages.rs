@@ -87,6 +87,7 @@ fn aligned(input: &Path, folder: &Path) -> PathBuf {
     ]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let report = json(&done);
+    assert_eq!(report["schema"], "planish-pages-align");
     let name = input.display();
     assert!(report["eligible_pct"].as_f64().unwrap() >= 95.0, "{name}: {report}");
     assert!(report["growth_bytes"].as_i64().unwrap() <= 16 << 10, "{name}: {report}");
@@ -154,6 +155,7 @@ fn the_large_libraries_of_clang_are_aligned_and_clang_runs_from_them_warm() {
         let paths = outputs.each_ref().map(|output| output.to_str().unwrap());
         let done = planish(&["warm", "--alone", "--format", "json", paths[0], paths[1]]);
         let report = json(&done);
+        assert_eq!(report["schema"], "planish-pages-warm");
         if done.status.code() != Some(0) {
             return eprintln!("skipped: memory gave no superpages: {report}");
         }
@@ -242,6 +244,7 @@ fn a_share_that_is_not_reached_is_exit_code_1_and_a_missing_process_2() {
     sleeper.wait().unwrap();
     assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
     let report = json(&found);
+    assert_eq!(report["schema"], "planish-pages-verify");
     assert!(report["resident_bytes"].as_u64().unwrap() > 0, "{report}");
     assert_eq!(missed.status.code(), Some(1), "{}", text(&missed.stdout));
     assert!(text(&missed.stderr).contains("50 % are wanted"), "{}", text(&missed.stderr));
@@ -326,6 +329,7 @@ fn an_experiment_compares_three_ways_of_one_program() {
         return eprintln!("skipped: memory gave no superpages: {}", text(&done.stderr));
     }
     let report = json(&done);
+    assert_eq!(report["schema"], "planish-compare");
     let names: Vec<&str> = report["variants"]
         .as_array()
         .unwrap()

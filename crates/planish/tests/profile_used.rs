@@ -141,7 +141,7 @@ impl Project {
     fn verify(&self, profile: &str) -> Output {
         self.planish(&[
             "build",
-            "--verify",
+            "verify",
             "--binary",
             "opt",
             "--baseline",

@@ -418,7 +418,7 @@ fn what_cannot_be_streamed_is_one_clear_line() {
         (&["--threads", "--switch-output"], "--threads and --switch-output exclude each other"),
         (&["--threads", "--overwrite"], "exclude each other"),
         (&["--threads=sideways"], "cpu, core, package, node or numa"),
-        (&["--affinity=moon"], "node or cpu"),
+        (&["--affinity=moon"], "node, cpu or sys"),
         (&["-z=23"], "22"),
         (&["-r", "100"], "1..=99"),
         (&["--max-size", "10"], "a size with B, K, M or G"),

@@ -38,7 +38,12 @@ fn counted(words: &[&str]) -> Option<Output> {
 fn objects(done: &Output) -> Vec<Value> {
     let found: Result<Vec<Value>, _> =
         serde_json::Deserializer::from_slice(&done.stdout).into_iter::<Value>().collect();
-    found.unwrap_or_else(|error| panic!("{error}: {} {}", text(&done.stdout), text(&done.stderr)))
+    let found = found
+        .unwrap_or_else(|error| panic!("{error}: {} {}", text(&done.stdout), text(&done.stderr)));
+    for object in &found {
+        assert_eq!((&object["schema"], &object["version"]), (&"planish-stat".into(), &1.into()));
+    }
+    found
 }
 
 fn event<'v>(object: &'v Value, name: &str) -> &'v Value {

@@ -39,7 +39,9 @@ fn compiled(dir: &Path, name: &str) -> Option<PathBuf> {
 fn analysed(dir: &Path, recording: &str) -> Value {
     let done = planish(dir, &["switches", recording, "--format", "json", "--top", "0"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&found["schema"], &found["version"]), (&"planish-switches".into(), &1.into()));
+    found
 }
 
 fn number(object: &Value, key: &str) -> u64 {

@@ -3,14 +3,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::fmt::Write as _;
+mod invented;
+
 use std::path::Path;
 use std::process::Command;
 
-use counts::{Branch, FallThrough, ImageCounts, SampleCount};
-use image::code::instructions;
+use counts::{FallThrough, ImageCounts, SampleCount};
 use image::debug::DebugInfo;
-use image::{DebugSearch, Image, ImageAddr};
+use image::{DebugSearch, Image};
+use invented::{invent, raw};
 use profile::attribute::{AttributeOptions, attribute};
 use profile::{Format, WriteOptions, format};
 
@@ -30,61 +31,6 @@ fn run(directory: &Path, tool: &str, arguments: &[&str]) {
         "{tool} {arguments:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-}
-
-/// Every third straight line of `.text` ran; every direct branch in it was taken.
-fn invent(image: &Image) -> ImageCounts {
-    let mut counts = ImageCounts { path: "program".to_owned(), ..ImageCounts::default() };
-    let text = image.section_by_name(".text").unwrap();
-    let end = ImageAddr(text.address.0 + text.size);
-    let (mut first, mut number) = (None, 0u64);
-    for instruction in
-        instructions(image, text.address).take_while(|instruction| instruction.address < end)
-    {
-        let begin = *first.get_or_insert(instruction.address);
-        if !instruction.kind.is_transfer() {
-            continue;
-        }
-        number += 1;
-        if number % 3 != 0 {
-            let count = number * 7919 % 1000 + 1;
-            counts.fall_throughs.push(FallThrough {
-                first: begin,
-                last: instruction.address,
-                count,
-            });
-            if let Some(to) = instruction.target.filter(|to| text.address <= *to && *to < end) {
-                let from = Some(instruction.address);
-                counts.branches.push(Branch {
-                    from,
-                    to: Some(to),
-                    count: count / 2 + 1,
-                    mispredicted: 0,
-                });
-            }
-        }
-        first = None;
-    }
-    counts.branches.sort_unstable();
-    counts.fall_throughs.sort_unstable();
-    counts
-}
-
-/// llvm-profgen's unsymbolised form.
-fn raw(image: &Image, counts: &ImageCounts) -> String {
-    let base =
-        image.segments().iter().find(|segment| segment.executable).unwrap().address.0 & !0xfff;
-    let mut text = format!("{}\n", counts.fall_throughs.len());
-    for range in &counts.fall_throughs {
-        writeln!(text, "{:x}-{:x}:{}", range.first.0 - base, range.last.0 - base, range.count)
-            .unwrap();
-    }
-    writeln!(text, "{}", counts.branches.len()).unwrap();
-    for branch in &counts.branches {
-        let (from, to) = (branch.from.unwrap().0, branch.to.unwrap().0);
-        writeln!(text, "{:x}->{:x}:{}", from - base, to - base, branch.count).unwrap();
-    }
-    text
 }
 
 fn agree(compiler: &str, flags: &[&str]) {

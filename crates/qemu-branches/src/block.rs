@@ -225,7 +225,7 @@ pub fn x86_ending(bytes: &[u8], end: u64) -> Ending {
 
 /// Classifies an AArch64 instruction at `address` (Arm ARM C4.1, branches and exception
 /// generating).
-pub fn aarch64_ending(bytes: &[u8], address: u64) -> Ending {
+pub(crate) fn aarch64_ending(bytes: &[u8], address: u64) -> Ending {
     let [a, b, c, d] = *bytes else { return Ending::Sequential };
     let word = u32::from_le_bytes([a, b, c, d]);
     // Shifts the field's top bit to bit 31 and back, which sign-extends it; the result counts

@@ -42,7 +42,7 @@ impl Chain {
 
     /// Enters a call that returns to `address`.
     #[inline]
-    pub fn call(&mut self, address: u64) {
+    pub(crate) fn call(&mut self, address: u64) {
         // The mask keeps the place inside the ring.
         self.returns[(self.depth & MASK) as usize] = address;
         self.depth += 1;
@@ -51,7 +51,7 @@ impl Chain {
 
     /// Returns to `address`.
     #[inline]
-    pub fn return_to(&mut self, address: u64) {
+    pub(crate) fn return_to(&mut self, address: u64) {
         let mut depth = self.depth;
         while depth > self.floor {
             depth -= 1;

@@ -47,7 +47,7 @@ pub fn intern(block: Block) -> &'static Block {
 }
 
 /// Code at `address` is being translated; `host` is where it lies in this process.
-pub fn translating(address: u64, host: Option<u64>) {
+pub(crate) fn translating(address: u64, host: Option<u64>) {
     let new = with_code(|code| {
         let covered =
             |code: &Code| code.covered.iter().any(|(start, end)| (*start..*end).contains(&address));
@@ -90,7 +90,7 @@ pub fn translating(address: u64, host: Option<u64>) {
 
 /// Learns where guest memory lies in this process from an instruction's place; without this, signal
 /// handlers are looked for at guest addresses.
-pub fn set_guest_base(address: u64, host: Option<u64>) {
+pub(crate) fn set_guest_base(address: u64, host: Option<u64>) {
     let Some(host) = host else { return };
     with_code(|code| code.guest_base = host.wrapping_sub(address));
 }

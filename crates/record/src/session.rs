@@ -96,7 +96,7 @@ fn near(cpu: i32, how: &Streaming) -> Option<Vec<i32>> {
         Some(Spread::Masks(masks)) => topology::named(cpu, masks).map(|mask| mask.near.clone()),
         _ => None,
     };
-    named.or_else(|| how.affinity.map(|affinity| topology::near(cpu, affinity)))
+    named.or_else(|| how.affinity.and_then(|affinity| topology::near(cpu, affinity)))
 }
 
 /// What is needed to complete a recording.

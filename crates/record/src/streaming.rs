@@ -151,16 +151,19 @@ pub enum Affinity {
     Node,
     /// Not at all.
     Cpu,
+    /// Wherever the system lets them run, as where nothing is said.
+    System,
 }
 
 impl FromStr for Affinity {
     type Err = Wrong;
-    /// `node` or `cpu`.
+    /// `node`, `cpu`, or `sys`.
     fn from_str(text: &str) -> Result<Affinity, Wrong> {
         match text {
             "node" => Ok(Affinity::Node),
             "cpu" => Ok(Affinity::Cpu),
-            _ => Err(wrong(text, "node or cpu")),
+            "sys" => Ok(Affinity::System),
+            _ => Err(wrong(text, "node, cpu or sys")),
         }
     }
 }
@@ -266,6 +269,7 @@ mod tests {
         for wrong in ["0-1", "0/", "/0", "0/0:", "0-1/0:1/1", "socket", "0/0:x/1"] {
             assert!(wrong.parse::<Spread>().is_err(), "{wrong}");
         }
+        assert_eq!("sys".parse(), Ok(Affinity::System));
         assert!("core".parse::<Affinity>().is_err());
     }
 }

@@ -27,11 +27,12 @@ pub(crate) fn groups(cpus: &[i32], spread: &Spread) -> Vec<Vec<i32>> {
     groups
 }
 
-/// Where a reader of a CPU's ring may run.
-pub(crate) fn near(cpu: i32, affinity: Affinity) -> Vec<i32> {
+/// Where a reader of a CPU's ring may run; none: anywhere.
+pub(crate) fn near(cpu: i32, affinity: Affinity) -> Option<Vec<i32>> {
     match affinity {
-        Affinity::Cpu => vec![cpu],
-        Affinity::Node => node(cpu),
+        Affinity::Cpu => Some(vec![cpu]),
+        Affinity::Node => Some(node(cpu)),
+        Affinity::System => None,
     }
 }
 
@@ -104,6 +105,6 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, cpus, "{spread:?}");
         }
-        assert!(near(cpus[0], Affinity::Node).contains(&cpus[0]));
+        assert!(near(cpus[0], Affinity::Node).unwrap().contains(&cpus[0]));
     }
 }

@@ -12,6 +12,7 @@ pub mod counts;
 pub mod doctor;
 mod escape;
 mod evidence;
+mod form;
 pub mod kernel;
 pub mod layout;
 pub mod livepatch;
@@ -29,6 +30,7 @@ mod told;
 pub use compare::Screen;
 pub use escape::{json, visible, visible_lines};
 pub use evidence::Evidence;
+pub use form::Form;
 pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{
     Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,

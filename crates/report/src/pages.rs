@@ -7,20 +7,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use superpages::{Aligned, Arch, Assessment, Backing, Kind, Probe, User, Verification, Warmed};
 
-/// An object with its kind and version in front.
-#[derive(Serialize)]
-pub struct Object<'a, T> {
-    schema: &'static str,
-    version: u32,
-    #[serde(flatten)]
-    content: &'a T,
-}
-
-/// Puts its kind and version in front of an object.
-pub fn object<'a, T: Serialize>(schema: &'static str, content: &'a T) -> Object<'a, T> {
-    Object { schema, version: 1, content }
-}
-
 /// A path as text shows it, on one line whatever it holds.
 fn shown(path: &Path) -> String {
     visible(&path.display().to_string()).into_owned()

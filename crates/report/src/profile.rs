@@ -1,7 +1,7 @@
 //! How is told what sample profiles hold, how they were made, how they differ, and how well an older
 //! one fits?
 
-use crate::{Evidence, visible};
+use crate::{Evidence, Form, visible};
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
 use counts::contexts::ContextCounts;
@@ -42,6 +42,7 @@ impl Shown<'_> {
         let Shown { file, format, profile, summary, hot, hottest } = self;
         let provenance = &profile.provenance;
         json!({
+            "schema": "planish-profile-show", "version": 1,
             "file": file, "format": format.word(), "summary": summary, "partial": profile.partial,
             "pseudo_probes": profile.is_probe_based(),
             "calling_contexts": profile.context_sensitive,
@@ -90,8 +91,12 @@ impl Shown<'_> {
     }
 }
 
-/// A function with its lines, calls and inlined calls.
-pub fn function_json(function: &FunctionProfile) -> Value {
+/// A function with its lines, calls and inlined calls, as JSON.
+pub fn function_json(function: &FunctionProfile) -> Form<Value> {
+    Form::first("planish-profile-function", inner_json(function))
+}
+
+fn inner_json(function: &FunctionProfile) -> Value {
     let body = function.body.iter().map(|(at, sample)| {
         let targets = sample.targets.iter().map(|(name, count)| (name.to_string(), json!(count)));
         json!({
@@ -102,13 +107,25 @@ pub fn function_json(function: &FunctionProfile) -> Value {
     let inlined = function.inlined_calls().map(|(at, callee)| {
         json!({
             "line_offset": at.line_offset, "discriminator": at.discriminator,
-            "callee": function_json(callee),
+            "callee": inner_json(callee),
         })
     });
     json!({
         "name": function.name.to_string(), "total": function.total, "head": function.head,
         "body": body.collect::<Vec<_>>(), "inlined": inlined.collect::<Vec<_>>(),
     })
+}
+
+/// How two profiles differ, as JSON.
+pub fn difference_json(
+    (base, test): (&Path, &Path),
+    overlap: &Overlap,
+    difference: &Difference,
+) -> Form<Value> {
+    let value = json!({
+        "base": base, "test": test, "overlap": overlap, "functions": difference.functions,
+    });
+    Form::first("planish-profile-diff", value)
 }
 
 /// How two profiles differ, as lines; at most so many functions.
@@ -195,6 +212,7 @@ impl Match<'_> {
         let report = self.report;
         let (before, after) = report.with_code_pct();
         let value = json!({
+            "schema": "planish-profile-match", "version": 1,
             "profile": self.profile, "binary": self.binary, "carried_pct": report.carried_pct(),
             "calls_matched_pct": report.calls_pct(), "with_code_before_pct": before,
             "with_code_after_pct": after, "min_match_pct": self.min_match, "report": report,

@@ -198,6 +198,7 @@ pub fn notes(found: &Analysis) -> Vec<String> {
 pub fn json(found: &Analysis, most: usize) -> Value {
     let ledger = &found.ledger;
     json!({
+        "schema": "planish-switches",
         "version": VERSION,
         "span_ns": found.span_ns,
         "totals": times(&found.totals, &found.totals, true),

@@ -1,7 +1,7 @@
 //! Where do the mean or the spread of a series change for good? PELT (Killick, Fearnhead and Eckley
 //! 2012, arXiv 1101.1438).
 
-/// Shortest segment.
+/// Shortest segment, in runs: of two, one may be a slip.
 const LEAST: usize = 3;
 
 /// Indices at which a new segment begins (none for a steady series). Cost of a segment: −2 × the

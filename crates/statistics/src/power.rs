@@ -8,10 +8,11 @@
 use crate::distribution::{normal_quantile, t_quantile};
 use crate::layouts::{ALPHA, least_layouts};
 
-/// Chance to notice a difference that is there.
+/// Chance to notice a difference that is there: four in five, the usual one (Cohen 1988).
 pub const POWER: f64 = 0.8;
 /// Chance to show equivalence where there is no difference.
 pub const EQUIVALENCE_POWER: f64 = 0.9;
+/// Most rounds or layouts that are planned.
 const MOST: u32 = 100_000;
 
 /// What more measuring is planned for.

@@ -1,9 +1,10 @@
 //! What is a typical value, and how far do values lie from it, when some of them are spoilt? Order
 //! statistics.
 
-/// Neighbours (the run itself included) of the running median.
+/// Neighbours (the run itself included) of the running median: four runs before, four after.
 pub const WINDOW: usize = 9;
-/// Share cut from each end before the mean of runs.
+/// Share cut from each end before the mean of runs: the interquartile mean, which a quarter of runs
+/// that were disturbed cannot move.
 pub const TRIM: f64 = 0.25;
 
 /// The median of each value and its neighbours; at the ends the window is cut.

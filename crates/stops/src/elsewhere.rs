@@ -1,6 +1,7 @@
 //! The same interface where threads cannot be stopped this way: everything says so.
 
 use crate::{Counts, Ended, Error, StopOptions, Visitor};
+use perfdata::RuntimeAddr;
 use std::convert::Infallible;
 use std::io;
 use std::marker::PhantomData;
@@ -49,10 +50,10 @@ impl Stopped<'_> {
     pub fn xstate(&self, _area: &mut Vec<u8>) -> io::Result<()> {
         match self.0 {}
     }
-    pub fn read(&self, _address: u64, _bytes: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&self, _address: RuntimeAddr, _bytes: &mut [u8]) -> io::Result<usize> {
         match self.0 {}
     }
-    pub fn read_many(&self, _addresses: &[u64], _pages: &mut [[u8; 4096]]) -> usize {
+    pub fn read_many(&self, _addresses: &[RuntimeAddr], _pages: &mut [[u8; 4096]]) -> usize {
         match self.0 {}
     }
     pub fn step(&mut self) -> io::Result<Step> {

@@ -4,6 +4,7 @@ use crate::proc;
 use crate::sys::event::Moment;
 use crate::sys::{self, Change, EVENT_STOP, WaitFor, memory};
 use crate::thread::Thread;
+use perfdata::RuntimeAddr;
 use std::io;
 
 /// General registers, as the kernel's `struct user_regs_struct`.
@@ -107,13 +108,13 @@ impl Stopped<'_> {
     /// # Errors
     ///
     /// Nothing is mapped there (EFAULT), the process may not be read (EPERM) or is gone (ESRCH).
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&self, address: RuntimeAddr, bytes: &mut [u8]) -> io::Result<usize> {
         memory::read(self.tid, address, bytes)
     }
 
     /// Reads whole pages, addresses and pages in pairs, with one system call. It ends at the first
     /// page that cannot be read; how many were read. Addresses must be multiples of 4096.
-    pub fn read_many(&self, addresses: &[u64], pages: &mut [[u8; 4096]]) -> usize {
+    pub fn read_many(&self, addresses: &[RuntimeAddr], pages: &mut [[u8; 4096]]) -> usize {
         memory::read_pages(self.tid, addresses, pages)
     }
 
@@ -133,7 +134,7 @@ impl Stopped<'_> {
         }
         let Ok(registers) = self.registers() else { return Ok(self.gone()) };
         let mut code = [0u8; 2];
-        let read = memory::read(self.tid, registers.rip, &mut code);
+        let read = memory::read(self.tid, RuntimeAddr(registers.rip), &mut code);
         // syscall, sysenter, int 0x80
         if matches!(read, Ok(2)) && matches!(code, [0x0f, 0x05] | [0x0f, 0x34] | [0xcd, 0x80]) {
             return Ok(Step::SystemCall);

@@ -6,6 +6,7 @@
 
 mod support;
 
+use perfdata::RuntimeAddr;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -158,8 +159,8 @@ impl Visitor for Killer {
             status_line(thread.tid(), "State").is_none_or(|state| state.starts_with('Z'))
         });
         assert!(thread.xstate(&mut Vec::new()).is_err());
-        assert!(thread.read(thread.registers().unwrap().rip, &mut [0; 8]).is_err());
-        assert_eq!(thread.read_many(&[0x400000], &mut [[0; 4096]]), 0);
+        assert!(thread.read(RuntimeAddr(thread.registers().unwrap().rip), &mut [0; 8]).is_err());
+        assert_eq!(thread.read_many(&[RuntimeAddr(0x400000)], &mut [[0; 4096]]), 0);
         assert_eq!(thread.step().unwrap(), Step::Ended);
         self.0.stops.insert(thread.pid(), 1);
         Next::default()
@@ -215,7 +216,7 @@ impl Visitor for Stepper {
         assert!(area.len() >= 576, "{}", area.len());
         let page = registers.rip & !4095;
         let mut pages = [[0u8; 4096]; 3];
-        assert_eq!(thread.read_many(&[page, page, 8], &mut pages), 2);
+        assert_eq!(thread.read_many(&[page, page, 8].map(RuntimeAddr), &mut pages), 2);
         assert_eq!(pages[0], pages[1]);
         let begin = (first & 4095) as usize;
         assert_eq!(

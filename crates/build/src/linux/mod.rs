@@ -8,10 +8,10 @@ pub use plan::{Wanted, image};
 use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
 use crate::{Plan, quoted};
+use kernel::Error;
 use kernel::cost::{Counts, Outcome, sizes};
 use kernel::requirements::{Purpose, fragment};
 use kernel::workload::small_config;
-use kernel::{Error, Form};
 use plan::{CONFIG, TREE_STATE, counts, vmlinux};
 use sha2::{Digest, Sha256};
 use std::fs::DirEntry;
@@ -74,7 +74,7 @@ pub fn begin(directory: &Path, configuration: &str, tree: &Path) -> Result<(), E
 ///
 /// # Errors
 /// Where what they left cannot be read.
-pub fn outcome(directory: &Path) -> Result<Form<Outcome>, Error> {
+pub fn outcome(directory: &Path) -> Result<Outcome, Error> {
     let path = directory.join(counts());
     let text = beside::given::read(&path, beside::given::DATA).map_err(Error::io(&path))?;
     let counts: Counts =

@@ -78,7 +78,7 @@ pub struct Verify {
 
 impl Verify {
     pub(super) fn call(&self) -> Call {
-        Call::planish(["build", "--verify"])
+        Call::planish(["build", "verify"])
             .with_json(&self.found)
             .with("--binary")
             .with(&self.binary)

@@ -46,10 +46,9 @@ impl KernelRequest {
     pub(super) fn call(&self) -> Call {
         match self {
             KernelRequest::Configure(request) => request.call(),
-            KernelRequest::Check { tree, config } => Call::planish(["kernel", "config"])
-                .with(tree.as_path())
-                .with("--check")
-                .with(config),
+            KernelRequest::Check { tree, config } => {
+                Call::planish(["kernel", "config", "check"]).with(tree.as_path()).with(config)
+            }
             KernelRequest::Workload { initrd } => {
                 Call::planish(["kernel", "workload", "-o"]).with(initrd)
             }

@@ -4,7 +4,7 @@ use super::cell::{Runs, effect};
 use crate::result::Confirmation;
 use statistics::{AsBuilt, LayoutMeans, Rule, sequential};
 
-/// Label swaps drawn for the second block.
+/// Label swaps drawn for the second block: p-values in steps of a ten-thousandth.
 const DRAWS: usize = 9999;
 
 /// The p-value after looks that nobody planned: a measurement that goes on after its result was

@@ -66,7 +66,7 @@ impl<'i> Code<'i> {
         if let Some(known) = self.facts.get(&address.0) {
             return *known;
         }
-        let facts = self.look(address.0);
+        let facts = self.look(address);
         self.facts.insert(address.0, facts);
         facts
     }
@@ -80,10 +80,10 @@ impl<'i> Code<'i> {
         })
     }
 
-    fn look(&mut self, address: u64) -> Facts {
+    fn look(&mut self, address: ImageAddr) -> Facts {
         let mut facts = Facts { call_before: self.call_before(address), ..Facts::default() };
         let Some((start, stretch)) = self.stretch(address) else { return facts };
-        let Ok(at) = stretch.instructions.binary_search_by_key(&address, |(address, _)| *address)
+        let Ok(at) = stretch.instructions.binary_search_by_key(&address.0, |(address, _)| *address)
         else {
             return facts;
         };
@@ -91,15 +91,16 @@ impl<'i> Code<'i> {
         facts.code = kind(at) != Some(InstructionKind::Invalid);
         facts.call = kind(at).is_some_and(is_call);
         facts.returns = kind(at) == Some(InstructionKind::Return);
-        let begins = address == start || at == 1;
+        let begins = address.0 == start || at == 1;
         facts.frame_incomplete =
             begins || facts.returns || kind(at + 1) == Some(InstructionKind::Return);
         facts
     }
 
     /// The last instruction that begins before `address`, where it is a call.
-    fn call_before(&mut self, address: u64) -> Option<ImageAddr> {
-        let (_, stretch) = self.stretch(address.checked_sub(1)?)?;
+    fn call_before(&mut self, address: ImageAddr) -> Option<ImageAddr> {
+        let ImageAddr(address) = address;
+        let (_, stretch) = self.stretch(ImageAddr(address.checked_sub(1)?))?;
         let after = stretch.instructions.partition_point(|(begin, _)| *begin < address);
         let (before, kind) = stretch.instructions.get(after.checked_sub(1)?)?;
         // Behind bytes that are no instructions nothing returns.
@@ -108,11 +109,11 @@ impl<'i> Code<'i> {
     }
 
     /// The stretch that holds `address`, with its begin.
-    fn stretch(&mut self, address: u64) -> Option<(u64, &Stretch)> {
-        if self.left_out.iter().any(|range| range.contains(&ImageAddr(address))) {
+    fn stretch(&mut self, address: ImageAddr) -> Option<(u64, &Stretch)> {
+        if self.left_out.iter().any(|range| range.contains(&address)) {
             return None;
         }
-        let after = self.starts.partition_point(|start| *start <= address);
+        let after = self.starts.partition_point(|start| *start <= address.0);
         let start = *self.starts.get(after.checked_sub(1)?)?;
         let end = self.starts.get(after).copied().unwrap_or(u64::MAX);
         let image = self.image;

@@ -187,13 +187,20 @@ impl<'t> Unwinder<'t> {
             (std::mem::take(&mut self.chain), std::mem::take(&mut self.entries));
         frames.clear();
         entries.clear();
-        frames.extend(chain.filter(|word| *word < CHAIN_MARKS).map(|address| self.place(address)));
+        frames.extend(
+            chain
+                .filter(|word| *word < CHAIN_MARKS)
+                .map(|address| self.place(RuntimeAddr(address))),
+        );
         let mut wrong = 0;
         for (from, to, wrong_path) in branches {
             if wrong_path {
                 wrong += 1;
             } else {
-                entries.push(Entry { from: self.place(from), to: self.place(to) });
+                entries.push(Entry {
+                    from: self.place(RuntimeAddr(from)),
+                    to: self.place(RuntimeAddr(to)),
+                });
             }
         }
         self.counts.ledger.wrong_path += wrong;
@@ -217,18 +224,18 @@ impl<'t> Unwinder<'t> {
         self.current = Some((pid, Spaces::at(self.timeline, pid, time)));
     }
 
-    fn place(&mut self, address: u64) -> Option<ImageAddr> {
-        if let Some(known) = self.places.get(&address) {
+    fn place(&mut self, address: RuntimeAddr) -> Option<ImageAddr> {
+        if let Some(known) = self.places.get(&address.0) {
             return *known;
         }
         let place = self.current.as_ref().and_then(|(_, spaces)| {
-            let mapping = spaces.find(RuntimeAddr(address))?;
+            let mapping = spaces.find(address)?;
             match self.bindings.get(mapping.file) {
-                Binding::Image(bound) => bound.address(&mapping, RuntimeAddr(address)),
+                Binding::Image(bound) => bound.address(&mapping, address),
                 _ => None,
             }
         });
-        self.places.insert(address, place);
+        self.places.insert(address.0, place);
         place
     }
 }

@@ -10,7 +10,7 @@ use super::flow::Flow;
 use super::{CloneParams, CloneReport, PathCounts};
 
 /// Executions of a path behind its first jump, in percent of these; below it the path is not made
-/// longer.
+/// longer, since most executions of a copy would leave it.
 const LEAST_KEPT_PCT: u64 = 30;
 
 /// A path that was found worth its bytes.

@@ -13,7 +13,7 @@ use crate::{BlockIndex, Cfg, ClonePath, FunctionIndex, Placed};
 use super::PathCounts;
 
 /// What is seen fewer times after a pair of blocks is chance; then what follows is taken to be what
-/// follows the second block.
+/// follows the second block. Of 16, a share of a half is known to ± a quarter (95 %).
 const LEAST_SEEN: u64 = 16;
 
 /// A block or clone.

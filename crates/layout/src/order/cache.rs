@@ -14,15 +14,15 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::functions::{Arc, Cluster, Unit, by_density};
 
-/// Entries of the modelled cache.
+/// Entries of the modelled cache (`CacheEntries` of CDSort).
 const CACHE_ENTRIES: i32 = 16;
-/// Bytes of an entry.
+/// Bytes of an entry (`CacheSize`).
 const ENTRY_BYTES: f64 = 2048.0;
-/// Clusters do not grow beyond so many units.
+/// Clusters do not grow beyond so many units (`MaxChainSize`).
 const CLUSTER_UNITS: usize = 128;
-/// A call over d bytes is worth d to this power.
+/// A call over d bytes is worth d to this power (`DistancePower`).
 const DISTANCE_POWER: f64 = -0.25;
-/// Worth of an avoided miss.
+/// Worth of an avoided miss (`FrequencyScale`).
 const MISS_SCALE: f64 = 0.25;
 
 /// An offer to put cluster `second` behind cluster `first`.

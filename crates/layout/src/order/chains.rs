@@ -19,7 +19,7 @@ use super::graph::Graph;
 use super::merge::{Chain, Limits, Merge, Pair, Position, Way};
 
 /// A chain with more neighbours than this has those of its larger part computed again only when it
-/// matters.
+/// matters: a bound of the cost, which changes no gain.
 const EAGER_NEIGHBOURS: usize = 64;
 
 /// What is known about merging two joined chains.

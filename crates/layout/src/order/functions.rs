@@ -32,11 +32,11 @@ pub(super) struct Arc {
 
 /// A cluster does not grow beyond the page that large text is mapped with.
 const CLUSTER_BYTES: u64 = 2 << 20;
-/// Units with fewer executions per byte, times 1000, stay alone.
+/// Units with fewer executions per byte, in thousandths, stay alone.
 const DENSITY_PER_MILLE: u128 = 5;
-/// A caller with less than this share of the executions of its callee does not draw it.
+/// A caller with fewer than one in so many of the executions of its callee does not draw it.
 const CALLER_SHARE: u64 = 10;
-/// A cluster takes in another unless that lowers its density by more than this.
+/// A cluster takes in another unless its executions per byte would fall by more than this factor.
 const DENSITY_LOSS: u128 = 8;
 
 /// Units that follow each other.

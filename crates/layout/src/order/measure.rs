@@ -4,6 +4,7 @@
 //! from the begin of a page, then the cold parts; the linker's true addresses differ by what it
 //! aligns and by the code without counts.
 
+use image::ImageAddr;
 use std::collections::BTreeMap;
 
 use super::params::Params;
@@ -63,6 +64,7 @@ pub struct LayoutReport {
     pub after: Totals,
 }
 
+/// Bytes of a page and of a superpage, on x86-64 and with AArch64's 4 KiB granule.
 const SMALL_PAGE: u64 = 4 << 10;
 const LARGE_PAGE: u64 = 2 << 20;
 
@@ -135,7 +137,7 @@ fn before(
         layout_of[body.index.0 as usize] = Some(at);
         let blocks = &body.function.blocks;
         for block in blocks.iter().filter(|block| block.frequency > 0) {
-            pages.add(block.address.0, block.size, block.frequency);
+            pages.add(block.address, block.size, block.frequency);
         }
         for edge in &body.function.edges {
             let (from, to) = (blocks.get(edge.from.0 as usize), blocks.get(edge.to.0 as usize));
@@ -252,7 +254,7 @@ fn after(
     for ((at, body), function) in (0u32..).zip(bodies).zip(&mut layout.functions) {
         for (block, &address) in body.blocks.iter().zip(&addresses[at as usize]) {
             if block.frequency > 0 {
-                pages.add(address, block.size, block.frequency);
+                pages.add(ImageAddr(address), block.size, block.frequency);
             }
         }
         for edge in &body.edges {
@@ -278,7 +280,7 @@ struct PageCounts {
 }
 
 impl PageCounts {
-    fn add(&mut self, address: u64, size: u32, frequency: u64) {
+    fn add(&mut self, ImageAddr(address): ImageAddr, size: u32, frequency: u64) {
         let last = address.saturating_add(u64::from(size.max(1) - 1));
         for (pages, bytes) in [(&mut self.small, SMALL_PAGE), (&mut self.large, LARGE_PAGE)] {
             for page in address / bytes..=last / bytes {

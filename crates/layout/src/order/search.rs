@@ -12,9 +12,10 @@
 use super::JumpKind;
 use super::graph::{Graph, Link};
 
-/// Loops of at most so many blocks are tried at every point to begin with.
+/// Loops of at most so many blocks are tried at every point to begin with; the cost of that grows
+/// with the square of their blocks.
 const ROTATIONS: usize = 32;
-/// Longest run that is looked for.
+/// Longest run that is looked for, in blocks: bounds the cost of a try.
 const RUN: usize = 64;
 
 /// An order of all blocks while it is changed.

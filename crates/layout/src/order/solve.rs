@@ -4,9 +4,10 @@ use super::chains::{self, Chains};
 use super::graph::Graph;
 use super::{Params, Problem, exact, search};
 
-/// Functions of more blocks are searched from what merging gives alone.
+/// Functions of more blocks are searched from what merging gives alone: a
+/// second search would double the time of what takes longest.
 const SECOND_SEARCH: usize = 500;
-/// Steps of exhaustive search are so much cheaper than others.
+/// So many steps of exhaustive search cost as much as one of the local search.
 const EXACT_STEPS: u64 = 2;
 
 /// The best order of all blocks of a problem that was found: a permutation of the positions, the

@@ -205,8 +205,8 @@ impl Writer<'_> {
         }
         // Entries of jump tables are known by who went there; returns go into blocks, not to them.
         for &target in self.targets.range(start..end) {
-            let after_call = found.before(target.0).is_some_and(|(_, kind)| is_call(kind));
-            if !after_call && found.kind_at(target.0).is_some() {
+            let after_call = found.before(target).is_some_and(|(_, kind)| is_call(kind));
+            if !after_call && found.kind_at(target).is_some() {
                 found.leaders.insert(target.0);
             }
         }
@@ -214,7 +214,7 @@ impl Writer<'_> {
     }
 
     fn kind_at(&self, function: u64, address: ImageAddr) -> Option<InstructionKind> {
-        self.functions.get(&function)?.kind_at(address.0)
+        self.functions.get(&function)?.kind_at(address)
     }
 
     fn branch(&mut self, branch: &Branch) {
@@ -249,7 +249,7 @@ impl Writer<'_> {
         if !code.leaders.contains(&to.0) {
             return;
         }
-        if let Some((call, kind)) = code.before(to.0)
+        if let Some((call, kind)) = code.before(to)
             && is_call(kind)
         {
             self.line(
@@ -268,8 +268,8 @@ impl Writer<'_> {
         let inside = found.filter(|code| {
             range.first <= range.last
                 && range.last.0 < code.end
-                && code.kind_at(range.first.0).is_some()
-                && code.kind_at(range.last.0).is_some()
+                && code.kind_at(range.first).is_some()
+                && code.kind_at(range.last).is_some()
         });
         let Some(code) = inside else {
             self.report.ranges_unused = self.report.ranges_unused.saturating_add(range.count);
@@ -279,7 +279,7 @@ impl Writer<'_> {
         let passed: Vec<(u64, u64)> = code
             .leaders
             .range((Bound::Excluded(range.first.0), Bound::Included(range.last.0)))
-            .filter_map(|&leader| Some((code.before(leader)?.0, leader)))
+            .filter_map(|&leader| Some((code.before(ImageAddr(leader))?.0, leader)))
             .collect();
         for (last, leader) in passed {
             self.line(Some((start, last - start)), Some((start, leader - start)), 0, range.count);
@@ -311,19 +311,19 @@ impl Writer<'_> {
 }
 
 impl Code {
-    fn position(&self, address: u64) -> usize {
-        self.code.partition_point(|&(start, _)| start < address)
+    fn position(&self, address: ImageAddr) -> usize {
+        self.code.partition_point(|&(start, _)| start < address.0)
     }
 
-    fn kind_at(&self, address: u64) -> Option<InstructionKind> {
+    fn kind_at(&self, address: ImageAddr) -> Option<InstructionKind> {
         self.code
             .get(self.position(address))
-            .filter(|&&(start, _)| start == address)
+            .filter(|&&(start, _)| start == address.0)
             .map(|&(_, kind)| kind)
     }
 
     /// The instruction before an address.
-    fn before(&self, address: u64) -> Option<(u64, InstructionKind)> {
+    fn before(&self, address: ImageAddr) -> Option<(u64, InstructionKind)> {
         self.code.get(self.position(address).checked_sub(1)?).copied()
     }
 }

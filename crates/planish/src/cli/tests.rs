@@ -97,6 +97,26 @@ fn with_option(command: &clap::Command, words: &str, option: &str, found: &mut B
     }
 }
 
+/// What prints JSON: docs/reference/conventions.md states what each object has.
+#[test]
+fn the_list_of_what_prints_json_names_every_command_that_does() {
+    let list = include_str!("../../tests/json/commands.txt");
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
+    let listed: BTreeSet<String> =
+        lines.filter_map(|line| Some(line.split('|').nth(1)?.trim().to_owned())).collect();
+    let mut there = BTreeSet::from(["train time".to_owned()]);
+    each(&Cli::command(), "", &mut |command, words| {
+        let json = |option: &clap::Arg| {
+            let values = option.get_possible_values();
+            option.get_id() == "format" && values.iter().any(|value| value.get_name() == "json")
+        };
+        if command.get_arguments().any(json) {
+            there.insert(words.to_owned());
+        }
+    });
+    assert_eq!(listed, there, "tests/json/commands.txt");
+}
+
 /// The arguments that name a file, as far as their type says so: command and argument.
 fn named_files(command: &clap::Command, words: &str, found: &mut BTreeSet<(String, String)>) {
     let path = clap::value_parser!(std::path::PathBuf).type_id();

@@ -1,5 +1,5 @@
-//! `planish build`: builds the program of planish.toml, with or without a profile, or checks a
-//! build that used one.
+//! `planish build`: builds the program of planish.toml, with or without a profile; `planish build
+//! verify` checks a build that used one.
 
 use super::{INTERRUPTED, steps};
 use crate::cli::{FINE, Format, Global};
@@ -7,52 +7,75 @@ use crate::output;
 use build::project::Asking;
 use build::verified::Verified;
 use image::Image;
-use std::path::{Path, PathBuf};
+use report::Form;
+use std::path::PathBuf;
 
 /// Build a program as planish.toml says, with or without a profile.
-///
-/// With --verify nothing is built: it is checked that BINARY could use the profile (build IDs and
-/// code differ from the baseline's, and the profile's functions are there).
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, flatten_help = true)]
 pub struct Args {
+    #[command(subcommand)]
+    tool: Option<Tool>,
+    #[command(flatten)]
+    make: MakeArgs,
+}
+
+/// What can be done with a build beside making it.
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Check that a rebuild used its profile
+    Verify(VerifyArgs),
+}
+
+/// Arguments of building.
+#[derive(Debug, clap::Args)]
+struct MakeArgs {
     /// The configuration
     #[arg(value_name = "planish.toml", default_value = "planish.toml")]
-    pub config: PathBuf,
+    config: PathBuf,
     /// Use this profile
     #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
+    profile: Option<PathBuf>,
     /// Relink in the layout that `planish layout --prefix PREFIX` wrote; objects of the last rebuild
     /// that it says nothing about are reused [profile by default: that of the last rebuild]
-    #[arg(long, value_name = "PREFIX", conflicts_with = "verify")]
-    pub layout: Option<PathBuf>,
+    #[arg(long, value_name = "PREFIX")]
+    layout: Option<PathBuf>,
     /// Where to put the program [default: .planish/NAME.base, with a profile .planish/NAME.opt,
     /// with a layout .planish/NAME.layout]
     #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    output: Option<PathBuf>,
     /// Print the step, run nothing
     #[arg(long)]
-    pub dry_run: bool,
-    /// Check a build instead
-    #[arg(long, requires_all = ["binary", "baseline", "profile"])]
-    pub verify: bool,
-    /// The rebuilt program (with --verify)
-    #[arg(long, value_name = "FILE", requires = "verify")]
-    pub binary: Option<PathBuf>,
-    /// The program the profile was recorded on (with --verify)
-    #[arg(long, value_name = "FILE", requires = "verify")]
-    pub baseline: Option<PathBuf>,
-    /// How to print what --verify finds
+    dry_run: bool,
+}
+
+/// Check that a rebuild used its profile: the profile's functions are there, and build IDs and code
+/// differ from the baseline's.
+#[derive(Debug, clap::Args)]
+struct VerifyArgs {
+    /// The rebuilt program
+    #[arg(long, value_name = "FILE")]
+    binary: PathBuf,
+    /// The program the profile was recorded on
+    #[arg(long, value_name = "FILE")]
+    baseline: PathBuf,
+    /// The profile
+    #[arg(long, value_name = "FILE")]
+    profile: PathBuf,
+    /// How to print what is found
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    format: Format,
 }
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
-    if let (true, Some(binary), Some(baseline), Some(profile)) =
-        (args.verify, &args.binary, &args.baseline, &args.profile)
-    {
-        return check(binary, baseline, profile, args.format, global);
+    match args.tool {
+        Some(Tool::Verify(args)) => verify(&args, global),
+        None => make(&args.make, global),
     }
+}
+
+fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let asking = if args.dry_run { Asking::Reading } else { Asking::Running };
     let project = super::optimize::open(&args.config, asking)?;
     if let Some(path) = &args.profile {
@@ -74,18 +97,12 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-fn check(
-    binary: &Path,
-    baseline: &Path,
-    profile: &Path,
-    format: Format,
-    global: &Global,
-) -> anyhow::Result<u8> {
-    let (base, opt) = (Image::open(baseline)?, Image::open(binary)?);
-    let bytes = crate::input::read(profile)?;
-    let found = Verified::of(&base, &opt, (profile, &bytes), global.threads())?;
-    match format {
-        Format::Json => output::print_json(&found)?,
+fn verify(args: &VerifyArgs, global: &Global) -> anyhow::Result<u8> {
+    let (base, opt) = (Image::open(&args.baseline)?, Image::open(&args.binary)?);
+    let bytes = crate::input::read(&args.profile)?;
+    let found = Verified::of(&base, &opt, (&args.profile, &bytes), global.threads())?;
+    match args.format {
+        Format::Json => output::print_json(&Form::first("planish-build-verify", &found))?,
         Format::Text => output::print(&(found.told() + "\n"))?,
     }
     if !global.quiet {

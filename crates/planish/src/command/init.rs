@@ -17,7 +17,7 @@ pub struct Args {
     /// Where to write; `-` is standard output
     #[arg(value_name = "FILE", default_value = "planish.toml")]
     pub file: PathBuf,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     pub force: bool,
     /// Write the example with every key and its meaning

@@ -1,7 +1,7 @@
 //! What a command is given to count from: perf.data, counts artefacts, perf script text or
 //! pre-aggregated text.
 
-use crate::cli::Global;
+use crate::cli::{Choice, Global};
 use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context, bail};
@@ -17,41 +17,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How doubled and impossible branch stack entries are told from real ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Dedup {
-    /// Ranges must be straight-line code; doubled and wrong-path entries are dropped
-    #[default]
-    Auto,
-    /// As llvm-profgen: ranges must be straight-line code
-    Profgen,
-    /// As create_llvm_prof: a newest pair of equal far branches is skipped, ranges up to 1 MiB
-    Autofdo,
-    /// Count everything that does not run backwards
-    None,
-}
-
-impl From<Dedup> for Rules {
-    fn from(dedup: Dedup) -> Rules {
-        match dedup {
-            Dedup::Auto => Rules::Auto,
-            Dedup::Profgen => Rules::Profgen,
-            Dedup::Autofdo => Rules::Autofdo,
-            Dedup::None => Rules::None,
-        }
-    }
-}
+const DEDUP: Choice<Rules> = Choice(&[
+    (
+        "auto",
+        Rules::Auto,
+        "Ranges must be straight-line code; doubled and wrong-path entries are dropped",
+    ),
+    ("profgen", Rules::Profgen, "As llvm-profgen: ranges must be straight-line code"),
+    (
+        "autofdo",
+        Rules::Autofdo,
+        "As create_llvm_prof: a newest pair of equal far branches is skipped, ranges up to 1 MiB",
+    ),
+    ("none", Rules::None, "Count everything that does not run backwards"),
+]);
 
 /// Which samples and entries of the inputs count.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Selection {
     /// How doubled and impossible branch stack entries are told from real ones [default: auto]
-    #[arg(long, value_enum)]
-    pub dedup: Option<Dedup>,
-    /// Only samples of this process
+    #[arg(long, value_parser = DEDUP)]
+    pub dedup: Option<Rules>,
+    /// Count only samples of this process
     #[arg(long)]
     pub pid: Option<i32>,
-    /// Go on where fewer than 1000 branches and less than 1 % of them could be counted, which is
-    /// an error otherwise
+    /// Go on even if fewer than 1000 branches, and less than 1 % of them, could be counted
     #[arg(long)]
     pub allow_few: bool,
     /// Whether recordings are counted with their paths; for the command to say.
@@ -86,7 +76,7 @@ pub fn read(
     selection: Selection,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
-    let rules = selection.dedup.unwrap_or_default().into();
+    let rules = selection.dedup.unwrap_or_default();
     let options = CountOptions {
         rules,
         threads: global.threads(),

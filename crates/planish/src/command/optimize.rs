@@ -1,10 +1,9 @@
 //! `planish optimize`: build, record, aggregate, profile, rebuild, verify, measure, report.
 
-use super::compare::terminal_style;
 use super::project_args::ProjectArgs;
 use super::{INTERRUPTED, steps};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::output::{self, error_style};
+use crate::output::{self, Stream, error_style};
 use anyhow::Context;
 use build::plan::{self, Files, STATE_DIRECTORY};
 use build::project::{Asking, Project};
@@ -15,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 /// Build, record, profile, rebuild, measure and report, all from planish.toml.
 ///
-/// Every step is a command that can be typed by hand (--dry-run prints them). A finished step is
-/// not repeated unless what it was made from changed; after Ctrl-C the same command goes on.
-/// Everything made lies in .planish/ beside planish.toml. Without a planish.toml, name the build
-/// system and the work: planish optimize --cargo --train '{bin} a' --evaluate '{bin} b'. Exit code: 0 fine, 1 the rebuilt program
-/// is slower, 2 a step failed, 130 interrupted.
+/// Every step is a command that you can type by hand (--dry-run prints them). A finished step is
+/// not repeated unless its inputs changed; after Ctrl-C the same command goes on. Everything made
+/// is in .planish/, next to planish.toml. Without a planish.toml, name the build system and the
+/// work: planish optimize --cargo --train '{bin} a' --evaluate '{bin} b'. Exit code: 0 fine, 1 the
+/// rebuilt program is slower, 2 a step failed, 3 a compiler or tool is missing, 130 interrupted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration
@@ -32,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     pub again: bool,
     /// How to print the result; json is the content of report.json
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "dry_run")]
     pub format: Format,
     /// The project
     #[command(flatten)]
@@ -87,7 +86,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     match format {
         Format::Json => out.write_all(&bytes)?,
         Format::Text => {
-            write!(out, "{}", report.terminal(terminal_style()))?;
+            write!(out, "{}", report.terminal(Stream::Output.style()))?;
             writeln!(out, "  report: {}", at(&files.report_markdown).display())?;
             let program = at(Path::new(STATE_DIRECTORY)).join(report.result());
             writeln!(out, "  program: {}", program.display())?;

@@ -12,11 +12,10 @@ use crate::output;
 use crate::progress::Spinner;
 use anyhow::bail;
 pub use args::Args;
-use args::Branches;
 use build::program_log::ProgramLog;
 pub use perf_args::Asked;
 use record::settings::Registers;
-use record::{Ending, Stdout, Workload};
+use record::{Branches, Ending, Stdout, Workload};
 use report::record as tell;
 use std::io::IsTerminal;
 

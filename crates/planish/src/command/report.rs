@@ -1,8 +1,7 @@
 //! `planish report`: the result of a finished run, told again.
 
-use super::compare::terminal_style;
 use crate::cli::{FINE, Global};
-use crate::output;
+use crate::output::{self, Stream};
 use anyhow::{Context, bail};
 use build::plan::STATE_DIRECTORY;
 use build::project::{Asking, Project};
@@ -20,7 +19,7 @@ pub struct Args {
     pub path: PathBuf,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
-    pub format: Form,
+    pub format: ReportFormat,
     /// Collect the results of a run of `planish optimize` with this planish.toml and write the
     /// report files
     #[arg(long, value_name = "planish.toml", requires_all = ["output", "json"])]
@@ -35,7 +34,7 @@ pub struct Args {
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
+pub enum ReportFormat {
     /// Lines for people
     #[default]
     Text,
@@ -63,16 +62,17 @@ pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
     let (file, has_project) = report_file(&args.path);
     output::refuse_inputs(args.output.as_deref(), [file.as_path(), args.path.as_path()])?;
     let told = open(&file, has_project)?;
-    let style = if args.output.is_none() { terminal_style() } else { report::Style::default() };
+    let style =
+        if args.output.is_none() { Stream::Output.style() } else { report::Style::default() };
     let text = match args.format {
-        Form::Text => told.terminal(style),
-        Form::Markdown => told.markdown(),
-        Form::Html => told.html().context(
+        ReportFormat::Text => told.terminal(style),
+        ReportFormat::Markdown => told.markdown(),
+        ReportFormat::Html => told.html().context(
             "--format html: a whole run is told as text, Markdown or JSON; for a page with \
              pictures of its measurement: planish compare show .planish/runs-1.jsonl --html \
              report.html",
         )?,
-        Form::Json => told.json()?,
+        ReportFormat::Json => told.json()?,
     };
     match &args.output {
         Some(path) => output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?,

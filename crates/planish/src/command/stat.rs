@@ -33,7 +33,7 @@ pub struct Args {
     /// What to count, by perf's syntax; repeatable
     #[arg(short = 'e', long = "event", value_name = "EVENT", long_help = EVENTS_HELP)]
     pub events: Vec<String>,
-    /// Print the counts of every so many milliseconds
+    /// Print counts every MS milliseconds
     #[arg(short = 'I', long = "interval-print", value_name = "MS", conflicts_with = "repeat",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub interval: Option<u32>,
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "whom",
           value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Vec<i32>,
-    /// Count these threads alone, without what they start
+    /// Count only these threads, not what they start
     #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "whom",
           value_parser = clap::value_parser!(i32).range(1..))]
     pub tid: Vec<i32>,
@@ -51,15 +51,15 @@ pub struct Args {
     /// Count everything on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid"])]
     pub cpus: Option<String>,
-    /// Count these control groups alone (with -a or -C): one for all events, or one for each event
-    /// in their order; an empty name is the whole system
+    /// Count only these control groups (with -a or -C): one for all events, or one for each event,
+    /// in order; an empty name is the whole system
     #[arg(short = 'G', long = "cgroup", value_name = "NAME", value_delimiter = ',')]
     pub cgroups: Vec<String>,
-    /// Run the command so many times; print mean and standard error
+    /// Run the command N times; print the mean and the standard error
     #[arg(short, long, value_name = "N", requires = "command",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Children of the program or process are not counted
+    /// Do not count children of the program or process
     #[arg(short = 'i', long)]
     pub no_inherit: bool,
     /// Also print the counts of each thread that ran when counting began; with -p or -t
@@ -71,8 +71,7 @@ pub struct Args {
     /// How to print the counts
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// The program and its arguments; planish's own options stand before it, and `--` may stand
-    /// between
+    /// The program and its arguments; put planish's own options before it; you may put `--` between
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }

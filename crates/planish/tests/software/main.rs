@@ -105,6 +105,7 @@ fn record(dir: &Path, options: &[&str], command: &[&str]) -> Recorded {
     assert!(done.status.success(), "{options:?} {command:?}: {}", said(&done));
     let json = serde_json::from_slice(&done.stdout).unwrap();
     let recorded = Recorded { json, done };
+    assert_eq!(recorded.json["schema"], "planish-record");
     recorded.adds_up();
     recorded
 }

@@ -10,12 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_none, texts};
 
-/// A circle of more files than ripgrep's largest holds nobody's attention.
-const MOST: usize = 7;
-/// One of more files than this has its reason in the crate's documentation, under a heading of its
-/// own.
-const WITHOUT_REASON: usize = 4;
-const REASON: &str = "\n//! # Circles\n";
+/// Files that need each other are read together, and more than these hold nobody's attention. (The
+/// largest circle of ripgrep has 7.)
+const MOST: usize = 4;
 
 type Path = Vec<String>;
 
@@ -176,9 +173,7 @@ fn circles(needs: &BTreeMap<Path, BTreeSet<Path>>) -> BTreeSet<Vec<String>> {
 fn modules_stand_in_layers() {
     let mut found = Vec::new();
     for (name, sources) in crates() {
-        let explained = sources.get(&Vec::new()).is_some_and(|root| root.contains(REASON));
-        let most = if explained { MOST } else { WITHOUT_REASON };
-        let large = circles(&needs(&sources)).into_iter().filter(|circle| circle.len() > most);
+        let large = circles(&needs(&sources)).into_iter().filter(|circle| circle.len() > MOST);
         found.extend(large.map(|circle| format!("{name}: {}", circle.join(", "))));
     }
     assert_none("modules that need each other in a large circle", found);

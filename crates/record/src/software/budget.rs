@@ -5,15 +5,17 @@ use random::Random;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The shortest and longest CPU time between two stops of a thread.
+/// The shortest CPU time between two stops of a thread, in nanoseconds.
 const SHORTEST_NS: f64 = 1_000_000.0;
+/// The longest one, in nanoseconds, so that a thread that runs for seconds is seen.
 const LONGEST_NS: f64 = 1_000_000_000.0;
-/// Weight of the newest stop in the running means.
+/// Weight of the newest stop in the running means: they follow a change of the program within some
+/// ten stops.
 const NEWEST: f64 = 0.1;
 /// After so many stops, the period is renewed at this share of them.
 const FIRST_STOPS: u32 = 64;
 const RENEWED: f64 = 0.25;
-/// What a stop costs before there was one; the first ones, which decode much code, cost more.
+/// Nanoseconds that a stop costs before there was one; the first ones, which decode much code, cost more.
 const FIRST_NS: f64 = 150_000.0;
 /// Taken branches in a nanosecond before any were counted.
 const FIRST_RATE: f64 = 0.3;

@@ -2,6 +2,7 @@
 
 use super::look::registers;
 use lookahead::Registers;
+use perfdata::RuntimeAddr;
 use stops::{Step, Stopped};
 
 /// Rounds of one repeated string instruction, at most.
@@ -73,7 +74,8 @@ pub(crate) fn step_along(
 /// Whether the instruction would store the flag by which the thread is stepped.
 fn pushes_flags(thread: &Stopped<'_>, at: u64) -> bool {
     let mut code = [0u8; 2];
-    matches!(thread.read(at, &mut code), Ok(1..)) && (code[0] == 0x9c || code == [0x66, 0x9c])
+    matches!(thread.read(RuntimeAddr(at), &mut code), Ok(1..))
+        && (code[0] == 0x9c || code == [0x66, 0x9c])
 }
 
 fn compare(thread: &Stopped<'_>, end: &Registers) -> Checked {

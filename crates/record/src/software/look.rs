@@ -39,17 +39,17 @@ pub(crate) struct Memory<'s, 't> {
 impl Memory<'_, '_> {
     /// The clock pages behind the vdso are the same in all processes of one kernel, and nobody else
     /// may read them.
-    fn clock_page(&mut self, address: u64, into: &mut Page) -> Fetched {
+    fn clock_page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched {
         let pid = self.thread.pid();
         let range = *self.known.clock.get_or_insert_with(|| {
             std::fs::read(format!("/proc/{pid}/maps")).ok().and_then(|maps| vvar::range(&maps))
         });
-        let Some((start, _)) = range.filter(|(start, end)| (*start..*end).contains(&address))
+        let Some((start, _)) = range.filter(|(start, end)| (*start..*end).contains(&address.0))
         else {
             return Fetched::Absent;
         };
         let Some(own) = self.own_clock else { return Fetched::Absent };
-        match own.page(address - start, into) {
+        match own.page(address.0 - start, into) {
             Ok(()) => Fetched::Live,
             Err(_) => Fetched::Absent,
         }
@@ -57,9 +57,9 @@ impl Memory<'_, '_> {
 }
 
 impl Source for Memory<'_, '_> {
-    fn page(&mut self, address: u64, into: &mut Page) -> Fetched {
+    fn page(&mut self, address: RuntimeAddr, into: &mut Page) -> Fetched {
         if let Some(Some((start, end))) = self.known.clock
-            && (start..end).contains(&address)
+            && (start..end).contains(&address.0)
         {
             return self.clock_page(address, into);
         }
@@ -69,7 +69,7 @@ impl Source for Memory<'_, '_> {
         }
     }
 
-    fn text(&mut self, address: u64) -> Text {
+    fn text(&mut self, address: RuntimeAddr) -> Text {
         self.known.code.kind(address)
     }
 
@@ -86,10 +86,10 @@ impl Source for Memory<'_, '_> {
         })
     }
 
-    fn pages(&mut self, addresses: &[u64], into: &mut [Page]) -> usize {
+    fn pages(&mut self, addresses: &[RuntimeAddr], into: &mut [Page]) -> usize {
         // Those that only the file would give are fetched one by one.
         match (addresses.first(), self.known.clock) {
-            (Some(first), Some(Some((start, end)))) if (start..end).contains(first) => 0,
+            (Some(first), Some(Some((start, end)))) if (start..end).contains(&first.0) => 0,
             _ => self.thread.read_many(addresses, into),
         }
     }

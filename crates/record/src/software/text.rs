@@ -1,6 +1,7 @@
 //! Which code of a process cannot change: what is mapped from a file, executable and not writable.
 
 use lookahead::Text;
+use perfdata::RuntimeAddr;
 use std::collections::BTreeMap;
 
 const PROT_WRITE: u32 = 2;
@@ -77,9 +78,9 @@ impl Code {
     }
 
     /// How the code at an address may be remembered.
-    pub(crate) fn kind(&self, address: u64) -> Text {
-        match self.mappings.range(..=address).next_back() {
-            Some((_, (end, true))) if address < *end => Text::Lasting,
+    pub(crate) fn kind(&self, address: RuntimeAddr) -> Text {
+        match self.mappings.range(..=address.0).next_back() {
+            Some((_, (end, true))) if address.0 < *end => Text::Lasting,
             _ => Text::Passing,
         }
     }
@@ -105,8 +106,8 @@ mod tests {
         assert!(!code.map(&mapped(0x8000, 0x1000, b"//anon")));
         assert!(!code.map(&Mapped { prot: 7, ..mapped(0xa000, 0x1000, b"/bin/x") }));
         assert!(!code.map(&mapped(0xc000, 0x1000, b"/memfd:jit")));
-        let kinds =
-            [0x0fff, 0x1000, 0x3fff, 0x4000, 0x8000, 0xa000, 0xc000].map(|at| code.kind(at));
+        let kinds = [0x0fff, 0x1000, 0x3fff, 0x4000, 0x8000, 0xa000, 0xc000]
+            .map(|at| code.kind(RuntimeAddr(at)));
         use Text::{Lasting as L, Passing as P};
         assert_eq!(kinds, [P, L, L, P, P, P, P]);
     }
@@ -116,7 +117,7 @@ mod tests {
         let mut code = Code::default();
         code.map(&mapped(0x1000, 0x5000, b"/bin/x"));
         assert!(code.map(&mapped(0x2000, 0x1000, b"//anon")));
-        let kinds = [0x1000, 0x2000, 0x3000, 0x5fff, 0x6000].map(|at| code.kind(at));
+        let kinds = [0x1000, 0x2000, 0x3000, 0x5fff, 0x6000].map(|at| code.kind(RuntimeAddr(at)));
         use Text::{Lasting as L, Passing as P};
         assert_eq!(kinds, [L, P, L, L, P]);
     }

@@ -11,6 +11,7 @@ pub fn object(summary: &Summary) -> Value {
         Ending::Unknown => (None, None),
     };
     let object = json!({
+        "schema": "planish-record",
         "version": 1,
         "output": summary.output.display().to_string(),
         "bytes": summary.bytes,

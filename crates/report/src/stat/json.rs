@@ -6,13 +6,15 @@ use record::stat::{Count, Counter, Counts, Derived, Stat, derived, spread};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
-/// Version of the schema.
+/// Name and version of the schema.
+const SCHEMA: &str = "planish-stat";
 const VERSION: u32 = 1;
 
 /// One line: the counts of one interval.
 pub fn interval(counters: &[Counter], counts: &Counts) -> String {
     let seconds = counts.length.as_secs_f64();
     let object = json!({
+        "schema": SCHEMA,
         "version": VERSION,
         "kind": "interval",
         "time_s": counts.at.as_secs_f64(),
@@ -44,6 +46,7 @@ pub fn total(runs: &[Stat], command: &[OsString], as_line: bool) -> String {
     };
     let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let object = json!({
+        "schema": SCHEMA,
         "version": VERSION,
         "kind": "total",
         "command": (!command.is_empty()).then_some(command),

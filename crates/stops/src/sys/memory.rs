@@ -1,5 +1,6 @@
 //! Reading another process's memory: `process_vm_readv`, else its `/proc/PID/mem`.
 
+use perfdata::RuntimeAddr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -9,8 +10,8 @@ pub(crate) const PAGE: usize = 4096;
 /// `IOV_MAX`: so many pages go into one call.
 const MOST_PAGES: usize = 1024;
 
-fn remote(address: u64, len: usize) -> libc::iovec {
-    libc::iovec { iov_base: address as *mut libc::c_void, iov_len: len }
+fn remote(address: RuntimeAddr, len: usize) -> libc::iovec {
+    libc::iovec { iov_base: address.0 as *mut libc::c_void, iov_len: len }
 }
 
 fn transfer(pid: i32, local: &[libc::iovec], remote: &[libc::iovec]) -> io::Result<usize> {
@@ -29,12 +30,12 @@ fn transfer(pid: i32, local: &[libc::iovec], remote: &[libc::iovec]) -> io::Resu
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
-fn from_file(pid: i32, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
-    File::open(format!("/proc/{pid}/mem"))?.read_at(bytes, address)
+fn from_file(pid: i32, address: RuntimeAddr, bytes: &mut [u8]) -> io::Result<usize> {
+    File::open(format!("/proc/{pid}/mem"))?.read_at(bytes, address.0)
 }
 
 /// Reads from an address as far as memory is mapped there; how many bytes that were.
-pub(crate) fn read(pid: i32, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read(pid: i32, address: RuntimeAddr, bytes: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     match transfer(pid, &[local], &[remote(address, bytes.len())]) {
         Ok(read) => Ok(read),
@@ -44,7 +45,7 @@ pub(crate) fn read(pid: i32, address: u64, bytes: &mut [u8]) -> io::Result<usize
 }
 
 /// Reads whole pages, in order, until one cannot be read; how many that were.
-pub(crate) fn read_pages(pid: i32, addresses: &[u64], pages: &mut [[u8; PAGE]]) -> usize {
+pub(crate) fn read_pages(pid: i32, addresses: &[RuntimeAddr], pages: &mut [[u8; PAGE]]) -> usize {
     let mut done = 0;
     for (addresses, pages) in addresses.chunks(MOST_PAGES).zip(pages.chunks_mut(MOST_PAGES)) {
         let wanted = addresses.len().min(pages.len());
@@ -57,7 +58,7 @@ pub(crate) fn read_pages(pid: i32, addresses: &[u64], pages: &mut [[u8; PAGE]]) 
         let pieces = addresses
             .get(..wanted)
             .unwrap_or_default()
-            .chunk_by(|one, next| one + PAGE as u64 == *next);
+            .chunk_by(|one, next| one.0 + PAGE as u64 == next.0);
         let there: Vec<libc::iovec> = pieces
             .filter_map(|piece| piece.first().map(|first| remote(*first, piece.len() * PAGE)))
             .collect();

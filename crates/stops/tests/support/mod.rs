@@ -6,6 +6,7 @@
 #[path = "../../examples/stop/sys.rs"]
 mod launch;
 
+use perfdata::RuntimeAddr;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ impl Visitor for Log {
         *self.threads.entry(thread.tid()).or_default() += 1;
         let registers = thread.registers().unwrap();
         let mut code = [0u8; 16];
-        assert!(thread.read(registers.rip, &mut code).unwrap() > 0);
+        assert!(thread.read(RuntimeAddr(registers.rip), &mut code).unwrap() > 0);
         Next::default()
     }
     fn forked(&mut self, parent: i32, child: i32) {

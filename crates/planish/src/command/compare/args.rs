@@ -1,7 +1,7 @@
 //! The arguments of `planish compare`, and what they mean to the library.
 
-use crate::cli::Format;
-use compare::{AnalysisOptions, Correction, Keep, Metric, Settings, Stopping};
+use crate::cli::{Choice, Format};
+use compare::{AnalysisOptions, Aslr, Correction, Keep, LayoutMode, Metric, Settings, Stopping};
 use std::path::PathBuf;
 
 /// What to compare and how.
@@ -37,7 +37,7 @@ pub struct What {
 /// Arguments of `planish compare show`.
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
-    /// Kept runs (--raw), one file a machine
+    /// Kept runs (--raw), one file per machine
     #[arg(required = true, value_name = "RUNS")]
     files: Vec<PathBuf>,
     /// Judge by this metric, as `planish compare` names it
@@ -102,7 +102,7 @@ pub struct How {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub layouts: Option<u32>,
     /// Random orders that all variants share, or each its own
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = LAYOUT_MODE)]
     pub layout_mode: Option<LayoutMode>,
     /// Measure again with all functions aligned to these many bytes: does the difference vanish?
     /// (with planish.toml)
@@ -111,7 +111,7 @@ pub struct How {
     /// End as soon as every comparison is decided; --rounds is then the most
     #[arg(long, conflicts_with = "looks")]
     pub until_decided: bool,
-    /// Look four times and end when all is decided, at the price of stricter p-values
+    /// Look four times and end when everything is decided, at the price of stricter p-values
     #[arg(long)]
     pub looks: bool,
     /// Measure a slower variant for as many rounds again, and call it slower only if these say so
@@ -121,11 +121,11 @@ pub struct How {
     /// Kill a run after this many seconds [default: 20 times the longest good run, 60 at least]
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<f64>,
-    /// Compare programs although they print different things
+    /// Compare programs even if they print different things
     #[arg(long)]
     pub ignore_output: bool,
     /// Address-space layout randomisation of the programs
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = ASLR)]
     pub aslr: Option<Aslr>,
     /// Run everything on this CPU
     #[arg(long, value_name = "N")]
@@ -147,7 +147,7 @@ pub struct How {
 
 /// What to tell, and where.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Telling")]
+#[command(next_help_heading = "Result")]
 pub struct Output {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
@@ -162,45 +162,34 @@ pub struct Output {
     /// "text > 2%", …
     #[arg(long, value_name = "GATE")]
     pub fail_if: Vec<String>,
-    /// These rows are some of N whose claims are corrected together, in other measurements of the
-    /// same question
+    /// Correct the claims for N rows in all: these, and those of other measurements of the same
+    /// question
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub among: Option<u32>,
     /// How claims on several rows are corrected: holm (no false claim at all, 95 %), bh (5 % of
     /// the claims may be false)
-    #[arg(long, value_enum, default_value_t)]
-    pub correct: Correct,
+    #[arg(long, value_parser = CORRECT, default_value = "holm")]
+    pub correct: Correction,
 }
 
-/// `--layout-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LayoutMode {
-    /// Matched where that works, else independent
-    Auto,
-    /// The same random orders for all variants: what did not change lies alike in all of them
-    Matched,
-    /// Each variant has random orders of its own
-    Independent,
-}
+const LAYOUT_MODE: Choice<LayoutMode> = Choice(&[
+    ("auto", LayoutMode::Auto, "Matched where that works, else independent"),
+    (
+        "matched",
+        LayoutMode::Matched,
+        "The same random orders for all variants: what did not change lies alike in all of them",
+    ),
+    ("independent", LayoutMode::Independent, "Each variant has random orders of its own"),
+]);
 
-/// `--aslr`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Aslr {
-    /// As the system has it
-    AsSet,
-    /// Off
-    Off,
-}
+const ASLR: Choice<Aslr> =
+    Choice(&[("as-set", Aslr::AsSet, "As the system has it"), ("off", Aslr::Off, "Off")]);
 
-/// `--correct`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Correct {
-    /// Holm's step-down correction
-    #[default]
-    Holm,
-    /// Benjamini and Hochberg's false discovery rate
-    Bh,
-}
+/// How claims on several rows are corrected.
+pub const CORRECT: Choice<Correction> = Choice(&[
+    ("holm", Correction::Holm, "Holm's step-down correction"),
+    ("bh", Correction::FalseDiscoveryRate, "Benjamini and Hochberg's false discovery rate"),
+]);
 
 impl How {
     /// As the library has it.
@@ -212,11 +201,7 @@ impl How {
             metrics: metrics.collect::<Result<_, _>>()?,
             margin: self.margin.map(|per_cent| per_cent / 100.0),
             layouts: self.layouts,
-            layout_mode: self.layout_mode.map(|mode| match mode {
-                LayoutMode::Auto => compare::LayoutMode::Auto,
-                LayoutMode::Matched => compare::LayoutMode::Matched,
-                LayoutMode::Independent => compare::LayoutMode::Independent,
-            }),
+            layout_mode: self.layout_mode,
             stopping: match (self.until_decided, self.looks) {
                 (true, _) => Stopping::UntilDecided,
                 (false, true) => Stopping::Looks,
@@ -225,10 +210,7 @@ impl How {
             confirm: self.confirm,
             timeout_s: self.timeout,
             ignore_output: self.ignore_output,
-            aslr: match self.aslr {
-                Some(Aslr::Off) => compare::Aslr::Off,
-                Some(Aslr::AsSet) | None => compare::Aslr::AsSet,
-            },
+            aslr: self.aslr.unwrap_or_default(),
             cpu: self.cpu,
             machine: self.machine.clone(),
         })
@@ -240,23 +222,13 @@ impl How {
     }
 }
 
-impl Correct {
-    /// As the library has it.
-    pub fn correction(self) -> Correction {
-        match self {
-            Correct::Holm => Correction::Holm,
-            Correct::Bh => Correction::FalseDiscoveryRate,
-        }
-    }
-}
-
 impl What {
     /// How the runs are analysed; the margin is that of the design unless one was given.
     pub fn options(&self) -> anyhow::Result<AnalysisOptions> {
         let metric = self.how.metric.first().filter(|_| !self.from.is_empty());
         Ok(AnalysisOptions {
             margin: self.how.margin.map(|per_cent| per_cent / 100.0),
-            correction: self.output.correct.correction(),
+            correction: self.output.correct,
             metric: metric.map(|metric| Metric::parse(metric)).transpose()?,
             among: self.output.among.unwrap_or(0) as usize,
             ..AnalysisOptions::default()

@@ -3,7 +3,7 @@
 use super::args::How;
 use super::project::Prepared;
 use super::{Judge, tell};
-use crate::cli::{BAD_INPUT, FINE, Format, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::INTERRUPTED;
 use build::comparison::Comparison;
 use build::variants::VariantConfig;
@@ -48,9 +48,9 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let mut built = Built { project: &project, prepared: &prepared, judge: &judge };
     let Some(found) = walk(&good, &commits, &mut built)? else { return Ok(INTERRUPTED) };
     tell::bisect(&found, &args.good, &args.bad, args.format)?;
-    Ok(match (&found.culprit, found.is_slower()) {
+    Ok(match (&found.culprit, found.is_undecided()) {
         (Some(_), _) => NEGATIVE,
-        (None, true) => BAD_INPUT,
+        (None, true) => UNDECIDED,
         (None, false) => FINE,
     })
 }

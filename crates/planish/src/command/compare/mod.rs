@@ -9,8 +9,8 @@ mod project;
 pub mod tell;
 mod watch;
 
-pub use args::{Correct, Output};
-pub use tell::{tell, terminal_style};
+pub use args::{CORRECT, Output};
+pub use tell::tell;
 pub use watch::{Bar, stop_flag};
 
 use super::INTERRUPTED;
@@ -20,6 +20,7 @@ use args::{CalibrateArgs, ShowArgs, What};
 use build::plan::STATE_DIRECTORY;
 use compare::calibrate::{self, Relinks};
 use compare::gate::{self, Gate};
+use compare::result::Compared;
 use compare::{
     Analysis, AnalysisOptions, Design, Error, Keep, Metric, Recorded, Source, analyse, layouts,
     named, runs,
@@ -37,7 +38,8 @@ use std::path::{Path, PathBuf};
 /// planish.toml are built and measured.
 ///
 /// Exit code: 0 fine, 1 a variant is slower (or a gate of --fail-if is hit), 2 wrong usage or a
-/// failing program.
+/// failing program, 3 this machine lacks a counter or a linker, 4 undecided whether a variant is
+/// slower (or a gate hit), 130 interrupted.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = EXAMPLES)]
 pub struct Args {
@@ -108,6 +110,11 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
     if !global.quiet {
         open.iter().for_each(|line| eprintln!("planish: {line}"));
     }
+    let may_be_slower = |row: &Compared| gate::may_be_slower(row, measurement);
+    let open = match judge.gates.is_empty() {
+        true => measurement.comparisons.iter().any(may_be_slower),
+        false => !open.is_empty(),
+    };
     Ok(match gate::hit(&judge.gates, measurement) {
         _ if measurement.interrupted => INTERRUPTED,
         Some(reason) => {
@@ -118,7 +125,7 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
         }
         None if stopped => BAD_INPUT,
         // What may be a slow-down beyond the gate passes no job by itself.
-        None if !open.is_empty() => UNDECIDED,
+        None if open => UNDECIDED,
         None => FINE,
     })
 }

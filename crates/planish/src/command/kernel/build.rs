@@ -3,9 +3,9 @@
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use crate::progress::Ticker;
-use kernel::Form;
 use kernel::build::Wanted;
 use kernel::make::{Make, Request};
+use report::Form;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -37,16 +37,16 @@ pub struct Args {
     /// The sample profile
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Use the profile though another compiler, or another major release, made the kernel that it
-    /// was taken from
+    /// Use the profile even if another compiler, or another major release, built the kernel it was
+    /// recorded on
     #[arg(long, requires = "profile")]
     any_compiler: bool,
     /// The profile was recorded on a kernel built without one: its flow-sensitive discriminators
     /// are not used
     #[arg(long, requires = "profile")]
     first_round: bool,
-    /// Split cold parts from functions though no layout is given (PROPELLER_CLANG keeps them whole
-    /// for the block map)
+    /// Split cold parts from functions even without a layout (PROPELLER_CLANG keeps them whole for
+    /// the block map)
     #[arg(long, requires = "profile")]
     split: bool,
     /// The layout: what `planish layout --prefix PREFIX` wrote
@@ -57,7 +57,8 @@ pub struct Args {
     whole: bool,
     #[command(flatten)]
     pub make: MakeArgs,
-    /// Print the command of make and run nothing; profile and layout are put where it reads them
+    /// Print the make command and run nothing; the profile and the layout are put where make reads
+    /// them
     #[arg(long)]
     dry_run: bool,
     /// How to print the result

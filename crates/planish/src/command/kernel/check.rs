@@ -2,8 +2,8 @@
 
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output;
-use kernel::Form;
 use kernel::check::check;
+use report::Form;
 use std::path::PathBuf;
 
 /// Check in a build that the flags for profiles reached vmlinux and its modules, and nothing else.

@@ -1,49 +1,99 @@
 //! `planish kernel config`: what a configuration needs, and whether one has it.
 
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{Choice, FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::bail;
-use kernel::Form;
 use kernel::config::Config;
 use kernel::requirements::{Checked, Finding, Listed, Purpose, Requirement, fragment, settings};
 use kernel::tree::Tree;
+use report::Form;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Print what a configuration needs for profiles, or check a .config.
+/// Print what a configuration needs for profiles.
 ///
-/// Without --check a fragment is printed for scripts/kconfig/merge_config.sh, with the reason for
-/// each line. With it a .config is held against the whole list: also what the compiler decides,
-/// what collides, and what nobody has tried.
+/// A fragment is printed for scripts/kconfig/merge_config.sh, with the reason for each line.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    flatten_help = true,
+    after_help = "\
 Examples:
   planish kernel config linux-6.12 > profile.config
-  planish kernel config linux-6.12 --check                        # linux-6.12/.config
-  planish kernel config linux-6.12 --check build/.config --for autofdo --format json
+  planish kernel config check linux-6.12                          # linux-6.12/.config
+  planish kernel config check linux-6.12 build/.config --for autofdo --format json"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    tool: Option<Tool>,
+    #[command(flatten)]
+    print: PrintArgs,
+}
 
+/// What can be done with a configuration beside writing one.
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Check a .config
+    Check(CheckArgs),
+}
+
+/// Arguments of printing what is needed.
+#[derive(Debug, clap::Args)]
+struct PrintArgs {
+    /// The top directory of the Linux sources
+    #[arg(required = true, value_name = "TREE")]
+    tree: Option<PathBuf>,
+    /// Print a whole small configuration, for allnoconfig, that boots planish's workload under
+    /// emulation
+    #[arg(long, conflicts_with = "format")]
+    small: bool,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// Check a .config against all that profiles need.
+///
+/// The whole list is looked at: also what the compiler decides, what collides, and what nobody has
+/// tried.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
 Exit codes: 0 fine, 1 the .config lacks what it must have or holds what collides, 2 wrong usage or \
                         input.")]
-pub struct Args {
+struct CheckArgs {
     /// The top directory of the Linux sources
     #[arg(value_name = "TREE")]
     tree: PathBuf,
+    /// The configuration to check [default: TREE/.config]
+    #[arg(value_name = "CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// For what, and how it is printed.
+#[derive(Debug, clap::Args)]
+struct Wanted {
     /// What the kernel is built for
-    #[arg(long = "for", value_enum, default_value_t = For::Both, value_name = "WHAT")]
-    purpose: For,
-    /// Check this configuration [default: TREE/.config]
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    check: Option<Option<PathBuf>>,
-    /// Print a whole small configuration, for allnoconfig, that boots planish's workload under
-    /// emulation
-    #[arg(long, conflicts_with_all = ["check", "format"])]
-    small: bool,
+    #[arg(long = "for", value_parser = PURPOSE, default_value = "both", value_name = "WHAT")]
+    purpose: Purpose,
     /// The machine that the kernel is for
     #[arg(long, value_enum, default_value_t = Arch::X86_64)]
     arch: Arch,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+impl Wanted {
+    /// As the library has it, for a tree that has the options.
+    fn purpose(&self, tree: &Path) -> anyhow::Result<Purpose> {
+        if self.arch == Arch::Arm64 {
+            bail!(ARM64);
+        }
+        Tree::open(tree)?.has_options()?;
+        Ok(self.purpose)
+    }
 }
 
 /// The machine.
@@ -57,35 +107,27 @@ enum Arch {
     Arm64,
 }
 
-/// The purpose, as the command line spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum For {
-    /// Sample profiles
-    Autofdo,
-    /// Layouts of basic blocks
-    Propeller,
-    /// Layouts on top of sample profiles
-    Both,
-}
+/// The purposes.
+const PURPOSE: Choice<Purpose> = Choice(&[
+    ("autofdo", Purpose::Autofdo, "Sample profiles"),
+    ("propeller", Purpose::Propeller, "Layouts of basic blocks"),
+    ("both", Purpose::Both, "Layouts on top of sample profiles"),
+]);
 
 const ARM64: &str = "arm64 is not supported yet; kernels for x86-64 are";
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    if args.arch == Arch::Arm64 {
-        bail!(ARM64);
+    match (&args.tool, &args.print.tree) {
+        (Some(Tool::Check(args)), _) => check(args, global),
+        (None, Some(tree)) => print(tree, &args.print),
+        (None, None) => bail!("TREE is needed: the top directory of the Linux sources"),
     }
-    Tree::open(&args.tree)?.has_options()?;
-    let purpose = match args.purpose {
-        For::Autofdo => Purpose::Autofdo,
-        For::Propeller => Purpose::Propeller,
-        For::Both => Purpose::Both,
-    };
-    if let Some(file) = &args.check {
-        let usual = || args.tree.join(".config");
-        return check(&file.clone().unwrap_or_else(usual), purpose, args, global);
-    }
-    match args.format {
+}
+
+fn print(tree: &Path, args: &PrintArgs) -> anyhow::Result<u8> {
+    let purpose = args.wanted.purpose(tree)?;
+    match args.wanted.format {
         _ if args.small => output::print(&kernel::workload::small_config(purpose))?,
         Format::Text => output::print(&fragment(purpose))?,
         Format::Json => {
@@ -98,7 +140,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// Holds a configuration against the whole list.
-fn check(file: &Path, purpose: Purpose, args: &Args, global: &Global) -> anyhow::Result<u8> {
+fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
+    let purpose = args.wanted.purpose(&args.tree)?;
+    let usual = || args.tree.join(".config");
+    let file = &args.config.clone().unwrap_or_else(usual);
     if !file.is_file() {
         bail!(
             "{}: there is no configuration; make one first: make LLVM=-22 defconfig",
@@ -111,7 +156,7 @@ fn check(file: &Path, purpose: Purpose, args: &Args, global: &Global) -> anyhow:
     }
     let checked = Checked::of(&config, purpose, file.display().to_string());
     let code = if checked.fine { FINE } else { NEGATIVE };
-    if args.format == Format::Json {
+    if args.wanted.format == Format::Json {
         output::print_json(&Form::first("planish-kernel-config-check", checked))?;
         return Ok(code);
     }

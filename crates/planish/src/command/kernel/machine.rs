@@ -33,10 +33,10 @@ pub struct MachineArgs {
     /// Memory of the machine
     #[arg(long, value_name = "MIB", default_value_t = MEMORY_MIB, value_parser = clap::value_parser!(u32).range(64..=65536))]
     memory: u32,
-    /// What is added to the kernel's command line, such as mitigations=off or PLANISH_ROUNDS=50
+    /// Words to add to the kernel's command line, such as mitigations=off or PLANISH_ROUNDS=50
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     append: Option<String>,
-    /// End the machine when it has not ended by itself after this time
+    /// End the machine if it has not ended by itself after this time
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT_S, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }

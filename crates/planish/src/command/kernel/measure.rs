@@ -3,8 +3,7 @@
 use super::machine::{Booted, watcher};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::INTERRUPTED;
-use crate::command::compare::terminal_style;
-use crate::output;
+use crate::output::{self, Stream};
 use kernel::cost::Counts;
 use kernel::machine::{Initrd, named};
 use std::time::Instant;
@@ -51,7 +50,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     match args.boot.format {
         Format::Json => output::print_json(&found)?,
         Format::Text => {
-            output::print(&report::kernel::counts::text(&found, &[], terminal_style()))?
+            output::print(&report::kernel::counts::text(&found, &[], Stream::Output.style()))?
         }
     }
     Ok(if found.is_worse() { NEGATIVE } else { FINE })

@@ -13,7 +13,7 @@ mod workload;
 
 use crate::cli::Global;
 
-/// Linux kernels built after a profile and in a layout, from the source tree to the numbers.
+/// Build Linux kernels with a profile and a layout, from the source tree to the numbers.
 ///
 /// Linux has CONFIG_AUTOFDO_CLANG and CONFIG_PROPELLER_CLANG since 6.13. `prepare` gives them to
 /// 6.1, 6.6 and 6.12, with the same options and the same variables of make, so what is written
@@ -37,7 +37,7 @@ With your own configuration, machines and load:
   make LLVM=-22 defconfig
   planish kernel config . > profile.config
   scripts/kconfig/merge_config.sh -m .config profile.config && make LLVM=-22 olddefconfig
-  planish kernel config . --check                     # says what is missing and what collides
+  planish kernel config check .                       # says what is missing and what collides
   planish kernel build . && planish kernel check .    # install and boot it, then record while it \
                         works:
   planish kernel record --hardware -o perf.data -- sleep 60

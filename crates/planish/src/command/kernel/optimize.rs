@@ -3,8 +3,8 @@
 
 use super::build::MakeArgs;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::command::{INTERRUPTED, compare, steps};
-use crate::output;
+use crate::command::{INTERRUPTED, steps};
+use crate::output::{self, Stream};
 use anyhow::Context;
 use build::Plan;
 use build::linux::{Wanted, begin, configuration, described, directory, image, outcome, replace};
@@ -12,6 +12,7 @@ use build::plan::STATE_DIRECTORY;
 use kernel::prepare::{changes, standing};
 use kernel::tree::Tree;
 use kernel::write;
+use report::Form;
 use std::path::{Path, PathBuf};
 
 /// Make a kernel faster: prepare the tree, build, boot and record, rebuild, lay out, measure.
@@ -37,7 +38,7 @@ pub struct Args {
     /// The top directory of the Linux sources: 6.1, 6.6, 6.12, or newer
     #[arg(value_name = "TREE")]
     tree: PathBuf,
-    /// Where everything goes that is made; three builds of a small configuration take 2 GB
+    /// Where to put everything that is made; three builds of a small configuration take 2 GB
     #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
     /// The configuration to begin with; what profiles need is added. It must boot with a serial
@@ -50,7 +51,7 @@ pub struct Args {
     /// Stop after the sample profile
     #[arg(long)]
     no_layout: bool,
-    /// Build and measure also the first kernel with every function aligned
+    /// Also build and measure the first kernel with every function aligned
     #[arg(long, value_name = "BYTES", value_parser = alignment)]
     align: Option<u32>,
     #[command(flatten)]
@@ -73,7 +74,7 @@ pub struct Args {
     #[arg(long)]
     again: bool,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "dry_run")]
     format: Format,
 }
 
@@ -142,16 +143,15 @@ fn plan(args: &Args, root: &Path, initrd: Option<&Path>) -> anyhow::Result<Plan>
 
 /// Prints the result, and keeps it as a report.
 fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
-    let form = outcome(directory)?;
-    let (counts, sizes) = (&form.result.counts, &form.result.sizes);
+    let found = outcome(directory)?;
+    let (counts, sizes) = (&found.counts, &found.sizes);
     let report = directory.join("report.md");
     let title = format!("Linux {}: what profile and layout do", tree.version);
-    let seconds = form.result.seconds;
-    replace(&report, &report::kernel::counts::markdown(&title, counts, sizes, seconds))?;
+    replace(&report, &report::kernel::counts::markdown(&title, counts, sizes, found.seconds))?;
     match args.format {
-        Format::Json => output::print_json(&form)?,
+        Format::Json => output::print_json(&Form::first("planish-kernel-optimize", &found))?,
         Format::Text => {
-            let style = compare::terminal_style();
+            let style = Stream::Output.style();
             output::print(&report::kernel::counts::text(counts, sizes, style))?;
             let name = counts.last().map_or("base", |kernel| kernel.name.as_str());
             eprintln!("kernel: {}", directory.join(image(name)).display());

@@ -4,7 +4,8 @@ use crate::cli::{FINE, Format, Global};
 use crate::output;
 use kernel::prepare::changes;
 use kernel::tree::{Known, Tree};
-use kernel::{Form, patch, write};
+use kernel::{patch, write};
+use report::Form;
 use std::path::PathBuf;
 
 /// Give a tree the options AUTOFDO_CLANG and PROPELLER_CLANG, or take them back.
@@ -67,7 +68,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if prepared {
         eprintln!(
             "next: planish kernel config {0} > profile.config, merge it, then planish kernel \
-             config {0} --check",
+             config check {0}",
             args.tree.display()
         );
     }

@@ -2,18 +2,18 @@
 //! booted under emulation.
 
 use super::machine::{MachineArgs, cpus, watcher};
-use crate::cli::{FINE, Format, Global};
+use crate::cli::{Choice, FINE, Format, Global};
 use crate::command::{INTERRUPTED, aggregate};
 use crate::output;
 use ::counts::aggregate::Aggregated;
 use ::counts::artefact;
 use anyhow::{Context, bail};
 use image::Image;
-use kernel::Form;
 use kernel::machine::{Initrd, boot_image};
-use kernel::recording::{self, Recording};
+use kernel::recording::{self, Recording, Sections};
 use record::kernel::KernelOptions;
 use record::machine::{Execution, Guest};
+use report::Form;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -30,14 +30,13 @@ use std::sync::Arc;
 #[command(after_help = "\
 Examples:
   planish kernel record out -o kernel.data                     # out: the directory of a build
-  planish kernel record out --counts -o kernel.counts          # every branch, for profile, layout \
-                        and merge
+  planish kernel record out --counts -o kernel.counts          # every branch, for profile, \
+                        layout and aggregate
   planish kernel record bzImage --initrd my.cpio --sections all --deterministic -o kernel.data
-  planish kernel record --hardware -o kernel.data -- sleep 60  # the kernel that runs here
+  planish kernel record --hardware -o kernel.data -- sleep 60  # the running kernel
 
-Exit codes: 0 fine, 2 wrong usage or input, no branch hardware, or the machine failed (the end of \
-                        its console is
-shown), 130 interrupted.")]
+Exit codes: 0 fine, 2 wrong usage or input, or the machine failed (the end of its console is shown),
+3 no branch hardware, or no emulator, 130 interrupted.")]
 pub struct Args {
     /// The kernel to boot: the directory of a build, or a bzImage
     #[arg(
@@ -46,7 +45,7 @@ pub struct Args {
         conflicts_with = "hardware"
     )]
     kernel: Option<PathBuf>,
-    /// Record the kernel that runs here, on all CPUs, by branch hardware
+    /// Record the running kernel, on all CPUs, with branch hardware
     #[arg(long, requires = "command")]
     hardware: bool,
     /// Where to write
@@ -55,8 +54,8 @@ pub struct Args {
     /// The initrd with the workload [default: planish's own]
     #[arg(long, value_name = "FILE", conflicts_with = "hardware")]
     initrd: Option<PathBuf>,
-    /// What of the machine's run is recorded
-    #[arg(long, value_enum, default_value_t = Sections::Train, conflicts_with = "hardware")]
+    /// Which part of the machine's run to record
+    #[arg(long, value_parser = SECTIONS, default_value = "train", conflicts_with = "hardware")]
     sections: Sections,
     /// Taken branches between two samples [default: 250 under emulation, 500009 with --hardware]
     #[arg(short = 'c', long, value_name = "N")]
@@ -67,11 +66,12 @@ pub struct Args {
     /// The kernel's vmlinux, for --counts [default: that of the build's directory]
     #[arg(long, value_name = "FILE", requires = "counts")]
     binary: Option<PathBuf>,
-    /// The same recording each time: time is counted in instructions; about four times as long
+    /// Make the same recording each time: time is counted in instructions, and it takes about four
+    /// times as long
     #[arg(long, conflicts_with = "hardware")]
     deterministic: bool,
-    /// CPUs of the machine, 1 to 8; with --deterministic there is one, since only then a run
-    /// repeats itself
+    /// CPUs of the machine, 1 to 8; with --deterministic only 1, since a run on more does not
+    /// repeat itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cpus(), conflicts_with = "hardware")]
     cpus: u8,
     #[command(flatten)]
@@ -85,29 +85,12 @@ pub struct Args {
 }
 
 /// Parts of a machine's run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Sections {
-    /// The training sections of the workload
-    Train,
-    /// The held-out ones
-    Held,
-    /// All sections
-    All,
-    /// Everything, also booting
-    Everything,
-}
-
-impl Sections {
-    /// As the library has it.
-    fn parts(self) -> recording::Sections {
-        match self {
-            Sections::Train => recording::Sections::Train,
-            Sections::Held => recording::Sections::Held,
-            Sections::All => recording::Sections::All,
-            Sections::Everything => recording::Sections::Everything,
-        }
-    }
-}
+const SECTIONS: Choice<Sections> = Choice(&[
+    ("train", Sections::Train, "The training sections of the workload"),
+    ("held", Sections::Held, "The held-out ones"),
+    ("all", Sections::All, "All sections"),
+    ("everything", Sections::Everything, "Everything, also booting"),
+]);
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
@@ -140,7 +123,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let initrd = Initrd::of(args.initrd.as_deref())?;
     let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };
-    let (machine, parts) = (args.machine.machine(), args.sections.parts());
+    let (machine, parts) = (args.machine.machine(), args.sections);
     let guest = machine.guest(&image, &initrd.path, parts.word(), execution);
     let guest = Guest { cpus: args.cpus, ..guest };
     let options = KernelOptions {
@@ -206,7 +189,7 @@ fn hardware(args: &Args) -> anyhow::Result<u8> {
     crate::command::handle_interrupts();
     let status = command.status().context("cannot run planish record")?;
     // What it says stands on standard error already.
-    if status.code() == Some(2) {
+    if matches!(status.code(), Some(2 | 3)) {
         eprintln!(
             "without branch hardware a kernel is recorded under emulation: planish kernel record \
              BUILD -o FILE"

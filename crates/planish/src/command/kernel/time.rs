@@ -1,12 +1,13 @@
 //! `planish kernel time`: how long kernels take with the workload.
 
 use super::machine::{Booted, cpus};
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::INTERRUPTED;
-use crate::command::compare::{Bar, Correct, stop_flag, terminal_style};
-use crate::output;
+use crate::command::compare::{Bar, CORRECT, stop_flag};
+use crate::output::{self, Stream};
 use anyhow::bail;
-use compare::{AnalysisOptions, Keep, Settings, kept};
+use compare::result::Compared;
+use compare::{AnalysisOptions, Correction, Keep, Settings, gate, kept};
 use kernel::Error;
 use kernel::machine::{Initrd, named};
 use kernel::time::{Boots, KVM, design, measure, on_the_cpu};
@@ -25,7 +26,7 @@ Examples:
 
 Exit codes: 0 fine, 1 a kernel is slower than the first over the training or the held-out sections,
 2 wrong usage or input, or a machine failed (the end of its console is shown), 3 there is no KVM,
-130 interrupted.")]
+4 undecided whether one is slower, 130 interrupted.")]
 pub struct Args {
     #[command(flatten)]
     boot: Booted,
@@ -42,8 +43,8 @@ pub struct Args {
     #[arg(long, value_name = "PCT")]
     margin: Option<f64>,
     /// How claims on several rows are corrected, as `planish compare` does [default: holm]
-    #[arg(long, value_enum)]
-    correct: Option<Correct>,
+    #[arg(long, value_parser = CORRECT)]
+    correct: Option<Correction>,
     /// CPUs of the machine, 1 to 8 [default: 1]
     #[arg(long, value_name = "N", value_parser = cpus())]
     cpus: Option<u8>,
@@ -95,7 +96,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let margin = args.margin.map(|per_cent| per_cent / 100.0);
     let settings = Settings { rounds: args.rounds, seed: args.seed, margin, ..Settings::default() };
     let design = design(kernels, &settings)?;
-    let correction = args.correct.unwrap_or_default().correction();
+    let correction = args.correct.unwrap_or_default();
     let options = AnalysisOptions { correction, ..AnalysisOptions::default() };
     let timed = match measure(boots, design, &options, &*stop_flag()?, &mut Bar::new(global)) {
         Err(Error::Compare(error @ compare::Error::Interrupted(_))) => {
@@ -106,11 +107,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     match args.boot.format {
         Format::Json => output::print_json(&timed)?,
-        Format::Text => output::print(&report::kernel::time::text(&timed, terminal_style()))?,
+        Format::Text => output::print(&report::kernel::time::text(&timed, Stream::Output.style()))?,
     }
-    Ok(match timed.sums().any(|sum| sum.is_slower()) {
+    let slower = timed.sums().any(Compared::is_slower);
+    let open = timed.sums().any(|sum| gate::may_be_slower(sum, &timed.comparison));
+    Ok(match (slower, open) {
         _ if timed.comparison.interrupted => INTERRUPTED,
-        true => NEGATIVE,
-        false => FINE,
+        (true, _) => NEGATIVE,
+        (false, true) => UNDECIDED,
+        (false, false) => FINE,
     })
 }

@@ -23,7 +23,7 @@ pub struct Args {
     /// Where to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Write the program alone; as `PROGRAM --here` it runs the sections on the kernel that runs
+    /// Write only the program; `PROGRAM --here` runs the sections on the running kernel
     #[arg(long)]
     program: bool,
     /// The C compiler [default: clang, else cc]

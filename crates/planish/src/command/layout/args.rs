@@ -1,64 +1,50 @@
 //! What can be said of how a layout is computed and written?
 
-use crate::cli::Format;
+use crate::cli::{Choice, Format};
 use crate::command::inputs::Selection;
 use crate::command::percent::percent;
+use layout::Mode;
 use layout::write::files::FileKind;
 use std::path::PathBuf;
 
 /// What chains of blocks may hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Mode {
-    /// Each function is laid out alone
-    #[default]
-    PerFunction,
-    /// Chains run across functions along calls
-    InterFunction,
-}
-
-impl From<Mode> for layout::Mode {
-    fn from(mode: Mode) -> layout::Mode {
-        match mode {
-            Mode::PerFunction => layout::Mode::PerFunction,
-            Mode::InterFunction => layout::Mode::InterFunction,
-        }
-    }
-}
+const MODE: Choice<Mode> = Choice(&[
+    ("per-function", Mode::PerFunction, "Each function is laid out alone"),
+    ("inter-function", Mode::InterFunction, "Chains run across functions along calls"),
+]);
 
 /// Kinds of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Emit {
-    /// Clusters of blocks for clang and the order of their sections for lld: PREFIX_cc_profile.txt,
-    /// PREFIX_ld_profile.txt
-    Propeller,
-    /// Order of functions for lld (--symbol-ordering-file): PREFIX_symbol_order.txt
-    SymbolOrder,
-    /// Order of functions for GNU ld 2.43 and newer (--section-ordering-file):
-    /// PREFIX_section_order.txt
-    SectionOrder,
-    /// The same for any GNU ld (-T): PREFIX_order.ld
-    LinkerScript,
-    /// The same for gold (--section-ordering-file): PREFIX_gold_order.txt
-    GoldOrder,
-    /// Branch profile for llvm-bolt (-data): PREFIX.fdata
-    Fdata,
-    /// Counts for perf2bolt (-pa -p): PREFIX_preaggregated.txt
-    Preaggregated,
-}
-
-impl From<Emit> for FileKind {
-    fn from(emit: Emit) -> FileKind {
-        match emit {
-            Emit::Propeller => FileKind::Propeller,
-            Emit::SymbolOrder => FileKind::SymbolOrder,
-            Emit::SectionOrder => FileKind::SectionOrder,
-            Emit::LinkerScript => FileKind::LinkerScript,
-            Emit::GoldOrder => FileKind::GoldOrder,
-            Emit::Fdata => FileKind::Fdata,
-            Emit::Preaggregated => FileKind::Preaggregated,
-        }
-    }
-}
+const EMIT: Choice<FileKind> = Choice(&[
+    (
+        "propeller",
+        FileKind::Propeller,
+        "Clusters of blocks for clang and the order of their sections for lld: \
+         PREFIX_cc_profile.txt, PREFIX_ld_profile.txt",
+    ),
+    (
+        "symbol-order",
+        FileKind::SymbolOrder,
+        "Order of functions for lld (--symbol-ordering-file): PREFIX_symbol_order.txt",
+    ),
+    (
+        "section-order",
+        FileKind::SectionOrder,
+        "Order of functions for GNU ld 2.43 and newer (--section-ordering-file): \
+         PREFIX_section_order.txt",
+    ),
+    ("linker-script", FileKind::LinkerScript, "The same for any GNU ld (-T): PREFIX_order.ld"),
+    (
+        "gold-order",
+        FileKind::GoldOrder,
+        "The same for gold (--section-ordering-file): PREFIX_gold_order.txt",
+    ),
+    ("fdata", FileKind::Fdata, "Branch profile for llvm-bolt (-data): PREFIX.fdata"),
+    (
+        "preaggregated",
+        FileKind::Preaggregated,
+        "Counts for perf2bolt (-pa -p): PREFIX_preaggregated.txt",
+    ),
+]);
 
 /// What a layout is computed from.
 #[derive(Debug, clap::Args)]
@@ -74,7 +60,7 @@ pub struct Source {
     #[arg(long, value_name = "OLD")]
     pub recorded: Option<PathBuf>,
     /// What chains of blocks may hold
-    #[arg(long, value_enum, default_value_t = Mode::PerFunction)]
+    #[arg(long, value_parser = MODE, default_value = "per-function")]
     pub mode: Mode,
     /// Judge branches, order blocks and score as Google's Propeller tools do
     #[arg(long)]
@@ -98,12 +84,12 @@ pub struct MakeArgs {
     /// What to write; several are separated by commas
     #[arg(
         long,
-        value_enum,
+        value_parser = EMIT,
         value_name = "KIND",
         value_delimiter = ',',
         default_value = "propeller"
     )]
-    pub emit: Vec<Emit>,
+    pub emit: Vec<FileKind>,
     /// Version of the cc profile: 1 for clang 16 and newer, 0 for older ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
     pub cc_version: u8,
@@ -113,7 +99,7 @@ pub struct MakeArgs {
     /// How to print the summary
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Begin of the names of the files that are written
+    /// Beginning of the names of the files to write
     #[arg(long, required = true, value_name = "PREFIX")]
     pub prefix: Option<PathBuf>,
 }

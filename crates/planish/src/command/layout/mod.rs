@@ -19,7 +19,7 @@ use report::layout::LayoutSummary;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Lay the code of a program out: the order of its blocks and functions, from a recording or its
+/// Lay out the code of a program: the order of its blocks and functions, from a recording or its
 /// counts.
 ///
 /// The binary must be the recorded build. Build it with clang and `-fbasic-block-address-map
@@ -45,7 +45,7 @@ enum Tool {
     Verify(verify::Args),
     /// Show which pages of the text are executed, before and after, and how a function is laid out
     Show(show::Args),
-    /// Say what clang would end on or skip in a cc profile
+    /// Say what in a cc profile would stop clang, and what it would skip
     Check(verify::CheckArgs),
 }
 
@@ -72,7 +72,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let mut kinds: Vec<FileKind> = Vec::new();
-    for kind in args.emit.iter().map(|emit| FileKind::from(*emit)) {
+    for &kind in &args.emit {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -154,8 +154,7 @@ fn from(args: &Source, blocks_needed: bool, global: &Global) -> anyhow::Result<P
     let clone = args.clones.then_some(params);
     // Only blocks are recognised in another build.
     let blocks_needed = blocks_needed || recorded.is_some();
-    let options =
-        PlanOptions { mode: args.mode.into(), upstream: args.upstream, blocks_needed, clone };
+    let options = PlanOptions { mode: args.mode, upstream: args.upstream, blocks_needed, clone };
     let named = args.inputs.first().map_or(Path::new("-"), PathBuf::as_path);
     Ok(layout::plan(image, recorded, found, named, options)?)
 }

@@ -2,8 +2,7 @@
 
 use super::{Source, from};
 use crate::cli::{FINE, Format, Global};
-use crate::command::compare::tell::screen;
-use crate::output::{self, print};
+use crate::output::{self, print, screen};
 use report::layout::LayoutView;
 use std::path::PathBuf;
 

@@ -3,8 +3,7 @@
 
 use super::{Source, from};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::command::compare::tell::screen;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, screen};
 use anyhow::{Context, bail};
 use image::Image;
 use layout::verify::{Applied, verify};

@@ -12,8 +12,8 @@ use livepatch::{
 use report::livepatch as tell;
 use std::path::{Path, PathBuf};
 
-/// Say which functions change when some functions do: what a live patch must cover, and what shows
-/// it.
+/// Say which other functions change when some do: what a live patch must cover, and how planish
+/// knows.
 ///
 /// Reads a build directory: object files or programs with debug information, and what the compiler
 /// wrote beside them: gcc with `-fdump-ipa-clones -fdump-ipa-icf-details -g`, clang with
@@ -41,7 +41,7 @@ struct ClosureArgs {
     /// code
     #[arg(long)]
     possible: bool,
-    /// In which shape a closure is printed
+    /// The shape in which a closure is printed
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Shape::Tree)]
     emit: Shape,
     /// How to print the result

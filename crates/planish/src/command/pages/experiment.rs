@@ -6,10 +6,10 @@
 //! of them, through `env`, which costs all three alike.
 
 use super::size;
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::{INTERRUPTED, compare as measuring};
 use anyhow::{Context as _, bail};
-use compare::{AnalysisOptions, Benchmark, Design, Metric, Recorded, Variant, analyse};
+use compare::{AnalysisOptions, Benchmark, Design, Metric, Recorded, Variant, analyse, gate};
 use measuring::{Output, Told};
 use report::pages::warmed;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use superpages::{Copies, Loading};
 ///
 /// Prints what planish compare prints, with CPU time, wall time, page faults and, where there is a
 /// PMU, misses of the instruction TLB. Exit code 1 when superpages make it slower, or cannot be had
-/// here.
+/// here, 4 when it is undecided whether they do.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Rounds: each of the three runs once in each
@@ -52,9 +52,7 @@ pub struct Args {
 const ITLB: &str = "iTLB-load-misses";
 
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let Some((name, arguments)) = args.command.split_first() else {
-        bail!("there is no command behind --")
-    };
+    let Some(name) = args.command.first() else { bail!("there is no command behind --") };
     let path = superpages::find_program(name)?;
     let program = superpages::elf_program(&path)?;
     let folder = args.folder.clone().unwrap_or_else(std::env::temp_dir);
@@ -95,23 +93,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             eprint!("planish: {}", warmed(&file));
         }
     }
-    let variants = Copies::KINDS.map(|kind| Variant {
-        name: kind.into(),
-        description: kind.replace('-', " "),
-        binaries: vec![copies.folder(kind)],
-        ..Variant::default()
-    });
-    let variants = variants.to_vec();
-    let own = files.contains(&program).then(|| format!("{{bin}}/{}", file_name(&program)));
-    let inherited =
-        std::env::var("LD_LIBRARY_PATH").map_or_else(|_| String::new(), |had| format!(":{had}"));
-    let mut command = vec!["env".to_owned(), format!("LD_LIBRARY_PATH={{bin}}{inherited}")];
-    command.push(own.unwrap_or_else(|| path.display().to_string()));
-    command.extend(arguments.iter().cloned());
-    let (rounds, seed) = (Some(args.rounds), Some(args.seed));
-    let settings = compare::Settings { rounds, seed, ..Default::default() };
-    let benchmark = Benchmark { name: args.command.join(" "), command, ..Benchmark::default() };
-    let design = Design { variants, benchmarks: vec![benchmark], ..settings.design() };
+    let design = design(args, &copies, &program, &path);
     let (recorded, interrupted) = measure(design, args.raw.as_deref(), global)?;
     if interrupted && recorded.runs.is_empty() {
         return Ok(INTERRUPTED);
@@ -131,7 +113,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
         analysis.measurement.warnings.push(warning);
     }
-    let slower = analysis.measurement.comparisons.iter().any(|row| row.is_slower());
+    let rows = &analysis.measurement.comparisons;
+    let slower = rows.iter().any(|row| row.is_slower());
+    let open = rows.iter().any(|row| gate::may_be_slower(row, &analysis.measurement));
     let told = Told { analysis, raw: args.raw.iter().cloned().collect() };
     let output = Output {
         format: args.format,
@@ -140,11 +124,34 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         ..Output::default()
     };
     measuring::tell(&told, &output)?;
-    Ok(match (interrupted, slower) {
-        (true, _) => INTERRUPTED,
-        (false, true) => NEGATIVE,
+    Ok(match (slower, open) {
+        _ if interrupted => INTERRUPTED,
+        (true, _) => NEGATIVE,
+        (false, true) => UNDECIDED,
         (false, false) => FINE,
     })
+}
+
+/// The command with each of the folders of copies; the program itself is one of them where it was
+/// copied.
+fn design(args: &Args, copies: &Copies<'_>, program: &PathBuf, path: &Path) -> Design {
+    let variants = Copies::KINDS.map(|kind| Variant {
+        name: kind.into(),
+        description: kind.replace('-', " "),
+        binaries: vec![copies.folder(kind)],
+        ..Variant::default()
+    });
+    let variants = variants.to_vec();
+    let own = copies.files.contains(program).then(|| format!("{{bin}}/{}", file_name(program)));
+    let inherited =
+        std::env::var("LD_LIBRARY_PATH").map_or_else(|_| String::new(), |had| format!(":{had}"));
+    let mut command = vec!["env".to_owned(), format!("LD_LIBRARY_PATH={{bin}}{inherited}")];
+    command.push(own.unwrap_or_else(|| path.display().to_string()));
+    command.extend(args.command.iter().skip(1).cloned());
+    let (rounds, seed) = (Some(args.rounds), Some(args.seed));
+    let settings = compare::Settings { rounds, seed, ..Default::default() };
+    let benchmark = Benchmark { name: args.command.join(" "), command, ..Benchmark::default() };
+    Design { variants, benchmarks: vec![benchmark], ..settings.design() }
 }
 
 /// Measures, with misses of the instruction TLB where they can be counted.

@@ -71,7 +71,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Prints a JSON object with its kind and version in front.
 fn print_json(kind: &'static str, content: &impl serde::Serialize) -> anyhow::Result<()> {
-    crate::output::print_json(&report::pages::object(kind, content))
+    crate::output::print_json(&report::Form::first(kind, content))
 }
 
 /// Bytes as people read them.

@@ -1,6 +1,6 @@
 //! `planish pages run`: warms a program and its libraries, or has its text copied, and becomes it.
 
-use crate::cli::{BAD_INPUT, Global, NEGATIVE};
+use crate::cli::{BAD_INPUT, Choice, Global, NEGATIVE};
 use anyhow::bail;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -18,21 +18,18 @@ pub struct Args {
     strict: bool,
     /// Copy the text into superpages of the process instead, where the page cache gives none: for
     /// programs that run long, since it takes time and memory of its own for each process
-    #[arg(long, value_name = "MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "anonymous")]
-    copy: Option<Into>,
+    #[arg(long, value_parser = MEMORY, value_name = "MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "anonymous")]
+    copy: Option<Memory>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 /// Where copies go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Into {
-    /// Transparent superpages
-    Anonymous,
-    /// Superpages reserved with vm.nr_hugepages
-    Hugetlb,
-}
+const MEMORY: Choice<Memory> = Choice(&[
+    ("anonymous", Memory::Anonymous, "Transparent superpages"),
+    ("hugetlb", Memory::Hugetlb, "Superpages reserved with vm.nr_hugepages"),
+]);
 
 type Variables = Vec<(&'static str, OsString)>;
 
@@ -44,7 +41,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let program = superpages::elf_program(&path)?;
     let files = superpages::files_of(&program, None, superpages::Loading::Runs)?;
     let variables = match args.copy {
-        Some(into) => copied(args, into, &program, &files, global)?,
+        Some(memory) => copied(args, memory, &program, &files, global)?,
         None => warmed(args, name, &program, files, global)?.then(Variables::new),
     };
     let Some(variables) = variables else { return Ok(NEGATIVE) };
@@ -85,15 +82,11 @@ fn warmed(
 /// said.
 fn copied(
     args: &Args,
-    into: Into,
+    memory: Memory,
     program: &Path,
     files: &[PathBuf],
     global: &Global,
 ) -> anyhow::Result<Option<Variables>> {
-    let memory = match into {
-        Into::Anonymous => Memory::Anonymous,
-        Into::Hugetlb => Memory::Hugetlb,
-    };
     let request = match Request::new(program, memory, args.strict, global.quiet) {
         Err(refused @ Error::NotCopied { .. }) => {
             eprintln!("planish: {refused}");

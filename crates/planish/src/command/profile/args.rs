@@ -123,7 +123,7 @@ pub struct MakeArgs {
     /// The recorded ELF file
     #[arg(long, required = true, value_name = "FILE")]
     pub binary: Option<PathBuf>,
-    /// The ELF file with the debug information, where it cannot be found by itself
+    /// The ELF file with the debug information, if planish cannot find it
     #[arg(long, value_name = "FILE")]
     pub debug_file: Option<PathBuf>,
     /// The DWARF package of a build with split debug information

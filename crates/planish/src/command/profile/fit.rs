@@ -25,17 +25,18 @@ pub struct MatchArgs {
     /// The program built from the newer source, with debug information
     #[arg(long, value_name = "NEW")]
     pub binary: PathBuf,
-    /// The ELF file with the debug information, where it cannot be found by itself
+    /// The ELF file with the debug information, if planish cannot find it
     #[arg(long, value_name = "FILE")]
     pub debug_file: Option<PathBuf>,
     /// The DWARF package of a build with split debug information
     #[arg(long, value_name = "FILE.dwp")]
     pub dwp: Option<PathBuf>,
-    /// Exit with 1 when less than this many percent of the samples can be carried over, or of
-    /// these have code where they are
+    /// Exit with 1 if less than this percentage of the samples can be carried over, or of these lie
+    /// on lines with code
     #[arg(long, value_name = "PERCENT", default_value_t = LEAST_PCT, value_parser = crate::command::percent::percent_of_all)]
     pub min_match: f64,
-    /// How to print the measure, to standard output (standard error where the profile goes there)
+    /// How to print how well it fits, to standard output (to standard error if the profile goes
+    /// there)
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// What kind of profile to write [default: that of OLD]
@@ -43,7 +44,7 @@ pub struct MatchArgs {
     pub emit: Option<ProfileFormat>,
     #[command(flatten)]
     pub storage: Storage,
-    /// Where to write the profile that fits NEW; without it, only the measure is printed
+    /// Where to write the profile that fits NEW; without it, you only see how well OLD fits
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
 }

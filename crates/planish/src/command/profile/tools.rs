@@ -10,7 +10,6 @@ use profile::format;
 use profile::operations::{self, MergeReport, Trim};
 use profile::{Name, SampleProfile};
 use report::profile as tell;
-use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Work on profiles that exist already; every format is recognised by its first bytes.
@@ -66,11 +65,11 @@ pub(super) fn print(output: &Path, text: &str) -> anyhow::Result<()> {
     output::write_file(output, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
-fn print_json(output: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
+fn print_json(output: &Path, value: &impl serde::Serialize) -> anyhow::Result<()> {
     if output == Path::new("-") {
         return output::print_json(value);
     }
-    print(output, &format!("{value:#}\n"))
+    print(output, &(serde_json::to_string_pretty(value)? + "\n"))
 }
 
 pub(super) fn write(
@@ -183,10 +182,7 @@ fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
     let difference = operations::diff(&base, &test);
     match args.format {
         Format::Json => {
-            let value = json!({
-                "base": args.base, "test": args.test, "overlap": overlap,
-                "functions": difference.functions,
-            });
+            let value = tell::difference_json((&args.base, &args.test), &overlap, &difference);
             print_json(&args.output, &value)?;
         }
         Format::Text => {

@@ -5,7 +5,8 @@ use super::sample_args::SampleArgs;
 use super::software_args::SoftwareArgs;
 use super::stream_args::StreamArgs;
 use super::target_args::TargetArgs;
-use crate::cli::Format;
+use crate::cli::{Choice, Format};
+use record::Branches;
 use record::live::{self, Rate};
 use record::plan;
 use record::request::Request;
@@ -15,38 +16,35 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Where branch stacks come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Branches {
-    /// CPU branch records if available, else software stacks; plain samples if another option
-    /// needs them or neither works here
-    #[default]
-    Auto,
-    /// CPU branch records (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error
-    Hardware,
-    /// Software stacks: an interpreter looks ahead from each stop; x86-64 programs at nearly native
-    /// speed, without special permission
-    Software,
-    /// Branches of an emulated CPU (qemu-user): any machine, exact, 10 to 15 times slower
-    Emulated,
-    /// No branch stacks: clock samples
-    None,
-}
-
-impl From<Branches> for record::Branches {
-    fn from(branches: Branches) -> record::Branches {
-        match branches {
-            Branches::Auto => record::Branches::Auto,
-            Branches::Hardware => record::Branches::Hardware,
-            Branches::Software => record::Branches::Software,
-            Branches::Emulated => record::Branches::Emulated,
-            Branches::None => record::Branches::None,
-        }
-    }
-}
+const BRANCHES: Choice<Branches> = Choice(&[
+    (
+        "auto",
+        Branches::Auto,
+        "CPU branch records if available, else software stacks; plain samples if another option \
+         needs them or neither works here",
+    ),
+    (
+        "hardware",
+        Branches::Hardware,
+        "CPU branch records (Intel LBR, AMD BRS and LBRv2, Arm BRBE), or an error",
+    ),
+    (
+        "software",
+        Branches::Software,
+        "Software stacks: an interpreter looks ahead from each stop; x86-64 programs at nearly \
+         native speed, without special permission",
+    ),
+    (
+        "emulated",
+        Branches::Emulated,
+        "Branches of an emulated CPU (qemu-user): any machine, exact, 10 to 15 times slower",
+    ),
+    ("none", Branches::None, "No branch stacks: clock samples"),
+]);
 
 const EVENTS_HELP: &str = "\
-What to sample, by perf's syntax; repeatable. Without it: branch stacks of the CPU, else software \
-                           ones, else the clock.
+What to sample, by perf's syntax; repeatable. Without it: CPU branch records if available, else software \
+                           stacks, else clock samples.
 
   cpu-clock, page-faults, cs …          software: on every machine
   cycles, instructions, branch-misses   hardware, where there is a PMU
@@ -64,27 +62,27 @@ What to sample, by perf's syntax; repeatable. Without it: branch stacks of the C
 /// Everything that reads perf.data reads the result: planish, perf script and perf report,
 /// llvm-profgen, perf2bolt. An existing file is kept as perf.data.old. Ctrl-C ends the program and
 /// finishes the file; a second one within three seconds ends a program that ignores the first.
-/// Under emulation, programs that the program starts run natively and are not recorded; their
-/// number is told.
+/// Under emulation, other programs that the program starts run natively and are not recorded;
+/// planish says how many there were.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where to write; `-`: to standard output, in pipe form
     #[arg(short, long, default_value = "perf.data", value_name = "FILE")]
     pub output: PathBuf,
     /// Where branch stacks come from
-    #[arg(long, value_enum, default_value_t = Branches::Auto)]
+    #[arg(long, value_parser = BRANCHES, default_value = "auto")]
     pub branches: Branches,
     #[command(flatten)]
     pub software: SoftwareArgs,
     /// What to sample, by perf's syntax: -e cycles:u -e '{cpu-clock,page-faults}'; repeatable
     #[arg(short = 'e', long = "event", value_name = "EVENT", long_help = EVENTS_HELP)]
     pub events: Vec<String>,
-    /// Sample every so many events; emulated: taken branches [default: 1000], software and clock:
-    /// nanoseconds
+    /// Take a sample every PERIOD events; under emulation, taken branches [default: 1000]; with
+    /// software stacks or the clock, nanoseconds
     #[arg(short = 'c', long = "count", value_name = "PERIOD", conflicts_with = "frequency",
           value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     pub period: Option<u64>,
-    /// Sample so many times a second, or `max`; not under emulation [default: 4000]
+    /// Take this many samples a second: 4000, 4k, or `max`; not under emulation [default: 4000]
     #[arg(short = 'F', long = "freq", value_name = "HERTZ", value_parser = frequency)]
     pub frequency: Option<u64>,
     #[command(flatten)]
@@ -95,30 +93,34 @@ pub struct Args {
     pub streams: StreamArgs,
     #[command(flatten)]
     pub perf: PerfArgs,
-    /// How to print the summary; json goes to standard output, and the program's own to standard
-    /// error
+    /// How to print the summary; json goes to standard output, and the program's own output to
+    /// standard error
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Put what the program prints into this file, its first and its last 512 KiB
+    /// Write the program's output to this file: its first and its last 512 KiB
     #[arg(long, value_name = "FILE")]
     pub program_output: Option<PathBuf>,
-    /// Keep nothing of a recording that cannot be written to its end, as of a full disk
+    /// Keep nothing of a recording that cannot be completed, for example because the disk is full
     #[arg(long)]
     pub whole: bool,
-    /// The program and its arguments; planish's own options stand before it, and `--` may stand
-    /// between
+    /// The program and its arguments; put planish's own options before it; you may put `--` between
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
-/// A number, or the kernel's own limit.
+/// A number, also in thousands (`4k`), or the kernel's own limit.
 fn frequency(text: &str) -> Result<u64, String> {
-    if text == "max" {
+    if text.eq_ignore_ascii_case("max") {
         let unknown = || format!("cannot read {}; give a number", plan::HIGHEST_FREQUENCY);
         return plan::highest_frequency().ok_or_else(unknown);
     }
-    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
-    number.ok_or_else(|| "it is no number from 1 to 1000000, and not `max`".to_owned())
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1000),
+        None => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let number = number.filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "it is no number from 1 to 1000000 (or 1000k), and not `max`".to_owned())
 }
 
 impl Args {
@@ -127,7 +129,7 @@ impl Args {
         let pace = self.period.map(Pace::Period).or(self.frequency.map(Pace::Frequency));
         let sampling = self.samples.sampling();
         Ok(Request {
-            branches: self.branches.into(),
+            branches: self.branches,
             target: self.who.target(),
             has_command: !self.command.is_empty(),
             given: self.given(),
@@ -150,5 +152,20 @@ impl Args {
         let all = own.into_iter().chain(self.samples.given()).chain(self.streams.given());
         let all = all.chain(self.perf.given()).chain(self.software.given());
         all.filter(|(given, _)| *given).map(|(_, option)| option).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_of_hertz_or_kilohertz() {
+        for (text, rate) in [("99", 99), ("4k", 4000), ("10K", 10_000), ("1000k", 1_000_000)] {
+            assert_eq!(frequency(text), Ok(rate));
+        }
+        for wrong in ["0", "k", "4kk", "4 k", "1001k", "18446744073709551615k", "-1", "often"] {
+            assert!(frequency(wrong).is_err(), "{wrong}");
+        }
     }
 }

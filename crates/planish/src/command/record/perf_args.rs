@@ -39,45 +39,46 @@ impl Asked {
 /// Options with perf's spelling.
 #[derive(Debug, clap::Args)]
 pub struct PerfArgs {
-    /// Record registers at each sample, the kernel's own where that ran: all, or `-I=ax,ip`;
-    /// `-I=?` lists them
+    /// Record registers with each sample, the kernel's if the kernel was running: all, or
+    /// `-I=ax,ip`; `-I=?` lists them
     #[arg(short = 'I', long, value_name = "REGISTERS", num_args = 0..=1, require_equals = true,
           default_missing_value = "")]
     pub intr_regs: Option<Asked>,
-    /// Record what events hand over besides, where they have something; tracepoints always do
+    /// Record the raw data of events that have some; that of tracepoints is always recorded
     #[arg(short = 'R', long)]
     pub raw_samples: bool,
     /// Record the CPU of each sample; with -a and -C it always is
     #[arg(long)]
     pub sample_cpu: bool,
-    /// All events count user mode alone, whatever their modifiers
+    /// Count only user mode, whatever the modifiers of the events say
     #[arg(long, conflicts_with = "all_kernel")]
     pub all_user: bool,
-    /// All events count the kernel alone, whatever their modifiers
+    /// Count only the kernel, whatever the modifiers of the events say
     #[arg(long)]
     pub all_kernel: bool,
-    /// Means nothing here: there is no cache of build IDs
+    /// Has no effect: planish keeps no cache of build IDs
     #[arg(short = 'N', long)]
     no_buildid_cache: bool,
-    /// Means nothing here: the kernel tells build IDs with each mapping, and they stay
+    /// Has no effect: the kernel gives the build ID with each mapping, and it stays in the
+    /// recording
     #[arg(short = 'B', long)]
     no_buildid: bool,
-    /// Means nothing here: build IDs of all mappings are recorded
+    /// Has no effect: the build IDs of all mappings are recorded anyway
     #[arg(long)]
     buildid_all: bool,
-    /// Means nothing here: build IDs are in the records of mappings
+    /// Has no effect: build IDs are in the records of mappings anyway
     #[arg(long)]
     buildid_mmap: bool,
-    /// Means nothing here: samples always have their time
+    /// Has no effect: samples always have a time
     #[arg(short = 'T', long)]
     timestamp: bool,
-    /// Means nothing here: samples always have their period
+    /// Has no effect: samples always have a period
     #[arg(short = 'P', long = "period")]
     with_period: bool,
-    /// Means nothing here: samples always have their event's number
+    /// Has no effect: samples always have their event's number
     #[arg(long)]
     sample_identifier: bool,
-    /// Means nothing here: the file is written by threads of their own (--threads)
+    /// Has no effect: separate threads write the file; --threads uses more of them
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           value_parser = clap::value_parser!(u8).range(1..))]
     aio: Option<u8>,

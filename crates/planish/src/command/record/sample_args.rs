@@ -8,12 +8,12 @@ use std::time::Duration;
 /// What is recorded of each sample, and of what happens between samples.
 #[derive(Debug, clap::Args)]
 pub struct SampleArgs {
-    /// Record who called, by frame pointers; beside --call-graph, that one holds
+    /// Record the callers, by frame pointers; --call-graph takes precedence
     #[arg(short = 'g')]
     frame_pointers: bool,
-    /// Record who called: `fp` by frame pointers (under emulation: by following each call),
-    /// `dwarf[,SIZE]` with a copy of the stack to unwind later (8192 bytes), `lbr` by the
-    /// CPU's branch records
+    /// Record the callers: `fp` by frame pointers (under emulation: by following each call),
+    /// `dwarf[,SIZE]` with a copy of the stack to unwind later (8192 bytes), `lbr` by the CPU's
+    /// branch records
     #[arg(long, value_name = "HOW")]
     call_graph: Option<CallGraph>,
     /// Record user registers with each sample: `ax,bx,ip`; `?` lists them
@@ -29,24 +29,24 @@ pub struct SampleArgs {
     /// Record data addresses
     #[arg(short = 'd', long)]
     data: bool,
-    /// Children of the program or process are not recorded
+    /// Do not record children of the program or process
     #[arg(short = 'i', long)]
     no_inherit: bool,
     /// Record the counts of each thread, at its end
     #[arg(short = 's', long)]
     stat: bool,
-    /// Clock of the times: realtime, monotonic, monotonic_raw, boottime, tai [default: monotonic]
+    /// Clock for the times: realtime, monotonic, monotonic_raw, boottime, tai [default: monotonic]
     #[arg(short = 'k', long, value_name = "CLOCK")]
     clockid: Option<Clock>,
-    /// Begin to sample so many milliseconds after the program has started; -1: when --control says
+    /// Begin sampling this many milliseconds after the program starts; -1: when --control says
     /// `enable`
     #[arg(short = 'D', long, value_name = "MS", allow_negative_numbers = true, value_parser = delay)]
     delay: Option<i64>,
-    /// Record in which namespaces processes run
+    /// Record the namespaces that processes run in
     #[arg(long)]
     namespaces: bool,
-    /// Record context switches, and with -g or --call-graph who was where at each (event cs), for
-    /// `planish switches`
+    /// Record context switches, for `planish switches`; with -g or --call-graph also the stack at
+    /// each (event cs)
     #[arg(long)]
     switch_events: bool,
 }

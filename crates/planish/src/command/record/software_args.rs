@@ -1,32 +1,34 @@
 //! The options of `planish record` for software branch stacks.
 
-use record::software::{self, LookAheadOptions, Pace};
+use crate::cli::Choice;
+use record::software::{LookAheadOptions, Pace, StopBy};
 
 /// What is counted between two stops for a software branch stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum StopBy {
-    /// CPU time of the thread: on every machine; sees more of what is slow
-    Clock,
-    /// Taken branches, where the CPU counts them (the default there): sees every branch as often as
-    /// it is taken
-    Branches,
-}
+const STOP_BY: Choice<StopBy> = Choice(&[
+    ("clock", StopBy::Clock, "CPU time of the thread: on every machine; sees more of what is slow"),
+    (
+        "branches",
+        StopBy::Branches,
+        "Taken branches, where the CPU counts them (the default there): sees every branch as often \
+         as it is taken",
+    ),
+]);
 
 /// How to look ahead.
 #[derive(Debug, clap::Args)]
 pub struct SoftwareArgs {
-    /// Software branch stacks: taken branches of each stack (1 to 2048) [default: 1024]
+    /// Software branch stacks: taken branches in each stack (1 to 2048) [default: 1024]
     #[arg(long, value_name = "BRANCHES", value_parser = clap::value_parser!(u16).range(1..=2048))]
     depth: Option<u16>,
     /// Software branch stacks: how much of the program's CPU time may go into stops [default: 3%]
     #[arg(long, value_name = "PERCENT", value_parser = budget, conflicts_with_all = ["period", "frequency"])]
     budget: Option<f64>,
     /// Software branch stacks: what is counted between two stops
-    #[arg(long, value_enum, value_name = "WHAT")]
+    #[arg(long, value_parser = STOP_BY, value_name = "WHAT")]
     stop_by: Option<StopBy>,
     /// Software branch stacks: step through every Nth foreseen stack and count where the thread
-    /// went another way. Slow, and the one way in which killing planish (-9) may take the
-    /// program with it: for tests
+    /// went another way. For tests: it is slow, and if planish is killed (-9) meanwhile, the
+    /// program may end too
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     check_stacks: Option<u64>,
 }
@@ -58,10 +60,9 @@ impl SoftwareArgs {
             pace: self.budget.map(Pace::Budget).or(pace).unwrap_or(usual.pace),
             stop_by: match self.stop_by {
                 // A period means the same on every machine.
-                None if matches!(pace, Some(Pace::Period(_))) => software::StopBy::Clock,
+                None if matches!(pace, Some(Pace::Period(_))) => StopBy::Clock,
                 None => usual.stop_by,
-                Some(StopBy::Clock) => software::StopBy::Clock,
-                Some(StopBy::Branches) => software::StopBy::Branches,
+                Some(stop_by) => stop_by,
             },
             check: self.check_stacks,
             no_inherit,

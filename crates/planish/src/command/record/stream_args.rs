@@ -8,15 +8,15 @@ use record::streaming::{Affinity, Compression, Control, Spread, Streaming, Switc
 /// How records get from the rings into files.
 #[derive(Debug, clap::Args)]
 pub struct StreamArgs {
-    /// Size of the ring of each CPU: pages of 4 KiB (a power of two), or with K or M; behind a
-    /// comma that of the AUX area [default: 16M, less if not allowed]
+    /// Size of each CPU's ring: pages of 4 KiB (a power of two), or a number with K or M; after a
+    /// comma, the size of the AUX area [default: 16M, less if not allowed]
     #[arg(short = 'm', long, value_name = "PAGES[,AUX]")]
     pub mmap_pages: Option<RingSizes>,
-    /// Wake a reader when so many bytes are in a ring: a number with B, K, M or G [default: an
+    /// Wake a reader when a ring holds this many bytes: a number with B, K, M or G [default: an
     /// eighth of the ring]
     #[arg(long, value_name = "SIZE", value_parser = wake_bytes)]
     pub mmap_flush: Option<u32>,
-    /// Compress with zstd of this level, 1 to 22 (0 is 1, as in perf) [default: as deep as a slow
+    /// Compress with zstd at this level, 1 to 22 (0 is 1, as in perf) [default: as high as a slow
     /// disk needs]
     #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true,
           default_missing_value = "1", value_parser = clap::value_parser!(i32).range(0..=22))]
@@ -27,7 +27,7 @@ pub struct StreamArgs {
     /// Memory for records that wait for a slow disk: a number with B, K, M or G [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub backlog: Option<u64>,
-    /// Exit with 0 although records were lost
+    /// Exit with 0 even if records were lost
     #[arg(long)]
     pub accept_losses: bool,
     /// A reader and a file for each CPU, core, package or NUMA node (`numa`), or for lists of CPUs
@@ -36,28 +36,29 @@ pub struct StreamArgs {
     #[arg(long, value_name = "SPREAD", num_args = 0..=1, require_equals = true, default_missing_value = "cpu",
           value_parser = Threads::spread)]
     threads: Option<Threads>,
-    /// Readers run on the NUMA node, or the CPU, whose rings they read
+    /// Readers run on the NUMA `node`, or the `cpu`, whose rings they read; `sys`: anywhere
     #[arg(long, value_name = "NEAR")]
     pub affinity: Option<Affinity>,
     /// Real-time priority of the readers (SCHED_FIFO), 1 to 99
     #[arg(short = 'r', long, value_name = "PRIO", value_parser = clap::value_parser!(i32).range(1..=99))]
     pub realtime: Option<i32>,
-    /// End the recording, and the program, when the file has this size: a number with B, K, M or G
+    /// End the recording, and the program, when the file reaches this size: a number with B, K, M
+    /// or G
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub max_size: Option<u64>,
     /// Go on in another file at each SIGUSR2, and after a size (100M) or a time (30s); files are
     /// named by the time
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal")]
     pub switch_output: Option<Switch>,
-    /// Keep only the last samples, in rings that are written over; into a file at SIGUSR2 and at
-    /// the end
+    /// Keep only the last samples, in rings that are overwritten; write them to a file at SIGUSR2
+    /// and at the end
     #[arg(long)]
     pub overwrite: bool,
     /// Take commands from a fifo (enable, disable, snapshot, stop, ping), and answer `ack` in
     /// another
     #[arg(long, value_name = "fifo:PATH[,ACK]")]
     pub control: Option<Control>,
-    /// Replace an output that belongs to somebody else
+    /// Replace an output file that belongs to another user
     #[arg(long)]
     pub force: bool,
 }

@@ -10,7 +10,7 @@ pub struct TargetArgs {
     #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who",
           value_parser = |text: &str| number_of(text, "process"))]
     pid: Vec<i32>,
-    /// Record these threads alone, without what they start
+    /// Record only these threads, not what they start
     #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who",
           value_parser = |text: &str| number_of(text, "thread"))]
     tid: Vec<i32>,
@@ -23,8 +23,8 @@ pub struct TargetArgs {
     /// Record everything on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid", "uid"])]
     cpus: Option<String>,
-    /// Record these control groups alone (with -a or -C): one for all events, or one for each
-    /// event in their order; an empty name is the whole system
+    /// Record only these control groups (with -a or -C): one for all events, or one for each event,
+    /// in order; an empty name is the whole system
     #[arg(short = 'G', long = "cgroup", value_name = "NAME", value_delimiter = ',')]
     pub cgroups: Vec<String>,
 }

@@ -1,8 +1,9 @@
-//! How does a result begin that is printed as JSON? With the name and the version of its form.
+//! How does a result say what it is? Every JSON object that planish prints has the name and the
+//! version of its form in front.
 
 use serde::Serialize;
 
-/// A result as JSON.
+/// A result with the name and the version of its form in front, as JSON has it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Form<T> {
     schema: &'static str,
@@ -12,7 +13,7 @@ pub struct Form<T> {
     pub result: T,
 }
 
-impl<T> Form<T> {
+impl<T: Serialize> Form<T> {
     /// The first version of a form of this name.
     pub fn first(schema: &'static str, result: T) -> Form<T> {
         Form { schema, version: 1, result }

@@ -1,11 +1,11 @@
 //! Standard output and standard error: one way for everything that is printed.
 //!
 //! Nothing here panics. A stream that takes no more, or was closed from the start, is remembered,
-//! what else would go there is dropped, and [`finish`] makes exit code 2 of it, with a message
+//! what else would go there is dropped, and [`failed`] makes exit code 2 of it, with a message
 //! where one can be written. What is printed holds nothing that a terminal obeys: [`line`] writes
 //! one line whatever names are in it, [`text`] whole lines.
 
-use super::sys;
+use crate::sys;
 use report::Style;
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal, Write};
@@ -23,7 +23,7 @@ pub enum Stream {
 /// Why each stream takes no more.
 static FAILED: Mutex<[Option<String>; 2]> = Mutex::new([None, None]);
 
-fn failed() -> MutexGuard<'static, [Option<String>; 2]> {
+fn failures() -> MutexGuard<'static, [Option<String>; 2]> {
     FAILED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -73,11 +73,11 @@ impl Stream {
     }
 
     fn failure(self) -> Option<String> {
-        failed().get(self as usize).cloned().flatten()
+        failures().get(self as usize).cloned().flatten()
     }
 
     fn fail(self, why: &str) {
-        if let Some(place) = failed().get_mut(self as usize) {
+        if let Some(place) = failures().get_mut(self as usize) {
             place.get_or_insert_with(|| why.to_owned());
         }
     }
@@ -153,51 +153,53 @@ pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(Stream::Output.send(report::json(&text).as_bytes())?)
 }
 
-/// What the macros of this crate call. A failure is told by [`finish`].
+/// What the macros of this crate call. A failure is told by [`failed`].
 pub fn say_line(stream: Stream, said: Arguments<'_>) {
     let _ = stream.line(said);
 }
 
-/// What the macros of this crate call. A failure is told by [`finish`].
+/// What the macros of this crate call. A failure is told by [`failed`].
 pub fn say_text(stream: Stream, said: Arguments<'_>) {
     let _ = stream.text(&said.to_string());
 }
 
-/// The exit code where a stream did not take what it was sent; says so on standard error, unless
-/// `told` did.
-pub fn finish(told: &str) -> Option<u8> {
-    let failures = failed().clone();
+/// Whether a stream did not take what it was sent; says so on standard error, unless `told` did.
+pub fn failed(told: &str) -> bool {
+    let failures = failures().clone();
     let reason = |failure: &str| {
         failure.split_once(": ").map_or(failure.to_owned(), |(_, why)| why.to_owned())
     };
     for failure in failures.iter().flatten().filter(|failure| !told.contains(&reason(failure))) {
         say_line(Stream::Error, format_args!("planish: {failure}"));
     }
-    failures.iter().any(Option::is_some).then_some(crate::cli::BAD_INPUT)
+    failures.iter().any(Option::is_some)
 }
 
 /// In place of the standard library's, which panics where the stream takes no more: one line on
 /// standard output.
-#[allow(unused_macros, reason = "where it is missing, the standard library's is taken")]
+#[macro_export]
 macro_rules! println {
-    () => { $crate::output::say_text($crate::output::Stream::Output, format_args!("\n")) };
-    ($($said:tt)*) => { $crate::output::say_line($crate::output::Stream::Output, format_args!($($said)*)) };
+    () => { $crate::say_text($crate::Stream::Output, format_args!("\n")) };
+    ($($said:tt)*) => { $crate::say_line($crate::Stream::Output, format_args!($($said)*)) };
 }
 
 /// In place of the standard library's: one line on standard error.
+#[macro_export]
 macro_rules! eprintln {
-    () => { $crate::output::say_text($crate::output::Stream::Error, format_args!("\n")) };
-    ($($said:tt)*) => { $crate::output::say_line($crate::output::Stream::Error, format_args!($($said)*)) };
+    () => { $crate::say_text($crate::Stream::Error, format_args!("\n")) };
+    ($($said:tt)*) => { $crate::say_line($crate::Stream::Error, format_args!($($said)*)) };
 }
 
 /// In place of the standard library's: text of any number of lines on standard output.
+#[macro_export]
 macro_rules! print {
-    ($($said:tt)*) => { $crate::output::say_text($crate::output::Stream::Output, format_args!($($said)*)) };
+    ($($said:tt)*) => { $crate::say_text($crate::Stream::Output, format_args!($($said)*)) };
 }
 
 /// In place of the standard library's: text of any number of lines on standard error.
+#[macro_export]
 macro_rules! eprint {
-    ($($said:tt)*) => { $crate::output::say_text($crate::output::Stream::Error, format_args!($($said)*)) };
+    ($($said:tt)*) => { $crate::say_text($crate::Stream::Error, format_args!($($said)*)) };
 }
 
 #[cfg(test)]

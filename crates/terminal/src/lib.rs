@@ -1,0 +1,21 @@
+//! The streams of a command, progress, and files that users name.
+//!
+//! Everything that `crates/planish` prints goes through the macros of this crate, which take the
+//! place of the standard library's: nothing here panics on a full disk, and what is printed holds
+//! nothing that a terminal obeys. Files that users name are opened by [`input`] and written by
+//! [`write_file`].
+
+mod files;
+pub mod input;
+pub mod progress;
+mod screen;
+mod signals;
+mod streams;
+mod sys;
+
+pub use files::{refuse_inputs, write_file};
+pub use screen::screen;
+pub use signals::{remove_temporaries_on_interrupt, restore_broken_pipe};
+pub use streams::{
+    Raw, Shown, Stream, error_text, failed, print, print_json, raw, say_line, say_text, text,
+};
